@@ -13,8 +13,9 @@ Recorders and readers of segments have many values or checksums at once, with Nu
 
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +90,22 @@ class IdentityCodec:
         own = [content for name, content in headers or () if name == IDENTITY_HEADER]
         carrier = own[-1] if own else value
         return self.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
+
+    def read(self, messages: Sequence[Any]) -> dict[str, list[Any]]:
+        """What messages of librdkafka say, column by column as in `consumed/`. Most identities are in values."""
+        identities = [self.decode(message.value()) for message in messages]
+        if UNDECODABLE in identities:
+            identities = [
+                self.carried(None, message.headers()) if identity == UNDECODABLE else identity
+                for message, identity in zip(messages, identities, strict=True)
+            ]
+        return {
+            "partition": [message.partition() for message in messages],
+            "offset": [message.offset() for message in messages],
+            "producer_id": [producer_id for producer_id, _ in identities],
+            "seq": [seq for _, seq in identities],
+            "leader_epoch": [message.leader_epoch() for message in messages],
+        }
 
     @cached_property
     def _byte_effects(self) -> npt.NDArray[np.uint32]:

@@ -270,15 +270,8 @@ class ProcessConsumer(Follower):
                 raise ProtocolBreach(f"it stands at offset {at}, and has read up to {position[number]}")
         self._rows.stands(offsets)
 
-    def _read(
-        self,
-        partition: list[int],
-        offset: list[int],
-        producer_id: list[int],
-        seq: list[int],
-        leader_epoch: list[int | None] | None = None,
-    ) -> None:
-        if unknown := set(partition) - self.position.keys():
+    def _read(self, **columns: Any) -> None:
+        if unknown := set(columns["partition"]) - self.position.keys():
             raise ProtocolBreach(f"there is no partition {min(unknown)}")
-        self._rows.said_to_read(self.name, partition, offset, producer_id, seq, leader_epoch)
-        self._have_read(partition, offset)
+        self._rows.said_to_read(self.name, **columns)
+        self._have_read(columns["partition"], columns["offset"])

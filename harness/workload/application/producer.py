@@ -29,7 +29,7 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import Written
 from kafka_chaos.harness.workload.clients.recorded_producer import abandon_client, retries
 from kafka_chaos.harness.workload.settings import LoadSettings
-from kafka_chaos.harness.workload.transactions.producer import TransactionRows
+from kafka_chaos.harness.workload.transactions.producer import TakeRow, TransactionRows
 
 Headers = Mapping[str, Any] | Iterable[tuple[str, Any]] | None
 Report = Callable[[KafkaError | None, Any], None]
@@ -41,7 +41,9 @@ class ProducerRecorder(Written):
     def __init__(self, lane: LaneSpec, load: LoadSettings, inputs: ConsumerRecorder | None = None) -> None:
         """`inputs`: what records the consumers of a loop, whose output the lane is."""
         super().__init__()
-        self.transactions = None if lane.transactional is None else load.tables.transactions
+        transactions = load.tables.transactions
+        # Without transactions in the lane, no client has any.
+        self.add_transaction: TakeRow = (lambda row: None) if transactions is None else transactions.add
         self.inputs = inputs
         self.lane = lane.lane
         self.topic = lane.topic_name
@@ -84,32 +86,27 @@ class RecordingProducer:
         self._recorder = recorder
         self._client = new_client(Producer, configs)
         self._rows = rows
-        named = configs.get("transactional.id")
-        self._transactional_id = None if named is None else str(named)
+        self._is_transactional = "transactional.id" in configs
         # The number of the last transaction that began.
         self._number = -1
-        self._transactions: TransactionRows | None = None
-        if recorder.transactions is not None and self._transactional_id is not None:
-            self._transactions = TransactionRows(
-                rows, transactional_id=self._transactional_id, rows=recorder.transactions.add
-            )
+        self._transactions = TransactionRows(
+            rows, transactional_id=str(configs.get("transactional.id")), rows=recorder.add_transaction
+        )
 
     def init_transactions(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.init_transactions`."""
         with self._noted("init_transactions"):
             self._client.init_transactions(timeout)
-        if self._transactions is not None:
-            self._transactions.is_initialised()
+        self._transactions.is_initialised()
 
     def begin_transaction(self) -> None:
         """As `confluent_kafka.Producer.begin_transaction`."""
         begin_ns = time.monotonic_ns()
         with self._noted("begin_transaction"):
             self._client.begin_transaction()
-        if self._transactions is not None:
-            self._number += 1
-            self._transactions.begins(self._number, begin_ns)
-            self._rows.in_transaction(self._number)
+        self._number += 1
+        self._transactions.begins(self._number, begin_ns)
+        self._rows.in_transaction(self._number)
 
     def send_offsets_to_transaction(self, positions: Sequence[Any], group_metadata: Any, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.send_offsets_to_transaction`."""
@@ -126,34 +123,28 @@ class RecordingProducer:
 
     def commit_transaction(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.commit_transaction`."""
-        if self._open is not None:
-            self._open.asks_for_commit()
+        self._transactions.asks_for_commit()
         self._end("commit_transaction", COMMITTED, timeout)
 
     def abort_transaction(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.abort_transaction`."""
         self._end("abort_transaction", ABORTED, timeout)
 
-    @property
-    def _open(self) -> TransactionRows | None:
-        """The rows of the client's transactions, while one is open that has a row."""
-        return self._transactions if self._transactions is not None and self._transactions.is_open else None
-
     def _end(self, call: str, outcome: str, timeout: float) -> None:
-        transactions = self._open
+        transactions, is_over = self._transactions, self._transactions.is_open
         try:
             with self._noted(call):
                 getattr(self._client, call)(timeout)
+            if is_over:
+                transactions.ends(outcome)
         except KafkaException as failure:
-            error = failure.args[0]
-            if transactions is None or not error.fatal():
-                raise
-            transactions.fails(error)
-            self._rows.in_transaction(None)
+            is_over &= failure.args[0].fatal()
+            if is_over:
+                transactions.fails(failure.args[0])
             raise
-        if transactions is not None:
-            transactions.ends(outcome)
-            self._rows.in_transaction(None)
+        finally:
+            if is_over:
+                self._rows.in_transaction(None)
 
     def flush(self, timeout: float = -1) -> int:
         """As `confluent_kafka.Producer.flush`."""
@@ -211,9 +202,9 @@ class RecordingProducer:
         if len(self._client):
             self._client.purge()
             self._serve(1.0)
-        has_open = self._open is not None
-        if self._open is not None:
-            self._open.is_left()
+        has_open = self._transactions.is_open
+        if has_open:
+            self._transactions.is_left()
         abandon_client(self._client, open_transaction=has_open)
         self._rows.write_rest("no outcome when the run ended")
         return is_settled
@@ -237,7 +228,7 @@ class RecordingProducer:
             self._client.poll(timeout)
         except KafkaException:
             # A transactional producer that failed for good, as the application has learned or will not ask for.
-            if self._transactional_id is None:
+            if not self._is_transactional:
                 raise
 
     def _input(self, inputs: ConsumerRecorder, source: Any, headers: list[tuple[str, Any]]) -> tuple[int, int]:

@@ -65,22 +65,18 @@ class Readers:
         return []
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until all partitions are read to their ends, at most `timeout` seconds."""
-        if problem := self.short_of(ends, timeout=timeout, cancelled=cancelled, goes_on=self.goes_on):
-            self.falls_short(problem)
+        """Wait until all partitions are read to their ends, at most `timeout` seconds, or as long as it `goes_on`.
 
-    def short_of(
-        self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event, goes_on: Callable[[], bool]
-    ) -> str:
-        """The same; returns in words where they did not reach the end, nothing if they did.
-
-        After `timeout` seconds, or once `goes_on` is False, the run continues: the verdict says what can't be judged.
+        Then the run continues: the verdict says what can't be judged.
         """
         deadline = time.monotonic() + timeout
-        while (left := self.behind(ends)) and time.monotonic() <= deadline and not cancelled.is_set() and goes_on():
+        while (
+            (left := self.behind(ends)) and time.monotonic() <= deadline and not cancelled.is_set() and self.goes_on()
+        ):
             cancelled.wait(_TICK)
-        places = [f"partition {number} was read up to offset {read} of {end}" for number, (read, end) in left.items()]
-        return f"did not reach the end: {', '.join(places)}" if places else ""
+        if left:
+            places = [f"partition {number} was read up to offset {at} of {end}" for number, (at, end) in left.items()]
+            self.falls_short(f"did not reach the end: {', '.join(places)}")
 
     def goes_on(self) -> bool:
         """Whether they may still read more; raises what went wrong with them."""
@@ -185,22 +181,13 @@ class ConsumedRows:
         """It has processed what it was given up to these offsets."""
         self.readers.reaches(self, offsets)
 
-    def reads(
-        self,
-        consumer: str,
-        partition: Sequence[int],
-        offset: Sequence[int],
-        producer_id: Sequence[int],
-        seq: Sequence[int],
-        leader_epoch: Sequence[int | None] | None = None,
-        ns: int | None = None,
-    ) -> None:
-        """It was given a batch, column by column, at `ns` or now."""
+    def reads(self, consumer: str, *, ns: int | None = None, **columns: Any) -> None:
+        """It was given a batch, column by column as `consumed_rows` takes them, at `ns` or now."""
+        count = len(columns["offset"])
         first_ns = max(self.last_ns + 1, time.monotonic_ns()) if ns is None else ns
-        self.last_ns = first_ns + len(offset) - 1
-        read = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
-        self._tables.consumed.write(consumed_rows(self.lane, consumer, first_ns, **read, leader_epoch=leader_epoch))
-        self.readers.counts(len(offset))
+        self.last_ns = first_ns + count - 1
+        self._tables.consumed.write(consumed_rows(self.lane, consumer, first_ns, **columns))
+        self.readers.counts(count)
 
     def reads_one(self, consumer: str, message: Any, identity: tuple[int, int]) -> None:
         """It was given a single message: rows that come one by one are gathered until the writer wants them."""
@@ -215,28 +202,26 @@ class ConsumedRows:
     def said_to_read(
         self,
         consumer: str,
-        partition: list[int],
-        offset: list[int],
-        producer_id: list[int],
-        seq: list[int],
+        *,
         leader_epoch: list[int | None] | None = None,
         ns: int | None = None,
+        **columns: list[int],
     ) -> None:
         """A process says what it was given: columns that may hold anything. Raises `ProtocolBreach`."""
-        columns = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
+        offset = columns["offset"]
         lengths = {len(whole_numbers(name, column)) for name, column in columns.items()}
         if lengths | {len(leader_epoch or offset)} != {len(offset)} or min(offset, default=0) < 0:
             raise ProtocolBreach("columns of one length, and offsets of at least 0, were expected")
-        self.reads(consumer, partition, offset, producer_id, seq, leader_epoch, ns)
+        self.reads(consumer, ns=ns, leader_epoch=leader_epoch, **columns)
+
+    def _changes(self, change: str) -> None:
+        self._on_change(change)
 
     def _begins_call(self, key: object, client: str, call: str) -> None:
         self._called[key] = self._calls.begins(self._lane_of_calls, client, call)
 
     def _answered(self, key: object) -> None:
         self._calls.ends(self._called.pop(key))
-
-    def _changes(self, change: str) -> None:
-        self._on_change(change)
 
     def _add_assignment(self, row: dict[str, Any]) -> None:
         if self._assignments is not None:

@@ -103,17 +103,10 @@ class Follower(Readers, ABC):
             if self._shared is not None:
                 self._shared.on_end(self.name)
 
-    def reads(
-        self,
-        partition: Sequence[int],
-        offset: Sequence[int],
-        producer_id: Sequence[int],
-        seq: Sequence[int],
-        leader_epoch: Sequence[int | None] | None = None,
-    ) -> None:
-        """Record one batch that the consumer was given, column by column."""
-        self._rows.reads(self.name, partition, offset, producer_id, seq, leader_epoch)
-        self._have_read(partition, offset)
+    def reads(self, **columns: Any) -> None:
+        """Record one batch that the consumer was given, column by column; see `ConsumedRows.reads`."""
+        self._rows.reads(self.name, **columns)
+        self._have_read(columns["partition"], columns["offset"])
 
     def _have_read(self, partition: Sequence[int], offset: Sequence[int]) -> None:
         for number in self._unread & set(partition):
@@ -243,7 +236,7 @@ class RecordedConsumer(Follower):
     def _take(self, messages: list[Any]) -> None:
         good = [message for message in messages if message.error() is None]
         if good:
-            self._record(good)
+            self.reads(**self._codec.read(good))
         for message in messages:
             error = message.error()
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
@@ -253,19 +246,3 @@ class RecordedConsumer(Follower):
                 if error.code() in _POSITION_LOST:
                     self._assign()
                     break
-
-    def _record(self, messages: list[Any]) -> None:
-        decode = self._codec.decode
-        identities = [decode(message.value()) for message in messages]
-        if (-1, -1) in identities:
-            identities = [
-                self._codec.carried(None, message.headers()) if identity[0] < 0 else identity
-                for message, identity in zip(messages, identities, strict=True)
-            ]
-        self.reads(
-            partition=[message.partition() for message in messages],
-            offset=[message.offset() for message in messages],
-            producer_id=[producer_id for producer_id, _ in identities],
-            seq=[seq for _, seq in identities],
-            leader_epoch=[message.leader_epoch() for message in messages],
-        )

@@ -10,7 +10,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -32,29 +32,6 @@ _SEQ_AT = 12
 # What a producer warns of that failed for good: nobody can do anything about it. For pytest, which has filters of its
 # own, the plugin has the same one.
 warnings.filterwarnings("ignore", message="Producer abort_transaction failed during close", category=RuntimeWarning)
-
-
-class TransactionRecords(Protocol):
-    """Sends a transaction's records and records them.
-
-    `client`: librdkafka's `Producer`, or what is called as it is (`ProcessTransactions`).
-    """
-
-    lane: str
-    producer_id: int
-    client: Any
-
-    def transaction_begins(self) -> int:
-        """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
-
-    def poll(self, timeout: float) -> int:
-        """Serve delivery reports for up to `timeout` seconds."""
-
-    def abandon(self, *, open_transaction: bool) -> None:
-        """End as a killed process does, an open transaction left behind; records without an outcome become info.
-
-        Writes the last rows: the producer can't be used afterwards.
-        """
 
 
 class LaneProducer(ABC):
@@ -127,10 +104,6 @@ class LaneProducer(ABC):
     @abstractmethod
     def _dies(self, *, open_transaction: bool) -> None:
         """End as a killed process does."""
-
-
-_TICK = 0.01
-_NEVER_SET = threading.Event()
 
 
 class RecordedProducer(LaneProducer):

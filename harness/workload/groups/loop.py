@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.lane.groups import BEFORE, IN_TRANSACTION
+from kafka_chaos.contract.lane.groups import IN_TRANSACTION
 from kafka_chaos.contract.lane.transactions import COMMITTED
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.clients.told import Tell, ToldRows
 from kafka_chaos.harness.workload.groups.commits import next_offsets
-from kafka_chaos.harness.workload.groups.member import Identities, Member, done_before_crash
+from kafka_chaos.harness.workload.groups.member import Identities, Member, Processing
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
@@ -79,7 +79,7 @@ class Outputs(RecordedProducer):
         self.told.write_rest()
 
 
-class LoopProcessing:
+class LoopProcessing(Processing):
     """A loop member's processing of a batch. Raises `ProducerLost`: then another member has to take its place."""
 
     def __init__(
@@ -91,11 +91,11 @@ class LoopProcessing:
         give_up: Callable[[], bool],
         logger: logging.Logger,
     ) -> None:
-        self._settings = settings
-        self._member = member
+        super().__init__(member, settings.offsets)
+        self._abort = settings.abort
         self._outputs = Outputs(settings, tell=tell, give_up=give_up, logger=logger)
         self._chance = random.Random(settings.seed)
-        self._transactions: TransactionalProducer[Outputs] | None = None
+        self._transactions: TransactionalProducer | None = None
         self.most = _MOST_PER_BATCH
         if settings.offsets == IN_TRANSACTION:
             self.most = settings.size
@@ -107,19 +107,11 @@ class LoopProcessing:
             )
             self._transactions.init()
 
-    def handle(self, messages: Sequence[Any], identities: Identities, crash: Callable[[], None] | None) -> bool:
+    def handle(self, messages: Sequence[Any], crash: Callable[[], None] | None) -> bool:
         """Make the outputs of a batch and commit its offsets; returns whether it must be read again."""
         if self._transactions is not None:
-            return self._in_transaction(self._transactions, messages, identities, crash)
-        offsets = next_offsets(messages)
-        if self._settings.offsets == BEFORE and not self._member.commits.commit(offsets):
-            return True
-        if not self._make(messages, identities, crash):
-            # What was committed before is gone.
-            return self._settings.offsets != BEFORE
-        if self._settings.offsets != BEFORE:
-            self._member.commits.commit(offsets)
-        return False
+            return self._in_transaction(self._transactions, messages, crash)
+        return super().handle(messages, crash)
 
     def serve(self) -> None:
         """Serve the producer's reports."""
@@ -129,28 +121,17 @@ class LoopProcessing:
         """Close the producer; nothing is open between batches."""
         self._outputs.close()
 
-    def _make(self, messages: Sequence[Any], identities: Identities, crash: Callable[[], None] | None) -> bool:
-        if crash is not None:
-            done = done_before_crash(len(messages), is_committed=self._settings.offsets == BEFORE)
-            self._member.read(messages[:done], identities[:done])
-            self._outputs.make(identities[:done])
-            self._outputs.deliver()
-            crash()
-        self._member.read(messages, identities)
-        self._outputs.make(identities)
+    def _make(self, messages: Sequence[Any]) -> bool:
+        self._outputs.make(self._member.read(messages))
         return self._outputs.deliver()
 
     def _in_transaction(
-        self,
-        producer: TransactionalProducer[Outputs],
-        messages: Sequence[Any],
-        identities: Identities,
-        crash: Callable[[], None] | None,
+        self, producer: TransactionalProducer, messages: Sequence[Any], crash: Callable[[], None] | None
     ) -> bool:
         member, outputs = self._member, self._outputs
         producer.begin()
-        self._make(messages, identities, crash)
-        if self._chance.random() < self._settings.abort:
+        self._process(messages, crash)
+        if self._chance.random() < self._abort:
             producer.abort()
             return True
         offsets = next_offsets(messages)

@@ -6,13 +6,15 @@ does so with a batch in its hands; one that is told to crash dies amid processin
 Sources: KIP-62, KIP-429; librdkafka's documentation of rebalance callbacks and of `enable.partition.eof`.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -71,22 +73,6 @@ class CommandInbox:
         os._exit(ExitCode.INTERRUPTED)
 
 
-class Processing(Protocol):
-    """A member's processing of a batch of records, besides reporting them."""
-
-    most: int
-    """How many records a batch has at most."""
-
-    def handle(self, messages: Sequence[Any], identities: Identities, crash: Callable[[], None] | None) -> bool:
-        """Process a batch and commit it; returns whether it must be read again. `crash` dies, to be called midway."""
-
-    def serve(self) -> None:
-        """Called at every poll."""
-
-    def close(self) -> None:
-        """End in order."""
-
-
 class MemberLost(Exception):
     """The client has failed for good, as when another one has its `group.instance.id`: it is never given a record."""
 
@@ -94,14 +80,6 @@ class MemberLost(Exception):
 def die() -> None:
     """End this process at once."""
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def done_before_crash(batch: int, *, is_committed: bool) -> int:
-    """How many records of a batch a crash finds processed: half of them.
-
-    Even of one record, something is processed without being committed, or committed without being processed.
-    """
-    return batch // 2 if is_committed else (batch + 1) // 2
 
 
 class Member:
@@ -133,7 +111,7 @@ class Member:
         )
         self.assignment = Assignment(settings.name, self.client, tell)
         self.commits = Commits(self.client, settings.topic, self.assignment, tell)
-        self.process: Processing = PlainProcessing(self)
+        self.process = Processing(self, settings.commits)
 
     def run(self) -> None:
         """Work until it is told to leave; then leave in order. Raises `MemberLost`."""
@@ -163,26 +141,19 @@ class Member:
             self._tell("changes", change="thaws")
         if records:
             crash = self._crash if self._orders.crashes() else None
-            if self.process.handle(records, [self._identity(message) for message in records], crash):
+            if self.process.handle(records, crash):
                 self._read_again(records)
         if self._is_news and self._ends:
             self._tell("at_end", offsets=sorted(self._ends.items()))
         self._is_news = False
 
-    def read(self, messages: Sequence[Any], identities: Identities) -> None:
-        """Tell that these were processed."""
+    def read(self, messages: Sequence[Any]) -> Identities:
+        """Tell that these were processed; returns their identities."""
         first_ns = max(self._last_ns + 1, time.monotonic_ns())
         self._last_ns = first_ns + len(messages) - 1
-        self._tell(
-            "read",
-            consumer=self.assignment.name,
-            partition=[message.partition() for message in messages],
-            offset=[message.offset() for message in messages],
-            producer_id=[producer_id for producer_id, _ in identities],
-            seq=[seq for _, seq in identities],
-            leader_epoch=[message.leader_epoch() for message in messages],
-            ns=first_ns,
-        )
+        columns = self._codec.read(messages)
+        self._tell("read", consumer=self.assignment.name, **columns, ns=first_ns)
+        return list(zip(columns["producer_id"], columns["seq"], strict=True))
 
     def _crash(self) -> None:
         self._tell("notice", text="crashes amid a batch")
@@ -230,36 +201,45 @@ class Member:
     def _disturbed(self, _: KafkaError) -> None:
         self.commits.errors += 1
 
-    def _identity(self, message: Any) -> tuple[int, int]:
-        identity = self._codec.decode(message.value())
-        return identity if identity[0] >= 0 else self._codec.carried(None, message.headers())
 
-
-class PlainProcessing:
-    """A member that only reads: processing is telling of it."""
+class Processing:
+    """A member's processing of a batch: of one that only reads, it is to tell of it. `most`: records of a batch."""
 
     most = _MOST_PER_POLL
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: Member, commits: str) -> None:
+        """`commits`: when it does, as in `Group` and `Loop`."""
         self._member = member
-        self._commits = member._settings.commits
+        self._commits = commits
 
-    def handle(self, messages: Sequence[Any], identities: Identities, crash: Callable[[], None] | None) -> bool:
-        """Process, and commit before or after it. What could not be committed before is not processed."""
-        member, offsets = self._member, next_offsets(messages)
-        if self._commits == BEFORE and not member.commits.commit(offsets):
+    def handle(self, messages: Sequence[Any], crash: Callable[[], None] | None) -> bool:
+        """Process a batch and commit it; returns whether it must be read again. `crash` dies, to be called midway."""
+        offsets = next_offsets(messages)
+        if self._commits == BEFORE and not self._member.commits.commit(offsets):
             return True
-        if crash is not None:
-            done = done_before_crash(len(messages), is_committed=self._commits == BEFORE)
-            member.read(messages[:done], identities[:done])
-            crash()
-        member.read(messages, identities)
+        if not self._process(messages, crash):
+            # What was committed before is gone.
+            return self._commits != BEFORE
         if self._commits == AFTER:
-            member.commits.commit(offsets)
+            self._member.commits.commit(offsets)
         return False
 
+    def _process(self, messages: Sequence[Any], crash: Callable[[], None] | None) -> bool:
+        """Process them, and return whether that went well. A crash finds half of them processed.
+
+        Even of one record, something is processed without being committed, or committed without being processed.
+        """
+        if crash is not None:
+            self._make(messages[: (len(messages) + (self._commits != BEFORE)) // 2])
+            crash()
+        return self._make(messages)
+
+    def _make(self, messages: Sequence[Any]) -> bool:
+        self._member.read(messages)
+        return True
+
     def serve(self) -> None:
-        """Nothing to do."""
+        """Called at every poll."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """End in order."""

@@ -116,7 +116,7 @@ class _Incarnations:
     give_up: Callable[[], bool]
     chance: random.Random
     records: LaneProducer | None = None
-    _current: TransactionalProducer[LaneProducer] | None = None
+    _current: TransactionalProducer | None = None
 
     def __post_init__(self) -> None:
         self.worker = Worker(self._run, name=f"producer-{self.id}")
@@ -159,7 +159,7 @@ class _Incarnations:
             if self._current is not None:
                 self._current.abandon()
 
-    def _write(self, producer: TransactionalProducer[LaneProducer], count: int) -> None:
+    def _write(self, producer: TransactionalProducer, count: int) -> None:
         """One transaction of `count` records, committed or aborted.
 
         Of the aborted ones, half have all their records written before. The abort of the others purges what was not
@@ -174,7 +174,7 @@ class _Incarnations:
         else:
             producer.commit()
 
-    def _kill(self, producer: TransactionalProducer[LaneProducer]) -> None:
+    def _kill(self, producer: TransactionalProducer) -> None:
         """Let the next incarnation fence this one in the middle of a transaction; then it goes on all the same."""
         producer.begin()
         first = self.settings.size // 2
@@ -191,7 +191,7 @@ class _Incarnations:
                 )
         producer.abandon()
 
-    def _begin(self) -> TransactionalProducer[LaneProducer] | None:
+    def _begin(self) -> TransactionalProducer | None:
         """The next incarnation, initialised; None if the load gave up before, or its process has a problem.
 
         Raises `ClusterFailure`.

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -30,7 +30,7 @@ from kafka_chaos.harness.workload.clients.calls import Calls
 if TYPE_CHECKING:
     # Members of loops, processes that come and go, are spared PyArrow and pydantic.
     from kafka_chaos.harness.workload.clients.produced import ProducedRows
-    from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer, TransactionRecords
+    from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 
 _BACKOFF = 0.05
 _CALL_TIMEOUT = 0.2
@@ -43,7 +43,7 @@ TakeRow = Callable[[dict[str, Any]], None]
 class TransactionRows:
     """The transactions of one producer, one after the other. `rows` takes each once it has ended or is left behind."""
 
-    def __init__(self, records: TransactionRecords | ProducedRows, *, transactional_id: str, rows: TakeRow) -> None:
+    def __init__(self, records: LaneProducer | ProducedRows, *, transactional_id: str, rows: TakeRow) -> None:
         self._producer: dict[str, Any] = {
             "lane": records.lane,
             "producer_id": records.producer_id,
@@ -104,11 +104,7 @@ class ProducerLost(Exception):
         super().__init__(error.name())
 
 
-R = TypeVar("R", bound="TransactionRecords")
-C = TypeVar("C", bound="LaneProducer")
-
-
-class TransactionalProducer(Generic[R]):
+class TransactionalProducer:
     """An incarnation of `transactional_id`, whose records `records` sends. It belongs to one thread.
 
     `rows` takes a row for every transaction that has ended, or that is left behind open.
@@ -116,7 +112,7 @@ class TransactionalProducer(Generic[R]):
 
     def __init__(
         self,
-        records: R,
+        records: LaneProducer,
         *,
         transactional_id: str,
         rows: TakeRow,
@@ -142,7 +138,7 @@ class TransactionalProducer(Generic[R]):
         self._once(self.records.client.begin_transaction)
         self._transactions.begins(self.records.transaction_begins(), begin_ns)
 
-    def send(self: TransactionalProducer[C], count: int) -> None:
+    def send(self, count: int) -> None:
         """Send `count` records within the transaction, as the client's queue has room for them."""
         with self._calls.awaiting(self.records.lane, self._id, "send"):
             while count and not self._give_up():

@@ -198,7 +198,7 @@ def _transactions(kit: Kit) -> None:
             raise Failed(f"its read_committed consumer read record {more[0][1]}, whose transaction is not committed")
 
 
-def _transactional(kit: Kit, records: ProcessProducer) -> TransactionalProducer[ProcessProducer]:
+def _transactional(kit: Kit, records: ProcessProducer) -> TransactionalProducer:
     deadline = time.monotonic() + kit.answered_within
     producer = TransactionalProducer(
         records, transactional_id=records.lane, rows=_no_rows, give_up=lambda: time.monotonic() > deadline

@@ -27,8 +27,7 @@ class Reader(Follower):
         self.begins()
 
     def given(self, partition: int, *offsets: int) -> None:
-        columns = [offsets] * 3
-        self.reads([partition] * len(offsets), *map(list, columns))
+        self.reads(partition=[partition] * len(offsets), offset=offsets, producer_id=offsets, seq=offsets)
 
     def goes_on(self) -> bool:
         return True

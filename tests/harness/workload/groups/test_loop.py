@@ -87,8 +87,9 @@ class FakeMember:
         self.client = FakeConsumer()
         self.commits = Commits(self.client, LANE, FakeAssignment(), tell)  # type: ignore[arg-type]
 
-    def read(self, messages: list[FakeMessage], identities: list[tuple[int, int]]) -> None:
+    def read(self, messages: list[FakeMessage]) -> list[tuple[int, int]]:
         done.append(f"read {len(messages)}")
+        return [message.identity for message in messages]
 
 
 class Loop:
@@ -116,7 +117,7 @@ class Loop:
             done.append(f"commit {values['offsets']}")
 
     def handles(self, crash: Callable[[], None] | None = None) -> bool:
-        return self.processing.handle(BATCH, IDENTITIES, crash)
+        return self.processing.handle(BATCH, crash)
 
     def all(self, kind: str) -> list[dict[str, Any]]:
         return [values for one, values in self.told if one == kind]
