@@ -270,8 +270,16 @@ class ProcessConsumer(Follower):
                 raise ProtocolBreach(f"it stands at offset {at}, and has read up to {position[number]}")
         self._rows.stands(offsets)
 
-    def _read(self, **columns: Any) -> None:
-        if unknown := set(columns["partition"]) - self.position.keys():
+    def _read(
+        self,
+        partition: list[int],
+        offset: list[int],
+        producer_id: list[int],
+        seq: list[int],
+        leader_epoch: list[int | None] | None = None,
+    ) -> None:
+        if unknown := set(partition) - self.position.keys():
             raise ProtocolBreach(f"there is no partition {min(unknown)}")
-        self._rows.said_to_read(self.name, **columns)
-        self._have_read(columns["partition"], columns["offset"])
+        read = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
+        self._rows.said_to_read(self.name, leader_epoch=leader_epoch, **read)
+        self._have_read(partition, offset)
