@@ -280,6 +280,6 @@ class ProcessConsumer(Follower):
     ) -> None:
         if unknown := set(partition) - self.position.keys():
             raise ProtocolBreach(f"there is no partition {min(unknown)}")
-        read = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
+        read: dict[str, Any] = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
         self._rows.said_to_read(self.name, leader_epoch=leader_epoch, **read)
         self._have_read(partition, offset)
