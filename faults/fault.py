@@ -78,6 +78,10 @@ class Setting(Protocol):
     def metadata_mode(self) -> str:
         """`zookeeper` or `kraft`."""
 
+    @property
+    def tiered_storage(self) -> bool:
+        """Whether brokers have a remote store."""
+
     def at_least(self, version: str) -> bool:
         """Whether all brokers are of this version of Kafka, or later."""
 

@@ -24,6 +24,12 @@ class InsideControl(Protocol):
         """Let its process do nothing more (SIGSTOP), until it is killed. Other than after `NodeControl.pause`, commands
         still run inside."""
 
+    def write_file(self, path: str, data: str) -> None:
+        """A file inside, running or not; its folder is there already."""
+
+    def read_file(self, path: str) -> bytes:
+        """The bytes of a file inside, running or not, as the engine sees it."""
+
     def file_size(self, path: str) -> int | None:
         """Bytes of a file inside, running or not, as the engine sees it; None where there is none."""
 

@@ -23,7 +23,7 @@ SOURCE = "source"
 """The name of the lane that a loop reads, where nothing depends on it."""
 _NOT_ASKED = (
     *("lane", "topic", "cleanup_policy", "faults", "transactional", "group", "loop", "share"),
-    *("assume", "consumer_offsets", "transaction_state", "created_late"),
+    *("assume", "consumer_offsets", "transaction_state", "created_late", "tiered", "retention_bytes"),
 )
 _SAME = ("commits", "assignor", "static", "members", "crashes")
 _OF_GROUPS = {"protocol": "group_protocol"} | dict(zip(_SAME, _SAME, strict=True))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from kafka_chaos.conformance.broker_client import FETCH_FROM_ANY, ObservingClient
+from kafka_chaos.conformance.broker_client import ObservingClient
 from kafka_chaos.conformance.replica import NoReplica, ReplicaFiles, read_replica
 from kafka_chaos.conformance.scenario.clients import NAME_HEADER, Clients
 from kafka_chaos.contract.command.errors import ClusterFailure
@@ -121,7 +121,7 @@ class ReplicaObserver:
             with ObservingClient(self.cluster.client_address(broker)) as client:
                 error, _ = client.latest_offset(self.topic)
                 role = _ROLES.get(error, f"error {error}")
-                fetched = client.fetch(self.topic, version=FETCH_FROM_ANY, offset=on_disk.log_end or 0)
+                fetched = client.fetch(self.topic, offset=on_disk.log_end or 0)
                 known = client.metadata(self.topic)
                 epoch = client.leader_epoch(self.topic, guess=known.leader_epoch)
         except BrokerUnreachable:

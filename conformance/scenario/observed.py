@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka_chaos.conformance.broker_client import FETCH_FROM_LEADER
 from kafka_chaos.conformance.scenario.groups.stage import GroupStage
 from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.record import plain
@@ -17,7 +16,7 @@ from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.conformance.scenario.steps.upgrades import OF_UPGRADES
 from kafka_chaos.conformance.scenario.transactions.stage import ID, TransactionsStage
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.client import error_name
+from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, error_name
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, REFUSED

@@ -154,6 +154,14 @@ class Lane:
         default=None,
         metadata=key("`transaction.partition.verification.enable`; by default true, in versions that have it (3.6)"),
     )
+    retention_bytes: int | None = field(
+        default=None,
+        metadata=key("`retention.bytes` of the topic, if its records are removed for nothing but their size", ge=0),
+    )
+    tiered: bool = field(
+        default=False,
+        metadata=key("whether brokers copy closed segments to remote storage (`remote.storage.enable`, KIP-405)"),
+    )
     consumer_offsets: InternalTopic | None = field(
         default=None, metadata=key("how `__consumer_offsets` is kept, if not as by default")
     )
@@ -271,6 +279,7 @@ _SETTINGS: Mapping[str, type[Transactional] | type[Group] | type[Loop] | type[Sh
 _INTERNAL = ("consumer_offsets", "transaction_state")
 _LEFT_OUT = (
     *("kafka_version", "metadata_mode", "elr", "client", "flushes", "verifies_transactions", "assume", "created_late"),
+    *("retention_bytes", "tiered"),
     *_INTERNAL,
     *_SETTINGS,
 )

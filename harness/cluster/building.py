@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka_chaos.faults.clock.process_clock import PRELOADED
+from kafka_chaos.faults.storage.remote_store import REMOTE_STORE
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
 from kafka_chaos.harness.cluster.containers.engine import docker_client
@@ -33,8 +34,8 @@ CONTROLLER_OPTIONS = ("-Xmx160m",)
 class NodeBuilder:
     """Shared by all containers of a cluster.
 
-    `addresses` by host name, the host's free `ports`, one for each container, and the `disks` of the brokers that have
-    one of their own.
+    `addresses` by host name, the host's free `ports`, one for each container, the `disks` of the brokers that have
+    one of their own, and the volume that is their `remote_store`, if they have one.
     """
 
     spec: ClusterLayout
@@ -44,6 +45,7 @@ class NodeBuilder:
     addresses: Mapping[str, str]
     ports: Iterator[int]
     disks: Mapping[int, Disk] = field(default_factory=dict)
+    remote_store: str = ""
 
     def node(self, role: str, number: int, name: str, started_text: str, *, host_port: int | None = None) -> Node:
         """A node, whose container is described next."""
@@ -84,6 +86,8 @@ class NodeBuilder:
         if node.disk is not None:
             for number, path in enumerate(LOG_DIRECTORIES[: self.spec.log_directories]):
                 container.with_volume_mapping(str(node.disk.folder(number)), path, "rw")
+        if self.remote_store and node.role == "broker":
+            container.with_volume_mapping(self.remote_store, REMOTE_STORE, "rw")
         container.with_kwargs(
             hostname=node.name,
             labels={**self.labels, ROLE: node.name},

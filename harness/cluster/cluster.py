@@ -186,7 +186,8 @@ class Cluster(Members):
         addresses = dict(zip(names, node_addresses(network, len(names)), strict=True))
         ports = iter(free_ports(len(names)))
         disks = self._make_disks(labels)
-        build = NodeBuilder(self.spec, self.run_id, str(network.name), labels, addresses, ports, disks)
+        store = self._make_remote_store(labels)
+        build = NodeBuilder(self.spec, self.run_id, str(network.name), labels, addresses, ports, disks, store)
         self._mode = self._make_mode(build)
         made = self._mode.make()
         self.brokers, self.zookeepers, self.controllers = made.brokers, made.zookeepers, made.controllers
@@ -210,6 +211,15 @@ class Cluster(Members):
         self.links = Links({node.address: node.name for node in self.nodes}, ports)
         for node in (*self.brokers.values(), *self.controllers.values()):
             node.link = self.links.of(node.name)
+
+    def _make_remote_store(self, labels: Mapping[str, str]) -> str:
+        if not self.spec.tiered_storage:
+            return ""
+        from kafka_chaos.harness.cluster.remote_store.volume import make_volume
+
+        name = f"kafka-chaos-{self.run_id}-remote-store"
+        make_volume(name, labels, self.spec.brokers)
+        return name
 
     def _make_disks(self, labels: Mapping[str, str]) -> Mapping[int, Disk]:
         if not self.spec.disk_mib:

@@ -65,6 +65,11 @@ class ClusterSpec(Spec):
         description="every connection to a broker or controller passes a link, which records it in `trace/`; faults "
         "that act on single requests see to it themselves",
     )
+    tiered_storage: bool = Field(
+        default=False,
+        description="brokers share a remote store (KIP-405, Kafka 3.9 and later): topics with `remote.storage.enable` "
+        "have their closed segments copied to it, which faults can break",
+    )
     security: Literal["plaintext", "sasl_ssl", "mtls"] = Field(
         default="plaintext", description="what clients need to connect: nothing, a password, or a certificate"
     )

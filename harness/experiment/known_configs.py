@@ -33,6 +33,12 @@ def cleanup_of(configs: Configs) -> str | None:
     return None if policies == ["delete"] and retains_all else ",".join(policies)
 
 
+def only_by_size(configs: Configs) -> int | None:
+    """The topic's `retention.bytes`, if nothing else lets its records be removed during a run."""
+    size = _number(configs, "retention.bytes", -1)
+    return size if size >= 0 and cleanup_of({**configs, "retention.bytes": -1}) is None else None
+
+
 def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
     """The configuration of each broker, and last of dedicated controllers if there are any, without the defaults."""
     own = [cluster.configs_of.get(broker, {}) for broker in range(1, cluster.brokers + 1)]

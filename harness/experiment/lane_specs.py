@@ -21,12 +21,14 @@ from kafka_chaos.contract.lane.share import Share, share_group_of
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, chosen
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-from kafka_chaos.harness.experiment.known_configs import cleanup_of, lane_settings
+from kafka_chaos.harness.experiment.known_configs import cleanup_of, lane_settings, only_by_size
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.experiment.values import LaneName, Name, Seconds, Spec, declared, read_as
 
 MOST_PARTITIONS = 1_000
-OWNED_TOPIC_KEYS = frozenset({"min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"})
+OWNED_TOPIC_KEYS = frozenset(
+    {"min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy", "remote.storage.enable"}
+)
 OWNED_CLIENT_KEYS = frozenset(
     {"bootstrap.servers", "acks", "request.required.acks", "enable.idempotence", "max.in.flight"}
     | {"max.in.flight.requests.per.connection", "metadata.broker.list"}
@@ -85,6 +87,7 @@ class LaneSpec(Spec):
     idempotence: bool = declared(Lane, "idempotence")
     max_in_flight: int = declared(Lane, "max_in_flight")
     cleanup_policy: str | None = declared(Lane, "cleanup_policy")
+    tiered: bool = declared(Lane, "tiered")
     lives: tuple[LifeSpec, ...] = Field(
         default=(),
         strict=False,
@@ -160,6 +163,7 @@ class LaneSpec(Spec):
         common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
         keys = {name: getattr(self, name) for name in common}
         own = OWN if isinstance(self.client, tuple) else self.client
+        keys["retention_bytes"] = only_by_size(self.topic_configs)
         keys |= {"client": None if own == IN_PROCESS else own, "created_late": self.created_at is not None}
         if crashes and self.group is not None:
             keys["group"] = replace(self.group, crashes=self.group.crashes + crashes)

@@ -194,6 +194,7 @@ def create_topic(admin: ClusterAdmin, lane: LaneSpec, *, brokers: int) -> None:
     configs: dict[str, object] = {
         "min.insync.replicas": lane.min_insync_replicas,
         "unclean.leader.election.enable": lane.unclean_leader_election,
+        **({"remote.storage.enable": True} if lane.tiered else {}),
         **lane.topic_configs,
     }
     if lane.cleanup_policy is not None:

@@ -4,6 +4,7 @@ However a run ends, Ctrl-C included, faults are healed, threads end, files are c
 is removed. What was written until then can still be verified.
 """
 
+import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, Keep, kept_event
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.fault_control import ClusterView
+from kafka_chaos.harness.cluster.remote_store.reading import fetch_tiered
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
@@ -135,7 +137,7 @@ class Stages:
                 finally:
                     self.collect_logs(cluster)
         finally:
-            if running.kept:
+            if running.kept and any(node.exists() for node in running.nodes):
                 self.run.events.emit(kept_event(running))
 
     @contextmanager
@@ -245,4 +247,13 @@ class Stages:
             StoredLane(lane.lane, lane.topic_name, lane.partitions, transactional=lane.transactional is not None)
             for _, lane, _ in self.run.experiment.lanes()
         ]
-        collect_stored(cluster.brokers.values(), stored, leader_ends(admin, stored), self.run.directory.path)
+        ends = leader_ends(admin, stored)
+        topics = {lane.topic_name for _, lane, _ in self.run.experiment.lanes() if lane.tiered}
+        with tempfile.TemporaryDirectory(prefix="kafka-chaos-tiered-") as folder:
+            tiered = fetch_tiered(
+                cluster.broker_client,
+                {place: end for place, end in ends.items() if place[0] in topics},
+                Path(folder),
+                lambda text: self.run.events.emit(event_types.ClientNotice(text=text)),
+            )
+            collect_stored(cluster.brokers.values(), stored, ends, self.run.directory.path, tiered)

@@ -23,12 +23,13 @@ _TEXTS = (
 )  # fmt: skip
 SCHEMAS = {
     "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, is_transactional, "
-    "timeout_ms, producers, loop, healed_ns, timed, planned, begun_ns, lossless, unplaced, salt",
+    "timeout_ms, producers, loop, healed_ns, timed, planned, begun_ns, lossless, unplaced, salt, "
+    "retention_bytes",
     "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps",
     "shares": "lane, group, lock_ns, delivery_limit, lost_deliveries, committed, earliest",
     "members": "group, member",
     "final": "group, partition, offset",
-    "checkpoints": "lane, partition, broker, high_watermark, log_end_offset",
+    "checkpoints": "lane, partition, broker, high_watermark, log_end_offset, log_start, log_bytes",
     "chains": "lane, partition, leader_epoch, first",
     "starts": "lane, partition, leader_epoch, first, is_elected",
     "elections": "lane, partition, broker, leader_epoch, in_isr, isr",
@@ -45,15 +46,16 @@ SCHEMAS = {
 and how many `producers` have them, null without any; `healed_ns`: when the last fault was healed; `timed`: whether its
 bounds of recovery are known; `planned`: this project made the run, which began at `begun_ns`; `lossless`: nothing that
 was committed can get lost; `unplaced`: acknowledgements name no offset (acks=0); `salt`: drawn anew, so that nobody can
-foresee a hash. `groups`: `judged`, the lane that the group belongs to, and `lane`, the one that it reads; `is_loop`,
-`in_transaction`, `automatic` and `after` say how it commits offsets: as a loop, in transactions, by the client itself,
-and only after it has read; `gaps`: whether the offset after a record's need not be the next record's. `shares`: the
-share groups; `lost_deliveries`: how many of one record nobody may have seen; `committed`: given committed records
-alone; `earliest`: from the first record on. `members`: those of share groups that began. `final`: groups.json.
-`chains`: the leader epochs of the log, as checkpoints.json has them; `starts`: each broker's own account of where
-leader epochs begin, and that of elections (`is_elected`). `elections`: `in_isr`, whether the leader is in the ISR, and
-how many brokers are (`isr`). `phases`: the spans of the workload. `explanations`: what may explain a case, see
-`judging.causes.PartitionCauses`; `number`: the best ones first. `preconditions`: those of known defects (`met`).
+foresee a hash. `checkpoints`: the first offset of the log, and its bytes (`log_bytes`). `groups`: `judged`, the lane
+that the group belongs to, and `lane`, the one that it reads; `is_loop`, `in_transaction`, `automatic` and `after` say
+how it commits offsets: as a loop, in transactions, by the client itself, and only after it has read; `gaps`: whether
+the offset after a record's need not be the next record's. `shares`: the share groups; `lost_deliveries`: how many of
+one record nobody may have seen; `committed`: given committed records alone; `earliest`: from the first record on.
+`members`: those of share groups that began. `final`: groups.json. `chains`: the leader epochs of the log, as
+checkpoints.json has them; `starts`: each broker's own account of where leader epochs begin, and that of elections
+(`is_elected`). `elections`: `in_isr`, whether the leader is in the ISR, and how many brokers are (`isr`). `phases`: the
+spans of the workload. `explanations`: what may explain a case, see `judging.causes.PartitionCauses`; `number`: the best
+ones first. `preconditions`: those of known defects (`met`).
 """
 
 
@@ -92,7 +94,7 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
         "members": sorted(run.events.members),
         "final": [(group, *place) for group, places in run.groups.items() for place in places.items()],
         "checkpoints": [
-            (*place, broker, mark, ends[place][broker])
+            (*place, broker, mark, ends[place][broker], *run.checkpoints.sizes[place][broker])
             for place, of_brokers in marks.items()
             for broker, mark in of_brokers.items()
         ],
@@ -155,6 +157,7 @@ def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
         int(_is_lossless(run, lane)),
         int(lane.acks == "0"),
         secrets.randbits(62),
+        lane.retention_bytes,
     )
 
 

@@ -58,6 +58,9 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
         reasons[Anomaly.REPLICA_DIVERGENCE] = "there are no replica logs (replicas/)"
     if not reports(run, lane):
         reasons[Anomaly.HIGH_WATERMARK_REGRESSION] = "events.jsonl holds no high_watermark reports of this lane"
+    sizes = [size for of in run.checkpoints.sizes.items() if of[0][0] == lane.lane for size in of[1].values()]
+    if lane.retention_bytes is not None and (not sizes or any(None in size for size in sizes)):
+        reasons[Anomaly.LOST_WRITE] = "checkpoints.json does not say where each log begins, and how large it is"
     if lane.cleanup_policy is not None and not run.has_log:
         reasons[Anomaly.SKIPPED_POLL] = f"cleanup.policy={lane.cleanup_policy} removes records"
     for family in FAMILIES:
@@ -72,10 +75,16 @@ def by_configuration(lane: Lane) -> dict[AnyAnomaly, str]:
     if lane.cleanup_policy is not None:
         removes = f"cleanup.policy={lane.cleanup_policy} removes"
         reasons.update(dict.fromkeys(those(Anomaly, Trait.NOT_AFTER_CLEANUP), f"{removes} records"))
+        if lane.retention_bytes is not None and lane.acks != "0":
+            # The size of the log that is left says whether retention had to.
+            del reasons[Anomaly.LOST_WRITE]
         if lane.transactional is not None:
             reasons.update(dict.fromkeys(of_transactions.BY_THE_LOG, f"{removes} records and markers"))
         if lane.loop is not None:
             reasons.update(dict.fromkeys(OF_LOOPS, f"{removes} outputs"))
+    if lane.tiered and "power-loss" in lane.faults:
+        lost = "what brokers know of remote segments (__remote_log_metadata) may be lost with the power"
+        reasons.update(dict.fromkeys(those(Anomaly, Trait.NOT_AFTER_CLEANUP), lost))
     return {**reasons, **lane.assumed}
 
 

@@ -15,6 +15,7 @@ from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.contract.wire.kafka_python import (
     ApiVersionsRequest,
     DescribeQuorumRequest,
+    FetchRequest,
     FindCoordinatorRequest,
     InvalidReceiveError,
     KafkaProtocol,
@@ -42,6 +43,11 @@ DEBUGGING_CONSUMER = -2
 MAX_BYTES = 1 << 20
 """The size limit of a record batch, and of an answer to Fetch: more than any test record needs."""
 
+FETCH_FROM_LEADER = 10
+"""The last version of Fetch that only a leader answers (KIP-392 lets followers answer consumers from 11 on)."""
+FETCH_FROM_ANY = 12
+"""A version of Fetch that a follower answers too, and that names topics, not their ids."""
+
 T = TypeVar("T")
 
 
@@ -60,6 +66,16 @@ class MetadataAnswer:
     leader: int | None
     leader_epoch: int
     isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchAnswer:
+    """A broker's answer to a fetch: Kafka's error code, and offsets where there is no error."""
+
+    error: int
+    high_watermark: int
+    log_start: int
+    records: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +223,36 @@ class BrokerClient:
             for topic in self.request(request).topics
             for entry in topic.partitions
         }
+
+    def fetch(
+        self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_FROM_ANY
+    ) -> FetchAnswer:
+        """Fetch as a consumer, without waiting; `leader_epoch` is the one that the consumer knows, −1 for none."""
+        known = self._version(FetchRequest, version)
+        debugging = known <= FETCH_FROM_LEADER < version
+        wanted = FetchRequest.FetchTopic.FetchPartition(
+            partition=partition,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+            partition_max_bytes=MAX_BYTES,
+        )
+        request = FetchRequest(
+            replica_id=DEBUGGING_CONSUMER if debugging else CONSUMER,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=MAX_BYTES,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+            forgotten_topics_data=[],
+            rack_id="",
+            version=known,
+        )
+        answer = self.request(request).responses[0].partitions[0]
+        return FetchAnswer(answer.error_code, answer.high_watermark, answer.log_start_offset, answer.records or b"")
 
     def produce(
         self, topic: str, record: str, *, acks: str = "all", partition: int = 0, timeout: float = 60.0

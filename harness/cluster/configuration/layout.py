@@ -13,6 +13,8 @@ from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, check_version, oldest_of
 from kafka_chaos.harness.cluster.security import PLAINTEXT, SECURITY_MODES
 
+FIRST_TIERED = "3.9"
+"""The first version whose tiered storage (KIP-405) is for production."""
 LEAST_DISK_MIB = 256
 USUAL_DISK_MIB = 4096
 """The image is sparse: what no broker writes takes no room."""
@@ -35,6 +37,7 @@ class ClusterLayout:
     controller are on a disk of their own, of so many MiB: storage faults need it.
     With `links`, every connection to a broker or controller passes a link (`faults/links/relay/`). With `clocks`,
     every node has a wall clock that can be moved (`faults/clock/process_clock.py`).
+    With `tiered_storage`, brokers share a remote store (`remote_store/`), to which they copy what tiered topics hold.
     `security` is how clients connect: `plaintext`, `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client
     certificates).
     """
@@ -55,6 +58,7 @@ class ClusterLayout:
     disk_mib: int = 0
     links: bool = False
     clocks: bool = False
+    tiered_storage: bool = False
     security: str = PLAINTEXT
 
     def __post_init__(self) -> None:
@@ -90,6 +94,8 @@ class ClusterLayout:
             yield f"{secured} {why}: expected {PLAINTEXT}"
         if self.elr and not self.oldest.elr:
             yield f"elr: true is not valid: Kafka {self.oldest.number} has no eligible leader replicas"
+        if self.tiered_storage and not self.at_least(FIRST_TIERED):
+            yield f"tiered_storage: true is not valid: expected Kafka {FIRST_TIERED} or later (KIP-405)"
         for version in self.versions:
             check_keys("broker", self.broker_configs, kafka_version=version.number, metadata_mode=mode)
         for broker, configs in self.configs_of.items():
@@ -205,7 +211,8 @@ class ClusterLayout:
         owners = "each broker and controller" if self.controllers else "each broker"
         disks = f", {owners} with a disk of its own" if self.disk_mib else ""
         links = ", every connection through a link" if self.links else ""
-        return f"{self._nodes}{disks}{links}{', with clocks that can be moved' if self.clocks else ''}"
+        clocks = ", with clocks that can be moved" if self.clocks else ""
+        return f"{self._nodes}{disks}{links}{clocks}{', with a remote store' if self.tiered_storage else ''}"
 
     @property
     def _nodes(self) -> str:

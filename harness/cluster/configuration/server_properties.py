@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from kafka_chaos.contract.lane.configuration import config_text
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
+from kafka_chaos.faults.storage.remote_store import REMOTE_STORE
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS, known_keys
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion
@@ -48,7 +49,7 @@ def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, co
         owned["control.plane.listener.name"] = "CONTROL"
         owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
         owned["advertised.listeners"] += f",CONTROL://{node.name}:{CONTROL_PORT}"
-    defaults = _defaults(spec, "brokers_with_zookeeper", version)
+    defaults = {**_defaults(spec, "brokers_with_zookeeper", version), **_tiered(spec)}
     if not version.at_least("0.11"):
         defaults.pop(CHECKPOINT_INTERVAL, None)
     return _text({**defaults, **_texts({**configs, **_own(spec, node)}), **owned})
@@ -74,7 +75,8 @@ def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, con
         owned["listeners"] = ",".join([owned["listeners"], *controls])
     else:
         owned |= {**DEFAULTS["listener"][PLAINTEXT], "listeners": ",".join(controls)}
-    return _text({**_defaults(spec, "kraft", version), **_texts({**_own(spec, node), **configs}), **owned})
+    tiered = _tiered(spec) if is_broker else {}
+    return _text({**_defaults(spec, "kraft", version), **tiered, **_texts({**_own(spec, node), **configs}), **owned})
 
 
 def voters(spec: ClusterLayout) -> dict[int, str]:
@@ -133,6 +135,18 @@ def _defaults(spec: ClusterLayout, group: str, version: KafkaVersion) -> dict[st
         return known
     authorizer = DEFAULTS["authorizers"][KRAFT if group == "kraft" else ZOOKEEPER]
     return {**known, **DEFAULTS["secured"], "authorizer.class.name": authorizer}
+
+
+def _tiered(spec: ClusterLayout) -> dict[str, str]:
+    """What brokers with tiered storage are started with: the plugin is in the store itself, whose volume all have."""
+    if not spec.tiered_storage:
+        return {}
+    return {
+        **DEFAULTS["tiered"],
+        "remote.log.storage.manager.class.path": f"{REMOTE_STORE}/classes/",
+        "rsm.config.folder": REMOTE_STORE,
+        "rlmm.config.remote.log.metadata.topic.replication.factor": str(spec.internal_replicas),
+    }
 
 
 def zookeeper_properties(spec: ClusterLayout) -> str:

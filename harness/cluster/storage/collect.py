@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 import numpy as np
@@ -124,18 +125,27 @@ class LeaderEnd:
 class _Stored:
     """The state of a partition in one broker's files, besides records."""
 
+    first: int | None = None
     log_end: int = 0
+    log_bytes: int = 0
     leader_epochs: tuple[tuple[int, int], ...] = ()
 
 
 def collect_stored(
-    nodes: Iterable[Node], lanes: Sequence[StoredLane], ends: Mapping[Place, LeaderEnd], run_directory: Path
+    nodes: Iterable[Node],
+    lanes: Sequence[StoredLane],
+    ends: Mapping[Place, LeaderEnd],
+    run_directory: Path,
+    tiered: Mapping[Place, Path] = MappingProxyType({}),
 ) -> None:
     """Write `log/broker-N.parquet`, `replicas/broker-N.parquet` and `checkpoints.json`.
 
     `ends`: by topic and partition. Waits until the high watermarks on disk have reached the logs' ends, which they do
     at a broker's next checkpoint where everything is replicated; where they don't in time, they are written as they
     are: null where there is none. Raises `ClusterFailure` if a leader's files end below its high watermark.
+
+    `tiered`: the logs of partitions with remote storage, as their leaders give them out. A replica of one is what is
+    in remote storage, which all replicas share, and behind it the broker's own segments.
     """
     (run_directory / "replicas").mkdir(exist_ok=True)
     brokers = list(nodes)
@@ -144,7 +154,7 @@ def collect_stored(
         ThreadPoolExecutor(max_workers=max(1, len(brokers)), thread_name_prefix="replicas") as threads,
     ):
         log.mkdir()
-        read = threads.map(lambda node: _collect_broker(node, lanes, ends, log, run_directory), brokers)
+        read = threads.map(lambda node: _collect_broker(node, lanes, ends, log, run_directory, tiered), brokers)
         entries: list[dict[str, Any]] = []
         for node in brokers:
             progress(len(entries), len(brokers), f"the files of {node.name}")
@@ -154,7 +164,12 @@ def collect_stored(
 
 
 def _collect_broker(
-    node: Node, lanes: Sequence[StoredLane], ends: Mapping[Place, LeaderEnd], log: Path, run_directory: Path
+    node: Node,
+    lanes: Sequence[StoredLane],
+    ends: Mapping[Place, LeaderEnd],
+    log: Path,
+    run_directory: Path,
+    tiered: Mapping[Place, Path],
 ) -> dict[str, Any]:
     everywhere = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
     elsewhere = {place for place, end in ends.items() if end.replicas and node.number not in end.replicas}
@@ -169,7 +184,7 @@ def _collect_broker(
         _Writer(part, arrow_schema(REPLICAS, without=without), node.number) as replicas,
         _Writer(log / file, arrow_schema(LOG, without=without), node.number) as final,
     ):
-        stored = _read_segments(node, places, log_starts, led, replicas, final)
+        stored = _read_segments(node, places, log_starts, led, tiered, replicas, final)
     for place, end in led.items():
         found = stored[place].log_end if place in stored else 0
         if found < end:
@@ -181,6 +196,8 @@ def _collect_broker(
             "high_watermark": marks[HIGH_WATERMARKS].get(place),
             "log_end_offset": found.log_end,
             "recovery_point": marks[RECOVERY_POINTS].get(place, 0),
+            "log_start_offset": max(log_starts.get(place, 0), found.first or 0),
+            "log_bytes": found.log_bytes,
             "leader_epochs": [list(entry) for entry in found.leader_epochs],
         }
         for place, found in sorted(stored.items())
@@ -192,6 +209,7 @@ def _read_segments(
     places: Mapping[Place, str],
     log_starts: Mapping[Place, int],
     led: Mapping[Place, int],
+    tiered: Mapping[Place, Path],
     replicas: _Writer,
     final: _Writer,
 ) -> dict[Place, _Stored]:
@@ -200,6 +218,21 @@ def _read_segments(
     folders = [f"{topic}-{partition}" for topic, partition in places]
     stored: dict[Place, _Stored] = {}
     markers = {place: MarkerReader() for place in places}
+    local: set[Place] = set()
+
+    def add(place: Place, file: str, content: IO[bytes], end: int | None = None) -> None:
+        """Take a segment's batches that begin below this end."""
+        lane, start = places[place], log_starts.get(place, 0)
+        for chunk in _chunks(file, content):
+            # What follows is read again from the broker's own segments: markers belong to what was before them.
+            batches = tuple(batch for batch in chunk if end is None or batch.base_offset < end)
+            stored[place].log_bytes += sum(batch.size for batch in batches if batch.last_offset >= start)
+            rows = readers[lane].read(batches)
+            replicas.add(lane, place[1], markers[place].add(rows, batches).between(start))
+            if place in led:
+                final.add(lane, place[1], rows.between(start, led[place]))
+            stored[place].log_end = max([stored[place].log_end, *(batch.last_offset + 1 for batch in batches[-1:])])
+
     for name, content in stream_files(node, BROKER_DATA, folders, wanted=wanted):
         folder = _REPLICA_FOLDER.fullmatch(name.partition("/")[0])
         assert folder is not None
@@ -209,14 +242,15 @@ def _read_segments(
         if name.endswith(LEADER_EPOCHS):
             found.leader_epochs = parse_leader_epochs(file, content.read().decode(errors="replace"))
             continue
-        lane = places[place]
-        found.log_end = max(found.log_end, base_offset_of(file))
-        for batches in _chunks(file, content):
-            rows, start = readers[lane].read(batches), log_starts.get(place, 0)
-            replicas.add(lane, place[1], markers[place].add(rows, batches).between(start))
-            if place in led:
-                final.add(lane, place[1], rows.between(start, led[place]))
-            found.log_end = max(found.log_end, batches[-1].last_offset + 1)
+        base = base_offset_of(file)
+        if place not in local:
+            found.first = base_offset_of(str(tiered[place])) if place in tiered else base
+        if place in tiered and place not in local:
+            with tiered[place].open("rb") as remote:
+                add(place, str(tiered[place]), remote, base)
+        local.add(place)
+        found.log_end = max(found.log_end, base)
+        add(place, file, content)
     return stored
 
 

@@ -19,7 +19,11 @@ from kafka_chaos.harness.cluster.containers.engine import Pipe, docker_client
 from kafka_chaos.harness.cluster.node import Node
 
 _EXCLUDED = tuple(f"--exclude=*.{ending}" for ending in ("index", "timeindex", "txnindex", "snapshot", "deleted"))
-_TAR = 'cd "$1" && shift && exec tar --ignore-failed-read -cf - ' + " ".join(f"'{x}'" for x in _EXCLUDED) + ' -- "$@"'
+_TAR = (
+    'cd "$1" && shift && exec tar --sort=name --ignore-failed-read -cf - '
+    + " ".join(f"'{x}'" for x in _EXCLUDED)
+    + ' -- "$@"'
+)
 # GNU tar ends with 1 where a file changed or vanished while it was read, as a serving broker's files do.
 _FINE = (0, 1)
 
@@ -29,7 +33,8 @@ def stream_files(
 ) -> Iterator[tuple[str, IO[bytes]]]:
     """The files at or below `paths` of the container's `folder` whose path in it fully matches `wanted`.
 
-    Each comes with an open stream, good until the next file is asked for. Paths that don't exist are passed over.
+    Each comes with an open stream, good until the next file is asked for; those of a folder in the order of their
+    names. Paths that don't exist are passed over.
     Raises `ClusterFailure` where the container can't be read.
     """
     asked = tuple(paths)

@@ -58,6 +58,10 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
         check_keys("topic", lane.topic_configs, owned=OWNED_TOPIC_KEYS, kafka_version=oldest.number)
     except UsageFailure as failure:
         yield ("topic_configs",), str(failure)
+    if lane.tiered and not cluster.tiered_storage:
+        yield ("tiered",), "the cluster has no remote store: expected tiered_storage: true in cluster"
+    if lane.tiered and "compact" in (lane.cleanup_policy or ""):
+        yield ("tiered",), "Kafka has no remote storage for topics that are compacted: expected cleanup_policy: delete"
     yield from _client(cluster, lane)
     yield from _client_keys(lane)
     sources = [other.lane for other in phase.lanes if other.loop is None]

@@ -76,7 +76,7 @@ phases:
 """
 TEXTS = (
     EVERY_KEY,
-    (ROOT / "experiments" / "share-groups.yaml").read_text(),
+    *((ROOT / "experiments" / name).read_text() for name in ("share-groups.yaml", "tiered-storage.yaml")),
     (ROOT / "experiments" / "demo.yaml").read_text(),
     (ROOT / "experiments" / "known" / "kafka-8803.yaml").read_text(),
     (ROOT / "tests/harness/run/small.yaml").read_text(),

@@ -1,5 +1,6 @@
 """Each anomaly planted alone, at borders and in pairs, one lane per plant: found exactly, and nothing else."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -181,6 +182,30 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: 
     assert {lane.lane: lane.verdict.value for lane in verdict.lanes if lane.lane != "clean"} == dict.fromkeys(
         [name for name in expected if name != "clean"], "violation"
     )
+
+
+def test_what_retention_removed_is_lost_where_less_is_left_than_it_had_to_leave(
+    tmp_path: Path, verified: Verified
+) -> None:
+    sizes = {"early": 89, "in-time": 90, "untold": None}
+    keys = {lane: {"cleanup_policy": "delete", "retention_bytes": 100} for lane in sizes}
+    histories = {lane: valid() for lane in sizes}
+    for history in histories.values():
+        history.log = [row for row in history.log or () if row.offset >= 7]
+        history.replicas = [row for row in history.replicas if row.offset >= 7]
+    run = write_histories(tmp_path / "run", histories, keys)
+    checkpoints = json.loads((run / "checkpoints.json").read_text())
+    for lane, left in sizes.items():
+        checkpoints["brokers"]["1"][f"{lane}/0"] |= {"log_start_offset": 7, "log_bytes": left}
+    (run / "checkpoints.json").write_text(json.dumps(checkpoints))
+    verdict = verified(run)
+    lost = [Case("lost_write", 0, offset, 0, offset) for offset in range(7)]
+    found = read_cases(run)
+    assert {lane: found.get(lane, []) for lane in ("early", "in-time")} == {"early": lost, "in-time": []}
+    assert {lane.lane: lane.verdict.value for lane in verdict.lanes} == {"early": "violation"} | dict.fromkeys(
+        ["in-time", "untold"], "unknown"
+    )
+    assert [lane.lane for lane in verdict.lanes if "lost_write" in lane.not_judged] == ["untold"]
 
 
 def test_a_record_that_was_sent_after_a_consumer_had_passed_its_offset_was_not_skipped(

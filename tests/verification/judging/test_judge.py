@@ -158,5 +158,5 @@ def test_the_rest_of_a_lane_that_assumes_something_is_judged() -> None:
     # What no lane needs to be certain of is left out visibly.
     less = replace(LANE, assume=("transactional.id.expiration.ms",))
     assert Anomaly.DUPLICATE in less.assumed
-    gap = replace(LANE, assume=("remote.storage.enable",))
-    assert "remote.storage.enable" in verdict_of(run(), lane=gap).not_judged[Anomaly.OFFSET_GAP]
+    follower = replace(LANE, assume=("replica.selector.class",))
+    assert "replica.selector.class" in verdict_of(run(), lane=follower).not_judged[Anomaly.NONMONOTONIC_POLL]

@@ -42,7 +42,7 @@ def _lost_write(view: View) -> Iterable[Finding]:
             continue
         place = view.acknowledged.get(identity)
         if view.final_log:
-            lost = identity not in view.log
+            lost = identity not in view.log and not view.may_be_removed(identity)
         else:
             lost = place is not None and view.passed(place) and identity not in view.read
         if lost:

@@ -133,7 +133,8 @@ class LaneHistory:
 
     `has_replicas`: whether the run has a table of replicas, which shows how transactions ended.
     `timeout_ms`: the time-out of transactions; None: the lane is not transactional. `healed_ns`: when the last of its
-    faults was healed. `is_share_committed`: whether it has a share group that is given committed records alone.
+    faults was healed. `retained`: with retention by size, what it left where it had to remove something.
+    `is_share_committed`: whether it has a share group that is given committed records alone.
     """
 
     produced: list[Produced] = field(default_factory=list)
@@ -150,6 +151,7 @@ class LaneHistory:
     healed_ns: int = 0
     has_replicas: bool = True
     is_share_committed: bool = False
+    retained: dict[int, int] | None = None
 
 
 Identity = tuple[int, int]
@@ -166,6 +168,7 @@ class View:
     def __init__(self, history: LaneHistory) -> None:
         self.history = history
         self.final_log = history.log is not None
+        self.retained = history.retained
         self.ended: dict[tuple[int, int | None], str] = {
             (row.producer_id, row.transaction): row.outcome for row in history.transactions
         }
@@ -243,6 +246,13 @@ class View:
             return partition in self.read_end and self.read_end[partition] >= self.visible_end[partition]
         end = self.uncommitted_read_end.get(partition)
         return end is not None and end >= self.log_end[partition]
+
+    def may_be_removed(self, identity: Identity) -> bool:
+        """Whether retention by size had to remove it, for all that is known."""
+        if self.retained is None:
+            return False
+        place = self.acknowledged.get(identity)
+        return place is None or place[1] < self.retained.get(place[0], 0)
 
     def passed(self, place: Place) -> bool:
         """Whether a record at or past this place was read in its partition."""

@@ -110,6 +110,11 @@ def add_metadata(run: RunDirectory, histories: Mapping[str, LaneHistory]) -> Non
         known = [mark for mark in marks.values() if mark is not None]
         if lane in histories and known:
             histories[lane].high_watermarks[partition] = min(known)
+        least, sizes = run.lane(lane).retention_bytes, run.checkpoints.sizes[lane, partition].values()
+        if least is not None:
+            retained = histories[lane].retained = histories[lane].retained or {}
+            if any(10 * (size or 0) >= 9 * least for _, size in sizes):
+                retained[partition] = max(start or 0 for start, _ in sizes)
     for entry in run.lanes:
         if entry.lane in histories and entry.share is not None:
             histories[entry.lane].is_share_committed = entry.share.isolation == "read_committed"

@@ -31,6 +31,7 @@ Place = tuple[str, int]
 class Checkpoints:
     """`epochs`: per (lane, partition) the final chain of (leader epoch, start offset), of the replica with the newest
     epoch. `chains`: those of all its replicas. `high_watermarks`: per (lane, partition) and broker, like `log_ends`.
+    `sizes`: per (lane, partition) and broker the first offset of the log and its bytes, each None where it is not told.
     `given`: whether there is a checkpoints.json, `brokers`: those that it names.
     """
 
@@ -40,6 +41,7 @@ class Checkpoints:
     brokers: frozenset[int] = frozenset()
     log_ends: Mapping[Place, Mapping[int, int | None]] = field(default_factory=dict)
     chains: Mapping[Place, Sequence[tuple[tuple[int, int], ...]]] = field(default_factory=dict)
+    sizes: Mapping[Place, Mapping[int, tuple[int | None, int | None]]] = field(default_factory=dict)
 
 
 def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
@@ -52,6 +54,7 @@ def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
     marks: dict[Place, dict[int, int | None]] = {}
     ends: dict[Place, dict[int, int | None]] = {}
     chains: dict[Place, list[tuple[tuple[int, int], ...]]] = {}
+    sizes: dict[Place, dict[int, tuple[int | None, int | None]]] = {}
     for broker, entries in brokers.items():
         number = number_named(path, f"brokers.{broker}", broker, "a broker's number, as in 1 or 10")
         expect(isinstance(entries, dict), path, f"brokers.{broker}", "expected an object of partitions")
@@ -60,10 +63,11 @@ def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
             place = partition_named(path, key, name, partitions)
             marks.setdefault(place, {})[number], chain = _parsed(path, key, entry)
             ends.setdefault(place, {})[number] = entry.get("log_end_offset")
+            sizes.setdefault(place, {})[number] = (entry.get("log_start_offset"), entry.get("log_bytes"))
             chains.setdefault(place, []).append(chain)
             if chain and (place not in epochs or chain[-1][0] > epochs[place][-1][0]):
                 epochs[place] = chain
-    return Checkpoints(epochs, marks, True, frozenset(map(int, brokers)), ends, chains)
+    return Checkpoints(epochs, marks, True, frozenset(map(int, brokers)), ends, chains, sizes)
 
 
 def _parsed(path: RunPath, key: str, entry: Any) -> tuple[int | None, tuple[tuple[int, int], ...]]:
@@ -80,11 +84,11 @@ def _parsed(path: RunPath, key: str, entry: Any) -> tuple[int | None, tuple[tupl
     expect(pairs, path, f"{key}.leader_epochs", f"{quoted(chain)}, expected [[epoch, start_offset], …]")
     ascending = all(one[0] < next_[0] and one[1] <= next_[1] for one, next_ in pairwise(chain))
     expect(ascending, path, f"{key}.leader_epochs", f"{quoted(chain)}, expected ascending epochs and offsets")
-    mark, end, _ = (entry.get(name) for name in _OFFSETS)
+    mark, end = entry.get("high_watermark"), entry.get("log_end_offset")
     return (None if mark == 0 and end else mark), tuple((epoch, start) for epoch, start in chain)
 
 
-_OFFSETS = ("high_watermark", "log_end_offset", "recovery_point")
+_OFFSETS = ("high_watermark", "log_end_offset", "recovery_point", "log_start_offset", "log_bytes")
 _KEYS = (*_OFFSETS, "leader_epochs")
 
 

@@ -3,8 +3,10 @@ SELECT r.lane, COUNT(*) AS n
 FROM records r
 JOIN lanes l ON l.lane = r.lane
 LEFT JOIN partition_ends e ON e.lane = r.lane AND e.`partition` = r.`partition`
+LEFT JOIN removals d ON d.lane = r.lane AND d.`partition` = r.`partition`
 WHERE (l.final_log = 0 OR l.cleaned = 1) AND r.outcome = 'ok' AND r.first_read IS NULL AND CASE
   WHEN l.final_log = 1 THEN r.first_stored IS NULL
+    AND (l.retention_bytes IS NULL OR NOT r.acknowledged OR r.`offset` < COALESCE(d.first, 0))
   ELSE NOT COALESCE(r.acknowledged AND r.`offset` <= e.read_end, FALSE)
 END
 GROUP BY r.lane

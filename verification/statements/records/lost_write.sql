@@ -1,7 +1,7 @@
 -- Outcome `ok`, not in the final log. Without one: it has an offset, a record at or past it was read in its partition,
 -- and nobody read it.
 --
--- For acks=0, `ok` means handed to the socket.
+-- For acks=0, `ok` means handed to the socket. What retention by size had to remove is not counted (`removals`).
 --
 -- unit: identities
 -- row: where it was acknowledged
@@ -12,7 +12,11 @@ SELECT
 FROM records r
 JOIN lanes l ON l.lane = r.lane
 LEFT JOIN partition_ends e ON e.lane = r.lane AND e.`partition` = r.`partition`
+LEFT JOIN removals d ON d.lane = r.lane AND d.`partition` = r.`partition`
 WHERE r.outcome = 'ok' AND (
-  (l.final_log = 1 AND r.first_stored IS NULL)
+  (
+    l.final_log = 1 AND r.first_stored IS NULL
+    AND (l.retention_bytes IS NULL OR (r.acknowledged AND r.`offset` >= COALESCE(d.first, 0)))
+  )
   OR (l.final_log = 0 AND r.acknowledged AND r.`offset` <= e.read_end AND r.first_read IS NULL)
 )

@@ -59,12 +59,13 @@ def gather(
     chunk: int = 1 << 20,
     ends: dict[tuple[str, int], LeaderEnd] | None = None,
     transactional: bool = False,
+    tiered: dict[tuple[str, int], Path] | None = None,
 ) -> Any:
     monkeypatch.setattr(collect, "stream_files", stream)
     monkeypatch.setattr(collect, "CHUNK", chunk)
     monkeypatch.setattr(collect, "CHECKPOINT_TIMEOUT", 0.0)
     lane = StoredLane(LANE, TOPIC, 2, transactional=transactional)
-    collect_stored(brokers, [lane], ends or {}, folder)  # type: ignore[arg-type]
+    collect_stored(brokers, [lane], ends or {}, folder, tiered or {})  # type: ignore[arg-type]
     assert not list(folder.rglob(".*"))
     rows = {}
     for broker in brokers:
@@ -116,18 +117,22 @@ def test_checkpoints_are_told_by_lane(tmp_path: Path, monkeypatch: pytest.Monkey
     )
     bare = Broker(3, {segment(0): log([0])})
     rows, reported = gather([full, bare], tmp_path, monkeypatch)
+    size = len(log([0]))
+
+    def told(mark: int | None, end: int, recovery: int = 0, *epochs: list[int]) -> dict[str, object]:
+        return {
+            "high_watermark": mark,
+            "log_end_offset": end,
+            "recovery_point": recovery,
+            "log_start_offset": 0,
+            "log_bytes": end // 3 * size,
+            "leader_epochs": list(epochs),
+        }
+
     assert reported == {
-        "2": {
-            f"{LANE}/0": {
-                "high_watermark": 6,
-                "log_end_offset": 6,
-                "recovery_point": 2,
-                "leader_epochs": [[0, 0], [4, 3]],
-            },
-            f"{LANE}/1": {"high_watermark": None, "log_end_offset": 0, "recovery_point": 0, "leader_epochs": []},
-        },
+        "2": {f"{LANE}/0": told(6, 6, 2, [0, 0], [4, 3]), f"{LANE}/1": told(None, 0)},
         # What was not checkpointed in time bounds nothing.
-        "3": {f"{LANE}/0": {"high_watermark": None, "log_end_offset": 3, "recovery_point": 0, "leader_epochs": []}},
+        "3": {f"{LANE}/0": told(None, 3)},
     }
     assert [len(rows[broker]) for broker in (2, 3)] == [6, 3]
 
@@ -182,6 +187,23 @@ def test_what_a_replica_left_behind_when_it_moved_away_is_none(tmp_path: Path, m
     assert sorted(stored["2"]) == [f"{LANE}/0", f"{LANE}/1"]
 
 
+def test_a_tiered_replica_is_what_the_leader_gives_out_below_the_broker_s_own_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote = tmp_path / f"{3:020}.log"
+    remote.write_bytes(log([0, 0, 2, 2], first=3))
+    marks = {"replication-offset-checkpoint": format_offsets({(TOPIC, 0): 15}).encode()}
+    leader = Broker(1, {segment(9): log([2, 2], first=9), **marks})
+    behind = Broker(2, {segment(12): log([2], first=12), segment(15): b"", **marks})
+    ends = {(TOPIC, 0): LeaderEnd(1, 14)}
+    rows, _ = gather([leader, behind], tmp_path, monkeypatch, ends=ends, tiered={(TOPIC, 0): remote})
+    assert [[(row["offset"], row["leader_epoch"]) for row in rows[broker]] for broker in (1, 2)] == 2 * [
+        [(offset, 0 if offset < 9 else 2) for offset in range(3, 15)]
+    ]
+    final = pq.read_table(tmp_path / "log" / "broker-1.parquet").to_pylist()
+    assert [row["offset"] for row in final] == [*range(3, 14)]
+
+
 def test_a_leader_whose_files_end_below_its_high_watermark_gives_no_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +240,23 @@ def batch_of(
 def marker(offset: int, kind: int, *, kafka_id: int, epoch: int = 0) -> bytes:
     records = [(struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 1))]
     return batch_of(records, offset=offset, kafka_id=kafka_id, epoch=epoch, control=True)
+
+
+def test_a_marker_ends_what_was_before_it_though_remote_storage_holds_what_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codec = IdentityCodec(LANE, 40)
+    first, second = (
+        batch_of([(None, codec.encode(producer, 0))], offset=offset, kafka_id=900, epoch=epoch)
+        for producer, offset, epoch in ((5, 3, 0), (6, 5, 1))
+    )
+    local = marker(4, 1, kafka_id=900) + second + marker(6, 1, kafka_id=900, epoch=1)
+    remote = tmp_path / f"{3:020}.log"
+    remote.write_bytes(first + local)
+    broker = Broker(1, {segment(4): local})
+    rows, _ = gather([broker], tmp_path, monkeypatch, transactional=True, tiered={(TOPIC, 0): remote})
+    found = [(row["offset"], row["kind"], row["producer_id"]) for row in rows[1]]
+    assert found == [(3, "data", 5), (4, "commit", 5), (5, "data", 6), (6, "commit", 6)]
 
 
 @pytest.mark.parametrize("chunk", [40, 150, 1 << 20])

@@ -1,0 +1,63 @@
+"""The part of a log that is in remote storage, as a broker gives it to consumers.
+
+A broker deletes local segments that it has copied. What consumers are shown of a partition is then in two places, and
+only the leader can put them together: the remote store may hold segments of former leaders, or some that no broker
+knows. So the leader is asked, as by a consumer, for everything up to the high watermark.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from kafka_chaos.contract.command.errors import WaitTimeout
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, error_name
+from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, Place
+from kafka_chaos.harness.cluster.storage.segments import Batch, read_segment
+
+_PATIENCE = 20.0
+"""Seconds that a leader is asked for the same offset: a store that was slow or broken may have answers that wait."""
+
+
+def fetch_tiered(
+    connect: Callable[[int], BrokerClient], ends: Mapping[Place, LeaderEnd], folder: Path, say: Callable[[str], object]
+) -> dict[Place, Path]:
+    """The partitions' records up to their high watermarks, each as one file like a segment.
+
+    `connect` makes a connection to a broker by its number. What a leader does not give out is missing from the file,
+    from there on; `say` is told so.
+    """
+    files: dict[Place, Path] = {}
+    for (topic, partition), end in ends.items():
+        with connect(end.leader) as leader:
+            start = leader.fetch(topic, partition, offset=end.high_watermark).log_start
+            path = folder / f"{topic}-{partition}" / f"{max(0, start):020d}.log"
+            path.parent.mkdir(parents=True)
+            with path.open("wb") as file:
+                offset = start
+                while offset < end.high_watermark:
+                    try:
+                        batches = _fetched(leader, topic, partition, offset)
+                    except WaitTimeout as waited:
+                        say(f"{waited}: what follows counts as missing from the log")
+                        break
+                    for batch in batches:
+                        file.write(batch.data)
+                    offset = batches[-1].last_offset + 1
+        files[topic, partition] = path
+    return files
+
+
+def _fetched(leader: BrokerClient, topic: str, partition: int, offset: int) -> tuple[Batch, ...]:
+    """The whole batches with this offset and later ones that the leader gives out at once."""
+    name = f"{topic}-{partition}"
+    said = ""
+
+    def fetched() -> tuple[Batch, ...]:
+        nonlocal said
+        answer = leader.fetch(topic, partition, offset=offset)
+        said = "" if answer.error == NONE else f"it answers {error_name(answer.error)}"
+        batches = read_segment(f"{name}/{offset:020d}.log", answer.records).batches
+        return tuple(batch for batch in batches if batch.last_offset >= offset)
+
+    what = f"{leader.address} to give out {name} from offset {offset} on"
+    return wait_until(fetched, what, timeout=_PATIENCE, interval=0.1, seen=lambda: said)

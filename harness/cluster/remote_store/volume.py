@@ -1,0 +1,62 @@
+"""The volume that the brokers of a cluster share as their remote store, with the plugin that they load from it."""
+
+import hashlib
+import io
+import os
+import subprocess
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.command.files import appearing_whole, cache_home
+from kafka_chaos.faults.storage.remote_store import REMOTE_STORE
+from kafka_chaos.harness.clients.fetching import required
+from kafka_chaos.harness.cluster.containers.engine import docker_client
+from kafka_chaos.harness.cluster.containers.image import copy_dependencies, ensure_image
+
+_SOURCES = Path(__file__).parent
+_PLUGIN, _DEPENDENCIES = "RemoteStore.java", "plugin.xml"
+
+
+def make_volume(name: str, labels: Mapping[str, str], brokers: int) -> None:
+    """A volume with these labels, which holds the plugin, and where its faults are said and noted."""
+    classes = compiled_plugin()
+    client = docker_client()
+    client.volumes.create(name, labels=dict(labels))
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        archive.add(classes, "classes")
+        for place in ("segments", "faults", "affected"):
+            folder = tarfile.TarInfo(place)
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(folder)
+        for broker in range(1, brokers + 1):
+            archive.addfile(tarfile.TarInfo(f"affected/{broker}"))
+    # Never started: the engine mounts volumes for whoever copies files, too.
+    container = client.containers.create(
+        ensure_image(), "true", labels=dict(labels), volumes={name: {"bind": REMOTE_STORE, "mode": "rw"}}
+    )
+    try:
+        container.put_archive(REMOTE_STORE, content.getvalue())
+    finally:
+        container.remove()
+
+
+def compiled_plugin() -> Path:
+    """The folder of the plugin's classes; compiled once, with Eclipse's compiler, so that a JRE suffices."""
+    digest = hashlib.sha256(b"".join((_SOURCES / name).read_bytes() for name in (_PLUGIN, _DEPENDENCIES)))
+    folder = cache_home() / f"remote-store-{digest.hexdigest()[:12]}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with appearing_whole(folder) as fresh:
+            fresh.mkdir()
+            copy_dependencies(_SOURCES / _DEPENDENCIES, fresh / "jars", {})
+            (compiler,) = (fresh / "jars").glob("ecj-*.jar")
+            command = [required("java"), "-jar", str(compiler), "-source", "17", "-target", "17", "-nowarn"]
+            path = os.pathsep.join(map(str, (fresh / "jars").glob("*.jar")))
+            command += ["-cp", path, "-d", str(fresh / "classes"), str(_SOURCES / _PLUGIN)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise EnvironmentFailure(f"{_PLUGIN} does not compile:\n{(done.stdout + done.stderr)[-2000:]}")
+    return folder / "classes"
