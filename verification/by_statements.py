@@ -66,7 +66,6 @@ class Facts:
     """The rows of all facts that the run's lanes have."""
 
     def __init__(self, engine: SqlEngine, run: RunDirectory) -> None:
-        self.run = run
         self.rows: dict[str, ByLane] = {}
         for name, fact in statements(FACTS).items():
             is_wanted = (
@@ -85,7 +84,7 @@ class Facts:
             replicas[partition][broker] = ReplicaFacts(*values)
         groups = self._rows("groups", lane)
         return LaneFacts(
-            partitions=self._partitions(lane),
+            partitions={number: PartitionFacts(*counts) for number, *counts in self._rows("partitions", lane)},
             unjudged=sum(n for (n,) in self._rows("unjudged", lane)),
             replicas=dict(replicas),
             transactions=None if lane.transactional is None else self._transactions(lane),
@@ -99,20 +98,6 @@ class Facts:
 
     def _rows(self, name: str, lane: Lane) -> list[Row]:
         return self.rows[name].get(lane.lane, [])
-
-    def _partitions(self, lane: Lane) -> dict[int | None, PartitionFacts]:
-        ends = {partition: values for partition, *values in self._rows("ends", lane)}
-        is_transactional = lane.transactional is not None
-        found: dict[int | None, PartitionFacts] = {}
-        for partition, *counts in self._rows("partitions", lane):
-            log_end, visible_end, read_end, uncommitted_read_end = ends.get(partition, (None,) * 4)
-            of_transactions = (
-                visible_end if is_transactional and self.run.has_log else None,
-                uncommitted_read_end if is_transactional else None,
-            )
-            values: Row = (*counts, read_end, log_end, is_transactional, *of_transactions)
-            found[partition] = PartitionFacts(*values)
-        return found
 
     def _transactions(self, lane: Lane) -> TransactionFacts:
         (counts,) = self._rows("transactions", lane)

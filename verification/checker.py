@@ -43,16 +43,6 @@ if TYPE_CHECKING:
     from kafka_chaos.verification.cross_check import Checked
 
 
-def write_rows(folder: RunPath, rows: Sequence[Mapping[str, str | int | None]]) -> None:
-    """Write rows of findings/ that no engine finds, into a file of their own."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    content = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, arrow_schema(FINDINGS)), content)
-    (folder / "part-recovery.parquet").write_bytes(content.getvalue())
-
-
 def write_verdict(run_dir: RunPath, verdict: RunVerdict) -> None:
     """Write verdict.json, which belongs to the findings beside it."""
     write_text(run_dir / VERDICT_FILE, json.dumps(verdict.to_json(), indent=2) + "\n")
@@ -196,9 +186,14 @@ def _judged_once(
 
 def _write(run: RunDirectory, examined: Examined, folder: RunPath) -> None:
     """Write the rows of findings/; those of recovery, which no engine finds, into a file of their own."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     examined.write(folder)
     if rows := [row for lane in run.lanes for row in rows_of(run, lane, examined.facts.get(lane.lane, LaneFacts()))]:
-        write_rows(folder, rows)
+        content = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(rows, arrow_schema(FINDINGS)), content)
+        (folder / "part-recovery.parquet").write_bytes(content.getvalue())
 
 
 def _finished(

@@ -38,7 +38,7 @@ from kafka_chaos.verification.inputs.documents.checkpoints import (
 )
 from kafka_chaos.verification.inputs.documents.event_reader import read_events
 from kafka_chaos.verification.inputs.documents.events import Events
-from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions, with_steps
+from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions
 from kafka_chaos.verification.inputs.documents.reading import expect, is_given, object_in, read_versioned
 from kafka_chaos.verification.inputs.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
@@ -157,11 +157,13 @@ def open_run(path: str | RunPath) -> RunDirectory:
 def with_documents(run: RunDirectory, folder: RunPath) -> RunDirectory:
     """The run with what the documents of a folder say of it, as far as they are there."""
     events = read_events(folder / EVENTS_FILE, run.lanes)
+    # A lane that went through the steps of a lock-step phase is judged by them, whether or not a prediction names them.
     steps = {lane.lane: events.steps(lane.lane) for lane in run.lanes}
+    seen = {lane: GivenPrediction(steps=of_lane) for lane, of_lane in steps.items() if of_lane}
     return replace(
         run,
         events=events,
-        predictions=with_steps(read_predictions(folder / PREDICTION_FILE, run.lanes), steps),
+        predictions={**seen, **read_predictions(folder / PREDICTION_FILE, run.lanes)},
         checkpoints=read_checkpoints(folder / CHECKPOINTS_FILE, run.lanes),
         groups=read_groups(folder / GROUPS_FILE, run.lanes),
         timings=read_timings(folder / TIMINGS_FILE, run.lanes),

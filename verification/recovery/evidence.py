@@ -8,6 +8,7 @@ count.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 
 from kafka_chaos.contract.events import IsrChanged, LeaderElected
 from kafka_chaos.contract.lane.families import AnyAnomaly
@@ -220,7 +221,14 @@ class Recovery:
             # Brokers may be controllers, too, of which a majority has to be left.
             return False
         left = self.lane.replication_factor - len(hit)
-        return left >= needed and self._was_whole(outage.partition, start) and self._least_isr(outage, start) >= left
+        # The ISRs that clients saw, and those that leaders began with: whole before, and no smaller than the fault made
+        # it up to the end of the outage, since more may have failed than a fault hit.
+        place = (self.lane.lane, -1 if outage.partition is None else outage.partition)
+        changes = self.run.events.changes.get(place, ())
+        isrs = [(one.ts_ns, len(set(one.isr))) for one in changes if isinstance(one, IsrChanged | LeaderElected)]
+        _, before = max((isr for isr in isrs if isr[0] < start), key=itemgetter(0), default=(0, 0))
+        meanwhile = [size for ts_ns, size in isrs if start <= ts_ns <= outage.end_ns]
+        return left >= needed and before >= self.lane.replication_factor and min(meanwhile, default=left) >= left
 
     def bounds(self, faults: Iterable[str] = (), *, followers_hang: bool = True) -> Mapping[RecoveryAnomaly, Bound]:
         """The bounds of what the lane's time-outs are known for, amid faults of these kinds."""
@@ -230,22 +238,6 @@ class Recovery:
 
     def _longest_ns(self, anomaly: RecoveryAnomaly) -> int:
         return round(self.bounds()[anomaly].seconds * 1e9)
-
-    def _least_isr(self, outage: Outage, since_ns: int) -> int:
-        """The smallest ISR that was seen up to the end of an outage: more may have failed than a fault hit."""
-        seen = (one for one in self._isrs_of(outage.partition) if since_ns <= one.ts_ns <= outage.end_ns)
-        return min((len(set(one.isr)) for one in seen), default=self.lane.replication_factor)
-
-    def _was_whole(self, partition: int | None, at_ns: int) -> bool:
-        """Whether the ISR of a partition that was seen last before this moment had all replicas."""
-        seen = [one for one in self._isrs_of(partition) if one.ts_ns < at_ns]
-        last = max(seen, key=lambda one: one.ts_ns, default=None)
-        return last is not None and len(set(last.isr)) >= self.lane.replication_factor
-
-    def _isrs_of(self, partition: int | None) -> list[IsrChanged | LeaderElected]:
-        """The ISRs that clients saw, and those that leaders began with."""
-        changes = () if partition is None else self.run.events.changes.get((self.lane.lane, partition), ())
-        return [one for one in changes if isinstance(one, IsrChanged | LeaderElected)]
 
     @cached_property
     def _faults(self) -> list[FaultRecord]:

@@ -57,10 +57,8 @@ def nested(table: Path) -> None:
 MUTATIONS: dict[str, Callable[[Path], object]] = {
     "nothing": lambda table: (table / "_SUCCESS").touch(),
     "hidden": lambda table: hide(table / "part-00001.parquet"),
-    "dotted": lambda table: (table / "part-00001.parquet").rename(table / ".part-00001.parquet"),
     "nested": nested,
     "doubled": lambda table: duplicate(table / "part-00001.parquet"),
-    "emptied": lambda table: (table / "part-00001.parquet").write_bytes(b""),
     "no-events": lambda table: (table.parent / "events.jsonl").write_bytes(b""),
     "truncated": lambda table: truncate(table / "part-00001.parquet"),
     "no-log": lambda table: [file.unlink() for file in sorted(table.iterdir())],

@@ -59,13 +59,6 @@ def read_predictions(path: RunPath, known: Sequence[Lane] | None = None) -> dict
     return {name: _lane_prediction(path, name, entry) for name, entry in lanes.items()}
 
 
-def with_steps(
-    given: Mapping[str, GivenPrediction], steps: Mapping[str, tuple[str, ...]]
-) -> Mapping[str, GivenPrediction]:
-    """The predictions, and the steps of lock-step phases for lanes without one. `steps`: those seen, by lane."""
-    return {**{lane: GivenPrediction(steps=seen) for lane, seen in steps.items() if seen}, **given}
-
-
 def _lane_prediction(path: RunPath, name: str, entry: object) -> GivenPrediction:
     anomalies = entry.get("anomalies") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(anomalies, dict):

@@ -34,5 +34,5 @@ SELECT s.number, s.defect
 FROM suspected s
 LEFT SEMI JOIN whole w ON w.lane = s.lane AND w.producer_id = s.producer_id AND w.seq = s.seq
 LEFT ANTI JOIN unordered u ON u.lane = s.lane AND u.producer_id = s.producer_id AND u.seq = s.seq
-WHERE s.rule = 'renewed_epoch' AND s.anomaly = 'duplicate' AND s.is_open
+WHERE s.rule = 'renewed_epoch' AND s.anomaly = 'duplicate'
   AND (s.defect <> 'KAFKA-14397' OR s.of_partition <=> s.`partition`)

@@ -23,7 +23,7 @@ LEFT JOIN (
     ON p.lane = g.lane AND p.producer_id = g.producer_id AND p.`partition` = g.`partition` AND p.`offset` = g.`offset`
   WHERE p.seq <> g.seq AND p.outcome = 'ok'
 ) b ON b.lane = s.lane AND b.producer_id = s.producer_id AND b.seq = s.seq
-WHERE s.rule = 'repeated' AND s.is_open
+WHERE s.rule = 'repeated'
   AND (s.defect NOT IN ('sarama-2619', 'sarama-3354') OR s.of_partition <=> s.`partition`)
   AND (s.defect <> 'sarama-2619' OR s.anomaly = 'reordered')
   AND (s.defect <> 'sarama-3354' OR s.anomaly IN ('lost_write', 'inconsistent_offset', 'offset_mismatch'))

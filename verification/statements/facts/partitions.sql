@@ -1,10 +1,14 @@
--- By lane and partition how many rows each table has, and what acknowledgements show (`tables.facts.PartitionFacts`).
--- Records whose partition is unknown are counted under null. `doubled`: rows of the log that repeat another one.
+-- By lane and partition how many rows each table has, what acknowledgements show, and the last offsets of reads and of the
+-- log (`tables.facts.PartitionFacts`). Records whose partition is unknown are counted under null. `doubled`: rows of the log
+-- that repeat another one.
 SELECT
-  lane, `partition`,
-  SUM(produced) AS produced, SUM(acknowledged) AS acknowledged, SUM(consumed) AS consumed, SUM(stored) AS stored,
-  SUM(doubled) AS doubled, SUM(unplaced) AS unplaced, MIN(first_acknowledged_ns) AS first_acknowledged_ns,
-  MAX(acknowledged_end) AS acknowledged_end
+  q.lane, q.`partition`,
+  SUM(q.produced) AS produced, SUM(q.acknowledged) AS acknowledged, SUM(q.consumed) AS consumed, SUM(q.stored) AS stored,
+  SUM(q.doubled) AS doubled, SUM(q.unplaced) AS unplaced, MIN(q.first_acknowledged_ns) AS first_acknowledged_ns,
+  MAX(q.acknowledged_end) AS acknowledged_end, MAX(e.read_end) AS read_end, MAX(e.log_end) AS log_end,
+  MAX(l.is_transactional) = 1 AS is_transactional,
+  MAX(CASE WHEN l.is_transactional = 1 AND l.final_log = 1 THEN e.visible_end END) AS committed_end,
+  MAX(CASE WHEN l.is_transactional = 1 THEN e.uncommitted_read_end END) AS uncommitted_read_end
 FROM (
   SELECT
     lane, `partition`, SUM(n) AS produced, SUM(acknowledged) AS acknowledged, 0 AS consumed, 0 AS stored, 0 AS doubled,
@@ -21,4 +25,6 @@ FROM (
   FROM (SELECT lane, `partition`, COUNT(*) AS n FROM suspect_log GROUP BY lane, `partition`, `offset`, producer_id, seq) q
   GROUP BY lane, `partition`
 ) q
-GROUP BY lane, `partition`
+JOIN lanes l ON l.lane = q.lane
+LEFT JOIN partition_ends e ON e.lane = q.lane AND e.`partition` = q.`partition`
+GROUP BY q.lane, q.`partition`
