@@ -122,18 +122,17 @@ def _local_settings(master: str, rows: int | None) -> dict[str, str]:
     }
 
 
-class _quiet_start:  # noqa: N801 - reads as the statement it is used in
+@contextmanager
+def _quiet_start() -> Iterator[None]:
     """While the gateway starts, send the launcher's own output to its log, not to the user's terminal."""
-
-    def __enter__(self) -> None:
-        self._saved = os.dup(2)
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 2)
-        os.close(null)
-
-    def __exit__(self, *_: object) -> None:
-        os.dup2(self._saved, 2)
-        os.close(self._saved)
+    saved, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    os.close(null)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
 
 
 @contextmanager

@@ -3,7 +3,6 @@ SELECT
   s.lane, s.producer_id, s.n,
   s.first_ns < l.begun_ns AS `sent before the run began`,
   s.last_ns > p.end_ns AS `sent after its phase had ended`,
-  l.planned = 1 AND s.answered_ns > p.end_ns AS `answered after its phase had ended`,
   l.is_transactional = 0 AND s.`transaction` IS NOT NULL AS `in a transaction, though the lane has none`,
   l.is_transactional = 1 AND s.`transaction` IS NULL
     AS `in no transaction, though the lane has them` -- rests: of_log, of_reads
