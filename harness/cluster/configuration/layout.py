@@ -221,5 +221,11 @@ class ClusterLayout:
         if self.metadata_mode == ZOOKEEPER:
             return f"{self.servers} ZooKeeper and {brokers} of Kafka {versions}"
         controllers = f"{self.controllers} controller{'' if self.controllers == 1 else 's'}"
-        nodes = f"{controllers} and {brokers}" if self.controllers else f"{brokers} that are controllers too,"
+        if self.brokers == 1:
+            both = f"{brokers} that is the controller too"
+        else:
+            both = (
+                f"{brokers}{'' if self.voters == self.brokers else f', {self.voters} of them'} that are controllers too"
+            )
+        nodes = f"{controllers} and {brokers}" if self.controllers else f"{both},"
         return f"{nodes} of Kafka {versions} (KRaft)"

@@ -20,26 +20,27 @@ EXPERIMENTS = Path(__file__).parents[4] / "experiments"
 NAMES = ("clients", "client-roles", "client-transactions", "client-lives", "client-faults")
 
 
-ASSIGNED_BY_BROKERS, SHARES = "versions/client-kip848", "share-groups"
+ASSIGNED_BY_BROKERS, SHARES, TIERED = "versions/client-kip848", "share-groups", "tiered-storage"
 LAYOUTS = [
     *((name, layout) for name in NAMES for layout in (PLAIN, NEWEST)),
     *((ASSIGNED_BY_BROKERS, replace(NEWEST, kafka_version=version)) for version in ("4.1.2", "4.4.0")),
     *((SHARES, replace(NEWEST, kafka_version=version)) for version in ("4.2.2", "4.4.0")),
+    *((TIERED, replace(NEWEST, kafka_version=version)) for version in ("3.9.2", "4.4.0")),
 ]
 
 
 def on(layout: ClusterLayout, name: str) -> dict[str, Any]:
     values: dict[str, Any] = YAML(typ="safe").load(EXPERIMENTS / f"{name}.yaml")
     cluster = {"brokers": 3, "kafka_version": layout.kafka_version, "metadata_mode": layout.metadata_mode}
-    if name == SHARES:
-        cluster["broker_configs"] = values["cluster"]["broker_configs"]
+    if name in (SHARES, TIERED):
+        cluster = {**values["cluster"], **cluster}
     return {**values, "cluster": cluster}
 
 
 @pytest.mark.parametrize(("name", "layout"), LAYOUTS)
 def test_the_experiment_is_valid(name: str, layout: ClusterLayout) -> None:
     lanes = experiment_of(on(layout, name), name).phases[0].lanes
-    assert len({lane.client for lane in lanes}) > 1 or name in ("client-roles", SHARES)
+    assert len({lane.client for lane in lanes}) > 1 or name in ("client-roles", SHARES, TIERED)
 
 
 @pytest.mark.cluster
