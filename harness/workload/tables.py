@@ -6,17 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import (
-    ASSIGNMENTS_SCHEMA,
-    COMMITS_SCHEMA,
-    DELIVERIES_SCHEMA,
-    SHARE_STARTS_SCHEMA,
-    TRANSACTIONS_SCHEMA,
-    HistoryWriter,
-    RowBuffer,
-)
+from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer
 
 
 class LoadTables:
@@ -31,12 +24,12 @@ class LoadTables:
         self._closing = ExitStack()
         has_transactions = any(lane.transactional is not None for lane in lanes)
         has_groups = any(lane.group is not None or lane.loop is not None for lane in lanes)
-        self.commits = self._rows("commits", COMMITS_SCHEMA, has_groups)
-        self.assignments = self._rows("assignments", ASSIGNMENTS_SCHEMA, has_transactions or has_groups)
-        self.transactions = self._rows("transactions", TRANSACTIONS_SCHEMA, has_transactions)
+        self.commits = self._rows("commits", has_groups)
+        self.assignments = self._rows("assignments", has_transactions or has_groups)
+        self.transactions = self._rows("transactions", has_transactions)
         has_shares = any(lane.share is not None for lane in lanes)
-        self.deliveries = self._rows("deliveries", DELIVERIES_SCHEMA, has_shares)
-        self.share_starts = self._rows("share_starts", SHARE_STARTS_SCHEMA, has_shares)
+        self.deliveries = self._rows("deliveries", has_shares)
+        self.share_starts = self._rows("share_starts", has_shares)
         self.produced = self._writer("produced")
         self.reservations = Reservations(run_directory)
         self._closing.callback(self.reservations.close)
@@ -47,7 +40,8 @@ class LoadTables:
         self._closing.callback(writer.close)
         return writer
 
-    def _rows(self, name: str, schema: pa.Schema, needed: bool) -> RowBuffer | None:
+    def _rows(self, name: str, needed: bool) -> RowBuffer | None:
+        schema = arrow_schema(TABLES[name])
         return RowBuffer(schema, self._writer(name, schema)) if needed else None
 
     def close(self) -> None:

@@ -21,28 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.contract.columns import (
-    ASSIGNMENTS,
-    COMMITS,
-    CONSUMED,
-    DELIVERIES,
-    PRODUCED,
-    SHARE_STARTS,
-    TABLES,
-    TRANSACTIONS,
-    arrow_schema,
-)
+from kafka_chaos.contract.columns import CONSUMED, PRODUCED, TABLES, arrow_schema
 from kafka_chaos.contract.command.files import appearing_whole, write_whole
 from kafka_chaos.contract.run_directory import DOCUMENTS, EVENTS_FILE, FORMAT_VERSION, MANIFEST_FILE, sha256_of
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key",))
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
-TRANSACTIONS_SCHEMA = arrow_schema(TRANSACTIONS)
-ASSIGNMENTS_SCHEMA = arrow_schema(ASSIGNMENTS)
-COMMITS_SCHEMA = arrow_schema(COMMITS)
-DELIVERIES_SCHEMA = arrow_schema(DELIVERIES)
-SHARE_STARTS_SCHEMA = arrow_schema(SHARE_STARTS)
 
 FLUSH_INTERVAL = 0.2
 """How many seconds a recorder may keep rows before it passes them on."""

@@ -12,7 +12,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
@@ -42,31 +41,24 @@ class TransactionalProducing(Producing):
 
     def __init__(self, lane: LaneSpec, connect: Callable[[int, str], LaneProducer], load: LoadSettings) -> None:
         super().__init__()
-        settings = lane.transactional
-        assert settings is not None
+        assert lane.transactional is not None
+        self.lane, self.settings, self.load = lane, lane.transactional, load
         self._deadline = _NEVER
         self._cancelled = threading.Event()
         self._connecting = threading.Lock()
+        self._connect = connect
+        self._ids = [_Incarnations(self, number) for number in range(self.settings.producers)]
 
-        def next_of(transactional_id: str) -> LaneProducer:
-            with self._connecting:
-                producer = connect(len(self.rows), transactional_id)
-                self.rows.append(producer.rows)
-                return producer
+    def next_of(self, transactional_id: str) -> LaneProducer:
+        """The next incarnation of a transactional id."""
+        with self._connecting:
+            producer = self._connect(len(self.rows), transactional_id)
+            self.rows.append(producer.rows)
+            return producer
 
-        self._ids = [
-            _Incarnations(
-                transactional_id(lane.lane, number),
-                settings,
-                connect=next_of,
-                load=load,
-                rate=load.workload.rate / settings.producers,
-                restarts=restart_times(settings, number, load.workload.duration - (lane.created_at or 0.0)),
-                give_up=lambda: self._cancelled.is_set() or time.monotonic() > self._deadline,
-                chance=random.Random(f"{load.seed}/{lane.lane}-{number}"),
-            )
-            for number in range(settings.producers)
-        ]
+    def gives_up(self) -> bool:
+        """Whether nothing is waited for any longer."""
+        return self._cancelled.is_set() or time.monotonic() > self._deadline
 
     @property
     def present(self) -> Sequence[LaneProducer]:
@@ -81,8 +73,9 @@ class TransactionalProducing(Producing):
     def run(self, sending: threading.Event) -> None:
         """Let the producers write transactions until `sending` is cleared; raises what a producer raised."""
         for producer in self._ids:
-            producer.start(sending)
-        while sending.is_set() and not any(producer.worker.error for producer in self._ids):
+            producer.sending = sending
+            producer.start()
+        while sending.is_set() and not any(producer.error for producer in self._ids):
             time.sleep(_TICK)
         sending.clear()
 
@@ -95,6 +88,7 @@ class TransactionalProducing(Producing):
         self._deadline = time.monotonic() + timeout
         for producer in self._ids:
             producer.join()
+            producer.raise_error()
 
 
 def restart_times(settings: Transactional, number: int, duration: float) -> list[float]:
@@ -103,48 +97,36 @@ def restart_times(settings: Transactional, number: int, duration: float) -> list
     return [pause * (turn + 1) for turn in range(settings.restarts) if turn % settings.producers == number]
 
 
-@dataclass(eq=False)
-class _Incarnations:
-    """The incarnations of one transactional id, one after the other, in one thread."""
+class _Incarnations(Worker):
+    """The incarnations of one transactional id of the lane, one after the other, in one thread."""
 
-    id: str
-    settings: Transactional
-    connect: Callable[[str], LaneProducer]
-    load: LoadSettings
-    rate: float
-    restarts: list[float]
-    give_up: Callable[[], bool]
-    chance: random.Random
-    records: LaneProducer | None = None
-    _current: TransactionalProducer | None = None
+    sending: threading.Event
 
-    def __post_init__(self) -> None:
-        self.worker = Worker(self._run, name=f"producer-{self.id}")
+    def __init__(self, producing: TransactionalProducing, number: int) -> None:
+        lane, settings, load = producing.lane, producing.settings, producing.load
+        self.id = transactional_id(lane.lane, number)
+        super().__init__(self._write_all, name=f"producer-{self.id}")
+        self.records: LaneProducer | None = None
+        self._of, self._load, self._size = producing, load, settings.size
+        self._rate = load.workload.rate / settings.producers
+        self._restarts = restart_times(settings, number, load.workload.duration - (lane.created_at or 0.0))
+        self._chance = random.Random(f"{load.seed}/{lane.lane}-{number}")
+        self._current: TransactionalProducer | None = None
 
-    def start(self, sending: threading.Event) -> None:
-        """Write transactions while `sending` is set."""
-        self._sending = sending
-        self.worker.start()
-
-    def join(self) -> None:
-        """Wait for the thread; raises what it raised."""
-        self.worker.join()
-        self.worker.raise_error()
-
-    def _run(self) -> None:
+    def _write_all(self) -> None:
         try:
             self._current = self._begin()
             start = time.monotonic()
-            size, written = self.settings.size, 0
-            while self._sending.is_set() and self._current is not None:
-                due = int((time.monotonic() - start) * self.rate) - written
+            size, written = self._size, 0
+            while self.sending.is_set() and self._current is not None:
+                due = int((time.monotonic() - start) * self._rate) - written
                 # The first transaction is written at once: lanes wait for each other's first acknowledgement.
                 if written and due < size:
-                    self._current.records.poll(min((size - due) / self.rate, _TICK))
+                    self._current.records.poll(min((size - due) / self._rate, _TICK))
                     continue
                 try:
-                    if self.restarts and time.monotonic() - start >= self.restarts[0]:
-                        self.restarts.pop(0)
+                    if self._restarts and time.monotonic() - start >= self._restarts[0]:
+                        self._restarts.pop(0)
                         written += size
                         self._kill(self._current)
                     else:
@@ -152,7 +134,7 @@ class _Incarnations:
                         written += count
                         self._write(self._current, count)
                 except ProducerLost as lost:
-                    self.load.on_notice(f"{self.id}: producer {self._current.records.producer_id} is lost: {lost}")
+                    self._load.on_notice(f"{self.id}: producer {self._current.records.producer_id} is lost: {lost}")
                     self._current.abandon()
                     self._current = self._begin()
         finally:
@@ -167,8 +149,8 @@ class _Incarnations:
         """
         producer.begin()
         producer.send(count)
-        if self.chance.random() < self.settings.abort:
-            if self.chance.random() < _WRITTEN_FIRST:
+        if self._chance.random() < self._of.settings.abort:
+            if self._chance.random() < _WRITTEN_FIRST:
                 producer.deliver(_DELIVERY_TIMEOUT)
             producer.abort()
         else:
@@ -177,16 +159,16 @@ class _Incarnations:
     def _kill(self, producer: TransactionalProducer) -> None:
         """Let the next incarnation fence this one in the middle of a transaction; then it goes on all the same."""
         producer.begin()
-        first = self.settings.size // 2
+        first = self._size // 2
         producer.send(first)
         producer.deliver(_DELIVERY_TIMEOUT)
         self._current = self._begin()
         if self._current is not None:
-            producer.send(self.settings.size - first)
+            producer.send(self._size - first)
             try:
                 producer.commit()
             except ProducerLost as lost:
-                self.load.on_notice(
+                self._load.on_notice(
                     f"{self.id}: producer {producer.records.producer_id} was killed and came back: {lost}"
                 )
         producer.abandon()
@@ -196,22 +178,22 @@ class _Incarnations:
 
         Raises `ClusterFailure`.
         """
-        assert self.load.tables.transactions is not None
+        assert self._load.tables.transactions is not None
         for _ in range(_MOST_FAILED_STARTS):
-            self.records = self.connect(self.id)
+            self.records = self._of.next_of(self.id)
             producer = TransactionalProducer(
                 self.records,
                 transactional_id=self.id,
-                rows=self.load.tables.transactions.add,
-                give_up=self.give_up,
-                calls=self.load.calls,
+                rows=self._load.tables.transactions.add,
+                give_up=self._of.gives_up,
+                calls=self._load.calls,
             )
             try:
                 producer.init()
                 return producer
             except ProducerLost as lost:
                 producer.abandon()
-                if self.give_up() or self.records.failed_for_good:
+                if self._of.gives_up() or self.records.failed_for_good:
                     return None
                 error = lost.error
         raise ClusterFailure(f"the producer {self.id} can't begin its transactions: {error.str()}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kafka_chaos.contract.columns import TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import CallNoted
 from kafka_chaos.contract.lane.recovery import CALLS
@@ -17,7 +18,7 @@ from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import PacedProducing
 from kafka_chaos.harness.workload.groups.rows import LoopRows
-from kafka_chaos.harness.workload.history.writer import TRANSACTIONS_SCHEMA, HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.process_clients import ProcessTransactions
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
@@ -120,7 +121,7 @@ def test_a_transactional_call_that_is_never_answered_has_no_end(
     producer = TransactionalProducer(
         Records(client_of(kind, silent), is_full=silent == "send"),
         transactional_id="pay-0",
-        rows=RowBuffer(TRANSACTIONS_SCHEMA, with_rows).add,
+        rows=RowBuffer(arrow_schema(TRANSACTIONS), with_rows).add,
         give_up=gives_up.is_set,
         calls=calls,
     )

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kafka_chaos.contract.columns import TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.harness.workload.history.reservations import (
@@ -17,12 +18,7 @@ from kafka_chaos.harness.workload.history.reservations import (
     ReservedSeqs,
     reservations_in,
 )
-from kafka_chaos.harness.workload.history.writer import (
-    PRODUCED_SCHEMA,
-    TRANSACTIONS_SCHEMA,
-    HistoryWriter,
-    gather_parts,
-)
+from kafka_chaos.harness.workload.history.writer import PRODUCED_SCHEMA, HistoryWriter, gather_parts
 from tests.harness.workload.history.rows import produced
 
 
@@ -174,7 +170,7 @@ def test_transactions_and_assignments_without_a_row_get_one_after_a_crash(tmp_pa
     writers["produced"].write(pa.Table.from_pylist(rows, schema=PRODUCED_SCHEMA))
     ended = {"lane": "a", "producer_id": 0, "transaction": 0, "transactional_id": "a-0", "begin_ns": 99}
     committed = [{**ended, "end_ns": 105, "outcome": "committed"}]
-    writers["transactions"].write(pa.Table.from_pylist(committed, schema=TRANSACTIONS_SCHEMA))
+    writers["transactions"].write(pa.Table.from_pylist(committed, schema=arrow_schema(TRANSACTIONS)))
     for writer in writers.values():
         writer.close()
     assert recover(tmp_path) == 0
