@@ -153,17 +153,6 @@ class SupervisedProcess:
         self.may_end = True
         self.order("leave")
 
-    def terminate(self) -> None:
-        """Send it SIGTERM, which asks for the same."""
-        self.may_end = True
-        self.signal(signal.SIGTERM)
-
-    def orphan(self) -> None:
-        """Close its standard input, as if the harness had died."""
-        self.may_end = True
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-
     def leaves(self, timeout: float) -> bool:
         """Let it end in order, at most `timeout` seconds; else it is killed. Returns whether all went well."""
         self.ask_to_leave()

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import KafkaException
 
+from kafka_chaos.harness.workload.worker import Worker
+
 _ASK_INTERVAL_S = 0.5
 _ASK_TIMEOUT_S = 1.0
 
@@ -55,15 +57,13 @@ class Learning:
 
     def __init__(self, client: Any, topic: str, *, most: int, learned: Callable[[int], None]) -> None:
         self._ended = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, args=(client, topic, most, learned), name=f"partitions-of-{topic}", daemon=True
-        )
-        self._thread.start()
+        self._worker = Worker(lambda: self._run(client, topic, most, learned), name=f"partitions-of-{topic}")
+        self._worker.start()
 
     def end(self) -> None:
         """Stop asking, and wait for the thread; the client may be closed afterwards."""
         self._ended.set()
-        self._thread.join()
+        self._worker.join()
 
     def _run(self, client: Any, topic: str, most: int, learned: Callable[[int], None]) -> None:
         count = 0

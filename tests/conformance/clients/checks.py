@@ -4,6 +4,7 @@ What a client says is taken by the supervisor and the recorders of a run, and co
 check either passes, or says in a sentence what the client did and what was expected.
 """
 
+import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
@@ -130,7 +131,8 @@ def _sigterm(kit: Kit) -> None:
 
     def terminate(producer: ProcessProducer) -> None:
         kit.await_answers(producer)
-        kit.process.terminate()
+        kit.process.may_end = True
+        kit.process.signal(signal.SIGTERM)
 
     _ends(kit, terminate, "sent SIGTERM")
 
@@ -138,7 +140,8 @@ def _sigterm(kit: Kit) -> None:
 def _orphan(kit: Kit) -> None:
     """Without the harness it ends: its standard input is closed."""
     with kit.producing(kit.topic()):
-        kit.process.orphan()
+        kit.process.may_end = True
+        kit.process._process.stdin.close()  # type: ignore[union-attr]
         if not kit.process.join(kit.gone_within):
             raise Failed(f"its standard input was closed, and it runs still after {kit.gone_within:g} s")
 
