@@ -222,10 +222,10 @@ class ClusterLayout:
             return f"{self.servers} ZooKeeper and {brokers} of Kafka {versions}"
         controllers = f"{self.controllers} controller{'' if self.controllers == 1 else 's'}"
         if self.brokers == 1:
-            both = f"{brokers} that is the controller too"
+            brokers_alone = f"{brokers} that is the controller too,"
+        elif self.voters == self.brokers:
+            brokers_alone = f"{brokers} that are controllers too,"
         else:
-            both = (
-                f"{brokers}{'' if self.voters == self.brokers else f', {self.voters} of them'} that are controllers too"
-            )
-        nodes = f"{controllers} and {brokers}" if self.controllers else f"{both},"
+            brokers_alone = f"{brokers}, {self.voters} of them controllers too,"
+        nodes = f"{controllers} and {brokers}" if self.controllers else brokers_alone
         return f"{nodes} of Kafka {versions} (KRaft)"
