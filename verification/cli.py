@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kafka_chaos.contract.anomalies import Status, Verdict
-from kafka_chaos.contract.command.command_line import console
+from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.engines import ENGINE, Engine
-from kafka_chaos.verification.judging.result import LaneVerdict, RunVerdict
 from kafka_chaos.verification.spark.session import DEFAULT_MASTER, spark_session
+from kafka_chaos.verification.telling import print_verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_STYLES = {Verdict.CONFORMS: "green", Verdict.VIOLATION: "bold red", Verdict.UNKNOWN: "yellow"}
 
 
 @click.command("verify")
@@ -81,58 +78,3 @@ def _session(run_dirs: tuple[str, ...], master: str | None) -> SparkSession:
     from kafka_chaos.verification.inputs.run_directory import open_run
 
     return spark_session(master=master, rows=sum(open_run(run_dir).rows for run_dir in run_dirs))
-
-
-def print_verdict(verdict: RunVerdict) -> None:
-    """A table of the run on the terminal: lane by lane what was predicted, observed and concluded."""
-    from rich.table import Table
-    from rich.text import Text
-
-    title = f"{verdict.run_dir}  ({verdict.seconds:.1f} s, engine {verdict.engine})"
-    table = Table(title=title, title_justify="left")
-    table.add_column("lane", no_wrap=True)
-    for heading in ("asked", "attempted", "acknowledged", "consumed"):
-        table.add_column(heading, justify="right")
-    for heading in ("observed (predicted)", "verdict"):
-        table.add_column(heading)
-    for lane in verdict.lanes:
-        table.add_row(
-            lane.lane,
-            lane.work.asked_described if lane.work else "",
-            *(f"{number:,}" for number in (lane.produced, lane.acknowledged, lane.consumed)),
-            describe_observed(lane),
-            Text(lane.described, style=_STYLES[lane.verdict]),
-        )
-    terminal = console()
-    terminal.print(table)
-    reasons = [f"{lane.lane}: {reason}" for lane in verdict.lanes for reason in lane.reasons]
-    for line in [*reasons, *verdict.of_work, *_ledger_lines(verdict), str(verdict.cross_check)]:
-        terminal.print(f"  {line}", markup=False, highlight=False)
-    if verdict.crash is not None:
-        terminal.print(Text(verdict.crash, style="yellow"))
-    terminal.print(Text(verdict.described, style=_STYLES[verdict.verdict]))
-
-
-def _ledger_lines(verdict: RunVerdict) -> list[str]:
-    """A line per lane with incomplete evidence, except for its stated reasons; and, once, what was left out."""
-    lines = []
-    left_out: dict[str, None] = {}
-    for lane in verdict.lanes:
-        if lane.ledger is None:
-            continue
-        missing = [problem for problem in lane.ledger.missing if problem not in lane.reasons]
-        if not lane.ledger.complete:
-            not_judged = f"not judged: {', '.join(lane.not_judged) or 'nothing'}"
-            lines.append(f"{lane.lane}: evidence incomplete; {'; '.join([not_judged, *missing])}")
-        left_out.update(dict.fromkeys(lane.ledger.left_out))
-    return [*lines, *(f"left out: {what}" for what in left_out)]
-
-
-def describe_observed(lane: LaneVerdict) -> str:
-    """The findings of a lane with their status, and required anomalies that are missing."""
-    parts = []
-    for anomaly in lane.anomalies:
-        count = lane.count(anomaly)
-        if count or (count == 0 and lane.judged_by(anomaly) == Status.REQUIRED):
-            parts.append(f"{anomaly} {count:,} ({lane.status_described(anomaly)})")
-    return "\n".join(parts) or "nothing"

@@ -143,15 +143,13 @@ def _attached_cluster(
 
 def run_in_terminal(run: Callable[..., RunResult], chosen: Sequence[Listener]) -> RunResult:
     """Run the experiment, show its progress and its verdict on the terminal, and return the result."""
-    from kafka_chaos.harness.report.listeners.terminal import TerminalListener, result_table
+    from kafka_chaos.harness.report.listeners.terminal import TerminalListener
+    from kafka_chaos.verification.telling import print_verdict
 
     terminal = console()
     with TerminalListener(terminal) as listener:
         result = run(listeners=[listener, *chosen])
-    terminal.print(result_table(result.verdict, result.gaps))
-    for lane in result.verdict.lanes:
-        for reason in lane.reasons:
-            terminal.print(f"  {lane.lane}: {reason}", markup=False, highlight=False)
+    print_verdict(result.verdict, result.gaps)
     terminal.print(f"{result.path}/report.html", highlight=False)
     return result
 

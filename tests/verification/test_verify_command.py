@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.verification import checker, submit, verify
-from kafka_chaos.verification.cli import print_verdict, verify_command
+from kafka_chaos.verification.cli import verify_command
+from kafka_chaos.verification.telling import print_verdict
 from tests.commands import ended
 from tests.verification.samples.run_dirs import prediction, rows_of
 
@@ -144,7 +145,7 @@ def test_a_lane_without_all_its_evidence_has_a_line(tmp_path: Path) -> None:
         rows.replica(1, offset, offset)
     result = CliRunner(env={"COLUMNS": "160"}).invoke(verify_command, [*DUCKDB, str(rows.write(tmp_path / "run"))])
     assert result.exit_code == 2
-    assert "a: evidence incomplete; not judged: replica_divergence" in result.output
+    assert "a: incomplete evidence; not judged: replica_divergence" in result.output
     assert "partition 0: replicas/ holds records of 1 of 3 replicas" in result.output
 
 

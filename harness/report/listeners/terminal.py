@@ -6,30 +6,24 @@ a CI log stays readable.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from kafka_chaos.contract import events as event_types
-from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.command_line import console
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.events import Event
-from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.report.listeners.terminal_live import LiveView
-from kafka_chaos.harness.report.pages import label, lateness
-from kafka_chaos.verification import LaneVerdict, RunVerdict
+from kafka_chaos.harness.report.pages import lateness
 
-STYLES = {Verdict.CONFORMS: "green", Verdict.UNKNOWN: "yellow", Verdict.VIOLATION: "bold red"}
 _MOST_MOVES = 8
 """When a broker dies, each of its partitions has another leader: so many are named, and the rest is counted."""
 
@@ -155,67 +149,6 @@ def advice_on_kept(event: event_types.ClusterKept) -> list[str]:
         *([f"with the client settings in {event.client_config}"] if event.client_config else []),
         "remove it: kafka-chaos clean --kept",
     ]
-
-
-def result_table(verdict: RunVerdict, gaps: Mapping[str, float]) -> Group:
-    """A table of the lanes: counts, prediction, findings, missing evidence and the cross-check."""
-    table = Table(title=f"{verdict.run_dir.name}: {verdict.described}", title_justify="left", title_style="bold")
-    table.add_column("lane", no_wrap=True)
-    for heading in ("asked", "attempted", "acknowledged", "lost", "duplicated", "longest gap"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("predicted", max_width=32)
-    table.add_column("observed", max_width=32)
-    table.add_column("verdict", no_wrap=True)
-    for lane in verdict.lanes:
-        gap = gaps.get(lane.lane)
-        table.add_row(
-            lane.lane,
-            lane.work.asked_described if lane.work else "",
-            f"{lane.produced:,}",
-            f"{lane.acknowledged:,}",
-            _count(lane, Anomaly.LOST_WRITE),
-            _count(lane, Anomaly.DUPLICATE),
-            f"{gap:.1f} s" if gap is not None else "",
-            describe_prediction(lane),
-            describe_observation(lane),
-            Text(lane.described, style=STYLES[lane.verdict]),
-        )
-    doubts = [
-        f"{lane.lane}: incomplete evidence: {'; '.join(lane.ledger.missing)}"
-        for lane in verdict.lanes
-        if lane.ledger is not None and not lane.ledger.complete
-    ]
-    doubts += [f"{one.lane}: {one}" for one in verdict.cross_check.disagreements]
-    doubts += verdict.of_work
-    doubts += [] if verdict.crash is None else [verdict.crash]
-    return Group(table, str(verdict.cross_check), *(Text(line, style="yellow") for line in doubts))
-
-
-def describe_prediction(lane: LaneVerdict) -> str:
-    """A lane's prediction for losses and duplicates, and everything else that it requires."""
-    shown: list[AnyAnomaly] = [Anomaly.LOST_WRITE, Anomaly.DUPLICATE]
-    shown += [one for one, status in lane.predicted.items() if one not in shown and status is Status.REQUIRED]
-    words: dict[AnyAnomaly, str] = {Anomaly.LOST_WRITE: "loss", Anomaly.DUPLICATE: "duplicates"}
-    return "\n".join(
-        f"{words.get(one, label(one))} " + (Status.NOT_JUDGED if one in lane.not_judged else lane.status_described(one))
-        for one in shown
-    )
-
-
-def describe_observation(lane: LaneVerdict) -> str:
-    """Every anomaly that was found in a lane, and every required one that was not."""
-    found = [f"{label(anomaly)} {seen.count:,}" for anomaly, seen in lane.observed.items() if seen.count]
-    missing = [
-        f"no {label(anomaly)}"
-        for anomaly, status in lane.predicted.items()
-        if status is Status.REQUIRED and not lane.count(anomaly)
-    ]
-    return "\n".join(found + missing) or "nothing"
-
-
-def _count(lane: LaneVerdict, anomaly: Anomaly) -> str:
-    found = lane.count(anomaly)
-    return "not judged" if found is None else f"{found:,}"
 
 
 def _node(node: int | None) -> str:

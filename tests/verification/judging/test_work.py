@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.verification import verify
-from kafka_chaos.verification.cli import print_verdict
 from kafka_chaos.verification.judging.work import asked_of
+from kafka_chaos.verification.telling import print_verdict
 from tests.verification.samples.run_dirs import Rows, rows_of
 
 EXPERIMENT = """

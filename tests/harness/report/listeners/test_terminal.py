@@ -13,9 +13,10 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.progress import progress
 from kafka_chaos.contract.events import Event
 from kafka_chaos.contract.ledger import CrossCheck, Disagreement
-from kafka_chaos.harness.report.listeners.terminal import TerminalListener, describe_prediction, result_table
+from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 from kafka_chaos.harness.report.listeners.waiting import Waiting
 from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
+from kafka_chaos.verification.telling import describe_prediction, print_verdict
 
 
 def printed(*events: Event) -> str:
@@ -89,7 +90,9 @@ def test_a_kept_cluster_comes_with_advice() -> None:
     assert "kafka-chaos clean --kept" in text
 
 
-def test_the_table_shows_lost_duplicated_predicted_and_observed() -> None:
+def test_the_table_shows_lost_duplicated_predicted_and_observed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     predicted = dict.fromkeys(Anomaly, Status.FORBIDDEN) | {
         Anomaly.LOST_WRITE: Status.REQUIRED,
         Anomaly.DUPLICATE: Status.PERMITTED,
@@ -104,14 +107,14 @@ def test_the_table_shows_lost_duplicated_predicted_and_observed() -> None:
         observed={Anomaly.LOST_WRITE: Observation(count=300)},
         not_judged={},
     )
-    console = Console(file=io.StringIO(), width=150)
+    monkeypatch.setenv("COLUMNS", "150")
     differing = Disagreement(lane="acks1", anomaly="duplicate", spark=1, duckdb=2)
     cross_check = CrossCheck(lanes=1, rows=37_000, disagreements=(differing,))
     verdict = RunVerdict(Path("runs/x"), Verdict.CONFORMS, (lane,), cross_check=cross_check)
-    console.print(result_table(verdict, {"acks1": 7.04}))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
+    print_verdict(verdict, {"acks1": 7.04})
+    text = capsys.readouterr().out
     row = next(line for line in text.splitlines() if "acks1" in line)
-    for cell in ("12,345", "12,300", " 300 ", " 0 ", "7.0 s", "loss required", "lost write 300", "conforms"):
+    for cell in ("12,345", "12,300", " 300 ", " 0 ", "7.0 s", "loss required", "lost_write 300 (required)", "conforms"):
         assert cell in row
     assert "cross-check: 1 lane, 37,000 rows" in text
     assert "acks1: the cross-check disagrees on duplicate: Spark found 1, DuckDB 2" in text

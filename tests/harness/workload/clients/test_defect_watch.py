@@ -27,7 +27,7 @@ from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.loads import adapter
 from tests.plugin.application.producing import loading
 
-REPORT = runpy.run_path(str(Path(__file__).parents[4] / "experiments/known/implicit_acknowledgement.py"))
+REPORT = runpy.run_path(str(Path(__file__).parents[4] / "docs/reports/implicit_acknowledgement.py"))
 """The program of the report, which has a broker refuse the first request."""
 PRODUCE, NO_ERROR = REPORT["PRODUCE"], 0
 REQUEST_TIMED_OUT, DUPLICATE_SEQUENCE_NUMBER = 7, 46
