@@ -105,9 +105,8 @@ def run_command(
     elif attach is not None:
         from kafka_chaos.harness.run.attach import run_attached
 
-        if engine != Engine.SPARK:
-            raise UsageFailure(f"--engine {engine}: expected {Engine.SPARK} with --attach, which reads the topics")
-        run = partial(run_attached, loaded, _attached_cluster(attach, client_config, nodes, allow_faults))
+        attached = _attached_cluster(attach, client_config, nodes, allow_faults)
+        run = partial(run_attached, loaded, attached, engine=Engine(engine))
     else:
         for option, value in (("--client-config", client_config), ("--nodes", nodes), ("--allow-faults", allow_faults)):
             if value is not None:

@@ -20,6 +20,7 @@ from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 from kafka_chaos.contract.columns import LOG, arrow_schema
 from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure, WaitTimeout, counted
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.events import ConfigurationUnread
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.attached.cluster import AttachedCluster, with_brokers_configuration, without_defaults
@@ -109,8 +110,9 @@ def run_attached(
     root: Path,
     listeners: Sequence[Listener] = (),
     accept_known: Collection[str] = (),
+    engine: Engine = Engine.SPARK,
 ) -> RunResult:
-    """Load the experiment's existing topics, and verify this run's records. `accept_known`: see `verify`.
+    """Load the experiment's existing topics, and verify this run's records. `accept_known`, `engine`: see `verify`.
 
     Raises `UsageFailure` if the experiment would inject or change what it may not, or if its lanes do not match the
     cluster's topics. Raises `EnvironmentFailure` if the cluster does not answer, or a node is down before it is broken.
@@ -127,7 +129,13 @@ def run_attached(
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
     run = Run(
-        experiment, root=root, listeners=listeners, kafka_version="not known", replay=replay, accept_known=accept_known
+        experiment,
+        root=root,
+        listeners=listeners,
+        kafka_version="not known",
+        replay=replay,
+        accept_known=accept_known,
+        engine=engine,
     )
     return run.judge(_Stages(run, cluster, admin, broken, unread).observe, collects=("log",))
 

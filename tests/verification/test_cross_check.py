@@ -133,6 +133,7 @@ def test_a_run_on_which_both_agree_says_what_was_looked_at(tmp_path: Path, spark
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_bug_in_spark_makes_the_run_unknown(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from kafka_chaos.verification.engines.spark_engine import Spark

@@ -23,7 +23,8 @@ def frames_of(run_dir: Path, spark: Any) -> dict[str, Any]:
     return {name: spark.table(f"a_{name}") for name in TABLES if (run_dir / name).exists()}
 
 
-@pytest.mark.parametrize("kind", ["conforming", pytest.param("violating", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["conforming", "violating"])
 def test_frames_are_judged_as_a_run_directory_is(tmp_path: Path, spark: Any, kind: str) -> None:
     rows = conforming() if kind == "conforming" else violating()
     run_dir = rows.write(tmp_path / "run", files=2)

@@ -43,7 +43,6 @@ INPUTS = [
     ("run good.yaml --junit nowhere/x.xml", 64, "--junit: nowhere/x.xml: there is no folder nowhere"),
     ("run good.yaml --client-config x", 64, "--client-config: expected together with --attach"),
     ("run good.yaml --attach x:1 --client-config nowhere", 64, "nowhere: "),
-    ("run good.yaml --attach x:1 --engine duckdb", 64, "--engine duckdb: expected spark with --attach"),
     ("run good.yaml --colour red", 64, "No such option '--colour'"),
     ("image --kafka-version 4.0.1", 64, "version '4.0.1' of Kafka is not known"),
     ("image --kafka-version 9.9.9", 64, "version '9.9.9' of Kafka is not known: expected one of 4.4.0, 4.3.1, 4.2.2"),

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.harness.attached import cluster as attached_cluster
 from kafka_chaos.harness.cli.main import cli
@@ -38,7 +39,6 @@ def attached(cluster: Cluster) -> Attached:
 
 
 @pytest.mark.cluster
-@pytest.mark.spark
 def test_existing_topics_conform_and_the_records_of_others_before_do_not_matter(
     cluster: Cluster, admin: ClusterAdmin, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -49,7 +49,8 @@ def test_existing_topics_conform_and_the_records_of_others_before_do_not_matter(
     assert others.flush(30) == 0
     before = admin.partitions(topic)
 
-    result = run_attached(parse_experiment(TEXT.format(topic=topic), "a.yaml"), attached(cluster), root=tmp_path)
+    experiment = parse_experiment(TEXT.format(topic=topic), "a.yaml")
+    result = run_attached(experiment, attached(cluster), root=tmp_path, engine=Engine.DUCKDB)
 
     lane = result.verdict.lane("orders")
     assert result.verdict.verdict is Verdict.CONFORMS, lane.reasons

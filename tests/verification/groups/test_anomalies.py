@@ -54,7 +54,7 @@ def test_planted_anomalies_are_found_and_nothing_else(
         assert {cause for _, _, cause in read_causes(run_dir)} == causes
 
 
-@pytest.mark.parametrize("seed", [65, 66, 67])
+@pytest.mark.parametrize("seed", [65, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (66, 67))])
 def test_duckdb_and_the_oracle_agree_on_a_random_run(tmp_path: Path, seed: int) -> None:
     verified_by_duckdb(write(tmp_path / "run", random_groups(Random(seed), steps=60)))
 

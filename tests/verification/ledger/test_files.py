@@ -58,6 +58,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, verified: Verified) -> None:
     assert not (run_dir / "verdict.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_settings_of_the_session_hide_nothing(tmp_path: Path, spark: Any) -> None:
     run_dir = damaged(tmp_path / "run")
