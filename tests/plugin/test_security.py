@@ -49,6 +49,7 @@ def check(cluster: Cluster, topic: MakeTopic, run: Runs) -> None:
     assert cluster.client_configs["security.protocol"] != "PLAINTEXT"
 
 
+@pytest.mark.slow
 @pytest.mark.kafka_chaos(brokers=1, security="sasl_ssl")
 def test_with_a_password(kafka_chaos_cluster: Cluster, kafka_chaos_topic: MakeTopic, kafka_chaos_run: Runs) -> None:
     check(kafka_chaos_cluster, kafka_chaos_topic, kafka_chaos_run)

@@ -150,6 +150,7 @@ def test_a_lane_without_all_its_evidence_has_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_what_is_submitted_ends_with_the_exit_codes_of_the_command(
     tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

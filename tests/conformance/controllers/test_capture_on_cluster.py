@@ -16,6 +16,7 @@ def layout() -> ClusterLayout:
     return EQUIPPED
 
 
+@pytest.mark.slow
 def test_a_capture_has_every_request_in_its_order_and_only_those_of_its_time(cluster: Cluster) -> None:
     state = {"topic_name": "t", "partition_index": 0, "leader": 1, "leader_epoch": 0, "isr": [1], "replicas": [1]}
     stale = leader_and_isr(controller=1, controller_epoch=0, **state)

@@ -14,6 +14,7 @@ from kafka_chaos.harness.cluster.fault_control import ClusterView
 pytestmark = pytest.mark.cluster
 
 
+@pytest.mark.slow
 def test_a_client_s_connection_is_reset_and_the_broker_goes_on(
     cluster: Cluster, view: ClusterView, make_topic: Callable[..., str]
 ) -> None:
