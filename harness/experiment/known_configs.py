@@ -33,10 +33,16 @@ def cleanup_of(configs: Configs) -> str | None:
     return None if policies == ["delete"] and retains_all else ",".join(policies)
 
 
-def only_by_size(configs: Configs) -> int | None:
+def only_by_size(topic: Configs, cluster: ClusterLayout) -> int | None:
     """The topic's `retention.bytes`, if nothing else lets its records be removed during a run."""
-    size = _number(configs, "retention.bytes", -1)
-    return size if size >= 0 and cleanup_of({**configs, "retention.bytes": -1}) is None else None
+    size = _number(topic, "retention.bytes", -1)
+    others = [cleanup_of({**_removal(broker), **topic, "retention.bytes": -1}) for broker in brokers_configs(cluster)]
+    return size if size >= 0 and not any(others) else None
+
+
+def _removal(broker: Configs) -> dict[str, object]:
+    """What a broker's configs say of the removal of records, by the topic's keys."""
+    return {name: broker.get(key, default) for key, (name, default) in REMOVAL_CONFIGS.items()}
 
 
 def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
@@ -96,8 +102,7 @@ def refused(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
     """The brokers' keys with which no prediction for the lane holds, each with a message."""
     for configs in brokers_configs(cluster):
         yield from refused_of("broker", configs, lane, recovers=True)
-        removal = {name: configs.get(key, default) for key, (name, default) in REMOVAL_CONFIGS.items()}
-        if lane.cleanup_policy is None and (policy := cleanup_of(removal)) is not None:
+        if lane.cleanup_policy is None and (policy := cleanup_of(_removal(configs))) is not None:
             message = f"brokers may remove records of lane {lane.lane} during the run"
             yield (
                 next(key for key in REMOVAL_CONFIGS if key in configs),

@@ -163,7 +163,6 @@ class LaneSpec(Spec):
         common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
         keys = {name: getattr(self, name) for name in common}
         own = OWN if isinstance(self.client, tuple) else self.client
-        keys["retention_bytes"] = only_by_size(self.topic_configs)
         keys |= {"client": None if own == IN_PROCESS else own, "created_late": self.created_at is not None}
         if crashes and self.group is not None:
             keys["group"] = replace(self.group, crashes=self.group.crashes + crashes)
@@ -175,6 +174,8 @@ class LaneSpec(Spec):
         if cluster is not None:
             keys |= {"kafka_version": cluster.oldest.number, "metadata_mode": cluster.metadata_mode}
             keys["elr"] = cluster.elects_from_elr
+            by_size = self.cleanup_policy == "delete"
+            keys["retention_bytes"] = only_by_size(self.topic_configs, cluster) if by_size else None
             has_group = self.group is not None or self.loop is not None
             transactional = self.transactional is not None
             keys |= lane_settings(

@@ -89,6 +89,24 @@ def test_a_topic_that_removes_records_has_a_cleanup_policy(configs: str, policy:
 
 
 @pytest.mark.parametrize(
+    ("configs", "cluster", "more", "size"),
+    [
+        ("retention.bytes: 1000", "", "", 1000),
+        ("retention.bytes: 1000, retention.ms: 3600000", "broker_configs: {log.retention.ms: 1000}", "", 1000),
+        ("retention.bytes: 1000", "broker_configs: {log.retention.ms: 1000}", "", None),
+        ("retention.bytes: 1000", "configs_of: {2: {log.retention.ms: 1000}}", "", None),
+        ("retention.bytes: 1000, retention.ms: 1000", "", "", None),
+        ("retention.bytes: 1000", "", ", cleanup_policy: 'compact,delete'", None),
+        ("retention.ms: 1000", "", "", None),
+    ],
+)
+def test_only_where_nothing_else_removes_records_their_size_tells_what_may_be_gone(
+    configs: str, cluster: str, more: str, size: int | None
+) -> None:
+    assert lane_of(f", topic_configs: {{{configs}}}{more}", cluster).retention_bytes == size
+
+
+@pytest.mark.parametrize(
     ("lane", "cluster", "expected"),
     [
         (", topic_configs: {flush.messages: 1}", "", {"flushes": True}),
