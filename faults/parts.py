@@ -1,5 +1,4 @@
-"""Parts that a node may have besides its process, as Protocols: its inside, a disk of its own, a link, queues of
-packets, a clock that moves.
+"""Parts that a node may have besides its process, as Protocols: its inside, its own disk, a link, a clock that moves.
 
 `NodeControl` in `faults/cluster.py` gives them to faults.
 """

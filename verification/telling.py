@@ -28,8 +28,8 @@ def print_verdict(verdict: RunVerdict, gaps: Mapping[str, float] | None = None) 
     table.add_column("predicted", max_width=32)
     table.add_column("observed", max_width=40)
     table.add_column("verdict", no_wrap=True)
+    shown_gaps = {lane: f"{seconds:.1f} s" for lane, seconds in (gaps or {}).items()}
     for lane in verdict.lanes:
-        gap = (gaps or {}).get(lane.lane)
         table.add_row(
             lane.lane,
             lane.work.asked_described if lane.work else "",
@@ -37,7 +37,7 @@ def print_verdict(verdict: RunVerdict, gaps: Mapping[str, float] | None = None) 
             f"{lane.acknowledged:,}",
             _count(lane, Anomaly.LOST_WRITE),
             _count(lane, Anomaly.DUPLICATE),
-            *([] if not gaps else [""] if gap is None else [f"{gap:.1f} s"]),
+            *([shown_gaps.get(lane.lane, "")] if gaps else []),
             describe_prediction(lane),
             _observed(lane),
             Text(lane.described, style=STYLES[lane.verdict]),

@@ -4,7 +4,7 @@ The store's plugin does what files in the store say, and notes each operation th
 brokers do meanwhile is theirs: they copy later, give consumers an error, and keep their local segments.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,6 +13,7 @@ from annotated_types import Interval, MinLen
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of, topics_of
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, Setting, mark
+from kafka_chaos.faults.storage.log_files import SHOWN
 
 REMOTE_STORE = "/var/lib/kafka-remote"
 """Where every broker of a cluster with tiered storage has the volume that is their remote store."""
@@ -20,7 +21,6 @@ Operation = Literal["copy", "fetch", "delete"]
 Operations = Annotated[tuple[Operation, ...], MinLen(1)]
 ALL_OPERATIONS: tuple[Operation, ...] = ("copy", "fetch", "delete")
 SEGMENTS = f"{REMOTE_STORE}/segments"
-SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class OnRemoteStore(Fault):
 class BreaksOperations(OnRemoteStore):
     """Operations on the remote store that go wrong for the targets, until the fault is healed."""
 
-    def _broken(self) -> Iterator[str]:
+    def _broken(self) -> tuple[str, ...]:
         """A line for each operation: its name, and what the plugin is to do with it."""
         raise NotImplementedError
 
@@ -52,7 +52,7 @@ class BreaksOperations(OnRemoteStore):
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether operations of any target met it: only leaders copy, and only those fetch who are asked for old
         records."""
-        noted, broken, evidence = self._noted(cluster), [*self._broken()], {}
+        noted, broken, evidence = self._noted(cluster), self._broken(), {}
         for node in nodes:
             met = [line.split()[0] for line in _affected(node)[noted.get(node.name, 0) :] if line in broken]
             evidence[node.name] = {"operations": {name: met.count(name) for name in sorted(set(met))}}
@@ -88,8 +88,8 @@ class FailingRemoteStore(BreaksOperations):
     holds: ClassVar[str] = "remote store failing"
     appearance: ClassVar[Appearance] = Appearance("#7d3c5a", "#d598b5", Pattern.CROSSES)
 
-    def _broken(self) -> Iterator[str]:
-        yield from (f"{operation} fail" for operation in self.operations)
+    def _broken(self) -> tuple[str, ...]:
+        return tuple(f"{operation} fail" for operation in self.operations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +103,8 @@ class SlowRemoteStore(BreaksOperations):
     holds: ClassVar[str] = "remote store slow"
     appearance: ClassVar[Appearance] = Appearance("#2f6f73", "#86c5c9", Pattern.LINES)
 
-    def _broken(self) -> Iterator[str]:
-        yield from (f"{operation} delay {round(self.seconds * 1000)}" for operation in self.operations)
+    def _broken(self) -> tuple[str, ...]:
+        return tuple(f"{operation} delay {round(self.seconds * 1000)}" for operation in self.operations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +116,8 @@ class FullRemoteStore(BreaksOperations):
     holds: ClassVar[str] = "remote store full"
     appearance: ClassVar[Appearance] = Appearance("#7a5c2e", "#d3ae72", Pattern.DIAGONALS)
 
-    def _broken(self) -> Iterator[str]:
-        yield "copy full"
+    def _broken(self) -> tuple[str, ...]:
+        return ("copy full",)
 
 
 # The oldest segments are those that are in the remote store alone: brokers have deleted theirs.
@@ -151,9 +151,6 @@ class LostRemoteSegment(OnRemoteStore):
         kept = [path for path in lost if inside_of(first).file_size(path) is not None]
         reason = f"still there: {first_of(kept, SHOWN)}" if lost else "no segment was in the remote store"
         return Proof(bool(lost) and not kept, {node.name: {"segments": lost} for node in nodes}, reason)
-
-    def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Nothing: they are gone for good."""
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:

@@ -41,7 +41,7 @@ _ELSEWHERE = {"go": "/usr/local/go/bin"}
 
 
 class BuildFailure(KafkaChaosError):
-    """An adapter of this package does not compile."""
+    """A source file of this package, such as an adapter, does not compile."""
 
     exit_code = ExitCode.BUG
 
@@ -90,17 +90,23 @@ OF_SHARES = "Sharer.java"
 
 
 def by_maven(folder: Path, version: str) -> None:
-    """Kafka's Java client, and the adapter compiled with Eclipse's compiler: a JRE suffices."""
-    maven, java = required("mvn"), required("java")
+    """Kafka's Java client, and the compiled adapter."""
+    maven = required("mvn")
+    # Before anything is fetched.
+    required("java")
     jars = folder / "jars"
     command = [maven, "-q", "-B", "-f", str(folder / "java-client.xml"), "dependency:copy-dependencies"]
     _call([*command, f"-DoutputDirectory={jars}", f"-Dkafka.version={version}"], what=f"kafka-clients {version}")
-    (compiler,) = jars.glob("ecj-*.jar")
     shares = release(version) >= release(FIRST_PRODUCTION)
-    sources = [str(path) for path in folder.glob("*.java") if shares or path.name != OF_SHARES]
+    compile_java([path for path in folder.glob("*.java") if shares or path.name != OF_SHARES], jars, folder / "classes")
+
+
+def compile_java(sources: Sequence[Path], jars: Path, classes: Path) -> None:
+    """Compile with the folder `jars`, which has Eclipse's compiler: a JRE suffices. Raises `BuildFailure`."""
+    (compiler,) = jars.glob("ecj-*.jar")
     path = os.pathsep.join(map(str, jars.glob("*.jar")))
-    command = [java, "-jar", str(compiler), "-source", "17", "-target", "17", "-nowarn", "-cp", path]
-    _call([*command, "-d", str(folder / "classes"), *sources], what=sources[0], compiles=True)
+    command = [required("java"), "-jar", str(compiler), "-source", "17", "-target", "17", "-nowarn", "-cp", path]
+    _call([*command, "-d", str(classes), *map(str, sources)], what=str(sources[0]), compiles=True)
 
 
 def by_go(module: str) -> Callable[[Path, str], None]:

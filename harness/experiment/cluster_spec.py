@@ -67,8 +67,8 @@ class ClusterSpec(Spec):
     )
     tiered_storage: bool = Field(
         default=False,
-        description="brokers share a remote store (KIP-405, Kafka 3.9 and later): topics with `remote.storage.enable` "
-        "have their closed segments copied to it, which faults can break",
+        description="brokers share a remote store (KIP-405, Kafka 3.9 and later): they copy the closed segments of "
+        "`tiered` lanes to it, and faults can break it",
     )
     security: Literal["plaintext", "sasl_ssl", "mtls"] = Field(
         default="plaintext", description="what clients need to connect: nothing, a password, or a certificate"

@@ -3,7 +3,7 @@
 The keys themselves are classified in contract/lane/configuration.toml.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
@@ -33,16 +33,16 @@ def cleanup_of(configs: Configs) -> str | None:
     return None if policies == ["delete"] and retains_all else ",".join(policies)
 
 
-def only_by_size(topic: Configs, cluster: ClusterLayout) -> int | None:
-    """The topic's `retention.bytes`, if nothing else lets its records be removed during a run."""
-    size = _number(topic, "retention.bytes", -1)
-    others = [cleanup_of({**_removal(broker), **topic, "retention.bytes": -1}) for broker in brokers_configs(cluster)]
-    return size if size >= 0 and not any(others) else None
-
-
 def _removal(broker: Configs) -> dict[str, object]:
     """What a broker's configs say of the removal of records, by the topic's keys."""
     return {name: broker.get(key, default) for key, (name, default) in REMOVAL_CONFIGS.items()}
+
+
+def _only_by_size(topic: Configs, brokers: Sequence[Configs]) -> int | None:
+    """The topic's `retention.bytes`, if nothing else lets its records be removed during a run."""
+    size = _number(topic, "retention.bytes", -1)
+    others = [cleanup_of({**_removal(broker), **topic, "retention.bytes": -1}) for broker in brokers]
+    return size if size >= 0 and not any(others) else None
 
 
 def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
@@ -67,7 +67,10 @@ def lane_settings(
         smallest = min(_number(broker, key, default) for broker in brokers)
         return None if smallest == replicas and not any(key in broker for broker in brokers) else smallest
 
-    settings: dict[str, Any] = {"flushes": _number(topic, "flush.messages", int(flush_all)) == 1}
+    settings: dict[str, Any] = {
+        "flushes": _number(topic, "flush.messages", int(flush_all)) == 1,
+        "retention_bytes": _only_by_size(topic, brokers),
+    }
     if has_group:
         unclean_by_default = not cluster.at_least("0.11")
         internal = InternalTopic(

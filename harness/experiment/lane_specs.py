@@ -21,7 +21,7 @@ from kafka_chaos.contract.lane.share import Share, share_group_of
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, chosen
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-from kafka_chaos.harness.experiment.known_configs import cleanup_of, lane_settings, only_by_size
+from kafka_chaos.harness.experiment.known_configs import cleanup_of, lane_settings
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.experiment.values import LaneName, Name, Seconds, Spec, declared, read_as
 
@@ -142,6 +142,17 @@ class LaneSpec(Spec):
         return _with_implied(value) if isinstance(value, dict) else value
 
     @property
+    def own_configs(self) -> dict[str, Any]:
+        """All configs that its topic is created with: `topic_configs`, and what the lane's own keys say."""
+        return {
+            "min.insync.replicas": self.min_insync_replicas,
+            "unclean.leader.election.enable": self.unclean_leader_election,
+            **({"remote.storage.enable": True} if self.tiered else {}),
+            **self.topic_configs,
+            **({} if self.cleanup_policy is None else {"cleanup.policy": self.cleanup_policy}),
+        }
+
+    @property
     def reader_configs(self) -> dict[str, Any]:
         """Those of `consumer_configs` that are of use to a consumer without a group."""
         return {key: value for key, value in self.consumer_configs.items() if dotted(key) not in OF_MEMBERS}
@@ -174,12 +185,10 @@ class LaneSpec(Spec):
         if cluster is not None:
             keys |= {"kafka_version": cluster.oldest.number, "metadata_mode": cluster.metadata_mode}
             keys["elr"] = cluster.elects_from_elr
-            by_size = self.cleanup_policy == "delete"
-            keys["retention_bytes"] = only_by_size(self.topic_configs, cluster) if by_size else None
             has_group = self.group is not None or self.loop is not None
             transactional = self.transactional is not None
             keys |= lane_settings(
-                self.topic_configs, cluster, self.replication_factor, has_group=has_group, transactional=transactional
+                self.own_configs, cluster, self.replication_factor, has_group=has_group, transactional=transactional
             )
             keys["assume"] = tuple(dict.fromkeys((*self.assume, *cluster.assume)))
         return Lane(**{**keys, "topic": self.topic_name, "faults": faults})

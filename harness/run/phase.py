@@ -191,12 +191,4 @@ class PhaseRun:
 
 def create_topic(admin: ClusterAdmin, lane: LaneSpec, *, brokers: int) -> None:
     """Create a lane's topic, configured and with its replicas assigned as the lane asks."""
-    configs: dict[str, object] = {
-        "min.insync.replicas": lane.min_insync_replicas,
-        "unclean.leader.election.enable": lane.unclean_leader_election,
-        **({"remote.storage.enable": True} if lane.tiered else {}),
-        **lane.topic_configs,
-    }
-    if lane.cleanup_policy is not None:
-        configs["cleanup.policy"] = lane.cleanup_policy
-    admin.create_topic(lane.lane, replica_assignment=lane.replica_assignment(brokers), configs=configs)
+    admin.create_topic(lane.lane, replica_assignment=lane.replica_assignment(brokers), configs=lane.own_configs)

@@ -186,9 +186,6 @@ class ProcessProducer(LaneProducer):
         self._has_ended.set()
 
 
-_LEAVES_WITHIN = 10.0
-
-
 class ProcessConsumer(Follower):
     """Follows one lane until `drain` has seen it reach the end offsets. Each event `assigned` begins a new name.
 

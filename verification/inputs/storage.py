@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
     from pyspark.sql import DataFrame
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _PLACE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/]*))?(.*)", re.DOTALL)
 _SCHEMES = {"s3a": "s3", "s3n": "s3"}
 """Hadoop's names of schemes that PyArrow calls otherwise."""
@@ -161,7 +160,7 @@ def run_path(path: str | RunPath) -> RunPath:
 
 def is_remote(path: str | RunPath) -> bool:
     """Whether a path has a scheme: Spark reads its tables, and no other engine."""
-    return isinstance(path, RemotePath) or (isinstance(path, str) and _SCHEME.match(path) is not None)
+    return isinstance(path, RemotePath) or (isinstance(path, str) and _PLACE.match(path) is not None)
 
 
 def digest_of(path: RunPath, size: int) -> str:

@@ -58,8 +58,8 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
         reasons[Anomaly.REPLICA_DIVERGENCE] = "there are no replica logs (replicas/)"
     if not reports(run, lane):
         reasons[Anomaly.HIGH_WATERMARK_REGRESSION] = "events.jsonl holds no high_watermark reports of this lane"
-    sizes = [size for of in run.checkpoints.sizes.items() if of[0][0] == lane.lane for size in of[1].values()]
-    if lane.retention_bytes is not None and (not sizes or any(None in size for size in sizes)):
+    written = [number for number, of_partition in facts.numbered if of_partition.acknowledged]
+    if lane.retention_bytes is not None and not all(run.checkpoints.tells_size(lane.lane, one) for one in written):
         reasons[Anomaly.LOST_WRITE] = "checkpoints.json does not say where each log begins, and how large it is"
     if lane.cleanup_policy is not None and not run.has_log:
         reasons[Anomaly.SKIPPED_POLL] = f"cleanup.policy={lane.cleanup_policy} removes records"

@@ -1,1 +1,1 @@
-"""The remote store of a cluster with tiered storage (KIP-405): Kafka's plugin, where it keeps segments, its faults."""
+"""The remote store of a cluster with tiered storage (KIP-405): Kafka's plugin, and where it keeps segments."""

@@ -2,16 +2,13 @@
 
 import hashlib
 import io
-import os
-import subprocess
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.contract.command.files import appearing_whole, cache_home
 from kafka_chaos.faults.storage.remote_store import REMOTE_STORE
-from kafka_chaos.harness.clients.fetching import required
+from kafka_chaos.harness.clients.fetching import compile_java
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.image import copy_dependencies, ensure_image
 
@@ -44,7 +41,7 @@ def make_volume(name: str, labels: Mapping[str, str], brokers: int) -> None:
 
 
 def compiled_plugin() -> Path:
-    """The folder of the plugin's classes; compiled once, with Eclipse's compiler, so that a JRE suffices."""
+    """The folder of the plugin's classes; compiled once."""
     digest = hashlib.sha256(b"".join((_SOURCES / name).read_bytes() for name in (_PLUGIN, _DEPENDENCIES)))
     folder = cache_home() / f"remote-store-{digest.hexdigest()[:12]}"
     if not folder.is_dir():
@@ -52,11 +49,5 @@ def compiled_plugin() -> Path:
         with appearing_whole(folder) as fresh:
             fresh.mkdir()
             copy_dependencies(_SOURCES / _DEPENDENCIES, fresh / "jars", {})
-            (compiler,) = (fresh / "jars").glob("ecj-*.jar")
-            command = [required("java"), "-jar", str(compiler), "-source", "17", "-target", "17", "-nowarn"]
-            path = os.pathsep.join(map(str, (fresh / "jars").glob("*.jar")))
-            command += ["-cp", path, "-d", str(fresh / "classes"), str(_SOURCES / _PLUGIN)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise EnvironmentFailure(f"{_PLUGIN} does not compile:\n{(done.stdout + done.stderr)[-2000:]}")
+            compile_java([_SOURCES / _PLUGIN], fresh / "jars", fresh / "classes")
     return folder / "classes"

@@ -218,20 +218,21 @@ def _read_segments(
     folders = [f"{topic}-{partition}" for topic, partition in places]
     stored: dict[Place, _Stored] = {}
     markers = {place: MarkerReader() for place in places}
-    local: set[Place] = set()
 
     def add(place: Place, file: str, content: IO[bytes], end: int | None = None) -> None:
         """Take a segment's batches that begin below this end."""
         lane, start = places[place], log_starts.get(place, 0)
         for chunk in _chunks(file, content):
             # What follows is read again from the broker's own segments: markers belong to what was before them.
-            batches = tuple(batch for batch in chunk if end is None or batch.base_offset < end)
+            batches = chunk if end is None else tuple(batch for batch in chunk if batch.base_offset < end)
+            if not batches:
+                return
             stored[place].log_bytes += sum(batch.size for batch in batches if batch.last_offset >= start)
             rows = readers[lane].read(batches)
             replicas.add(lane, place[1], markers[place].add(rows, batches).between(start))
             if place in led:
                 final.add(lane, place[1], rows.between(start, led[place]))
-            stored[place].log_end = max([stored[place].log_end, *(batch.last_offset + 1 for batch in batches[-1:])])
+            stored[place].log_end = max(stored[place].log_end, batches[-1].last_offset + 1)
 
     for name, content in stream_files(node, BROKER_DATA, folders, wanted=wanted):
         folder = _REPLICA_FOLDER.fullmatch(name.partition("/")[0])
@@ -243,12 +244,12 @@ def _read_segments(
             found.leader_epochs = parse_leader_epochs(file, content.read().decode(errors="replace"))
             continue
         base = base_offset_of(file)
-        if place not in local:
-            found.first = base_offset_of(str(tiered[place])) if place in tiered else base
-        if place in tiered and place not in local:
-            with tiered[place].open("rb") as remote:
-                add(place, str(tiered[place]), remote, base)
-        local.add(place)
+        if found.first is None:
+            found.first = base
+            if place in tiered:
+                found.first = base_offset_of(str(tiered[place]))
+                with tiered[place].open("rb") as remote:
+                    add(place, str(tiered[place]), remote, base)
         found.log_end = max(found.log_end, base)
         add(place, file, content)
     return stored

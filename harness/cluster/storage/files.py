@@ -34,8 +34,7 @@ def stream_files(
     """The files at or below `paths` of the container's `folder` whose path in it fully matches `wanted`.
 
     Each comes with an open stream, good until the next file is asked for; those of a folder in the order of their
-    names. Paths that don't exist are passed over.
-    Raises `ClusterFailure` where the container can't be read.
+    names. Paths that don't exist are passed over. Raises `ClusterFailure` where the container can't be read.
     """
     asked = tuple(paths)
     if not asked:

@@ -140,6 +140,7 @@ _POLL_TIMEOUT = 0.2
 _LOOK_EVERY = 1.0
 _ISOLATED = {"enable.partition.eof": True}
 _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+"""The log was truncated below the consumer's position (KIP-320), or has it no more."""
 
 
 class RecordedConsumer(Follower):
