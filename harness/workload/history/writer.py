@@ -29,10 +29,8 @@ from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key",))
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
 
-FLUSH_INTERVAL = 0.2
-"""How many seconds a recorder may keep rows before it passes them on."""
 _GATHER_INTERVAL = 0.5
-"""How many seconds a writer gathers rows. Both, plus the time to write a file, are less than a second."""
+"""How many seconds a writer gathers rows: with the time to write a file, less than a second."""
 ROWS_PER_FILE = 100_000
 _QUEUED_TABLES = 16
 _MOST_BUFFERED = 16_384
