@@ -132,6 +132,24 @@ def read_broker_log(
             yield LeaderElected(**at, broker=broker, leader_epoch=epoch, start_offset=start, isr=brokers)
 
 
+def renounced_times(lines: Iterable[str], monotonic_at_epoch_ns: int) -> list[tuple[int, int]]:
+    """From when to when a node was the active controller and then was deposed, by the monotonic clock.
+
+    What such a controller logged of partitions may be a change that never came to be. Before the log begins, it may
+    have been active already.
+    """
+    spans: list[tuple[int, int]] = []
+    since = 0
+    for line in lines:
+        for kind, is_end in (("active", False), ("renounced", True)):
+            if match := next((one for pattern in _PATTERNS[kind] if (one := pattern.search(line))), None):
+                ts_ns = _nanoseconds(match["time"]) + monotonic_at_epoch_ns
+                if is_end:
+                    spans.append((since, ts_ns))
+                since = ts_ns
+    return spans
+
+
 def _brokers(isr: str) -> tuple[int, ...]:
     return tuple(int(number) for number in isr.split(",") if number.strip())
 

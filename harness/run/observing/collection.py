@@ -21,7 +21,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
-from kafka_chaos.harness.run.broker_logs import read_broker_log
+from kafka_chaos.harness.run.broker_logs import read_broker_log, renounced_times
 
 
 def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) -> None:
@@ -64,11 +64,14 @@ def emit_broker_events(
     """Emit the events that the logs of brokers and controllers in `folder` record for the lanes, with their times.
 
     `topics` maps topic names, which the logs use, to lane names, and `transactional_ids` ids. Every controller that
-    replays an epoch without a leader logs it, and many nodes log the same state of a partition: the first counts.
+    replays an epoch without a leader logs it, and many nodes log the same state of a partition: the first counts. What
+    a controller alone logged that was deposed afterwards does not count.
     """
     first: dict[tuple[object, ...], PartitionOffline | PartitionChanged] = {}
     for path in sorted([*folder.glob("broker-*.log"), *folder.glob("controller-*.log")]):
         with path.open(encoding="utf-8", errors="replace") as lines:
+            renounced = renounced_times(lines, monotonic_at_epoch_ns)
+            lines.seek(0)
             for event in read_broker_log(
                 lines,
                 broker=_node(path.stem),
@@ -81,11 +84,11 @@ def emit_broker_events(
                     continue
                 assert isinstance(event, LeaderElected | LogTruncated | PartitionOffline | PartitionChanged)
                 of_lane = replace(event, lane=topics[event.lane])
-                if isinstance(of_lane, PartitionOffline | PartitionChanged):
+                if not isinstance(of_lane, PartitionOffline | PartitionChanged):
+                    events.emit(of_lane)
+                elif not any(since <= of_lane.ts_ns <= until for since, until in renounced):
                     place = _what(of_lane)
                     first[place] = min(of_lane, first.get(place, of_lane), key=lambda other: other.ts_ns)
-                else:
-                    events.emit(of_lane)
     newest: dict[tuple[str, int], int] = {}
     for event in first.values():
         if isinstance(event, PartitionChanged):

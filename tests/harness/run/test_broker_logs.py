@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from kafka_chaos.contract.events import (
     PartitionChanged,
     PartitionOffline,
 )
+from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.broker_logs import read_broker_log
+from kafka_chaos.harness.run.observing.collection import emit_broker_events
 
 LOG = """\
 [2026-11-21 06:37:56,203] INFO [Broker id=1] Leader orders-0 with topic id Some(Kc5oFhD0ThWvFJ4wx01ntg) starts at \
@@ -235,3 +238,20 @@ def test_ends_of_brokers_sessions_become_events(line: str, brokers: list[int]) -
     ended = [event for event in events if isinstance(event, BrokerSessionEnded)]
     assert [(event.broker, event.controller) for event in ended] == [(broker, 4) for broker in brokers]
     assert all(event.ts_ns % 60_000_000_000 == 19_186_000_000 for event in ended)
+
+
+def test_what_a_controller_alone_wrote_before_it_was_deposed_did_not_happen(tmp_path: Path) -> None:
+    """Seen on 4.4.0: a frozen broker's controller fences all others, is deposed, and takes that back."""
+    active = "[2026-11-22 02:30:00,000] INFO [QuorumController id=1] Becoming the active controller at epoch 7, next"
+    deposed = "[2026-11-22 02:32:00,000] WARN [QuorumController id=1] Renouncing the leadership due to a metadata log"
+    (tmp_path / "broker-1.log").write_text("\n".join([active, *KRAFT_LOG.splitlines(), deposed]))
+
+    def told() -> set[type[Event]]:
+        kept: list[Event] = []
+        bus = EventBus(kept.append)
+        emit_broker_events(tmp_path, topics={"orders": "a"}, transactional_ids={}, monotonic_at_epoch_ns=0, events=bus)
+        return {type(event) for event in kept} - {LeaderElected}
+
+    assert told() == set()
+    (tmp_path / "broker-2.log").write_text(KRAFT_LOG)
+    assert told() == {PartitionChanged, PartitionOffline}

@@ -333,6 +333,13 @@ def elected_again(rows: Rows) -> None:
     elected(start_offset=3)(rows)
 
 
+def back_with_less(rows: Rows) -> None:
+    """A leader that came back before anybody noticed began its epoch again, with what was left of its log."""
+    elected(leader_epoch=1, start_offset=5)(rows)
+    elected(leader_epoch=1, start_offset=2)(rows)
+    checkpoints(leader_epochs=[[0, 0], [1, 5]])(rows)
+
+
 def late(*types: str) -> Callable[[Rows], None]:
     return lambda rows: later(rows, *types)
 
@@ -405,6 +412,7 @@ PLAIN_CLEAN: dict[str, Callable[[Rows], None]] = {
     "idempotent": with_epochs(0, 0, 1, idempotent=True),
     "elected": elected(),
     "elected twice in one epoch": elected_again,
+    "back in its epoch with less": back_with_less,
     "nobody knows when": lambda rows: [row.update(complete_ns=None) for row in rows.produced] and None,
 }
 PLAIN_BROKEN: dict[str, tuple[Callable[[Rows], None], str]] = {
