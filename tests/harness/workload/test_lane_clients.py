@@ -21,7 +21,6 @@ from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.lane_clients import reading
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
-from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.loads import load_of
 
 Make = Callable[..., LaneLoad]
@@ -132,13 +131,6 @@ NO_CLUSTER = "127.0.0.1:1"
 
 Loaded = tuple[PhaseLoad, dict[str, Any], list[str]]
 """A load, its lanes, and what it reported."""
-
-
-@pytest.fixture
-def tables(tmp_path: Path) -> Iterator[LoadTables]:
-    tables = LoadTables(tmp_path)
-    yield tables
-    tables.close()
 
 
 def test_one_of_several_consumers_that_falls_short_is_a_problem_of_the_lane(tmp_path: Path) -> None:
