@@ -18,7 +18,6 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.application import consumer as application_consumer
 from kafka_chaos.harness.workload.application import producer as application_producer
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
@@ -32,12 +31,12 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
+from tests.harness.workload.groups.fakes import failure, record
 from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
 from tests.plugin.application.fakes import Message
 
 LANE = LaneSpec(lane="orders", partitions=2, acks="all", transactional={})  # type: ignore[arg-type]
-CODEC = IdentityCodec("orders")
 NEVER = threading.Event()
 
 
@@ -227,17 +226,10 @@ class FakeConsumer:
     """In place of librdkafka's consumer: gives each of `polls`, and says that the position is lost between them."""
 
     def __init__(self, polls: Sequence[Sequence[Read]]) -> None:
-        self._polls = [[self._message(*read) for read in poll] for poll in polls]
-        self._resets = [Message("orders", 0, 0, error=KafkaError(KafkaError._AUTO_OFFSET_RESET))]
-        self._given = 0
-
-    @staticmethod
-    def _message(partition: int, offset: int, identity: tuple[int, int]) -> Message:
         # Every other one has its identity in a header, as an application's has.
-        carried = CODEC.encode(*identity)
-        as_header = {"value": b"own", "headers": [("kafka-chaos-id", carried)]}
-        more = as_header if offset % 2 else {"value": carried}
-        return Message("orders", partition, offset, leader_epoch=4, **more)
+        self._polls = [[record(*read, in_header=bool(read[1] % 2)) for read in poll] for poll in polls]
+        self._resets = [failure(0, 0, KafkaError._AUTO_OFFSET_RESET)]
+        self._given = 0
 
     def assign(self, partitions: Any) -> None:
         """It reads from the start again by itself."""

@@ -22,7 +22,7 @@ from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
-from tests.plugin.application.fakes import FakeProducer, Message
+from tests.plugin.application.fakes import FakeConsumer, FakeProducer, Message
 from tests.plugin.application.producing import loading
 
 ORDERS = LaneSpec(lane="orders", topic="orders-1", partitions=2, group={})  # type: ignore[arg-type]
@@ -30,12 +30,11 @@ BILLS = LaneSpec(lane="bills", topic="bills-1", loop={"source": "orders"})  # ty
 Row = dict[str, Any]
 
 
-class FakeMember:
+class FakeMember(FakeConsumer):
     """A consumer whose group gives and takes as the test says."""
 
     def __init__(self, configs: dict[str, Any]) -> None:
-        self.configs = configs
-        self.messages: list[Message] = []
+        super().__init__(configs)
         self.callbacks: dict[str, Any] = {}
         self.refusal: KafkaError | None = None
         self.generation = 1
@@ -49,12 +48,6 @@ class FakeMember:
 
     def takes(self, *partitions: int, lost: bool = False) -> None:
         self.callbacks["on_lost" if lost else "on_revoke"](self, places(*partitions))
-
-    def poll(self, timeout: float) -> Message | None:
-        return self.messages.pop(0) if self.messages else None
-
-    def seek(self, partition: Any) -> None:
-        pass
 
     def commit(self, **named: Any) -> Any:
         self.committed.append(named)

@@ -9,7 +9,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
+from tests.plugin.application.fakes import Message
 
 LANE = "orders"
 CODEC = IdentityCodec(LANE)
@@ -19,42 +20,26 @@ class Died(Exception):
     """Stands for SIGKILL."""
 
 
-@dataclass
-class FakeMessage:
-    partition_number: int
-    place: int
-    identity: tuple[int, int] = (0, 0)
-    failure: KafkaError | None = None
-    header: tuple[int, int] | None = None
-
-    def error(self) -> KafkaError | None:
-        return self.failure
-
-    def partition(self) -> int:
-        return self.partition_number
-
-    def offset(self) -> int:
-        return self.place
-
-    def leader_epoch(self) -> int:
-        return 4
-
-    def value(self) -> bytes:
-        return CODEC.encode(*self.identity) if self.header is None else b"the application's own"
-
-    def headers(self) -> list[tuple[str, bytes]] | None:
-        return None if self.header is None else [("kafka-chaos-id", CODEC.encode(*self.header))]
+def record(partition: int, offset: int, identity: tuple[int, int], *, in_header: bool = False) -> Message:
+    """A record that was read, with its identity as its value, or in a header, as an application's has it."""
+    carried = CODEC.encode(*identity)
+    as_header = {"value": b"the application's own", "headers": [(IDENTITY_HEADER, carried)]}
+    return Message(LANE, partition, offset, leader_epoch=4, **(as_header if in_header else {"value": carried}))
 
 
-def end_of(partition: int, offset: int) -> FakeMessage:
-    return FakeMessage(partition, offset, failure=KafkaError(KafkaError._PARTITION_EOF))
+def failure(partition: int, offset: int, code: int, *reason: str) -> Message:
+    return Message(LANE, partition, offset, error=KafkaError(code, *reason))
+
+
+def end_of(partition: int, offset: int) -> Message:
+    return failure(partition, offset, KafkaError._PARTITION_EOF)
 
 
 @dataclass
 class FakeConsumer:
     """`polls` are what each poll gives; a rebalance stands among them as a function."""
 
-    polls: list[list[FakeMessage] | Callable[[FakeConsumer], None]] = field(default_factory=list)
+    polls: list[list[Message] | Callable[[FakeConsumer], None]] = field(default_factory=list)
     refusal: KafkaError | None = None
     generation: int = 1
     committed_offsets: list[dict[int, int]] = field(default_factory=list)
@@ -67,7 +52,7 @@ class FakeConsumer:
         assert topics == [LANE]
         self.callbacks = callbacks
 
-    def consume(self, most: int, timeout: float) -> list[FakeMessage]:
+    def consume(self, most: int, timeout: float) -> list[Message]:
         self.asked.append(most)
         given = self.polls.pop(0) if self.polls else []
         if callable(given):

@@ -17,11 +17,11 @@ from kafka_chaos.harness.workload.groups.commits import Commits
 from kafka_chaos.harness.workload.groups.loop import LoopProcessing
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost
-from tests.harness.workload.groups.fakes import LANE, Died, FakeConsumer, FakeMessage
+from tests.harness.workload.groups.fakes import CODEC, LANE, Died, FakeConsumer, record
 from tests.plugin.application.fakes import Message
 
-BATCH = [FakeMessage(0, offset, (7, offset)) for offset in (3, 4, 5, 6)]
-IDENTITIES = [message.identity for message in BATCH]
+IDENTITIES = [(7, offset) for offset in (3, 4, 5, 6)]
+BATCH = [record(0, offset, (producer_id, offset)) for producer_id, offset in IDENTITIES]
 
 
 class FakeProducer:
@@ -87,9 +87,9 @@ class FakeMember:
         self.client = FakeConsumer()
         self.commits = Commits(self.client, LANE, FakeAssignment(), tell)  # type: ignore[arg-type]
 
-    def read(self, messages: list[FakeMessage]) -> list[tuple[int, int]]:
+    def read(self, messages: list[Message]) -> list[tuple[int, int]]:
         done.append(f"read {len(messages)}")
-        return [message.identity for message in messages]
+        return [CODEC.decode(message.value()) for message in messages]
 
 
 class Loop:

@@ -10,7 +10,8 @@ from kafka_chaos.harness.workload.groups import member as member_module
 from kafka_chaos.harness.workload.groups.commits import generation_of
 from kafka_chaos.harness.workload.groups.member import Member, MemberLost
 from kafka_chaos.harness.workload.groups.settings import MemberSettings
-from tests.harness.workload.groups.fakes import LANE, Died, FakeConsumer, FakeMessage, FakeOrders, end_of
+from tests.harness.workload.groups.fakes import LANE, Died, FakeConsumer, FakeOrders, end_of, failure, record
+from tests.plugin.application.fakes import Message
 
 Told = list[tuple[str, dict[str, Any]]]
 
@@ -46,8 +47,8 @@ class Run:
         return [kind for kind, _ in self.told if kind in ("read", "commit", "committed")]
 
 
-def records(partition: int, *offsets: int) -> list[FakeMessage]:
-    return [FakeMessage(partition, offset, (7, offset + 100)) for offset in offsets]
+def records(partition: int, *offsets: int) -> list[Message]:
+    return [record(partition, offset, (7, offset + 100)) for offset in offsets]
 
 
 def test_a_batch_is_read_then_committed_and_the_rows_say_what_of_whom() -> None:
@@ -187,7 +188,7 @@ def test_a_crash_comes_amid_processing(
 
 
 def test_one_whose_client_has_failed_for_good_ends() -> None:
-    fenced = FakeMessage(0, -1001, failure=KafkaError(KafkaError._FATAL, "Static consumer fenced"))
+    fenced = failure(0, -1001, KafkaError._FATAL, "Static consumer fenced")
     run = Run(FakeConsumer([lambda it: it.gives(0), records(0, 3), [fenced], records(0, 4)]))
     with pytest.raises(MemberLost, match="Static consumer fenced"):
         run.member.run()
@@ -229,8 +230,7 @@ def wait(_: FakeConsumer) -> None:
 
 
 def test_an_identity_in_a_header_counts_where_the_value_is_the_application_s() -> None:
-    message = FakeMessage(0, 3, header=(2, 40))
-    run = Run(FakeConsumer([lambda it: it.gives(0), [message]]))
+    run = Run(FakeConsumer([lambda it: it.gives(0), [record(0, 3, (2, 40), in_header=True)]]))
     run.member.run()
     assert (run.all("read")[0]["producer_id"], run.all("read")[0]["seq"]) == ([2], [40])
 
