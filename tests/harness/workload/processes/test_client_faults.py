@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.client_process import ClientProcess
 from kafka_chaos.harness.workload.clients.partitions import InTurn
@@ -16,6 +14,7 @@ from kafka_chaos.harness.workload.clients.producers import PacedProducing
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.processes.test_processes import Started
+from tests.parquet import rows_in
 
 READ = """
 tell("read", partition=[0, 0], offset=[0, 1], producer_id=[3, 3], seq=[0, 1])
@@ -66,7 +65,7 @@ def test_a_producer_that_a_fault_kills_has_a_successor_once_that_is_over(tmp_pat
         client.start()
         wait_until(lambda: len(load.producers) == 2 and load.producers[1].rows.acknowledged, "a successor", timeout=30)
         assert [one.problems for one in started] == [[], []]
-    rows = [row for file in (tmp_path / "produced").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    rows = rows_in(tmp_path / "produced")
     assert {row["producer_id"] for row in rows} == {0, 1}
     assert {row["producer_id"] for row in rows if row["outcome"] == "info"} <= {0}
     assert len(rows) == load.sent
@@ -106,5 +105,4 @@ def test_a_consumer_that_a_fault_kills_reads_from_the_start_under_a_new_name(tmp
     consumer.close()
     tables.close()
     assert started.problems == []
-    rows = [row for file in (tmp_path / "consumed").glob("*.parquet") for row in pq.read_table(file).to_pylist()]
-    assert sorted(row["consumer"] for row in rows) == ["orders-1"] * 2 + ["orders-2"] * 2
+    assert sorted(row["consumer"] for row in rows_in(tmp_path / "consumed")) == ["orders-1"] * 2 + ["orders-2"] * 2
