@@ -11,20 +11,12 @@ import cluster_search
 import pytest
 
 from kafka_chaos.reference_model import Lane
-from kafka_chaos.reference_model.lane.state import (
-    OK,
-    LaneState,
-    Scope,
-    canonical,
-    initial_state,
-    leader_index,
-    record_of,
-)
-from kafka_chaos.reference_model.lane.steps import steps
+from kafka_chaos.reference_model.lane.state import OK, LaneState, Scope, leader_index, record_of
 from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
 from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterConfig, ClusterState
 from kafka_chaos.reference_model.lockstep.stepping import Step
 from kafka_chaos.reference_model.search import Budget, breadth_first
+from tests.reference_model.lane.every_state import search_in_full
 from tests.reference_model.lockstep.cluster_steps import produce
 from tests.reference_model.lockstep.test_search import FAULTS, KILL, SLOW_FOLLOWER, TWO
 
@@ -59,14 +51,8 @@ def outcome_of_cluster(state: ClusterState) -> Outcome | None:
 
 
 def outcomes_of_lane(lane: Lane) -> set[Outcome]:
-    search = breadth_first(
-        canonical(initial_state(lane, SCOPE), lane),
-        lambda state: (canonical(after, lane) for _, after in steps(state, lane, None)),
-        lambda _: False,
-        Budget(3_000_000),
-    )
-    assert search.complete
-    return {outcome for state in search.parents if (outcome := outcome_of_lane(state))}
+    states = search_in_full(lane, scope=SCOPE).parents
+    return {outcome for state in states if (outcome := outcome_of_lane(state))}
 
 
 def outcome_of_lane(state: LaneState) -> Outcome | None:

@@ -1,6 +1,6 @@
 """The reductions of a lane's search change no answer: every lane of two brokers is also searched in full."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import replace
 from itertools import permutations
 
@@ -33,7 +33,8 @@ from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.protocol.entries import appended, leader_epoch_of
 from kafka_chaos.reference_model.protocol.truncation import Log
-from kafka_chaos.reference_model.search import Budget, Search, breadth_first
+from kafka_chaos.reference_model.search import Budget, breadth_first
+from tests.reference_model.lane.every_state import search_in_full
 
 MIXES = [
     pytest.param(("kill", "kill"), marks=pytest.mark.slow),
@@ -71,18 +72,6 @@ EACH_LANE = pytest.mark.parametrize(
 )
 
 
-def search_in_full(lane: Lane, same: Callable[[LaneState], LaneState]) -> Search[LaneState]:
-    """Every state of the lane's own machine, but for what `same` makes one."""
-    search = breadth_first(
-        same(initial_state(lane)),
-        lambda state: [same(after) for _, after in steps(state, lane, None)],
-        lambda _: False,
-        Budget(2_000_000),
-    )
-    assert search.complete
-    return search
-
-
 def permitted(lane: Lane) -> dict[Anomaly, tuple[str, ...]]:
     """The search's findings; an axiom's answer is none of its states."""
     found = predict(lane)
@@ -93,7 +82,7 @@ def permitted(lane: Lane) -> dict[Anomaly, tuple[str, ...]]:
 @EACH_LANE
 def test_the_search_finds_what_a_full_one_finds_by_as_few_faults_and_steps(lane: Lane, faults: tuple[str, ...]) -> None:
     lane = replace(lane, faults=faults)
-    search = search_in_full(lane, lambda state: canonical(state, lane))
+    search = search_in_full(lane)
     nearest: dict[Anomaly, tuple[int, int]] = {}
     for state in search.parents:
         for anomaly in shown(ending(state), CHECKS):
@@ -113,7 +102,7 @@ def test_the_search_finds_what_a_full_one_finds_by_as_few_faults_and_steps(lane:
 def test_states_that_count_as_one_show_what_they_show_alone(lane: Lane, faults: tuple[str, ...]) -> None:
     """Nothing is canonical here: broker names, leader epochs and idle zombies all make a difference."""
     lane = replace(lane, faults=faults)
-    search = search_in_full(lane, lambda state: state)
+    search = search_in_full(lane, lambda state, _: state)
     assert {anomaly for state in search.parents for anomaly in shown(ending(state), CHECKS)} == set(permitted(lane))
 
 
@@ -233,7 +222,7 @@ def test_brokers_do_nothing_that_they_do_not_do_without_a_producer(lane: Lane, f
     bound = breadth_first(loaded, lambda state: without_producer(state, lane), lambda _: False, Budget(2_000_000))
     assert bound.complete
     known = {brokers_of(state, place_of_the_marked(state)) for state in bound.parents}
-    for state in search_in_full(lane, lambda state: state).parents:
+    for state in search_in_full(lane, lambda state, _: state).parents:
         logs = [replica.log for replica in state.replicas]
         places = {(leader_epoch_of(value), at) for log in logs for at, value in enumerate(log)}
         marked: set[tuple[int, int] | None] = {*places} or {None}

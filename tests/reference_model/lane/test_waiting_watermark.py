@@ -9,9 +9,8 @@ import pytest
 
 from kafka_chaos.reference_model import Anomaly, Lane, predict
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
-from kafka_chaos.reference_model.lane.state import LaneState, canonical, initial_state
-from kafka_chaos.reference_model.lane.steps import steps
-from kafka_chaos.reference_model.search import Budget, breadth_first
+from kafka_chaos.reference_model.lane.state import LaneState
+from tests.reference_model.lane.every_state import search_in_full
 
 LANES = {
     "acks0": Lane(lane="waiting", acks="0", min_insync_replicas=2),
@@ -46,14 +45,7 @@ def test_a_record_of_acks_1_is_read_before_another_replica_has_it_only_below_the
         return bool(state.reads) and min(len(replica.log) for replica in state.replicas) == 0
 
     def is_any_read_early(lane: Lane) -> bool:
-        search = breadth_first(
-            canonical(initial_state(lane), lane),
-            lambda state: (canonical(after, lane) for _, after in steps(state, lane, None)),
-            lambda _: False,
-            Budget(3_000_000),
-        )
-        assert search.complete
-        return any(map(is_read_early, search.parents))
+        return any(map(is_read_early, search_in_full(lane).parents))
 
     assert is_any_read_early(replace(lane, min_insync_replicas=1))
     assert not is_any_read_early(lane)
