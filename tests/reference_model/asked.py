@@ -5,7 +5,7 @@ Answers that ship count only while the model's sources are those that gave them:
 
 from typing import TypeVar
 
-from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import Lockstep, Prediction, predict
 from kafka_chaos.reference_model.predict.cache import MODEL_VERSION, question_key, shipped
@@ -23,10 +23,9 @@ def answer(lane: Lane, lockstep: Lockstep | None = None) -> Prediction:
     return _ANSWERS[key]
 
 
-def shown(prediction: Prediction) -> set[Anomaly]:
-    """The anomalies that are not forbidden."""
-    answers = of_family(prediction, Anomaly).items()
-    return {anomaly for anomaly, found in answers if found.status is not Status.FORBIDDEN}
+def shown(prediction: Prediction, kind: type[Name]) -> set[Name]:
+    """The anomalies of one family that are not forbidden."""
+    return {one for one, answer in of_family(prediction, kind).items() if answer.status is not Status.FORBIDDEN}
 
 
 def of_family(prediction: Prediction, kind: type[Name]) -> dict[Name, AnomalyPrediction]:
