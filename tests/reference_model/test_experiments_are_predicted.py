@@ -22,25 +22,25 @@ SHIPPED = json.loads((files("kafka_chaos.reference_model.predict") / FILE).read_
 REGENERATE = "python -m tests.reference_model.standard_lanes writes the shipped answers anew"
 
 
-def test_every_usual_answer_ships_with_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_searching(*_: object, **__: object) -> None:
+@pytest.fixture
+def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise AssertionError(REGENERATE)
 
-    monkeypatch.setattr(cache_module, "predict", no_searching)
+    monkeypatch.setattr(cache_module, "predict", refuse)
+
+
+@pytest.mark.usefixtures("no_search")
+def test_every_usual_answer_ships_with_the_package(tmp_path: Path) -> None:
     assert len(standard()) > 200
     assert standard().keys() == SHIPPED.keys(), REGENERATE
     for lane, lockstep in standard().values():
         assert predict_cached(lane, lockstep, tmp_path).complete
 
 
+@pytest.mark.usefixtures("no_search")
 @pytest.mark.parametrize(("before", "after"), UPGRADES)
-def test_the_usual_comparisons_need_no_search(
-    before: str, after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_searching(*_: object, **__: object) -> None:
-        raise AssertionError(REGENERATE)
-
-    monkeypatch.setattr(cache_module, "predict", no_searching)
+def test_the_usual_comparisons_need_no_search(before: str, after: str, tmp_path: Path) -> None:
     found = compare(Cluster.parse(before), Cluster.parse(after), lambda lane: predict_cached(lane, cache_dir=tmp_path))
     assert found.asked == len(LANES) * len(FAULT_SETS)
 

@@ -98,7 +98,7 @@ def test_predict_of_a_lock_step_phase_requires_the_loss_and_one_that_no_run_gets
     assert "lost_write: required" in result.output
     result = run_predict("--acks", "1", "--lockstep", "elect")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("kafka-chaos: ")
+    assert result.stderr.startswith("kafka-chaos: no run gets through the lock-step phase elect")
     assert result.stderr.count("\n") == 1
 
 

@@ -1,14 +1,11 @@
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import kafka_chaos
-from kafka_chaos.contract.lane.transactions import TransactionAnomaly
-from kafka_chaos.reference_model import Anomaly, Lane, LockstepStep, Prediction, Status, predict
+from kafka_chaos.reference_model import Anomaly, Lane, LockstepStep, Status, predict
 from kafka_chaos.reference_model.predict import cache as cache_module
-from kafka_chaos.reference_model.predict.prediction import AnomalyPrediction
 
 LANE = Lane(lane="cached", acks="0", faults=("kill",), replication_factor=2)
 
@@ -94,13 +91,3 @@ def test_a_directory_that_cannot_be_written_costs_the_cache_only(tmp_path: Path)
     blocked = tmp_path / "file"
     blocked.write_text("")
     assert cache_module.predict_cached(LANE, cache_dir=blocked / "cache") == predict(LANE)
-
-
-PLAIN = Prediction({a: AnomalyPrediction(Status.FORBIDDEN, ("none",)) for a in Anomaly}, 1, True, {"records": 2})
-TOLD = {a: AnomalyPrediction(Status.PERMITTED, (f"the way to {a}", "the end")) for a in TransactionAnomaly}
-WITH_TRANSACTIONS = Prediction({**PLAIN.anomalies, **TOLD}, 1, True, PLAIN.bounds)
-
-
-@pytest.mark.parametrize("prediction", [PLAIN, WITH_TRANSACTIONS])
-def test_what_is_written_is_read_back(prediction: Prediction) -> None:
-    assert Prediction.from_json(json.loads(json.dumps(prediction.to_json()))) == prediction
