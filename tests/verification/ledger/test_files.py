@@ -4,12 +4,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.verification import RunDirectoryError, verify
-from tests.verification.ledger.evidence import judged, reasons, with_replicas
+from tests.verification.ledger.evidence import reasons, with_replicas
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import rows_of
 
@@ -20,7 +21,7 @@ def test_a_run_directory_is_read_by_its_very_name(tmp_path: Path, verified: Veri
     rows_of().write(tmp_path / "runa")
     lossy = rows_of()
     lossy.send(20, 20)
-    verdict = judged(lossy, tmp_path / name, verified)
+    verdict = verified(lossy.write(tmp_path / name))
     assert verdict.lanes[0].count(Anomaly.LOST_WRITE) == 1
     assert verdict.verdict == Verdict.VIOLATION
 
@@ -95,8 +96,6 @@ def test_nulls_in_a_file_without_statistics(tmp_path: Path, verified: Verified, 
     rows = pq.read_table(file)
     values = rows.column(column).to_pylist()
     values[3] = None
-    import pyarrow as pa
-
     index = rows.column_names.index(column)
     rows = rows.set_column(index, column, pa.array(values, rows.schema.field(column).type))
     pq.write_table(rows, file, write_statistics=False)

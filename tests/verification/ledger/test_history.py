@@ -9,7 +9,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
 from kafka_chaos.verification import RunDirectoryError
-from tests.verification.ledger.evidence import judged, reasons, with_replicas
+from tests.verification.ledger.evidence import reasons, with_replicas
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows, rows_of
 
@@ -22,7 +22,7 @@ def test_the_ledger_of_a_conforming_run(tmp_path: Path, verified: Verified) -> N
         rows.event("high_watermark", lane="a", partition=0, broker=1, leader_epoch=0, high_watermark=mark)
     rows.event("isr_changed", lane="a", partition=0, isr=[1, 2, 3])
     rows.timings = {"a": USUAL_TIMINGS.to_json()}
-    verdict = judged(rows, tmp_path / "run", verified)
+    verdict = verified(rows.write(tmp_path / "run"))
     assert verdict.verdict == Verdict.CONFORMS, reasons(verdict)
     written = json.loads((tmp_path / "run" / "verdict.json").read_text())
     assert written["tables"]["log"] == {
@@ -52,7 +52,7 @@ def test_the_ledger_of_a_conforming_run(tmp_path: Path, verified: Verified) -> N
 def test_a_client_that_failed_leaves_its_lane_unknown(tmp_path: Path, verified: Verified) -> None:
     rows = with_replicas(rows_of())
     rows.event("client_failed", lane="a", role="producer", problem="said 'red', which is no event", last_lines=["red"])
-    verdict = judged(rows, tmp_path / "run", verified)
+    verdict = verified(rows.write(tmp_path / "run"))
     assert verdict.verdict == Verdict.UNKNOWN
     assert "its producer said 'red', which is no event" in reasons(verdict)
 
@@ -79,7 +79,7 @@ def test_acknowledgements_that_nothing_shows(
     rows = rows_of(acks=acks)
     no_offsets(rows)
     read(rows)
-    verdict = judged(rows, tmp_path / "run", verified)
+    verdict = verified(rows.write(tmp_path / "run"))
     assert verdict.verdict == Verdict.UNKNOWN
     assert Anomaly.LOST_WRITE in verdict.lanes[0].not_judged
     assert verdict.lanes[0].ledger.acknowledged.judged == len(rows.consumed)  # type: ignore[union-attr]
@@ -88,7 +88,7 @@ def test_acknowledgements_that_nothing_shows(
 def test_acknowledgements_without_offsets_that_were_all_read(tmp_path: Path, verified: Verified) -> None:
     rows = rows_of(acks="0")
     no_offsets(rows)
-    verdict = judged(rows, tmp_path / "run", verified)
+    verdict = verified(rows.write(tmp_path / "run"))
     assert verdict.verdict == Verdict.CONFORMS
     assert Anomaly.LOST_WRITE not in verdict.lanes[0].not_judged
 
@@ -97,9 +97,9 @@ def test_a_cleaned_log_shows_what_nobody_read(tmp_path: Path, verified: Verified
     rows = rows_of(cleanup_policy="delete")
     assert rows.log is not None
     del rows.log[:5]
-    assert judged(rows, tmp_path / "read", verified).verdict == Verdict.CONFORMS
+    assert verified(rows.write(tmp_path / "read")).verdict == Verdict.CONFORMS
     del rows.consumed[:5]
-    verdict = judged(rows, tmp_path / "unread", verified)
+    verdict = verified(rows.write(tmp_path / "unread"))
     assert verdict.verdict == Verdict.UNKNOWN
     assert "5 of 20 acknowledged records" in reasons(verdict)
 
@@ -110,12 +110,12 @@ def test_a_broker_without_a_high_watermark_hides_nothing(tmp_path: Path, verifie
     assert rows.checkpoints is not None
     assert rows.replicas is not None
     rows.checkpoints["brokers"]["3"]["a/0"]["high_watermark"] = mark
-    verdict = judged(rows, tmp_path / "run", verified)
+    verdict = verified(rows.write(tmp_path / "run"))
     assert verdict.verdict == Verdict.UNKNOWN
     assert Anomaly.REPLICA_DIVERGENCE in verdict.lanes[0].not_judged
     for row in rows.replicas[45:]:
         row["seq"] += 100
-    diverging = judged(rows, tmp_path / "diverging", verified)
+    diverging = verified(rows.write(tmp_path / "diverging"))
     assert diverging.lanes[0].count(Anomaly.REPLICA_DIVERGENCE) == 15
     assert diverging.verdict == Verdict.VIOLATION
 
