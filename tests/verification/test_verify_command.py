@@ -26,15 +26,6 @@ def test_importing_the_command_does_not_import_spark() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_bad_input_exits_64_and_names_the_file(tmp_path: Path) -> None:
-    run_dir = rows_of(3).write(tmp_path / "run")
-    (run_dir / "lanes.json").write_text("{")
-    result = ended(verify_command, run_dir)
-    assert result.exit_code == 64
-    assert "lanes.json: not valid JSON" in result.output
-    assert not (run_dir / "verdict.json").exists()
-
-
 def test_duckdb_starts_no_jvm_and_says_that_it_judged(tmp_path: Path) -> None:
     run_dir = rows_of(20).write(tmp_path / "run")
     heavy = ("pyspark", "py4j", "confluent_kafka", "jinja2", "docker", "kazoo", "pydantic", "ruamel")

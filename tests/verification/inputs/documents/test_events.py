@@ -289,11 +289,3 @@ def test_a_fault_that_is_proven_twice_has_all_that_showed_it_and_both_times(tmp_
     )
     (fault,) = found.faults or ()
     assert (fault.shown, fault.applied, fault.proven) == (("one", "two"), [7, 2], [1, 2])
-
-
-@pytest.mark.parametrize("line", ["nonsense", "[]", "3"])
-def test_a_line_that_is_no_object_is_refused(tmp_path: Path, line: str) -> None:
-    (tmp_path / "events.jsonl").write_text(line)
-    problem = "not valid JSON" if line == "nonsense" else "expected a JSON object per line$"
-    with pytest.raises(RunDirectoryError, match=f"events.jsonl: line 1: .*{problem}"):
-        read_events(tmp_path / "events.jsonl", LANES)
