@@ -4,7 +4,8 @@ import io
 import json
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,15 +29,10 @@ LANE, TOPIC = "orders", "topic-of-orders"
 def log(epochs: list[int], *, first: int = 0) -> bytes:
     """One batch of three records per epoch."""
     codec = IdentityCodec(LANE, 40)
-    batches = []
-    for number, epoch in enumerate(epochs):
-        offset = first + 3 * number
-        batch = bytearray(
-            build([(None, codec.encode(5, offset + i), []) for i in range(3)], offset=offset, epoch=epoch)
-        )
-        struct.pack_into(">q", batch, 0, offset)
-        batches.append(bytes(batch))
-    return b"".join(batches)
+    return b"".join(
+        build([(None, codec.encode(5, offset + i), []) for i in range(3)], offset=offset, epoch=epoch)
+        for offset, epoch in zip(count(first, 3), epochs, strict=False)
+    )
 
 
 class Broker:
@@ -51,28 +47,35 @@ def stream(node: Any, folder: str, paths: Iterable[str], *, wanted: re.Pattern[s
             yield name, io.BytesIO(content)
 
 
-def gather(
-    brokers: list[Broker],
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    chunk: int = 1 << 20,
-    ends: dict[tuple[str, int], LeaderEnd] | None = None,
-    transactional: bool = False,
-    tiered: dict[tuple[str, int], Path] | None = None,
-) -> Any:
+Gather = Callable[..., Any]
+
+
+@pytest.fixture
+def gather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gather:
+    """Collects what these brokers hold; returns the rows of their replicas, and what the checkpoints say."""
     monkeypatch.setattr(collect, "stream_files", stream)
-    monkeypatch.setattr(collect, "CHUNK", chunk)
     monkeypatch.setattr(collect, "CHECKPOINT_TIMEOUT", 0.0)
-    lane = StoredLane(LANE, TOPIC, 2, transactional=transactional)
-    collect_stored(brokers, [lane], ends or {}, folder, tiered or {})  # type: ignore[arg-type]
-    assert not list(folder.rglob(".*"))
-    rows = {}
-    for broker in brokers:
-        file = folder / "replicas" / f"broker-{broker.number}.parquet"
-        check_parquet(file, "replicas")
-        rows[broker.number] = pq.read_table(file).to_pylist()
-    return rows, json.loads((folder / "checkpoints.json").read_text())["brokers"]
+
+    def collected(
+        *brokers: Broker,
+        folder: Path = tmp_path,
+        chunk: int = 1 << 20,
+        ends: dict[tuple[str, int], LeaderEnd] | None = None,
+        transactional: bool = False,
+        tiered: dict[tuple[str, int], Path] | None = None,
+    ) -> Any:
+        monkeypatch.setattr(collect, "CHUNK", chunk)
+        lane = StoredLane(LANE, TOPIC, 2, transactional=transactional)
+        collect_stored(brokers, [lane], ends or {}, folder, tiered or {})  # type: ignore[arg-type]
+        assert not list(folder.rglob(".*"))
+        rows = {}
+        for broker in brokers:
+            file = folder / "replicas" / f"broker-{broker.number}.parquet"
+            check_parquet(file, "replicas")
+            rows[broker.number] = pq.read_table(file).to_pylist()
+        return rows, json.loads((folder / "checkpoints.json").read_text())["brokers"]
+
+    return collected
 
 
 def segment(number: int, partition: int = 0) -> str:
@@ -82,10 +85,10 @@ def segment(number: int, partition: int = 0) -> str:
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(chunk=st.integers(1, 500))
 def test_chunks_of_any_size_give_the_same_rows(
-    chunk: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    chunk: int, gather: Gather, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     broker = Broker(1, {segment(0): log([0, 0, 2]), segment(9): log([2, 5], first=9)})
-    rows, _ = gather([broker], tmp_path_factory.mktemp("run"), monkeypatch, chunk=chunk)
+    rows, _ = gather(broker, folder=tmp_path_factory.mktemp("run"), chunk=chunk)
     assert [(row["offset"], row["leader_epoch"], row["producer_id"], row["seq"]) for row in rows[1]] == [
         (offset, epoch, 5, offset) for offset, epoch in enumerate([0] * 6 + [2] * 6 + [5] * 3)
     ]
@@ -94,16 +97,14 @@ def test_chunks_of_any_size_give_the_same_rows(
 
 
 @pytest.mark.parametrize("content", [IdentityCodec(LANE, 40).encode(5, 0), b"another application's"])
-def test_a_batch_without_producer_id_has_no_producer_epoch(
-    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_without_producer_id_has_no_producer_epoch(content: bytes, gather: Gather) -> None:
     """KafkaJS 2.2.4 writes epoch 0 to the batches of a producer that is not idempotent."""
     batch = build([(None, content, [])], producer=(-1, 0, -1))
-    rows, _ = gather([Broker(1, {segment(0): batch})], tmp_path, monkeypatch)
+    rows, _ = gather(Broker(1, {segment(0): batch}))
     assert [row["producer_epoch"] for row in rows[1]] == [-1]
 
 
-def test_checkpoints_are_told_by_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_are_told_by_lane(gather: Gather) -> None:
     full = Broker(
         2,
         {
@@ -116,7 +117,7 @@ def test_checkpoints_are_told_by_lane(tmp_path: Path, monkeypatch: pytest.Monkey
         },
     )
     bare = Broker(3, {segment(0): log([0])})
-    rows, reported = gather([full, bare], tmp_path, monkeypatch)
+    rows, reported = gather(full, bare)
     size = len(log([0]))
 
     def told(mark: int | None, end: int, recovery: int = 0, *epochs: list[int]) -> dict[str, object]:
@@ -137,17 +138,15 @@ def test_checkpoints_are_told_by_lane(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [len(rows[broker]) for broker in (2, 3)] == [6, 3]
 
 
-def test_what_lies_below_the_log_start_is_no_part_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lies_below_the_log_start_is_no_part_of_the_log(gather: Gather) -> None:
     starts = format_offsets({(TOPIC, 0): 4}).encode()
-    rows, _ = gather(
-        [Broker(1, {segment(0): log([0, 0]), "log-start-offset-checkpoint": starts})], tmp_path, monkeypatch
-    )
+    rows, _ = gather(Broker(1, {segment(0): log([0, 0]), "log-start-offset-checkpoint": starts}))
     assert [row["offset"] for row in rows[1]] == [4, 5]
 
 
 @pytest.mark.parametrize("tail", [bytes(500), b"\xff" * 500, log([0], first=6)[:-1]], ids=["zeros", "noise", "half"])
-def test_a_torn_tail_ends_the_log(tail: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, reported = gather([Broker(1, {segment(0): log([0, 0]) + tail})], tmp_path, monkeypatch, chunk=100)
+def test_a_torn_tail_ends_the_log(tail: bytes, gather: Gather) -> None:
+    rows, reported = gather(Broker(1, {segment(0): log([0, 0]) + tail}), chunk=100)
     assert [row["offset"] for row in rows[1]] == list(range(6))
     assert reported["1"][f"{LANE}/0"]["log_end_offset"] == 6
 
@@ -162,25 +161,23 @@ def final_log(folder: Path) -> list[tuple[int, int, int, int]]:
     return rows
 
 
-def test_the_final_log_is_what_each_leader_shows_below_its_high_watermark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_final_log_is_what_each_leader_shows_below_its_high_watermark(gather: Gather, tmp_path: Path) -> None:
     starts = format_offsets({(TOPIC, 0): 1}).encode()
     first = Broker(1, {segment(0): log([0, 0, 0]), segment(0, 1): log([0]), "log-start-offset-checkpoint": starts})
     second = Broker(2, {segment(0): log([0]), segment(0, 1): log([0, 3])})
     ends = {(TOPIC, 0): LeaderEnd(1, 7), (TOPIC, 1): LeaderEnd(2, 6)}
-    gather([first, second], tmp_path, monkeypatch, chunk=150, ends=ends)
+    gather(first, second, chunk=150, ends=ends)
     assert final_log(tmp_path) == [(0, offset, 5, offset) for offset in range(1, 7)] + [
         (1, offset, 5, offset) for offset in range(6)
     ]
 
 
-def test_what_a_replica_left_behind_when_it_moved_away_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_replica_left_behind_when_it_moved_away_is_none(gather: Gather) -> None:
     marks = {"replication-offset-checkpoint": format_offsets({(TOPIC, 0): 3}).encode()}
     old = Broker(1, {segment(0): log([0]), segment(0, 1): log([0]), **marks})
     new = Broker(2, {segment(0): log([0, 0]), segment(0, 1): log([0]), **marks})
     ends = {(TOPIC, 0): LeaderEnd(2, 6, (2,)), (TOPIC, 1): LeaderEnd(1, 3, (1, 2))}
-    rows, stored = gather([old, new], tmp_path, monkeypatch, ends=ends)
+    rows, stored = gather(old, new, ends=ends)
     held = {number: sorted({row["partition"] for row in found}) for number, found in rows.items()}
     assert held == {1: [1], 2: [0, 1]}
     assert sorted(stored["1"]) == [f"{LANE}/1"]
@@ -188,7 +185,7 @@ def test_what_a_replica_left_behind_when_it_moved_away_is_none(tmp_path: Path, m
 
 
 def test_a_tiered_replica_is_what_the_leader_gives_out_below_the_broker_s_own_segments(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gather: Gather, tmp_path: Path
 ) -> None:
     remote = tmp_path / f"{3:020}.log"
     remote.write_bytes(log([0, 0, 2, 2], first=3))
@@ -196,7 +193,7 @@ def test_a_tiered_replica_is_what_the_leader_gives_out_below_the_broker_s_own_se
     leader = Broker(1, {segment(9): log([2, 2], first=9), **marks})
     behind = Broker(2, {segment(12): log([2], first=12), segment(15): b"", **marks})
     ends = {(TOPIC, 0): LeaderEnd(1, 14)}
-    rows, _ = gather([leader, behind], tmp_path, monkeypatch, ends=ends, tiered={(TOPIC, 0): remote})
+    rows, _ = gather(leader, behind, ends=ends, tiered={(TOPIC, 0): remote})
     assert [[(row["offset"], row["leader_epoch"]) for row in rows[broker]] for broker in (1, 2)] == 2 * [
         [(offset, 0 if offset < 9 else 2) for offset in range(3, 15)]
     ]
@@ -204,25 +201,21 @@ def test_a_tiered_replica_is_what_the_leader_gives_out_below_the_broker_s_own_se
     assert [row["offset"] for row in final] == [*range(3, 14)]
 
 
-def test_a_leader_whose_files_end_below_its_high_watermark_gives_no_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_leader_whose_files_end_below_its_high_watermark_gives_no_log(gather: Gather, tmp_path: Path) -> None:
     ends = {(TOPIC, 0): LeaderEnd(1, 7)}
     with pytest.raises(
         ClusterFailure, match="broker-1: its files of topic-of-orders-0 end at offset 6, its high waterm"
     ):
-        gather([Broker(1, {segment(0): log([0, 0])})], tmp_path, monkeypatch, ends=ends)
+        gather(Broker(1, {segment(0): log([0, 0])}), ends=ends)
     assert not (tmp_path / "log").exists()
 
 
-def test_a_file_that_can_not_be_read_leaves_nothing_half_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_can_not_be_read_leaves_nothing_half_written(gather: Gather, tmp_path: Path) -> None:
     broken = Broker(1, {segment(0): log([0]), f"{TOPIC}-0/leader-epoch-checkpoint": b"rubbish"})
     with pytest.raises(
         Exception, match="broker-1:topic-of-orders-0/leader-epoch-checkpoint, line 1: version is 'rubbish'"
     ):
-        gather([broken], tmp_path, monkeypatch)
+        gather(broken)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -243,7 +236,7 @@ def marker(offset: int, kind: int, *, kafka_id: int, epoch: int = 0) -> bytes:
 
 
 def test_a_marker_ends_what_was_before_it_though_remote_storage_holds_what_follows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gather: Gather, tmp_path: Path
 ) -> None:
     codec = IdentityCodec(LANE, 40)
     first, second = (
@@ -254,14 +247,14 @@ def test_a_marker_ends_what_was_before_it_though_remote_storage_holds_what_follo
     remote = tmp_path / f"{3:020}.log"
     remote.write_bytes(first + local)
     broker = Broker(1, {segment(4): local})
-    rows, _ = gather([broker], tmp_path, monkeypatch, transactional=True, tiered={(TOPIC, 0): remote})
+    rows, _ = gather(broker, transactional=True, tiered={(TOPIC, 0): remote})
     found = [(row["offset"], row["kind"], row["producer_id"]) for row in rows[1]]
     assert found == [(3, "data", 5), (4, "commit", 5), (5, "data", 6), (6, "commit", 6)]
 
 
 @pytest.mark.parametrize("chunk", [40, 150, 1 << 20])
 def test_a_marker_is_told_with_the_producer_whose_transaction_it_ends(
-    chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chunk: int, gather: Gather, tmp_path: Path
 ) -> None:
     codec = IdentityCodec(LANE, 40)
 
@@ -284,12 +277,7 @@ def test_a_marker_is_told_with_the_producer_whose_transaction_it_ends(
         ]
     )
     rows, reported = gather(
-        [Broker(1, {segment(0): content})],
-        tmp_path,
-        monkeypatch,
-        chunk=chunk,
-        ends={(TOPIC, 0): LeaderEnd(1, 9)},
-        transactional=True,
+        Broker(1, {segment(0): content}), chunk=chunk, ends={(TOPIC, 0): LeaderEnd(1, 9)}, transactional=True
     )
     found = [(row["offset"], row["kind"], row["producer_id"], row["seq"], row["producer_epoch"]) for row in rows[1]]
     assert found == [

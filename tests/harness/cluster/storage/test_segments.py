@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_chaos.contract.wire.kafka_python import MemoryRecordsBuilder
+from kafka_chaos.contract.wire.kafka_python import MemoryRecordsBuilder, calc_crc32c
 from kafka_chaos.harness.cluster.storage.files import CheckpointError, parse_leader_epochs, parse_offsets
 from kafka_chaos.harness.cluster.storage.segments import (
     CODECS,
@@ -117,8 +117,6 @@ def test_a_damaged_message_of_a_former_format_ends_the_segment() -> None:
 def test_records_that_do_not_decompress_are_told_with_their_place() -> None:
     batch = bytearray(build([(None, b"v" * 100, [])], codec=4))
     batch[HEADER_SIZE : HEADER_SIZE + 8] = b"rubbish!"
-    from kafka_chaos.contract.wire.kafka_python import calc_crc32c
-
     struct.pack_into(">I", batch, 17, calc_crc32c(bytes(batch[21:])))
     segment = read_segment(NAME, bytes(batch))
     with pytest.raises(SegmentError, match=f"{NAME}: batch of offset 0 at position 0: .*"):
