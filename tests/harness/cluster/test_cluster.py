@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafka_chaos.conformance.replica import read_replica
-from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep
 from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, remove_run
@@ -110,18 +110,3 @@ def test_clean_removes_what_a_killed_run_left_and_nothing_else(cluster: Cluster)
     assert run_id in [left.run_id for left in clean(docker_client())]
     assert left_of(run_id) == []
     assert len(left_of(cluster.run_id)) >= len(cluster.nodes)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"brokers": 0}, "brokers: 0 is not valid: expected 1 to 9"),
-        ({"zookeepers": 2}, "zookeepers: 2 is not valid: expected 1 or 3"),
-        ({"configs_of": {4: {}}}, "configs_of: 4 is not a broker"),
-        ({"broker_configs": {"listeners": "X"}}, "listeners: set by the harness itself"),
-        ({"broker_configs": {"unclean.leader.election.enabled": True}}, "did you mean unclean.leader.election.enable"),
-    ],
-)
-def test_a_cluster_that_can_not_be_is_refused_before_anything_starts(wrong: dict[str, object], message: str) -> None:
-    with pytest.raises(UsageFailure, match=message):
-        ClusterLayout(**wrong)  # type: ignore[arg-type]
