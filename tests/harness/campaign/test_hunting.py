@@ -27,6 +27,7 @@ from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation, RunVerdict
 from tests.harness.campaign.runs import write_run
+from tests.verification.samples.verdicts import lane_verdict
 
 EXPERIMENT = """\
 name: hunted
@@ -208,15 +209,11 @@ def _judged(
     lane: str, reasons: list[str], *, verdict: Verdict = Verdict.VIOLATION, explained: Any = None
 ) -> LaneVerdict:
     lost = Observation(9 if any(reason.startswith("lost") for reason in reasons) else 0)
-    return LaneVerdict(
-        lane=lane,
-        verdict=verdict,
-        produced=100,
-        acknowledged=100,
-        consumed=100,
+    return lane_verdict(
+        lane,
+        verdict,
         predicted={Anomaly.LOST_WRITE: Status.FORBIDDEN},
         observed={Anomaly.LOST_WRITE: lost},
-        not_judged={},
         reasons=tuple(reasons),
         explained=explained or {},
     )

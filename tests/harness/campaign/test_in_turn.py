@@ -25,7 +25,8 @@ from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.run import RunResult
-from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
+from kafka_chaos.verification import Observation, RunVerdict
+from tests.verification.samples.verdicts import lane_verdict
 
 TEXT = """\
 name: {name}
@@ -56,12 +57,9 @@ class Runs:
         (path / "report.html").touch()
         broken = self.status is Status.FORBIDDEN and lost > 0
         verdict = Verdict.VIOLATION if broken else Verdict.CONFORMS
-        lane = LaneVerdict(
-            lane="one",
-            verdict=verdict,
-            produced=1000,
-            acknowledged=1000,
-            consumed=1000,
+        lane = lane_verdict(
+            "one",
+            verdict,
             predicted=dict.fromkeys(Anomaly, Status.FORBIDDEN) | {Anomaly.LOST_WRITE: self.status},
             observed={Anomaly.LOST_WRITE: Observation(count=lost)},
             not_judged={Anomaly.REPLICA_DIVERGENCE: "there are no replica logs"},

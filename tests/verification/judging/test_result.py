@@ -1,17 +1,11 @@
 """What a lane's verdict says of an anomaly's status."""
 
-from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.verification.judging.result import LaneVerdict
+from kafka_chaos.contract.anomalies import Anomaly, Status
+from tests.verification.samples.verdicts import lane_verdict
 
-LANE = LaneVerdict(
-    lane="a",
-    verdict=Verdict.CONFORMS,
-    produced=1,
-    acknowledged=1,
-    consumed=1,
+LANE = lane_verdict(
+    "a",
     predicted={Anomaly.LOST_WRITE: Status.PERMITTED, Anomaly.DUPLICATE: Status.PERMITTED},
-    observed={},
-    not_judged={},
     in_this_run={Anomaly.LOST_WRITE: Status.FORBIDDEN},
 )
 

@@ -15,8 +15,9 @@ from kafka_chaos.contract.events import Event
 from kafka_chaos.contract.ledger import CrossCheck, Disagreement
 from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 from kafka_chaos.harness.report.listeners.waiting import Waiting
-from kafka_chaos.verification import LaneVerdict, Observation, RunVerdict
+from kafka_chaos.verification import Observation, RunVerdict
 from kafka_chaos.verification.telling import describe_prediction, print_verdict
+from tests.verification.samples.verdicts import lane_verdict
 
 
 def printed(*events: Event) -> str:
@@ -97,16 +98,8 @@ def test_the_table_shows_lost_duplicated_predicted_and_observed(
         Anomaly.LOST_WRITE: Status.REQUIRED,
         Anomaly.DUPLICATE: Status.PERMITTED,
     }
-    lane = LaneVerdict(
-        lane="acks1",
-        verdict=Verdict.CONFORMS,
-        produced=12_345,
-        acknowledged=12_300,
-        consumed=12_000,
-        predicted=predicted,
-        observed={Anomaly.LOST_WRITE: Observation(count=300)},
-        not_judged={},
-    )
+    counts = {"produced": 12_345, "acknowledged": 12_300, "consumed": 12_000}
+    lane = lane_verdict("acks1", **counts, predicted=predicted, observed={Anomaly.LOST_WRITE: Observation(count=300)})
     monkeypatch.setenv("COLUMNS", "150")
     differing = Disagreement(lane="acks1", anomaly="duplicate", spark=1, duckdb=2)
     cross_check = CrossCheck(lanes=1, rows=37_000, disagreements=(differing,))
@@ -121,16 +114,8 @@ def test_the_table_shows_lost_duplicated_predicted_and_observed(
 
 
 def test_what_is_not_judged_has_no_prediction_in_the_table() -> None:
-    lane = LaneVerdict(
-        lane="short",
-        verdict=Verdict.CONFORMS,
-        produced=2,
-        acknowledged=2,
-        consumed=2,
-        predicted=dict.fromkeys(Anomaly, Status.FORBIDDEN),
-        observed={},
-        not_judged={Anomaly.LOST_WRITE: "cleanup.policy=delete removes records"},
-    )
+    removed = {Anomaly.LOST_WRITE: "cleanup.policy=delete removes records"}
+    lane = lane_verdict("short", predicted=dict.fromkeys(Anomaly, Status.FORBIDDEN), not_judged=removed)
     assert describe_prediction(lane) == "loss not judged\nduplicates forbidden"
 
 
