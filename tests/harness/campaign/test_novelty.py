@@ -1,14 +1,12 @@
 """An observation is the same text in each run that shows it, whatever its numbers, ids and addresses are."""
 
-import json
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.harness.campaign.hunting import lines_of, normalised, novelty_of
+from tests.harness.report.activity_runs import table
+from tests.harness.report.report_runs import event, write
 
 LANE = {"lane": "orders", "topic": "orders-3f-1", "acks": "all", "client": "sarama 1.43.3", "faults": ["kill"]}
 
@@ -38,48 +36,20 @@ def test_a_line_is_told_once_as_it_was_first_and_without_what_explains_a_line_be
     assert (name, list(lines.values())) == ("broker-1", ["[2026-11-25 07:31:02,477] ERROR bad offset 1 (Log)"])
 
 
-def _write(run: Path, events: list[dict[str, Any]]) -> Path:
-    (run / "produced").mkdir(parents=True)
-    (run / "logs").mkdir()
-    (run / "lanes.json").write_text(json.dumps({"format_version": 1, "lanes": [LANE]}))
-    (run / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    rows = [
-        {"lane": "orders", "outcome": "ok", "error": None},
-        {"lane": "orders", "outcome": "info", "error": "code 7"},
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), run / "produced" / "1.parquet")
-    (run / "logs" / "client-orders-0-producer.log").write_text("lost broker 3\n")
-    return run
-
-
 def test_actions_states_errors_and_lines_are_told_in_one_way(tmp_path: Path) -> None:
     place = {"lane": "orders", "partition": 0}
-    fault = {"fault_id": "main/kill-1", "ts_ns": 20}
-    run = _write(
-        tmp_path / "run",
-        [
-            {
-                "type": "leader_elected",
-                "ts_ns": 10,
-                **place,
-                "broker": 1,
-                "leader_epoch": 0,
-                "start_offset": 0,
-                "isr": [1, 2, 3],
-            },
-            {"type": "isr_changed", "ts_ns": 11, **place, "before": [], "isr": [1, 2, 3]},
-            {
-                **fault,
-                "type": "fault_requested",
-                "kind": "kill",
-                "target": "broker:1",
-                "lanes": ["orders"],
-                "resolved": ["broker-1"],
-                "parameters": {},
-            },
-            {"type": "isr_changed", "ts_ns": 30, **place, "before": [1, 2, 3], "isr": [2, 3]},
-        ],
-    )
+    fault = {"fault_id": "main/kill-1", "kind": "kill", "target": "broker:1", "resolved": ["broker-1"]}
+    events = [
+        event(10, "leader_elected", **place, broker=1, leader_epoch=0, start_offset=0, isr=[1, 2, 3]),
+        event(11, "isr_changed", **place, before=[], isr=[1, 2, 3]),
+        event(20, "fault_requested", **fault, lanes=["orders"], parameters={}),
+        event(30, "isr_changed", **place, before=[1, 2, 3], isr=[2, 3]),
+    ]
+    run = write(tmp_path / "run", [LANE], [], events=events)
+    sent = {"lane": "orders", "producer_id": 0, "seq": 0, "invoke_ns": 0}
+    table(run, "produced", [{**sent, "outcome": "ok"}, {**sent, "outcome": "info", "error": "code 7"}])
+    (run / "logs").mkdir()
+    (run / "logs" / "client-orders-0-producer.log").write_text("lost broker 3\n")
     assert novelty_of(run) == {
         "sarama 1.43.3, orders: acknowledge",
         "sarama 1.43.3, orders: give_up",

@@ -1,15 +1,13 @@
-import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.harness.report.inputs.actions import ACTIONS, actions_of
 from kafka_chaos.reference_model.lane.story import SENTENCES
+from tests.harness.report.activity_runs import table
+from tests.harness.report.report_runs import write
 
-LANES = {"format_version": 2, "lanes": [{"lane": name, "topic": name, "acks": "all"} for name in ("a", "b")]}
 PLACE = {"lane": "a", "partition": 0}
 
 
@@ -37,9 +35,7 @@ def fault(kind: str, begin: int, end: int | None, *, broker: int = 1, proven: bo
 
 def found(folder: Path, *events: dict[str, Any]) -> dict[str, int]:
     """The actions of lane a in a run with these events; lane b has none."""
-    (folder / "lanes.json").write_text(json.dumps(LANES))
-    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    lanes = actions_of(folder)
+    lanes = actions_of(write(folder, [{"lane": name, "topic": name} for name in ("a", "b")], [], events=events))
     assert not lanes["b"]
     return dict(lanes["a"])
 
@@ -82,17 +78,16 @@ def test_a_fault_without_its_proof_or_its_end_shows_no_more_than_that(tmp_path: 
 
 
 def test_what_producers_learned(tmp_path: Path) -> None:
-    rows = [
-        ("a", "ok", None),
-        ("a", "info", "_MSG_TIMED_OUT"),
-        ("a", "info", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
-        ("a", "fail", "NOT_ENOUGH_REPLICAS"),
-        ("a", "fail", "OUT_OF_ORDER_SEQUENCE_NUMBER"),
-        ("a", "fail", "MSG_SIZE_TOO_LARGE"),
+    learned = [
+        ("ok", None),
+        ("info", "_MSG_TIMED_OUT"),
+        ("info", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),
+        ("fail", "NOT_ENOUGH_REPLICAS"),
+        ("fail", "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        ("fail", "MSG_SIZE_TOO_LARGE"),
     ]
-    (tmp_path / "produced").mkdir()
-    columns = dict(zip(("lane", "outcome", "error"), map(list, zip(*rows, strict=True)), strict=True))
-    pq.write_table(pa.table(columns), tmp_path / "produced/a.parquet")
+    sent = {"lane": "a", "producer_id": 0, "seq": 0, "invoke_ns": 0}
+    table(tmp_path, "produced", [{**sent, "outcome": outcome, "error": error} for outcome, error in learned])
     assert found(tmp_path) == {
         "acknowledge": 1,
         "give_up": 2,
