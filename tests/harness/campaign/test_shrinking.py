@@ -87,12 +87,6 @@ def test_the_smallest_so_far_is_kept_when_no_time_is_left() -> None:
     assert len(shrinking.smallest) < len(EIGHT)
 
 
-def test_a_schedule_that_does_not_show_its_finding_again_is_not_confirmed() -> None:
-    shrinking = Shrinking(trial_of(lambda _: False), print)
-    assert not ended(shrinking.confirm(EIGHT, wanted=2))
-    assert (shrinking.shown, shrinking.tried) == (0, 5)
-
-
 def test_the_realised_schedule_names_times_and_containers(tmp_path: Path) -> None:
     experiment = realised_experiment(write_run(tmp_path / "run"))
     entries = [entry.model_dump() for entry in experiment.phases[0].schedule]
