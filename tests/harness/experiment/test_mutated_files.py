@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.file import parse_experiment
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 
 ROOT = Path(__file__).parents[3]
 EVERY_KEY = """\
@@ -175,10 +178,6 @@ def test_ten_thousand_mutated_files_give_no_traceback() -> None:
 
 
 def test_what_is_mutated_is_valid_and_has_every_key() -> None:
-    from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
-    from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-    from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
-
     for text in TEXTS:
         parse_experiment(text, "good.yaml")
     for model in (Experiment, ClusterSpec, PhaseSpec, LaneSpec, WorkloadSpec):

@@ -31,7 +31,7 @@ def test_the_same_seed_draws_the_same_and_another_seed_another() -> None:
     first, again = parse_experiment(TEXT, "a.yaml"), parse_experiment(TEXT, "b.yaml")
     assert first.model_dump() == again.model_dump()
     assert len(first.phases[0].schedule) == 3
-    others = {str(parse_experiment(TEXT, "c.yaml", overrides={"seed": seed}).phases[0].schedule) for seed in range(20)}
+    others = {str(one.phases[0].schedule) for one in _drawn(TEXT, seeds=20)}
     assert len(others) == 20
 
 
@@ -120,6 +120,27 @@ def test_what_has_more_weight_is_drawn_more_often() -> None:
         ("count: 3", "weights: {stop: 2}", "7: schedule.generate", "'stop' is not drawn from: expected one of kill,"),
         ("controller]", "majority]\n    breaks: minority", "7: schedule.generate", "majority may break 2 of 3 brokers"),
         ("  generate:", "  create: 1\n  generate:", "6: schedule", "or the one key generate, got create, generate"),
+        ("count: 3", "producer_configs: {linger.ms: 5}", "10: schedule.generate.producer_configs", "expected a list"),
+        ("count: 3", "producer_configs: [{lingers.ms: 1}]", "5: lanes[0].producer_configs", "lingers.ms"),
+        ("count: 3", "clusters: [3.9.1]", "7: schedule.generate", "clusters: '3.9.1': expected VERSION/MODE"),
+        (
+            "count: 3",
+            "clusters: [4.3.1/zookeeper]",
+            "7: schedule.generate",
+            "version '4.3.1' of Kafka has no ZooKeeper",
+        ),
+        (
+            "count: 3",
+            "keys: {api: [Produce]}",
+            "7: schedule.generate",
+            "'api' is a key of none of kill, pause, partition",
+        ),
+        (
+            "[kill, pause, partition]",
+            "[session-expiry]\n    clusters: [4.3.1/kraft]",
+            "7: schedule.generate",
+            "can have none of session-expiry",
+        ),
     ],
 )
 def test_a_refusal_names_the_line_and_what_was_expected(old: str, new: str, place: str, expected: str) -> None:
@@ -129,20 +150,16 @@ def test_a_refusal_names_the_line_and_what_was_expected(old: str, new: str, plac
     assert expected in str(refusal.value)
 
 
+def _drawn(text: str, seeds: int = 15) -> list[Experiment]:
+    return [parse_experiment(text, "a.yaml", overrides={"seed": seed}) for seed in range(seeds)]
+
+
 def test_durations_are_drawn_around_the_time_outs_of_brokers_and_lanes() -> None:
     lane = "lane: one, producer_configs: {request.timeout.ms: 4000}"
     text = TEXT.replace("- lane: one", f"- {{{lane}}}") + "    around_timeouts: true\n    duration: [2, 8]\n"
-    drawn = {
-        entry.duration
-        for seed in range(30)
-        for entry in parse_experiment(text, "a.yaml", overrides={"seed": seed}).phases[0].schedule
-    }
+    drawn = {entry.duration for one in _drawn(text, seeds=30) for entry in one.phases[0].schedule}
     # The session lasts 3 s, a request 4 s; 30 s of a lag do not fit.
     assert drawn == {2.7, 3.3, 4.5, 6.0, 3.6, 4.4, 8.0}
-
-
-def _drawn(text: str, seeds: int = 15) -> list[Experiment]:
-    return [parse_experiment(text, "a.yaml", overrides={"seed": seed}) for seed in range(seeds)]
 
 
 def test_a_client_is_drawn_for_each_lane_that_it_can_serve_and_configs_where_it_knows_their_names() -> None:
@@ -173,24 +190,3 @@ def test_further_keys_are_drawn_for_the_kinds_that_have_them() -> None:
     assert {entry.model_extra["api"] for entry in faults if entry.fault == "hold"} == {"Produce", "EndTxn"}
     assert {entry.model_extra["nth"] for entry in faults if entry.fault == "hold"} == {1, 2}
     assert not any(entry.model_extra for entry in faults if entry.fault == "kill")
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ("producer_configs: {linger.ms: 5}", "generate.producer_configs: expected"),
-        ("producer_configs: [{lingers.ms: 1}]", "lingers.ms"),
-        ("clusters: [3.9.1]", "generate: clusters: '3.9.1': expected VERSION/MODE"),
-        ("clusters: [4.3.1/zookeeper]", "generate: clusters: version '4.3.1' of Kafka has no ZooKeeper"),
-        ("keys: {api: [Produce]}", "generate: keys: 'api' is a key of none of kill, pause, partition"),
-    ],
-)
-def test_wrong_keys_of_generate_are_refused_with_their_place(keys: str, message: str) -> None:
-    with pytest.raises(UsageFailure, match=message):
-        parse_experiment(TEXT + f"    {keys}\n", "a.yaml")
-
-
-def test_a_cluster_that_can_have_none_of_the_faults_is_refused() -> None:
-    text = TEXT.replace("[kill, pause, partition]", "[session-expiry]") + "    clusters: [4.3.1/kraft]\n"
-    with pytest.raises(UsageFailure, match=r"generate: faults: .* can have none of session-expiry"):
-        parse_experiment(text, "a.yaml")

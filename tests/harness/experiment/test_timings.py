@@ -15,9 +15,9 @@ from kafka_chaos.harness.experiment.timings import patience_of, timings_document
 from kafka_chaos.reference_model.recovery import bounds_of
 
 
-def timings(lane: str = "", cluster: str = "", applications: tuple[str, ...] = ()) -> Timings:
+def timings(lane: str = "", cluster: str = "") -> Timings:
     text = f"name: timed\ncluster: {{{cluster}}}\nlanes: [{{lane: orders{lane}}}]\n"
-    document = timings_document(parse_experiment(text, "a.yaml"), applications)
+    document = timings_document(parse_experiment(text, "a.yaml"), ())
     return Timings.from_json(document["lanes"]["orders"])
 
 
@@ -71,10 +71,21 @@ def test_the_harness_s_own_defaults_go_before_those_of_kafka() -> None:
             "",
             {"fetch_ms": 45_000, "request_ms": 30_000},
         ),
+        (", client: java, producer_configs: {request.timeout.ms: 1500}", "", {"request_ms": 1_500, "fetch_ms": 30_000}),
         (", client: kafka-python, producer_configs: {request_timeout_ms: 9000}", "", {"request_ms": 9_000}),
+        (", client: kafka-python", "", {"fetch_ms": 30_000}),
+        (", client: kafka-python 2.2.15", "", {"fetch_ms": 305_000}),
+        (", client: aiokafka", "", {"request_ms": 60_000, "fetch_ms": 40_000}),
+        (
+            ", client: librdkafka 2.3.0, producer_configs: {socket.timeout.ms: 4000}",
+            "",
+            {"fetch_ms": 4_000, "delivery_ms": None},
+        ),
     ],
 )
-def test_what_an_experiment_sets_counts(lane: str, cluster: str, expected: dict[str, Any]) -> None:
+def test_what_an_experiment_sets_counts_in_the_words_of_its_client(
+    lane: str, cluster: str, expected: dict[str, Any]
+) -> None:
     found = timings(lane, cluster)
     assert {name: getattr(found, name) for name in expected} == expected
 
@@ -94,23 +105,6 @@ def test_each_kind_of_client_has_a_bound_for_each_call_and_the_lane_its_own_goes
             assert bound.described == f"20 s (recover_within 20 s; its time-outs allow {allowed})"
     unknown = bounds_of(lane, timings(", client: [./service], recover_within: 20"), ())
     assert unknown[RecoveryAnomaly.STALLED_PRODUCER].described == "20 s (recover_within 20 s)"
-
-
-@pytest.mark.parametrize(
-    ("client", "configs", "expected"),
-    [
-        ("java", "request.timeout.ms: 1500", {"request_ms": 1_500, "fetch_ms": 30_000}),
-        ("kafka-python 2.2.15", "", {"fetch_ms": 305_000}),
-        ("aiokafka", "", {"request_ms": 60_000, "fetch_ms": 40_000}),
-        ("librdkafka 2.3.0", "socket.timeout.ms: 4000", {"fetch_ms": 4_000, "delivery_ms": None}),
-        ("kafka-python", "", {"fetch_ms": 30_000}),
-    ],
-)
-def test_what_a_lane_sets_counts_in_the_words_of_its_client(
-    client: str, configs: str, expected: dict[str, Any]
-) -> None:
-    found = timings(f", client: {client}, producer_configs: {{{configs}}}")
-    assert {name: getattr(found, name) for name in expected} == expected
 
 
 def drawn(seed: int, lane: str = "a", **bounds: Any) -> tuple[LifeSpec, ...]:
