@@ -46,8 +46,10 @@ def test_a_fault_that_can_not_be_is_refused(fault: str, lanes: str, cluster: str
     assert expected in str(refused.value)
 
 
-def test_a_segment_is_not_cut_in_a_later_phase() -> None:
-    phase = "{phase: %s, lanes: [{lane: %s}], schedule: [{fault: truncated-segment, target: broker:1, at: 1}]}"
-    text = f"name: late\nphases:\n  - {phase % ('one', 'a')}\n  - {phase % ('two', 'b')}\n"
-    with pytest.raises(UsageFailure, match="put it into the first phase"):
-        parse_experiment(text, "late.yaml")
+@pytest.mark.parametrize("fault", ["power-loss", "truncated-segment"])
+def test_what_may_lose_records_of_earlier_phases_is_in_the_first_one_or_in_none(fault: str) -> None:
+    phase = "{phase: %s, lanes: [{lane: %s}], schedule: [{fault: %s, target: broker:1, at: 1}]}"
+    text = f"name: late\nphases:\n  - {phase % ('one', 'a', fault)}\n  - {phase % ('two', 'b', 'kill')}\n"
+    parse_experiment(text, "first.yaml")
+    with pytest.raises(UsageFailure, match=r"phases\[1\]\.schedule\[0\]\.fault.*put it into the first phase"):
+        parse_experiment(text.replace("kill", fault), "late.yaml")

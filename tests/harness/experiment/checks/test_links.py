@@ -130,24 +130,6 @@ def test_only_a_fault_that_breaks_disks_gets_them_with_room_for_the_planned_load
     assert with_disks(fault=fault, rate=20_000).layout.disk_mib << 20 > 60 * 20_000 * 1_000 * 1.5
 
 
-PHASE = """\
-  - phase: {phase}
-    lanes: [{{lane: {phase}, acks: all}}]
-    schedule: [{{fault: {fault}, target: "leader({phase})", at: 2}}]
-"""
-
-
-def phases(*faults: str) -> str:
-    written = (PHASE.format(phase=name, fault=fault) for name, fault in zip("abc", faults, strict=False))
-    return "name: phases\nphases:\n" + "".join(written)
-
-
-def test_power_is_lost_in_the_first_phase_or_in_none() -> None:
-    parse_experiment(phases("power-loss", "kill"), "phases.yaml")
-    with pytest.raises(UsageFailure, match=r"phases\[1\]\.schedule\[0\]\.fault.*first phase"):
-        parse_experiment(phases("kill", "power-loss"), "phases.yaml")
-
-
 @pytest.mark.parametrize("target", ["zookeeper", "zookeeper:1"])
 def test_zookeeper_has_none(target: str) -> None:
     with pytest.raises(UsageFailure, match="ZooKeeper has no disk of its own, which power-loss breaks"):
