@@ -14,6 +14,7 @@ from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import zookeeper_properties
 from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN, current_owner, owner_is_alive, run_labels
 from kafka_chaos.harness.cluster.containers.network import free_ports
+from tests.processes import runs
 
 
 def test_the_owner_of_a_living_process_is_alive_and_of_an_ended_one_is_not() -> None:
@@ -28,12 +29,8 @@ def test_a_process_that_ended_and_was_not_asked_how_is_not_alive() -> None:
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         owner = process.stdout.readline().strip()
-        wait_until(lambda: _is_zombie(process.pid), "the process to end", timeout=10)
+        wait_until(lambda: not runs(process.pid), "the process to end", timeout=10)
         assert not owner_is_alive({OWNER: owner})
-
-
-def _is_zombie(pid: int) -> bool:
-    return ") Z " in Path(f"/proc/{pid}/stat").read_text()
 
 
 def test_a_process_id_that_is_used_again_is_another_owner() -> None:

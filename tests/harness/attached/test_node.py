@@ -14,6 +14,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.attached.journal import ShellCommand, heal_abandoned
 from kafka_chaos.harness.attached.node import AttachedNode
 from tests.harness.attached.shell_cluster import cluster_of
+from tests.processes import runs
 
 
 @pytest.fixture(autouse=True)
@@ -54,14 +55,7 @@ def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path: P
     with pytest.raises(ClusterFailure):
         ShellCommand("x", f"sleep 60 & echo $! > {note}; wait", 2, {}).run()
     process = int(note.read_text())
-    wait_until(lambda: not _alive(process), "the command's own child to end", timeout=5)
-
-
-def _alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except FileNotFoundError:
-        return False
+    wait_until(lambda: not runs(process), "the command's own child to end", timeout=5)
 
 
 def test_a_command_that_fails_is_named_and_its_text_is_not_shown() -> None:

@@ -12,6 +12,7 @@ from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.groups.settings import MemberSettings
 from kafka_chaos.harness.workload.groups.work import member_configs
+from tests.processes import runs
 
 MODULE = "kafka_chaos.harness.workload.groups.process"
 SETTINGS = MemberSettings(
@@ -57,7 +58,7 @@ def test_a_member_dies_with_the_harness() -> None:
     member = int(harness.stdout.readline())
     harness.kill()
     harness.wait()
-    wait_until(lambda: not _runs(member), "the member to end", timeout=BEGINS_WITHIN)
+    wait_until(lambda: not runs(member), "the member to end", timeout=BEGINS_WITHIN)
 
 
 _HARNESS = """
@@ -69,14 +70,6 @@ member.stdin.flush()
 print(member.pid, flush=True)
 time.sleep(600)
 """
-
-
-def _runs(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_member_starts_without_the_libraries_of_the_harness() -> None:
