@@ -80,6 +80,11 @@ def counted(verdict: RunVerdict) -> Counter[str]:
     return counts
 
 
+def found_by_both(run_dir: Path, *, spark: Any) -> Counter[str]:
+    """What both engines find, alike."""
+    return counted(verified_by_both(run_dir, spark=spark))
+
+
 def _told(run_dir: Path, **options: Any) -> str | tuple[dict[str, Any], list[str]]:
     """A refusal; or the content of verdict.json and of findings/."""
     try:

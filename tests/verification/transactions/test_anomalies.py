@@ -1,7 +1,6 @@
 """The anomalies of transactions: Spark and the oracle agree, and planted ones are found alone."""
 
 import json
-from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,18 +10,13 @@ import pytest
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification import by_statements, verify
-from tests.verification.oracle.rows import LaneHistory, case_order
-from tests.verification.samples.engines import Verified, counted, verified_by_both, verified_by_duckdb
+from tests.verification.oracle.rows import case_order
+from tests.verification.samples.engines import Verified, found_by_both, verified_by_duckdb
 from tests.verification.samples.planted_transactions import PLANTS, clean, dependency_cycle, hanging_transaction
 from tests.verification.samples.random_transactions import random_transactions
 from tests.verification.samples.run_dirs import read_cases, read_causes, write_histories
 
 pytestmark = pytest.mark.usefixtures("everything_forbidden")
-
-
-def assert_agreement(histories: dict[str, LaneHistory], folder: Path, spark: Any) -> Counter[str]:
-    """Both engines judge the histories alike; return what was found."""
-    return counted(verified_by_both(write_histories(folder, histories), spark=spark))
 
 
 def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: Verified) -> None:
@@ -94,7 +88,7 @@ def test_duckdb_and_the_oracle_agree_on_random_lanes(tmp_path: Path, has_log: bo
 def test_agreement_on_many_lanes(tmp_path: Path, spark: Any) -> None:
     random = Random(30)
     lanes = {f"lane-{i}": random_transactions(random) for i in range(60)}
-    found = assert_agreement(lanes, tmp_path / "run", spark)
+    found = found_by_both(write_histories(tmp_path / "run", lanes), spark=spark)
     assert all(found[anomaly] for anomaly in TransactionAnomaly), found
 
 
@@ -106,7 +100,7 @@ def test_agreement_without_a_log(tmp_path: Path, spark: Any) -> None:
     lanes = {f"lane-{i}": random_transactions(random) for i in range(120)}
     for history in lanes.values():
         history.log, history.replicas = None, []
-    found = assert_agreement(lanes, tmp_path / "run", spark)
+    found = found_by_both(write_histories(tmp_path / "run", lanes), spark=spark)
     wanted = ("lost_write", "unseen", "skipped_poll", "duplicate", "inconsistent_offset", "aborted_read")
     assert all(found[anomaly] for anomaly in wanted), found
 
