@@ -138,29 +138,27 @@ CHANGES = {
 }
 
 
+def specification_with(folder: Path, module: str, rule: str, changed: str) -> Path:
+    """A copy of the specification in which one rule of a module is another."""
+    specification = folder / "changed"
+    shutil.copytree(SPECIFICATION, specification)
+    written = (specification / module).read_text("utf-8")
+    assert written.count(rule) == 1
+    (specification / module).write_text(written.replace(rule, changed), "utf-8")
+    return specification
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("invariant", CHANGES)
 def test_tlc_sees_every_other_invariant_break(tlc: Tlc, tmp_path: Path, invariant: str) -> None:
-    rule, changed = CHANGES[invariant]
-    specification = tmp_path / "changed"
-    shutil.copytree(SPECIFICATION, specification)
-    base = specification / "Replication.tla"
-    written = base.read_text("utf-8")
-    assert written.count(rule) == 1
-    base.write_text(written.replace(rule, changed), "utf-8")
+    specification = specification_with(tmp_path, "Replication.tla", *CHANGES[invariant])
     assert invariant in tlc.search("kip320", SCOPES["every weaker variant breaks"], specification).breaches
 
 
 @pytest.mark.slow
 def test_a_wrong_truncation_exchange_is_an_error(tlc: Tlc, tmp_path: Path) -> None:
-    specification = tmp_path / "changed"
-    shutil.copytree(SPECIFICATION, specification)
-    rules = specification / "Truncation.tla"
-    written = rules.read_text("utf-8")
-    assert written.count("IF answer = asked THEN min(end, leader_end)") == 1
-    rules.write_text(
-        written.replace("IF answer = asked THEN min(end, leader_end)", "IF TRUE THEN min(end, leader_end)")
-    )
+    rule = "IF answer = asked THEN min(end, leader_end)"
+    specification = specification_with(tmp_path, "Truncation.tla", rule, rule.replace("answer = asked", "TRUE"))
     said = tlc.run("kip320", SCOPES["one record"], specification)
     assert DONE not in said
     assert "exchange_finds_last_common_epoch" in said
