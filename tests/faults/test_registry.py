@@ -42,10 +42,7 @@ GONE = {"Status": "exited", "OOMKilled": False, "FinishedAt": "2026-01-01T00:00:
 @pytest.mark.parametrize(
     ("kind", "evidence", "words"),
     [
-        ("kill", {**GONE, "ExitCode": 137}, "process gone with exit code 137 (SIGKILL)"),
-        ("stop", {**GONE, "ExitCode": 143}, "process gone with exit code 143 (SIGTERM)"),
         ("pause", {"Status": "paused", "Paused": True, "Pid": 7, "freezer": "FROZEN"}, "frozen by the cgroup freezer"),
-        ("pause", {"Status": "paused", "Paused": True, "Pid": 7}, "frozen, as Docker reports"),
         ("partition", {"packets": {"in": 400, "out": 31}, "action": "drop"}, "431 packets dropped"),
         ("partition", {"packets": {"in": 1}, "action": "reject"}, "1 packet rejected"),
         ("partition", {"packets": {"in": 4}}, "4 packets stopped"),

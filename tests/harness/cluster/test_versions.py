@@ -58,8 +58,6 @@ def test_a_broker_is_only_given_keys_that_its_version_has(number: str) -> None:
         ({"brokers": 0}, "brokers: 0 is not valid: expected 1 to 9"),
         ({"zookeepers": 2}, "zookeepers: 2 is not valid: expected 1 or 3"),
         ({"configs_of": {4: {}}}, "configs_of: 4 is not a broker"),
-        ({"broker_configs": {"listeners": "X"}}, "listeners: set by the harness itself"),
-        ({"broker_configs": {"unclean.leader.election.enabled": True}}, "did you mean unclean.leader.election.enable"),
         ({"broker_versions": {4: "3.8.1"}}, "broker_versions: 4 is not a broker: expected 1 to 3"),
         ({"broker_versions": {1: "3.8"}}, "version '3.8' of Kafka is not known: expected one of 4.4.0, 4.3.1"),
         ({"broker_versions": {1: "4.3.1"}}, "has no ZooKeeper"),

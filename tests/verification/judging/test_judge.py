@@ -57,7 +57,6 @@ BEHIND = "no consumer reached the end of partition 0, offset 9: the last offset 
             "unknown",
             ["log/ holds no record of this lane, although 10 were acknowledged"],
         ),
-        (lambda: verdict_of(run(), replace(FULL, doubled=2)), "unknown", ["log/ holds 2 rows twice"]),
         (lambda: verdict_of(run(), replace(FULL, read_end=None)), "unknown", [UNREAD]),
         (lambda: verdict_of(run(log=False), replace(FULL, read_end=None)), "unknown", [UNREAD]),
         (
