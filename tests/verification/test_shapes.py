@@ -13,9 +13,7 @@ from tests.verification.samples.run_dirs import Rows
 SECOND = 10**9
 
 
-def recorded(
-    records: int, *, lanes: int = 1, partitions: int = 1, replicas: int = 3, members: int = 0, apart_ns: int = 1000
-) -> Rows:
+def recorded(records: int, *, lanes: int = 1, partitions: int = 1, replicas: int = 3, apart_ns: int = 1000) -> Rows:
     """Each record is acknowledged, on each replica, and read; they go to the partitions in turn."""
     names = [f"l{number}" for number in range(lanes)]
     factor = {"replication_factor": replicas, "partitions": partitions, "faults": []}

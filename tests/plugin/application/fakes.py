@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError
-
 
 class Message:
     def __init__(self, topic: str, partition: int, offset: int, **more: Any) -> None:
@@ -36,10 +34,9 @@ class FakeProducer:
             raise self.refusal
         self.queue.append((topic, value, key, options))
 
-    def deliver(self, index: int, *, partition: int = 0, offset: int = 0, error: int | None = None) -> None:
+    def deliver(self, index: int, *, partition: int = 0, offset: int = 0) -> None:
         topic, _, _, options = self.queue.pop(index)
-        code = KafkaError(error) if error is not None else None
-        options["on_delivery"](code, Message(topic, partition, offset))
+        options["on_delivery"](None, Message(topic, partition, offset))
 
     def poll(self, timeout: float = 0) -> int:
         return 0

@@ -32,13 +32,12 @@ def build(
     epoch: int = 0,
     codec: int = 0,
     producer: tuple[int, int, int] = (-1, -1, -1),
-    timestamp: int = 1000,
 ) -> bytes:
     builder = MemoryRecordsBuilder(
         2, codec, 1 << 20, 0, producer_id=producer[0], producer_epoch=producer[1], base_sequence=producer[2]
     )
     for index, (key, value, headers) in enumerate(records):
-        assert builder.append(timestamp + index, key, value, headers) is not None
+        assert builder.append(1000 + index, key, value, headers) is not None
     builder.close()
     batch = bytearray(builder.buffer())
     # The broker sets these two; the checksum doesn't cover them.
