@@ -128,7 +128,7 @@ class Keeper:
         for fault_id in faults:
             if fault_id not in self._faults:
                 raise UsageFailure(f"{fault_id}: no such fault; there are: {', '.join(self._faults) or 'none'}")
-        healed = list(reversed(faults or tuple(self._faults)))
+        healed = [fault_id for fault_id in reversed(self._faults) if not faults or fault_id in faults]
         for fault_id in healed:
             self._injector.heal(self._faults[fault_id])
             del self._faults[fault_id]

@@ -177,8 +177,11 @@ def _named_by_any(cluster: Cluster, ask: Callable[[TransactionClient], int | Non
     """The running broker that a running broker names; raises `ClusterFailure` without one."""
     for number, node in cluster.brokers.items():
         if node.is_running():
-            with TransactionClient(cluster.client_address(number)) as client:
-                found = ask(client)
+            try:
+                with TransactionClient(cluster.client_address(number)) as client:
+                    found = ask(client)
+            except BrokerUnreachable:
+                continue
             if found is not None and cluster.brokers[found].is_running():
                 return found
     raise ClusterFailure(failure)

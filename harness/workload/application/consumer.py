@@ -133,7 +133,7 @@ class RecordingConsumer:
     def seek(self, partition: Any) -> None:
         """As `confluent_kafka.Consumer.seek`."""
         self._client.seek(partition)
-        self._back()
+        self._back(partition.partition)
 
     def poll(self, timeout: float = -1) -> Any:
         """As `confluent_kafka.Consumer.poll`."""
@@ -207,7 +207,7 @@ class RecordingConsumer:
         partition, offset = message.partition(), message.offset()
         last = self._last.get(partition)
         if last is not None and offset <= last.offset() and self._was_reset(message, last):
-            self._back()
+            self._back(partition)
         self._last[partition] = message
         self._next[partition] = offset + 1
         if self._rows is not None:
@@ -225,15 +225,21 @@ class RecordingConsumer:
         epoch, before = message.leader_epoch(), last.leader_epoch()
         return epoch is None or before is None or epoch > before
 
-    def _back(self) -> None:
-        self._last, self._next = {}, {}
+    def _back(self, partition: int) -> None:
+        self._last = {}
+        self._next.pop(partition, None)
         self._assignment.sought()
 
     def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         """Take the answer to a commit that the application asked for, or else to an automatic one of the client."""
         places = [place for place in partitions if place.topic == self._recorder.topic]
         answered = {place.partition: place.offset for place in places if place.offset >= 0}
-        commit = next((commit for commit in self._unanswered if commit[1] == answered), None)
+        # librdkafka leaves out partitions whose position it has committed already; of nothing else, it says so.
+        if answered or (error is not None and error.code() == KafkaError._NO_OFFSET):
+            fits = (commit for commit in self._unanswered if answered.items() <= commit[1].items())
+        else:
+            fits = (commit for commit in self._unanswered if not commit[1])
+        commit = next(fits, None)
         if commit is None:
             self._commits.automatic(error, places)
         else:
