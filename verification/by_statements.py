@@ -129,6 +129,7 @@ class Facts:
 _CASE = ("anomaly", "partition", "offset", "producer_id", "seq")
 _ORDER = "`partition`, `offset`, producer_id, seq, cause"
 _TYPES = {"partition": "INT", "offset": "BIGINT", "producer_id": "INT", "seq": "BIGINT", "cause": "STRING"}
+_STRUCTS = {"place": ("partition", "offset"), "record": ("producer_id", "seq")}
 _CYCLES = pa.schema(
     [
         ("lane", pa.string()),
@@ -241,9 +242,9 @@ def _wanted(run: RunDirectory, skipped: Skipped) -> list[Statement]:
 def _cases(engine: SqlEngine, one: Statement, skipped: Skipped) -> str:
     """A SELECT of an anomaly's cases in the lanes where it is judged."""
     there = engine.columns(one.sql)
-    values = ", ".join(
-        f"CAST({f'`{name}`' if name in there else 'NULL'} AS {kind}) AS `{name}`" for name, kind in _TYPES.items()
-    )
+    sources = {name: f"{whole}.`{name}`" for whole, names in _STRUCTS.items() if whole in there for name in names}
+    sources |= {name: f"`{name}`" for name in there}
+    values = ", ".join(f"CAST({sources.get(name, 'NULL')} AS {kind}) AS `{name}`" for name, kind in _TYPES.items())
     units = "CAST(units AS BIGINT)" if "units" in there else "CAST(1 AS BIGINT)"
     left_out = [lane for lane, reasons in skipped.items() if anomaly_named(one.name) in reasons]
     names = ", ".join(map(_literal, left_out))

@@ -22,9 +22,8 @@ _TEXTS = (
     "lane", "judged", "group", "consumer", "member", "kind", "cause", "fault", "defect", "rule", "transactional_id",
 )  # fmt: skip
 SCHEMAS = {
-    "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, is_transactional, "
-    "timeout_ms, producers, loop, healed_ns, timed, planned, begun_ns, lossless, unplaced, salt, "
-    "retention_bytes",
+    "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, is_transactional, timeout_ms, "
+    "producers, loop, healed_ns, timed, planned, begun_ns, ended_ns, lossless, unplaced, salt, retention_bytes",
     "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps",
     "shares": "lane, group, lock_ns, delivery_limit, lost_deliveries, committed, earliest",
     "members": "group, member",
@@ -44,18 +43,18 @@ SCHEMAS = {
 
 `lanes`: `replicas` of each partition; `cleaned`: its topic is compacted or has retention; `timeout_ms` of transactions
 and how many `producers` have them, null without any; `healed_ns`: when the last fault was healed; `timed`: whether its
-bounds of recovery are known; `planned`: this project made the run, which began at `begun_ns`; `lossless`: nothing that
-was committed can get lost; `unplaced`: acknowledgements name no offset (acks=0); `salt`: drawn anew, so that nobody can
-foresee a hash. `checkpoints`: the first offset of the log, and its bytes (`log_bytes`). `groups`: `judged`, the lane
-that the group belongs to, and `lane`, the one that it reads; `is_loop`, `in_transaction`, `automatic` and `after` say
-how it commits offsets: as a loop, in transactions, by the client itself, and only after it has read; `gaps`: whether
-the offset after a record's need not be the next record's. `shares`: the share groups; `lost_deliveries`: how many of
-one record nobody may have seen; `committed`: given committed records alone; `earliest`: from the first record on.
-`members`: those of share groups that began. `final`: groups.json. `chains`: the leader epochs of the log, as
-checkpoints.json has them; `starts`: each broker's own account of where leader epochs begin, and that of elections
-(`is_elected`). `elections`: `in_isr`, whether the leader is in the ISR, and how many brokers are (`isr`). `phases`: the
-spans of the workload. `explanations`: what may explain a case, see `judging.causes.PartitionCauses`; `number`: the best
-ones first. `preconditions`: those of known defects (`met`).
+bounds of recovery are known; `planned`: this project made the run, which began at `begun_ns`; `ended_ns`: when its last
+phase had ended; `lossless`: nothing that was committed can get lost; `unplaced`: acknowledgements name no offset
+(acks=0); `salt`: drawn anew, so that nobody can foresee a hash. `checkpoints`: the first offset of the log, and its
+bytes (`log_bytes`). `groups`: `judged`, the lane that the group belongs to, and `lane`, the one that it reads;
+`is_loop`, `in_transaction`, `automatic` and `after` say how it commits offsets: as a loop, in transactions, by the
+client itself, and only after it has read; `gaps`: whether the offset after a record's need not be the next record's.
+`shares`: the share groups; `lost_deliveries`: how many of one record nobody may have seen; `committed`: given committed
+records alone; `earliest`: from the first record on. `members`: those of share groups that began. `final`: groups.json.
+`chains`: the leader epochs of the log, as checkpoints.json has them; `starts`: each broker's own account of where
+leader epochs begin, and that of elections (`is_elected`). `elections`: `in_isr`, whether the leader is in the ISR, and
+how many brokers are (`isr`). `phases`: the spans of the workload. `explanations`: what may explain a case, see
+`judging.causes.PartitionCauses`; `number`: the best ones first. `preconditions`: those of known defects (`met`).
 """
 
 
@@ -137,7 +136,7 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
 
 
 def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
-    transactional = lane.transactional
+    transactional, phases = lane.transactional, run.events.phases_of(lane.lane).values()
     return (
         lane.lane,
         lane.partitions,
@@ -154,6 +153,7 @@ def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
         int(lane.lane in run.timings),
         int(run.is_planned),
         run.events.begun_ns if run.is_planned else None,
+        max((phase.ended_ns for phase in phases if phase.ended_ns is not None), default=None),
         int(_is_lossless(run, lane)),
         int(lane.acks == "0"),
         secrets.randbits(62),

@@ -2,8 +2,6 @@
 --
 -- unit: identities
 -- row: its first position
-SELECT lane, producer_id, seq, place.`partition` AS `partition`, place.`offset` AS `offset`
-FROM (
-  SELECT lane, producer_id, seq, COALESCE(first_stored, first_read) AS place FROM records WHERE outcome = 'fail'
-) q
-WHERE place IS NOT NULL
+SELECT lane, producer_id, seq, COALESCE(first_stored, first_read) AS place
+FROM records
+WHERE outcome = 'fail' AND COALESCE(first_stored, first_read) IS NOT NULL

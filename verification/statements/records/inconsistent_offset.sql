@@ -4,14 +4,22 @@
 -- unit: (partition, offset)
 -- row: the highest identity; the cause names the lowest
 SELECT
-  lane, `partition`, `offset`, highest.producer_id AS producer_id, highest.seq AS seq,
+  lane, `partition`, `offset`, highest AS record,
   'also producer ' || lowest.producer_id || ', seq ' || lowest.seq AS cause
 FROM (
   SELECT
     lane, `partition`, `offset`,
     MIN(STRUCT(producer_id, seq)) AS lowest,
     MAX(STRUCT(producer_id, seq)) AS highest
-  FROM shown
+  FROM (
+    SELECT lane, `partition`, `offset`, producer_id, seq FROM stored
+    UNION ALL
+    SELECT lane, `partition`, `offset`, producer_id, seq FROM reads
+    UNION ALL
+    SELECT lane, `partition`, `offset`, producer_id, seq
+    FROM records
+    WHERE acknowledged OR (claimed AND COALESCE(first_stored, first_read) IS NOT NULL)
+  ) q
   GROUP BY lane, `partition`, `offset`
 ) q
 WHERE lowest <> highest

@@ -2,15 +2,12 @@
 --
 -- unit: (partition, offset)
 -- row: the highest identity there
-SELECT lane, `partition`, `offset`, highest.producer_id AS producer_id, highest.seq AS seq
+SELECT lane, `partition`, `offset`, MAX(STRUCT(producer_id, seq)) AS record
 FROM (
-  SELECT lane, `partition`, `offset`, MAX(STRUCT(producer_id, seq)) AS highest
-  FROM (
-    SELECT lane, `partition`, `offset`, producer_id, seq FROM phantoms
-    UNION ALL
-    SELECT d.lane, d.`partition`, d.`offset`, d.producer_id, d.seq
-    FROM deliveries d
-    LEFT ANTI JOIN known k ON k.lane = d.lane AND k.producer_id = d.producer_id AND k.seq = d.seq
-  ) p
-  GROUP BY lane, `partition`, `offset`
-) q
+  SELECT lane, `partition`, `offset`, producer_id, seq FROM phantoms
+  UNION ALL
+  SELECT d.lane, d.`partition`, d.`offset`, d.producer_id, d.seq
+  FROM deliveries d
+  LEFT ANTI JOIN known k ON k.lane = d.lane AND k.producer_id = d.producer_id AND k.seq = d.seq
+) p
+GROUP BY lane, `partition`, `offset`

@@ -3,18 +3,15 @@
 -- unit: identities
 -- row: where it was read first
 -- needs: log
-SELECT lane, producer_id, seq, first_read.`partition` AS `partition`, first_read.`offset` AS `offset`
+SELECT lane, producer_id, seq, MIN(first_read) AS place
 FROM (
-  SELECT lane, producer_id, seq, MIN(first_read) AS first_read
-  FROM (
-    SELECT lane, producer_id, seq, first_read
-    FROM records
-    WHERE first_read IS NOT NULL AND first_stored IS NULL
-    UNION ALL
-    SELECT d.lane, d.producer_id, d.seq, STRUCT(d.`partition`, d.`offset`)
-    FROM deliveries d
-    LEFT SEMI JOIN known k ON k.lane = d.lane AND k.producer_id = d.producer_id AND k.seq = d.seq
-    LEFT ANTI JOIN log g ON g.lane = d.lane AND g.producer_id = d.producer_id AND g.seq = d.seq
-  ) r
-  GROUP BY lane, producer_id, seq
-) q
+  SELECT lane, producer_id, seq, first_read
+  FROM records
+  WHERE first_read IS NOT NULL AND first_stored IS NULL
+  UNION ALL
+  SELECT d.lane, d.producer_id, d.seq, STRUCT(d.`partition`, d.`offset`)
+  FROM deliveries d
+  LEFT SEMI JOIN known k ON k.lane = d.lane AND k.producer_id = d.producer_id AND k.seq = d.seq
+  LEFT ANTI JOIN log g ON g.lane = d.lane AND g.producer_id = d.producer_id AND g.seq = d.seq
+) r
+GROUP BY lane, producer_id, seq

@@ -5,22 +5,19 @@
 --
 -- unit: identities
 -- row: its lowest position where a delivery was due
-SELECT lane, producer_id, seq, first_due.`partition` AS `partition`, first_due.`offset` AS `offset`
-FROM (
-  SELECT s.lane, s.producer_id, s.seq, MIN(STRUCT(s.`partition`, s.`offset`)) AS first_due
-  FROM records r
-  JOIN stored s ON s.lane = r.lane AND s.producer_id = r.producer_id AND s.seq = r.seq
-  JOIN lanes l ON l.lane = s.lane
-  JOIN partition_ends e ON e.lane = s.lane AND e.`partition` = s.`partition`
-  LEFT JOIN visible v ON v.lane = s.lane AND v.`partition` = s.`partition` AND v.`offset` = s.`offset`
-  WHERE r.first_read IS NULL AND l.final_log = 1 AND CASE
-    WHEN l.is_transactional = 0 OR v.`offset` IS NOT NULL THEN e.read_end >= e.visible_end
-    ELSE e.uncommitted_read_end >= e.log_end
-  END
-  GROUP BY s.lane, s.producer_id, s.seq
-) q
+SELECT s.lane, s.producer_id, s.seq, MIN(STRUCT(s.`partition`, s.`offset`)) AS place
+FROM records r
+JOIN stored s ON s.lane = r.lane AND s.producer_id = r.producer_id AND s.seq = r.seq
+JOIN lanes l ON l.lane = s.lane
+JOIN partition_ends e ON e.lane = s.lane AND e.`partition` = s.`partition`
+LEFT JOIN visible v ON v.lane = s.lane AND v.`partition` = s.`partition` AND v.`offset` = s.`offset`
+WHERE r.first_read IS NULL AND l.final_log = 1 AND CASE
+  WHEN l.is_transactional = 0 OR v.`offset` IS NOT NULL THEN e.read_end >= e.visible_end
+  ELSE e.uncommitted_read_end >= e.log_end
+END
+GROUP BY s.lane, s.producer_id, s.seq
 UNION ALL
-SELECT r.lane, r.producer_id, r.seq, r.`partition`, r.`offset`
+SELECT r.lane, r.producer_id, r.seq, STRUCT(r.`partition`, r.`offset`)
 FROM records r
 JOIN lanes l ON l.lane = r.lane
 LEFT JOIN partition_ends e ON e.lane = r.lane AND e.`partition` = r.`partition`

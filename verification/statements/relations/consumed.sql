@@ -1,13 +1,12 @@
 -- of: consumed
 SELECT
   r.lane, r.consumer, r.`partition`, r.n,
-  r.first_ns < l.begun_ns OR (l.planned = 1 AND r.last_ns > p.end_ns)
+  r.first_ns < l.begun_ns OR (l.planned = 1 AND r.last_ns > l.ended_ns)
     AS `read before the run began, or after its phase had ended`,
   k.consumer IS NOT NULL AND a.consumer IS NULL
     AS `read by a consumer that was not assigned the partition` -- rests: of_groups
 FROM reads_by_partition r
 JOIN lanes l ON l.lane = r.lane
-LEFT JOIN (SELECT lane, MAX(end_ns) AS end_ns FROM phases GROUP BY lane) p ON p.lane = r.lane
 LEFT JOIN (SELECT DISTINCT lane, consumer FROM assignments) k ON k.lane = r.lane AND k.consumer = r.consumer
 LEFT JOIN (SELECT DISTINCT lane, consumer, `partition` FROM assignments) a
   ON a.lane = r.lane AND a.consumer = r.consumer AND a.`partition` = r.`partition`

@@ -2,12 +2,11 @@
 SELECT
   d.lane, d.`partition`, d.`offset`,
   d.delivered_ns < p.invoke_ns AS `given to a member before the record was sent`,
-  d.delivered_ns < l.begun_ns OR (l.planned = 1 AND d.delivered_ns > e.end_ns)
+  d.delivered_ns < l.begun_ns OR (l.planned = 1 AND d.delivered_ns > l.ended_ns)
     AS `given to a member before the run began, or after its phase had ended`,
   (d.acknowledgement IS NULL) <> (d.outcome IS NULL) OR (d.acknowledgement IS NULL) <> (d.invoke_ns IS NULL)
     OR (d.outcome <> 'info' AND d.complete_ns IS NULL) OR (d.outcome = 'ok' AND d.error IS NOT NULL)
     AS `acknowledged without a time or an outcome, answered without either, or acknowledged with an error` -- rests: of_shares
 FROM deliveries d
 JOIN lanes l ON l.lane = d.lane
-LEFT JOIN (SELECT lane, MAX(end_ns) AS end_ns FROM phases GROUP BY lane) e ON e.lane = d.lane
 LEFT JOIN produced p ON p.lane = d.lane AND p.producer_id = d.producer_id AND p.seq = d.seq

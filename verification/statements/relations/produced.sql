@@ -2,10 +2,10 @@
 SELECT
   s.lane, s.producer_id, s.n,
   s.first_ns < l.begun_ns AS `sent before the run began`,
-  s.last_ns > p.end_ns AS `sent after its phase had ended`,
+  s.last_ns > l.ended_ns AS `sent after its phase had ended`,
+  l.planned = 1 AND s.answered_ns > l.ended_ns AS `answered after its phase had ended`,
   l.is_transactional = 0 AND s.`transaction` IS NOT NULL AS `in a transaction, though the lane has none`,
   l.is_transactional = 1 AND s.`transaction` IS NULL
     AS `in no transaction, though the lane has them` -- rests: of_log, of_reads
 FROM sends_by_transaction s
 JOIN lanes l ON l.lane = s.lane
-LEFT JOIN (SELECT lane, MAX(end_ns) AS end_ns FROM phases GROUP BY lane) p ON p.lane = s.lane

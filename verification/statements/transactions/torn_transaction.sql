@@ -2,7 +2,8 @@
 -- committed records, and stepped over others. Not if its outcome is `aborted`.
 --
 -- What is not committed may be aborted, open or absent from the log. Records whose outcome is `fail` don't count: they
--- were certainly not written.
+-- were certainly not written. A consumer stepped over what it did not read between the lowest and the highest offset that
+-- it read in the partition.
 --
 -- unit: transactions
 -- row: the first record that is not committed, or was stepped over
@@ -14,9 +15,30 @@ FROM (
   FROM transaction_summaries
   WHERE outcome <> 'aborted' AND committed > 0 AND committed < sent
   UNION ALL
-  SELECT o.lane, o.producer_id, g.seq, 'transaction ' || o.`transaction` || ': given in part to ' || g.consumer
+  SELECT
+    o.lane, o.producer_id, g.first.seq, 'transaction ' || o.`transaction` || ': given in part to ' || g.first.consumer
   FROM transaction_summaries o
-  JOIN given_in_part g ON g.lane = o.lane AND g.producer_id = o.producer_id AND g.`transaction` = o.`transaction`
+  JOIN (
+    SELECT lane, producer_id, `transaction`, MIN(STRUCT(seq, consumer)) AS first
+    FROM (
+      SELECT
+        s.lane, s.consumer, w.producer_id, w.`transaction`,
+        COUNT(r.`offset`) AS records_given,
+        MIN(CASE WHEN r.`offset` IS NULL THEN w.seq END) AS seq
+      FROM written w
+      JOIN (
+        SELECT lane, consumer, `partition`, MIN(`offset`) AS lowest, MAX(`offset`) AS highest
+        FROM committed_reads
+        GROUP BY lane, consumer, `partition`
+      ) s ON s.lane = w.lane AND s.`partition` = w.`partition`
+      LEFT JOIN (SELECT DISTINCT lane, consumer, `partition`, `offset` FROM committed_reads) r
+        ON r.lane = s.lane AND r.consumer = s.consumer AND r.`partition` = s.`partition` AND r.`offset` = w.`offset`
+      WHERE w.fate = 'commit' AND w.sent AND w.`offset` BETWEEN s.lowest AND s.highest
+      GROUP BY s.lane, s.consumer, w.producer_id, w.`transaction`
+    ) q
+    WHERE records_given > 0 AND seq IS NOT NULL
+    GROUP BY lane, producer_id, `transaction`
+  ) g ON g.lane = o.lane AND g.producer_id = o.producer_id AND g.`transaction` = o.`transaction`
   WHERE o.outcome <> 'aborted' AND NOT (o.committed > 0 AND o.committed < o.sent)
 ) q
 JOIN transaction_records m ON m.lane = q.lane AND m.producer_id = q.producer_id AND m.seq = q.seq

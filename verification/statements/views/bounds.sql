@@ -1,7 +1,5 @@
 -- By partition the offset below which log and replicas are compared: some broker knows what is below it to be committed;
 -- without checkpoints.json, every replica or the log has it.
---
--- keep: yes
 SELECT lane, `partition`, COALESCE(MAX(mark), GREATEST(COALESCE(MIN(held), 0), COALESCE(MAX(logged), 0))) AS bound
 FROM (
   SELECT lane, `partition`, MAX(high_watermark) AS mark, CAST(NULL AS BIGINT) AS held, CAST(NULL AS BIGINT) AS logged

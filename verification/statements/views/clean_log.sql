@@ -1,4 +1,6 @@
 -- The rows of the log of records that are no suspects (`suspect_sends`); in a small run, none.
+--
+-- keep: no
 SELECT g.lane, g.`partition`, g.`offset`, g.producer_id, g.seq
 FROM log g
 LEFT ANTI JOIN displaced p ON p.lane = g.lane AND p.producer_id = g.producer_id AND p.seq = g.seq

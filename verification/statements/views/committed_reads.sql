@@ -1,4 +1,6 @@
 -- The reads of read_committed consumers.
+--
+-- keep: no
 SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq
 FROM consumed c
 JOIN isolation i ON i.lane = c.lane AND i.consumer = c.consumer

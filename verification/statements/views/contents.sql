@@ -1,7 +1,5 @@
 -- By partition the contents of the log (`broker` null) and of each replica below `bounds`: how many records, and two sums
 -- of their hashes, which nobody can foresee (`lanes.salt`).
---
--- keep: yes
 SELECT
   lane, `partition`, broker, COUNT_IF(is_below) AS n,
   SUM(CASE WHEN is_below THEN hash % 4294967291 ELSE 0 END) AS low,

@@ -1,7 +1,5 @@
 -- Dependencies between transactions that are neighbours in a partition: a committed record follows another's. What is not
 -- committed may lie between them. All other dependencies follow from these.
---
--- keep: yes
 SELECT DISTINCT lane, before.producer_id AS producer_id, before.`transaction` AS `transaction`, to_producer_id, to_transaction
 FROM (
   SELECT

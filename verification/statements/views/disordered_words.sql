@@ -1,7 +1,5 @@
 -- The words of a consumer (`read_words`) whose reads were not one after another, without a read of another word or a phantom
 -- among them, or which begin no higher than something that it had read before.
---
--- keep: yes
 SELECT q.lane, q.consumer, q.`partition`, q.word
 FROM (
   SELECT

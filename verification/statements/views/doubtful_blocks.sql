@@ -1,7 +1,5 @@
 -- Of lanes whose acknowledgements name no place (acks=0), the blocks, 32 numbers of a producer, that are not proven clean. In
 -- all others each record was acknowledged, and is in the log once.
---
--- keep: yes
 SELECT lane, producer_id, seq DIV 32 AS block
 FROM (
   SELECT

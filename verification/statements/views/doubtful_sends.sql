@@ -1,7 +1,5 @@
 -- The rows of produced/ in doubt: acknowledged in a doubtful word, or placed neither by an acknowledgement nor by a clean block
 -- (`doubtful_blocks`). No record of theirs is in a word that is not doubtful.
---
--- keep: yes
 SELECT s.*
 FROM sends s
 JOIN lanes l ON l.lane = s.lane

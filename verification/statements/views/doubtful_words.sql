@@ -1,7 +1,5 @@
 -- The words (`words`) that are not proven clean. In all others the log holds each acknowledged record at its place and
 -- nothing else, and every consumer that went on past it read just what it was due, each record once.
---
--- keep: yes
 SELECT DISTINCT lane, `partition`, word
 FROM (
   SELECT lane, `partition`, word

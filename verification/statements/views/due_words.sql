@@ -1,7 +1,5 @@
 -- What consumers are due of each word (`words`): all of the log (`is_given_all`), and in transactional lanes what is
 -- committed. `is_due_to_any`: the part that some consumer has to be given, whatever its isolation level.
---
--- keep: yes
 SELECT
   w.lane, w.`partition`, w.word, 1 AS is_given_all, CASE WHEN l.is_transactional = 0 THEN 1 ELSE 0 END AS is_due_to_any,
   w.stored AS n, w.content

@@ -1,8 +1,13 @@
 -- What became of each record in the log of a transactional lane: `commit` or `abort`, as the next marker of the same
 -- transactional id after it says; null if there is none. That marker decides what read_committed consumers are given,
--- whatever the producer learned.
---
--- keep: yes
+-- whatever the producer learned. `writer`: the lowest producer of that id, since incarnations share its markers.
+WITH writers AS (
+  SELECT lane, producer_id, MIN(writer) AS writer
+  FROM (
+    SELECT lane, producer_id, MIN(producer_id) OVER (PARTITION BY lane, transactional_id) AS writer FROM transactions
+  ) q
+  GROUP BY lane, producer_id
+)
 SELECT lane, `partition`, `offset`, producer_id, seq, fate
 FROM (
   SELECT

@@ -1,6 +1,4 @@
 -- The assignments of each group; `judged`: the lane that the group belongs to, `lane`: the lane that it reads.
---
--- keep: yes
 SELECT
   g.judged, g.`group`, g.lane, a.consumer, a.member, a.generation, a.`partition`, a.isolation, a.start_ns, a.end_ns
 FROM assignments a

@@ -1,6 +1,4 @@
 -- By partition the last offset in the log or in a replica.
---
--- keep: yes
 SELECT lane, `partition`, MAX(last) AS last
 FROM (
   SELECT lane, `partition`, MAX(log_end) AS last FROM log_words GROUP BY lane, `partition`

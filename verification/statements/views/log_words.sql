@@ -4,8 +4,6 @@
 -- (`counted`): all but those of clean blocks (`doubtful_blocks`), whose place nobody was told. The first producer, its
 -- lowest and its highest number. `is_in_order`: from the first offset to the last there is one record each, all of that
 -- producer, each with a number above that of the one before.
---
--- keep: yes
 SELECT
   lane, `partition`, word, first, last, taken, offsets, log_end, stored, content, counted, counted_content,
   producer_id, first_seq, last_seq,

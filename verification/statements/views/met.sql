@@ -1,7 +1,5 @@
 -- The preconditions of known defects: those that events report, and for KAFKA-14397 each record that failed in a lane which
 -- the defect concerns (a row without a time says so). `rule`: the statement in defects/ that says what the defect explains.
---
--- keep: yes
 SELECT lane, defect, rule, ts_ns, producer_id, `partition`, transactional_id, commits, messages
 FROM preconditions
 WHERE ts_ns IS NOT NULL

@@ -2,8 +2,6 @@
 -- back. Without replicas/ there is no row, since nothing shows how transactions ended. `hangs`: the history goes on for
 -- longer than the time-out and 30 s after its producer last sent a record of the transaction or heard of one, and after
 -- the last fault was healed.
---
--- keep: yes
 SELECT
   q.lane, q.`partition`, q.first.`offset` AS `offset`, q.first.producer_id AS producer_id, q.first.seq AS seq,
   o.`transaction`, h.ns - GREATEST(l.healed_ns, o.last_ns) > :slack_ns + l.timeout_ms * 1000000 AS hangs
@@ -17,4 +15,14 @@ FROM (
 JOIN transaction_summaries o
   ON o.lane = q.lane AND o.producer_id = q.first.producer_id AND o.`transaction` = q.first.`transaction`
 JOIN lanes l ON l.lane = q.lane
-JOIN last_moments h ON h.lane = q.lane
+JOIN (
+  SELECT lane, MAX(ns) AS ns
+  FROM (
+    SELECT lane, MAX(GREATEST(invoke_ns, COALESCE(complete_ns, 0))) AS ns FROM produced GROUP BY lane
+    UNION ALL
+    SELECT lane, MAX(poll_ns) FROM consumed GROUP BY lane
+    UNION ALL
+    SELECT lane, MAX(GREATEST(begin_ns, COALESCE(end_ns, 0))) FROM transactions GROUP BY lane
+  ) q
+  GROUP BY lane
+) h ON h.lane = q.lane

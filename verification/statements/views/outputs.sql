@@ -1,6 +1,4 @@
 -- By input of a loop, how many outputs readers are given.
---
--- keep: yes
 SELECT g.judged, g.`group`, g.lane, p.source_producer_id AS producer_id, p.source_seq AS seq, COUNT(*) AS n
 FROM produced p
 JOIN `groups` g ON g.judged = p.lane AND g.is_loop = 1

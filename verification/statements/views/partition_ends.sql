@@ -1,7 +1,5 @@
 -- By partition the last offset of the log, of what every consumer must be given of it (`visible_end`), of all reads, and
 -- of the reads of consumers that are given what is not committed, too; null without any.
---
--- keep: yes
 SELECT
   e.lane, e.`partition`,
   MAX(e.log_end) AS log_end,

@@ -1,8 +1,6 @@
 -- The records that a group has put behind it: between the first offset that it processed or committed and the offset that
 -- it has committed, what it was to be given of the final log. An offset at which members were only given other records
 -- was used again.
---
--- keep: yes
 SELECT
   p.judged, p.`group`, p.lane, p.`partition`, p.`offset`, p.producer_id, p.seq, r.records IS NOT NULL AS is_processed
 FROM (

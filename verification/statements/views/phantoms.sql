@@ -1,6 +1,4 @@
 -- The places at which the log or a read shows a record that nobody produced.
---
--- keep: yes
 SELECT q.lane, q.`partition`, q.`offset`, q.producer_id, q.seq
 FROM (
   SELECT lane, `partition`, `offset`, producer_id, seq FROM suspect_reads

@@ -2,8 +2,6 @@
 -- by offset, one after the other (`offset` to `last`, a word of 32 offsets, without producer and number), and single reads.
 -- With the offset that the consumer read before in the partition, when, and the lowest that it had read by then. Left out
 -- are those in the middle of a longer range.
---
--- keep: yes
 SELECT lane, consumer, `partition`, `offset`, last, producer_id, seq, poll_ns, previous, previous_ns, lowest
 FROM (
   SELECT

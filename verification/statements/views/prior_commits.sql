@@ -4,8 +4,6 @@
 --
 -- `what`: start, commit or end. `ns`: the moment, null for the end; `until_ns`: until when another commit may have changed
 -- what shows.
---
--- keep: yes
 SELECT judged, `group`, `partition`, what, consumer, shown, ns, until_ns, known
 FROM (
   SELECT

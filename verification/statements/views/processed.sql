@@ -1,6 +1,4 @@
 -- What the members of each group were given: the reads of its consumers.
---
--- keep: yes
 SELECT a.judged, a.`group`, c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq, c.poll_ns
 FROM consumed c
 JOIN (SELECT DISTINCT judged, `group`, lane, consumer FROM group_assignments) a

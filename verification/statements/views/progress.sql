@@ -1,8 +1,6 @@
 -- By group and partition: the first and the last offset that members processed, the first that one committed, the last
 -- commit that was acknowledged, and what was committed in the end; null if there is none. `past`: the offset that the
 -- group has committed: in the end, or if that is not known, at most.
---
--- keep: yes
 SELECT
   q.judged, q.`group`, q.`partition`,
   MAX(q.processed) AS processed_to,

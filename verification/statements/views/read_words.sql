@@ -1,8 +1,6 @@
 -- What each consumer read of each word (`words`): how many records, the sum of their hashes, the first and the last offset
 -- and time. `is_given_all`: whether it is due what is not committed, too. `is_in_order`: each offset from the first to the
 -- last was read once, each later than the one before it.
---
--- keep: yes
 SELECT
   lane, consumer, `partition`, word, n, content, lowest, highest, first_ns, last_ns, is_given_all,
   is_ascending AND lowest >= 0 AND n = highest - lowest + 1 AND n = offsets AS is_in_order

@@ -2,8 +2,6 @@
 -- many there are, first and last number and time of sending, the last answer; how many name an input (`sources`), were
 -- answered before they were sent (`backwards`), are acknowledged with and without a time, or are certainly not written
 -- and have an offset (`refuted`).
---
--- keep: yes
 SELECT
   lane, producer_id, `transaction`,
   COUNT(*) AS n, MIN(seq) AS first_seq, MAX(seq) AS last_seq,

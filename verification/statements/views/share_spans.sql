@@ -2,8 +2,6 @@
 -- report: to the start offset, and where it had no lag, past all that was acknowledged before.
 --
 -- What the share coordinator has written last trails by the acknowledgements that it was written with.
---
--- keep: yes
 SELECT
   q.lane, q.`group`, q.`partition`, q.earliest.`offset` AS first,
   GREATEST(

@@ -1,7 +1,5 @@
 -- The places of produced records in doubt in the final log, each once; without a final log, those that reads and
 -- acknowledgements show.
---
--- keep: yes
 SELECT DISTINCT lane, producer_id, seq, `partition`, `offset`
 FROM (
   SELECT g.lane, g.producer_id, g.seq, g.`partition`, g.`offset`

@@ -1,6 +1,4 @@
 -- The rows of the log of suspects (`suspect_sends`), and of what nobody produced; in a small run, all.
---
--- keep: yes
 SELECT lane, `partition`, `offset`, producer_id, seq FROM doubtful_log
 UNION ALL
 SELECT g.lane, g.`partition`, g.`offset`, g.producer_id, g.seq

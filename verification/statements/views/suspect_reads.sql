@@ -1,6 +1,4 @@
 -- The reads of suspects (`suspect_sends`), and of what nobody produced; in a small run, all.
---
--- keep: yes
 SELECT lane, consumer, `partition`, `offset`, producer_id, seq FROM doubtful_reads
 UNION ALL
 SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq

@@ -1,5 +1,7 @@
 -- The rows of replicas/ in words (32 offsets) in which not every broker has the same records, markers and leader epochs;
 -- in a small run, all.
+--
+-- keep: no
 SELECT r.*
 FROM replicas r
 LEFT SEMI JOIN (

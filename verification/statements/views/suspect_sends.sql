@@ -2,8 +2,6 @@
 -- acknowledgement nor a clean block places it. Of every other record there is one row in the log, at the place that was
 -- acknowledged if one was, and none of its reads is anywhere else. One that can't be decoded, (-1, -1), counts as never
 -- produced.
---
--- keep: yes
 SELECT s.* FROM doubtful_sends s WHERE NOT (s.producer_id = -1 AND s.seq = -1)
 UNION ALL
 SELECT k.*

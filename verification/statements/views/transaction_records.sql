@@ -1,5 +1,7 @@
 -- The records of transactions, in transactional lanes. `sent`: they may have been written, since their outcome is not
 -- `fail`.
+--
+-- keep: no
 SELECT
   p.lane, p.producer_id, p.`transaction`, p.seq, p.outcome <> 'fail' AS sent, p.invoke_ns, p.complete_ns,
   CASE WHEN p.outcome = 'ok' AND p.`offset` IS NOT NULL THEN p.`partition` END AS `partition`,

@@ -3,8 +3,6 @@
 -- `committed`: how many of these are committed in the final log. `first_seq`: its first record; `first_sent`: the first
 -- one of `sent`; `first_lacking`: the first one of `sent` that is not committed. `sent_ns`: when the last record was
 -- sent; `last_ns`: when its producer last sent or heard of one.
---
--- keep: yes
 SELECT
   m.lane, m.producer_id, m.`transaction`,
   COALESCE(MAX(t.outcome), 'info') AS outcome,

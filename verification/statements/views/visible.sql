@@ -1,7 +1,5 @@
 -- The places of transactional lanes that every consumer must be given: those of committed records. Without a final log,
 -- the places of which producers and readers were told that they are committed. In other lanes, that is the whole log.
---
--- keep: yes
 SELECT DISTINCT lane, `partition`, `offset`
 FROM (
   SELECT lane, `partition`, `offset` FROM fates WHERE fate = 'commit'

@@ -1,6 +1,4 @@
 -- By partition and producer its records in replicas/: the first offset, the lowest and the highest producer epoch.
---
--- keep: yes
 SELECT
   lane, `partition`, producer_id, MIN(`offset`) AS first, MIN(producer_epoch) AS first_epoch,
   MAX(producer_epoch) AS last_epoch
