@@ -48,9 +48,12 @@ def import_jepsen(
     if transactional is None:
         transactional = any(operation.get("f") == "txn" for _, operation in known)
     with new_run(out) as writer:
-        history = History(path, transactional, are_numbered(operation for _, operation in known))
+        history = History(transactional, are_numbered(operation for _, operation in known))
         for line, operation in known:
-            take(history, line, operation)
+            try:
+                take(history, operation)
+            except ValueError as error:
+                raise HistoryError(path, line, str(error)) from error
         if not history.partitions:
             raise HistoryError(path, None, "holds no send and no poll, expected operations of the kafka workload")
         rows = _Rows(history, writer, lane, isolation)

@@ -5,12 +5,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.verification.importers.operations import Operation
-from kafka_chaos.verification.importers.writing import Clock, HistoryError
+from kafka_chaos.verification.importers.writing import Clock
 from kafka_chaos.verification.inputs.documents.reading import NUMBER, is_offset, is_whole
 
 MOVES = ("subscribe", "assign")
@@ -68,14 +67,13 @@ class Reader:
 
 @dataclass(slots=True)
 class History:
-    """The history in the operations of the log `path` so far.
+    """The history in the operations of a log so far.
 
     `transactional`: whether each of them is a transaction. `numbered`: whether keys are numbers; the maps of JSON, with
     text for keys, do not say. `reads` are (consumer, offset, key, value, poll time), and `seen` the values that
     operations have read that ended with ok, each with the time of the first one.
     """
 
-    path: Path
     transactional: bool
     numbered: bool = False
     partitions: dict[Any, int] = field(default_factory=dict)
@@ -99,43 +97,42 @@ class History:
         return self.readers.setdefault(process, Reader())
 
 
-def take(history: History, line: int, operation: Operation) -> None:
-    """Add an operation, the next of the log; raises `HistoryError` if it contradicts those before, or is not known."""
+def take(history: History, operation: Operation) -> None:
+    """Add an operation, the next of the log; raises `ValueError` if it contradicts those before, or is not known."""
     process, kind = operation.get("process"), operation.get("f")
     if process == NEMESIS and kind not in (*CARRIES_RECORDS, *MOVES):
         return
     if not is_offset(process) or process >= _MOST_PROCESSES:
-        problem = f"process is {quoted(process)}, expected a whole number, or {NEMESIS}"
-        raise HistoryError(history.path, line, problem)
+        raise ValueError(f"process is {quoted(process)}, expected a whole number, or {NEMESIS}")
     if kind in CARRIES_NONE and not _names_records(operation.get("value")):
         return
     if kind not in (*CARRIES_RECORDS, *MOVES):
         known = ", ".join((*CARRIES_RECORDS, *MOVES, *CARRIES_NONE))
-        raise HistoryError(history.path, line, f"f is {quoted(kind)}, expected one of {known}")
+        raise ValueError(f"f is {quoted(kind)}, expected one of {known}")
     stamp_ns = operation.get("time")
     if not is_whole(stamp_ns) or abs(stamp_ns) >= 2**63:
-        raise HistoryError(history.path, line, f"time is {quoted(stamp_ns)}, expected nanoseconds")
+        raise ValueError(f"time is {quoted(stamp_ns)}, expected nanoseconds")
     if operation["type"] == "invoke":
         if process in history.open:
-            raise HistoryError(history.path, line, f"process {process} invokes before its last operation completed")
-        parts = [] if kind in MOVES else _micro_operations(history, line, operation)
-        sends = _invoked(history, line, process, parts)
+            raise ValueError(f"process {process} invokes before its last operation completed")
+        parts = [] if kind in MOVES else _micro_operations(operation)
+        sends = _invoked(history, process, parts)
         number = len(history.sending.get(process, ()))
         history.open[process] = Sending(process, number, stamp_ns, sends, kind, [part[0] for part in parts])
         if sends:
             history.sending.setdefault(process, []).append(history.open[process])
         return
     if process not in history.open:
-        raise HistoryError(history.path, line, f"process {process} completes an operation that it never invoked")
+        raise ValueError(f"process {process} completes an operation that it never invoked")
     invoked = history.open.pop(process)
     if kind != invoked.f:
-        raise HistoryError(history.path, line, f"completes a {kind}, but process {process} invoked a {invoked.f}")
+        raise ValueError(f"completes a {kind}, but process {process} invoked a {invoked.f}")
     if kind in MOVES:
-        _move(history, line, operation)
+        _move(history, operation)
         return
     if operation.get("rebalance-log"):
         _reassigned(history.reader(process))
-    _complete(history, line, operation, invoked, stamp_ns)
+    _complete(history, operation, invoked, stamp_ns)
 
 
 def _names_records(value: Any) -> bool:
@@ -144,13 +141,13 @@ def _names_records(value: Any) -> bool:
     )
 
 
-def _move(history: History, line: int, operation: Operation) -> None:
+def _move(history: History, operation: Operation) -> None:
     """An assignment keeps the position of each key that is in it again; a subscription may move anywhere."""
     if operation["type"] == "fail":
         return
     reader = history.reader(int(operation["process"]))
     kept = operation.get("value") if operation["f"] == "assign" and not operation.get("seek-to-beginning?") else None
-    keys = [_key(history, line, key) for key in kept] if isinstance(kept, list) else []
+    keys = [_key(history, key) for key in kept] if isinstance(kept, list) else []
     last = {key: place for key, place in reader.last.items() if key in keys}
     _reassigned(reader)
     reader.last = last
@@ -161,41 +158,41 @@ def _reassigned(reader: Reader) -> None:
     reader.last = {}
 
 
-def _micro_operations(history: History, line: int, operation: Operation) -> list[list[Any]]:
+def _micro_operations(operation: Operation) -> list[list[Any]]:
     value = operation.get("value")
     if not isinstance(value, list) or not all(isinstance(micro, list) and micro for micro in value):
-        raise HistoryError(history.path, line, f"value is {quoted(value)}, expected [[:send k v] [:poll] …]")
+        raise ValueError(f"value is {quoted(value)}, expected [[:send k v] [:poll] …]")
     found = []
     for micro in value:
         name = str(micro[0]).lstrip(":")
         if len(micro) not in {"send": (3,), "poll": (1, 2)}.get(name, ()):
-            raise HistoryError(history.path, line, f"{quoted(micro)} is neither [:send k v] nor [:poll …]")
+            raise ValueError(f"{quoted(micro)} is neither [:send k v] nor [:poll …]")
         found.append([name, *micro[1:]])
     return found
 
 
-def _invoked(history: History, line: int, process: int, parts: list[list[Any]]) -> list[Send]:
+def _invoked(history: History, process: int, parts: list[list[Any]]) -> list[Send]:
     sends = []
     for _, name, value in (part for part in parts if part[0] == "send"):
-        key = _key(history, line, name)
+        key = _key(history, name)
         seq = history.sends.get(process, 0)
         history.sends[process] = seq + 1
         history.partition(key)
         if not isinstance(value, int | str) or isinstance(value, bool):
-            raise HistoryError(history.path, line, f"value {quoted(value)} is sent, expected a whole number or a name")
+            raise ValueError(f"value {quoted(value)} is sent, expected a whole number or a name")
         if (key, value) in history.identities:
-            raise HistoryError(history.path, line, f"value {value!r} is sent to key {key!r} a second time")
+            raise ValueError(f"value {value!r} is sent to key {key!r} a second time")
         history.identities[key, value] = (process, seq)
         sends.append(Send(process, seq, key, value))
     return sends
 
 
-def _complete(history: History, line: int, operation: Operation, invoked: Sending, stamp_ns: int) -> None:
-    completed = _micro_operations(history, line, operation)
-    answers = [(_key(history, line, micro[1]), micro[2]) for micro in completed if micro[0] == "send"]
+def _complete(history: History, operation: Operation, invoked: Sending, stamp_ns: int) -> None:
+    completed = _micro_operations(operation)
+    answers = [(_key(history, micro[1]), micro[2]) for micro in completed if micro[0] == "send"]
     is_same = [micro[0] for micro in completed] == invoked.parts
     if not is_same or [key for key, _ in answers] != [send.key for send in invoked.sends]:
-        raise HistoryError(history.path, line, "its sends and polls are not those that the process invoked")
+        raise ValueError("its sends and polls are not those that the process invoked")
     error = operation.get("error")
     invoked.type, invoked.complete_ns = operation["type"], stamp_ns
     invoked.error = None if error is None else str(error)
@@ -204,15 +201,14 @@ def _complete(history: History, line: int, operation: Operation, invoked: Sendin
             continue
         is_pair = isinstance(answer, list) and len(answer) == 2
         if not is_pair or not _is_same(answer[1], send.value) or not _may_be_offset(answer[0]):
-            problem = f"the answer to {send.value!r} is {quoted(answer)}, expected [offset {send.value!r}]"
-            raise HistoryError(history.path, line, problem)
+            raise ValueError(f"the answer to {send.value!r} is {quoted(answer)}, expected [offset {send.value!r}]")
         send.offset = answer[0]
     polls = [micro for micro in completed if micro[0] == "poll"]
     if operation["type"] == "ok" and any(len(micro) == 1 for micro in polls):
-        raise HistoryError(history.path, line, "a poll without what it read, expected [:poll {k [[offset v] …]}]")
+        raise ValueError("a poll without what it read, expected [:poll {k [[offset v] …]}]")
     read = [micro[1] for micro in polls if len(micro) > 1]
     if read and (history.transactional or operation["type"] != "fail"):
-        _take_polls(history, line, operation, read, stamp_ns)
+        _take_polls(history, operation, read, stamp_ns)
 
 
 def _is_same(answer: object, value: object) -> bool:
@@ -223,7 +219,7 @@ def _may_be_offset(value: object) -> bool:
     return value is None or (is_offset(value) and value < 2**63)
 
 
-def _take_polls(history: History, line: int, operation: Operation, polls: list[Any], stamp_ns: int) -> None:
+def _take_polls(history: History, operation: Operation, polls: list[Any], stamp_ns: int) -> None:
     process = int(operation["process"])
     reader = history.reader(process)
     consumer = f"process-{process}/{reader.assignment}"
@@ -233,7 +229,7 @@ def _take_polls(history: History, line: int, operation: Operation, polls: list[A
         consumer = f"{consumer}-{reader.branches}"
     last = dict(reader.last)
     for polled in polls:
-        for key, offset, value in _polled(history, line, polled):
+        for key, offset, value in _polled(history, polled):
             if (consumer, key) not in reader.continued:
                 reader.continued.add((consumer, key))
                 if key in last:
@@ -248,31 +244,31 @@ def _take_polls(history: History, line: int, operation: Operation, polls: list[A
         reader.last = last
 
 
-def _polled(history: History, line: int, polled: Any) -> list[tuple[Any, int, Any]]:
+def _polled(history: History, polled: Any) -> list[tuple[Any, int, Any]]:
     """The (key, offset, value) of a poll."""
     if not isinstance(polled, Mapping):
-        raise HistoryError(history.path, line, f"{quoted(polled)}, expected {{k [[offset v] …]}}")
+        raise ValueError(f"{quoted(polled)}, expected {{k [[offset v] …]}}")
     found = []
     for name, pairs in polled.items():
-        key = _key(history, line, name)
+        key = _key(history, name)
         history.partition(key)
         for pair in pairs if isinstance(pairs, list) else [pairs]:
             if not isinstance(pair, list) or len(pair) != 2 or pair[0] is None or not _may_be_offset(pair[0]):
-                raise HistoryError(history.path, line, f"{quoted(pair)}, expected [offset value]")
+                raise ValueError(f"{quoted(pair)}, expected [offset value]")
             if not isinstance(pair[1], int | str | None) or isinstance(pair[1], bool):
-                raise HistoryError(history.path, line, f"value {quoted(pair[1])} is read, expected one that is sent")
+                raise ValueError(f"value {quoted(pair[1])} is read, expected one that is sent")
             found.append((key, pair[0], pair[1]))
     return found
 
 
-def _key(history: History, line: int, name: Any) -> Any:
+def _key(history: History, name: Any) -> Any:
     """The key that is written so: all are numbers, or all are names."""
     if history.numbered and isinstance(name, str) and NUMBER.fullmatch(name):
         return int(name)
     if (is_offset(name) and name < _MOST_PROCESSES) if history.numbered else isinstance(name, str):
         return name
     kind = "a whole number, as other keys are" if history.numbered else "a name"
-    raise HistoryError(history.path, line, f"key {quoted(name)}, expected {kind}")
+    raise ValueError(f"key {quoted(name)}, expected {kind}")
 
 
 def are_numbered(operations: Iterable[Operation]) -> bool:

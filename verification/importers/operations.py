@@ -6,6 +6,7 @@ Guarantee: keywords and records become text and maps; a line that is not underst
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,17 @@ def operations(path: Path) -> Iterator[tuple[int, Operation]]:
         whole = _located(path, 1, text, (lambda text: [parsed(text)]) if is_json else read_all)
         if len(whole) != 1 or not isinstance(whole[0], (list, tuple)):
             raise HistoryError(path, 1, "expected one list of operations, or one operation per line")
-        for number, value in enumerate(whole[0], 1):
-            yield number, _operation(path, number, value)
-        return
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    for start in range(0, len(lines), BATCH):
-        batch = lines[start : start + BATCH]
-        for number, value in _values_of(path, batch, read_all):
-            yield number, _operation(path, number, value)
+        values: Iterable[tuple[int, Any]] = enumerate(whole[0], 1)
+    else:
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        batches = (lines[start : start + BATCH] for start in range(0, len(lines), BATCH))
+        values = chain.from_iterable(_values_of(path, batch, read_all) for batch in batches)
+    for number, value in values:
+        try:
+            operation = _operation(value)
+        except ValueError as error:
+            raise HistoryError(path, number, str(error)) from error
+        yield number, operation
 
 
 def _values_of(
@@ -108,16 +112,13 @@ def _each_once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     return found
 
 
-def _operation(path: Path, line: int, value: Any) -> Operation:
+def _operation(value: Any) -> Operation:
     if not isinstance(value, Mapping):
-        raise HistoryError(path, line, f"expected an operation, a map, not {type(value).__name__}")
-    try:
-        operation = _each_once((str(key).lstrip(":"), inner) for key, inner in value.items())
-    except ValueError as error:
-        raise HistoryError(path, line, str(error)) from error
+        raise ValueError(f"expected an operation, a map, not {type(value).__name__}")
+    operation = _each_once((str(key).lstrip(":"), inner) for key, inner in value.items())
     for name in ("type", "f", "process"):
         if isinstance(operation.get(name), str):
             operation[name] = operation[name].lstrip(":")
     if operation.get("type") not in TYPES:
-        raise HistoryError(path, line, f"type is {operation.get('type')!r}, expected {', '.join(TYPES)}")
+        raise ValueError(f"type is {operation.get('type')!r}, expected {', '.join(TYPES)}")
     return operation

@@ -89,32 +89,11 @@ def import_verifiable(
     return lanes, seen.skipped
 
 
-def _lines(path: Path, seen: _Seen) -> Iterator[tuple[int, dict[str, Any]]]:
-    with path.open(encoding="utf-8", errors="strict") as lines:
-        try:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                if seen.skip_others and not line.lstrip().startswith("{"):
-                    seen.skipped += 1
-                    continue
-                try:
-                    event = parsed(line)
-                except ValueError as error:
-                    hint = "" if line.lstrip().startswith("{") else "; --skip-other-lines leaves such lines out"
-                    raise HistoryError(path, number, f"{error}{hint}") from error
-                if not isinstance(event, dict) or not isinstance(event.get("name"), str):
-                    raise HistoryError(path, number, "expected an object with a name, as the Verifiable tools print")
-                yield number, event
-        except UnicodeDecodeError as error:
-            raise HistoryError(path, None, f"not text in UTF-8 ({error})") from error
-
-
 class _Event:
-    """One line's object; its fields are read by type."""
+    """One line's object and its `name`; its other fields are read by type."""
 
     def __init__(self, path: Path, line: int, fields: Mapping[str, Any]) -> None:
-        self.path, self.line, self.fields = path, line, fields
+        self.path, self.line, self.fields, self.name = path, line, fields, fields["name"]
 
     def text(self, name: str) -> str:
         return str(self._of(name, str, "a text"))
@@ -140,7 +119,28 @@ class _Event:
         return value
 
     def error(self, problem: str) -> HistoryError:
-        return HistoryError(self.path, self.line, f"{self.fields['name']}: {problem}")
+        return HistoryError(self.path, self.line, f"{self.name}: {problem}")
+
+
+def _events(path: Path, seen: _Seen) -> Iterator[_Event]:
+    with path.open(encoding="utf-8", errors="strict") as lines:
+        try:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                if seen.skip_others and not line.lstrip().startswith("{"):
+                    seen.skipped += 1
+                    continue
+                try:
+                    fields = parsed(line)
+                except ValueError as error:
+                    hint = "" if line.lstrip().startswith("{") else "; --skip-other-lines leaves such lines out"
+                    raise HistoryError(path, number, f"{error}{hint}") from error
+                if not isinstance(fields, dict) or not isinstance(fields.get("name"), str):
+                    raise HistoryError(path, number, "expected an object with a name, as the Verifiable tools print")
+                yield _Event(path, number, fields)
+        except UnicodeDecodeError as error:
+            raise HistoryError(path, None, f"not text in UTF-8 ({error})") from error
 
 
 def _identity(value: object) -> tuple[int, int]:
@@ -153,26 +153,24 @@ def _identity(value: object) -> tuple[int, int]:
 def _read_producer(path: Path, writer: RunWriter, seen: _Seen) -> None:
     started_ns, announced, ended, lines, acknowledged = 0, -1, False, 0, 0
     mine: set[tuple[str, int]] = set()
-    for number, fields in _lines(path, seen):
-        event = _Event(path, number, fields)
-        name = fields["name"]
-        if name == "startup_complete":
+    for event in _events(path, seen):
+        if event.name == "startup_complete":
             started_ns = event.time_ns()
-        elif name in {"producer_send_success", "producer_send_error"}:
+        elif event.name in {"producer_send_success", "producer_send_error"}:
             if ended or announced >= 0:
                 raise event.error("comes after the end of the tool")
-            is_ok = name == "producer_send_success"
+            is_ok = event.name == "producer_send_success"
             lines, acknowledged = lines + 1, acknowledged + is_ok
             mine.add(_take_send(event, writer, seen, started_ns, is_ok=is_ok))
-        elif name == "tool_data" and announced < 0:
+        elif event.name == "tool_data" and announced < 0:
             announced, acked = event.number("sent"), event.number("acked")
             if acked != acknowledged or announced < lines:
                 told = f"{announced} sent and {acked} acknowledged, but {lines} and {acknowledged} lines come before it"
                 raise event.error(told)
-        elif name == "shutdown_complete":
+        elif event.name == "shutdown_complete":
             ended = True
         else:
-            raise event.error(f"no event of VerifiableProducer{' at this place' if name == 'tool_data' else ''}")
+            raise event.error(f"no event of VerifiableProducer{' at this place' if event.name == 'tool_data' else ''}")
     for key in mine:
         # The tool counts what it sent altogether.
         seen.sent[key].announced = announced if len(mine) == 1 else 0
@@ -222,28 +220,26 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
     assignment = 0
     limit_reached = False
     batch: list[tuple[str, int, int]] = []
-    for number, fields in _lines(path, seen):
-        event = _Event(path, number, fields)
-        kind = fields["name"]
-        if kind == "partitions_assigned":
+    for event in _events(path, seen):
+        if event.name == "partitions_assigned":
             assignment += 1
-        elif kind == "startup_complete":
+        elif event.name == "startup_complete":
             # What ended before may have been killed in the middle of a batch.
             limit_reached = False
             batch.clear()
-        elif limit_reached and kind in {"records_consumed", "record_data"}:
+        elif limit_reached and event.name in {"records_consumed", "record_data"}:
             raise event.error("comes after a batch that --max-messages cut short, after which nothing more is read")
-        elif kind == "records_consumed":
+        elif event.name == "records_consumed":
             limit_reached = _compare(event, batch) > len(batch)
             batch.clear()
-        elif kind == "shutdown_complete" and batch:
+        elif event.name == "shutdown_complete" and batch:
             raise event.error(f"no records_consumed counts the {len(batch)} record_data lines before it")
-        elif kind == "record_data":
+        elif event.name == "record_data":
             topic, (partition, offset) = event.text("topic"), event.place()
             if min(partition, offset) < 0:
                 raise event.error(f"was read at offset {offset} of partition {partition}, expected no number below 0")
             batch.append((topic, partition, offset))
-            producer_id, seq = _identity(fields.get("value"))
+            producer_id, seq = _identity(event.fields.get("value"))
             seen.partition(topic, partition)
             stamp_ns = clock.next(name, event.time_ns())
             where = {"lane": topic, "consumer": f"{name}/{assignment}", "partition": partition, "offset": offset}
@@ -251,9 +247,9 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
             if (producer_id, seq) != UNDECODABLE:
                 read = seen.highest_read
                 read[topic, producer_id] = max(seq, read.get((topic, producer_id), seq))
-        elif kind not in {"shutdown_complete", "partitions_revoked", "offsets_committed"}:
+        elif event.name not in {"shutdown_complete", "partitions_revoked", "offsets_committed"}:
             raise event.error(
-                _NOT_A_SHARE_CONSUMER if kind in _OF_SHARE_CONSUMERS else "no event of VerifiableConsumer"
+                _NOT_A_SHARE_CONSUMER if event.name in _OF_SHARE_CONSUMERS else "no event of VerifiableConsumer"
             )
 
 
