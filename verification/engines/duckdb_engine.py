@@ -122,20 +122,19 @@ class DuckDb:
 
     def _parts(self, name: str, columns: Sequence[Column]) -> tuple[str, str, str]:
         """A SELECT of a run's table: its columns, the name of a row's file, and what follows them."""
-        files = [str(file) for file in self.run.tables[name].files]
-        wanted = [column for column in columns if column.name not in UNUSED]
-        if not files:
-            empty = ", ".join(f'CAST(NULL AS {_TYPES[column.type]}) AS "{column.name}"' for column in wanted)
-            return empty, "NULL", "WHERE FALSE"
-        listed = "[" + ", ".join("'" + _literal(file).replace("'", "''") + "'" for file in files) + "]"
-        source = f"read_parquet({listed}, union_by_name = true, filename = true, hive_partitioning = false)"
-        there = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
-        values = ", ".join(
-            f"CAST({chr(34) + column.name + chr(34) if column.name in there else 'NULL'} AS {_TYPES[column.type]}) "
-            f'AS "{column.name}"'
-            for column in wanted
+        there, file, source = set[str](), "NULL", "WHERE FALSE"
+        if files := [str(file) for file in self.run.tables[name].files]:
+            listed = ", ".join("'" + _literal(file).replace("'", "''") + "'" for file in files)
+            options = "union_by_name = true, filename = true, hive_partitioning = false"
+            file, source = "parse_filename(filename)", f"FROM read_parquet([{listed}], {options})"
+            there = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * {source}").fetchall()}
+        values = {column.name: f'"{column.name}"' if column.name in there else "NULL" for column in columns}
+        selected = (
+            f'CAST({values[column.name]} AS {_TYPES[column.type]}) AS "{column.name}"'
+            for column in columns
+            if column.name not in UNUSED
         )
-        return values, "parse_filename(filename)", f"FROM {source}"
+        return ", ".join(selected), file, source
 
     def add(self, name: str, table: pa.Table) -> None:
         self._connection.register("added", table)

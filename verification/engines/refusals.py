@@ -17,7 +17,6 @@ from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, RECORD_KIND
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.engines.engine import BY_FILE, SqlEngine, prepare
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
-from kafka_chaos.verification.inputs.parquet import required
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
 _HISTORY = ("produced", "consumed", "log", "replicas")
@@ -97,8 +96,8 @@ def refuse_stray_rows(engine: SqlEngine, run: RunDirectory) -> None:
 def _of_every_table(run: RunDirectory, tables: Sequence[str], concerned: set[str]) -> Iterator[Check]:
     """Nulls in any table; lanes and partitions that are not there, in those of which something is judged."""
     for table in tables:
-        for column in required(table):
-            yield Check(table, column, f"t.`{column}` IS NULL", "none", "{count} null values, expected ")
+        for name in (column.name for column in TABLES[table] if not column.nullable):
+            yield Check(table, name, f"t.`{name}` IS NULL", "none", "{count} null values, expected ")
     lanes = f"({', '.join(lane.lane for lane in run.lanes)})"
     judged = [table for table in tables if table in concerned]
     yield from (Check(table, "lane", "l.lane IS NULL", lanes, "{value!r} is not in lanes.json ") for table in judged)

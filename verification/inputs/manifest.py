@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.contract.command.errors import quoted
+from kafka_chaos.contract.command.errors import first_of, quoted
 from kafka_chaos.contract.run_directory import (
     DOCUMENTS,
     EVENTS_FILE,
@@ -29,9 +29,6 @@ from kafka_chaos.verification.inputs.documents.reading import (
     read_versioned,
 )
 from kafka_chaos.verification.inputs.storage import RunPath, digest_of, listed, size_of
-
-_NAMED = 5
-"""How many files a sentence names."""
 
 
 def not_as_written(root: RunPath) -> list[str]:
@@ -59,9 +56,7 @@ def not_as_written(root: RunPath) -> list[str]:
         "changed": changed,
     }
     return [
-        f"{what} since the run wrote {MANIFEST_FILE}: {', '.join(names[:_NAMED])}{', …' if names[_NAMED:] else ''}"
-        for what, names in differences.items()
-        if names
+        f"{what} since the run wrote {MANIFEST_FILE}: {first_of(names)}" for what, names in differences.items() if names
     ]
 
 

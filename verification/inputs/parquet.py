@@ -103,8 +103,3 @@ def _check_type(path: RunPath, column: Column, found: Any) -> None:
     if not fits:
         shown = found.physical_type if logical == "NONE" else f"{found.physical_type} ({found.logical_type})"
         raise RunDirectoryError(path, f"has type {shown}, expected {column.type}", column=column.name)
-
-
-def required(table: str) -> tuple[str, ...]:
-    """The columns of a table that hold no nulls."""
-    return tuple(column.name for column in TABLES[table] if not column.nullable)

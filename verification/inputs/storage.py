@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
+from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, Self, cast
 
@@ -100,13 +101,6 @@ class RemotePath:
         """Whether there is such a directory."""
         return bool(self._info().type.name == "Directory")
 
-    def size(self) -> int:
-        """The file's length in bytes."""
-        info = self._info()
-        if not info.is_file:
-            raise FileNotFoundError(f"{self}: no such file")
-        return cast(int, info.size)
-
     def glob(self, pattern: str) -> Iterator[Self]:
         """The entries of the directory whose names match `pattern`; none if it does not exist."""
         from pyarrow.fs import FileSelector
@@ -176,7 +170,8 @@ def listed(folder: RunPath, pattern: str) -> list[RunPath]:
 
 def size_of(path: RunPath) -> int:
     """The file's length in bytes."""
-    return path.size() if isinstance(path, RemotePath) else path.stat().st_size
+    with path.open("rb") as file:
+        return file.seek(0, SEEK_END)
 
 
 def exact(path: RunPath) -> str:
