@@ -8,6 +8,7 @@ Importing this package imports neither PySpark nor PyArrow; the first call does.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.run_directory import RunDirectoryError
@@ -30,13 +31,10 @@ __all__ = [
 ]
 
 
+_BY_FIRST_CALL = {"verify": f"{__name__}.checker", "verify_frames": f"{__name__}.frames"}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "verify":
-        from kafka_chaos.verification.checker import verify
-
-        return verify
-    if name == "verify_frames":
-        from kafka_chaos.verification.frames import verify_frames
-
-        return verify_frames
-    raise AttributeError(name)
+    if name not in _BY_FIRST_CALL:
+        raise AttributeError(name)
+    return getattr(import_module(_BY_FIRST_CALL[name]), name)

@@ -3,6 +3,7 @@
 `verification/importers/jepsen.py` describes the operations, and writes what is found here.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,7 +82,7 @@ class History:
     sends: dict[int, int] = field(default_factory=dict)
     sending: dict[int, list[Sending]] = field(default_factory=dict)
     open: dict[int, Sending] = field(default_factory=dict)
-    readers: dict[int, Reader] = field(default_factory=dict)
+    readers: defaultdict[int, Reader] = field(default_factory=lambda: defaultdict(Reader))
     reads: list[tuple[str, int, Any, Any, int]] = field(default_factory=list)
     seen: dict[Value, int] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock)
@@ -91,10 +92,6 @@ class History:
         if key not in self.partitions:
             self.partitions[key] = key if self.numbered else len(self.partitions)
         return self.partitions[key]
-
-    def reader(self, process: int) -> Reader:
-        """The reads of this process."""
-        return self.readers.setdefault(process, Reader())
 
 
 def take(history: History, operation: Operation) -> None:
@@ -131,7 +128,7 @@ def take(history: History, operation: Operation) -> None:
         _move(history, operation)
         return
     if operation.get("rebalance-log"):
-        _reassigned(history.reader(process))
+        _reassigned(history.readers[process])
     _complete(history, operation, invoked, stamp_ns)
 
 
@@ -145,7 +142,7 @@ def _move(history: History, operation: Operation) -> None:
     """An assignment keeps the position of each key that is in it again; a subscription may move anywhere."""
     if operation["type"] == "fail":
         return
-    reader = history.reader(int(operation["process"]))
+    reader = history.readers[int(operation["process"])]
     kept = operation.get("value") if operation["f"] == "assign" and not operation.get("seek-to-beginning?") else None
     keys = [_key(history, key) for key in kept] if isinstance(kept, list) else []
     last = {key: place for key, place in reader.last.items() if key in keys}
@@ -221,7 +218,7 @@ def _may_be_offset(value: object) -> bool:
 
 def _take_polls(history: History, operation: Operation, polls: list[Any], stamp_ns: int) -> None:
     process = int(operation["process"])
-    reader = history.reader(process)
+    reader = history.readers[process]
     consumer = f"process-{process}/{reader.assignment}"
     goes_on = not history.transactional or operation["type"] == "ok"
     if not goes_on:

@@ -39,20 +39,15 @@ from kafka_chaos.verification.inputs.documents.checkpoints import (
 from kafka_chaos.verification.inputs.documents.event_reader import read_events
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions
-from kafka_chaos.verification.inputs.documents.reading import expect, is_given, object_in, read_versioned
+from kafka_chaos.verification.inputs.documents.reading import expect, is_given, of_lanes, read_versioned
 from kafka_chaos.verification.inputs.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
 
 
 def read_timings(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Timings]:
     """The content of a timings.json by lane, if it exists; `RunDirectoryError` names the key at fault."""
-    if not is_given(path):
-        return {}
-    given = object_in(path, read_versioned(path), "lanes")
-    names = [lane.lane for lane in lanes]
     found = {}
-    for name, entry in given.items():
-        expect(name in names, path, f"lanes.{name}", f"no such lane; they are {', '.join(names)}")
+    for name, entry in of_lanes(path, lanes).items():
         try:
             found[name] = Timings.from_json(entry)
         except LaneError as error:

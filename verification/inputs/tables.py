@@ -60,21 +60,17 @@ def _read_table(folder: RunPath, name: str) -> Table:
     if not is_given(folder):
         return Table()
     entries = listed(folder, "*") if folder.is_dir() else []
-    for entry in entries:
-        if _is_by_product(entry):
-            _require_no_rows(entry)
+    by_products = [entry for entry in entries if _BY_PRODUCTS.fullmatch(entry.name)]
+    for entry in by_products:
+        _require_no_rows(entry)
     named = [entry for entry in entries if entry.name.endswith(".parquet") and not entry.name.startswith(("_", "."))]
     files = tuple(entry for entry in named if not entry.is_dir())
     footers = tuple(check_parquet(file, name) for file in files)
-    unread = [_why_unread(name, entry) for entry in entries if entry not in files and not _is_by_product(entry)]
+    unread = [_why_unread(name, entry) for entry in entries if entry not in (*files, *by_products)]
     unread += [f"{name}/{twin.name} is a copy of {name}/{file.name}" for file, twin in _copies(files, footers)]
     if not files and name not in REQUIRED_TABLES:
         unread.append(f"{name}/ exists, but holds no Parquet file")
     return Table(files, footers, tuple(unread), given=bool(files) or name in REQUIRED_TABLES)
-
-
-def _is_by_product(entry: RunPath) -> bool:
-    return _BY_PRODUCTS.fullmatch(entry.name) is not None
 
 
 def _require_no_rows(entry: RunPath) -> None:

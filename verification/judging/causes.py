@@ -12,7 +12,7 @@ from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOf
 from kafka_chaos.contract.lane.families import Cause
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Change, Place, is_unclean
+from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Place, is_unclean
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.this_run import states_of, unobservable
@@ -67,21 +67,17 @@ def causes_of(run: RunDirectory) -> list[PartitionCauses]:
             if fault.kind != LOCKSTEP and fault.requested and fault.proven and fault.denied is None
         ]
         undisturbed = [] if lane.idempotence else _undisturbed(run, lane)
-        for partition in (*range(lane.partitions), None):
-            changes = () if partition is None else run.events.changes.get((lane.lane, partition), ())
-            chain = () if partition is None else run.checkpoints.epochs.get((lane.lane, partition), ())
-            causes = _causes(lane, partition, sorted(changes, key=attrgetter("ts_ns")), faults, _owners(chain))
-            if partition is not None and (kept := _kept(run, lane, partition)) is not None:
-                causes = replace(causes, drops=[kept, *causes.drops])
-            causes = replace(causes, retries=[*causes.retries, *undisturbed])
-            if causes.drops or causes.sends or causes.retries:
-                found.append(causes)
+        causes = (_causes(run, lane, number, faults, undisturbed) for number in (*range(lane.partitions), None))
+        found += [one for one in causes if one.drops or one.sends or one.retries]
     return found
 
 
 def _causes(
-    lane: Lane, partition: int | None, changes: Sequence[Change], faults: Sequence[FaultRecord], owners: Sequence[Drop]
+    run: RunDirectory, lane: Lane, partition: int | None, faults: Sequence[FaultRecord], undisturbed: Sequence[Span]
 ) -> PartitionCauses:
+    # Nothing is known of a partition that is not known.
+    place = (lane.lane, -1 if partition is None else partition)
+    changes = sorted(run.events.changes.get(place, ()), key=attrgetter("ts_ns"))
     elections = [change for change in changes if isinstance(change, LeaderElected)]
     unclean = {won for won in elections if is_unclean(won, changes)}
     dropped: list[tuple[int, int, Drop]] = []
@@ -107,15 +103,18 @@ def _causes(
         if won.leader_epoch > 0
     ]
     spans = [(fault.requested[0], fault.healed[-1] if fault.healed else None, _named(fault)) for fault in faults]
+    retries += [Span(since, until, f"{Cause.RETRY}: sent during {name}") for since, until, name in spans]
     return PartitionCauses(
         lane=lane.lane,
         partition=partition,
-        drops=[*(drop for _, _, drop in sorted(dropped, key=lambda entry: entry[:2])), *owners],
+        drops=[
+            *_kept(run, lane, place),
+            *(drop for _, _, drop in sorted(dropped, key=lambda entry: entry[:2])),
+            *_owners(run.checkpoints.epochs.get(place, ())),
+        ],
         sends=[*sends, *(Span(since, until, f"{Cause.FAULT}: sent during {name}") for since, until, name in spans)],
         # Brokers recognise what an idempotent producer sends again.
-        retries=()
-        if lane.idempotence
-        else [*retries, *(Span(since, until, f"{Cause.RETRY}: sent during {name}") for since, until, name in spans)],
+        retries=[] if lane.idempotence else [*retries, *undisturbed],
     )
 
 
@@ -127,20 +126,20 @@ def knows_all_elections(run: RunDirectory, place: Place) -> bool:
     return bool(chain) and epochs.issuperset(range(max(chain | epochs) + 1))
 
 
-def _kept(run: RunDirectory, lane: Lane, partition: int) -> Drop | None:
+def _kept(run: RunDirectory, lane: Lane, place: Place) -> list[Drop]:
     """The offsets that no leader's log lacked when it became leader, but for the first one's: no record there is lost.
 
     A leader drops nothing while it leads. So where a record is missing in the end, some later leader began at its
     offset or before it. That needs all elections.
     """
-    won = run.events.elected(lane.lane, partition)
-    if not won or lane.cleanup_policy is not None or not knows_all_elections(run, (lane.lane, partition)):
-        return None
+    won = run.events.elected(*place)
+    if not won or lane.cleanup_policy is not None or not knows_all_elections(run, place):
+        return []
     first = min(won, key=lambda one: (one.leader_epoch, one.ts_ns))
     # Told twice at once, it is one election still. Told later, its broker was back before anybody noticed.
     later = [one for one in won if one.ts_ns > first.ts_ns + LOG_TIME_NS or replace(one, ts_ns=first.ts_ns) != first]
     end = min((one.start_offset for one in later), default=None)
-    return Drop(0, end, None, f"{Cause.UNEXPLAINED}: no later leader began at or below it, so each of them had it")
+    return [Drop(0, end, None, f"{Cause.UNEXPLAINED}: no later leader began at or below it, so each of them had it")]
 
 
 def _undisturbed(run: RunDirectory, lane: Lane) -> list[Span]:

@@ -21,7 +21,7 @@ aggregate for each, which costs less than sorting all rows.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -53,7 +53,6 @@ class Statement:
     """
 
     name: str
-    family: str
     specification: str
     unit: str
     row: str
@@ -68,22 +67,17 @@ class Statement:
 @cache
 def statements(family: str) -> Mapping[str, Statement]:
     """All statements of a folder, by name."""
-    return {one.name: one for one in _read(family)}
+    folder = sorted((files(__package__) / family).iterdir(), key=lambda file: file.name)
+    return {one.name: one for one in (_parsed(file) for file in folder if file.name.endswith(".sql"))}
 
 
 @cache
 def statement(name: str) -> Statement:
     """The statement of a file beside this one."""
-    return _parsed(files(__package__) / f"{name}.sql", "")
+    return _parsed(files(__package__) / f"{name}.sql")
 
 
-def _read(family: str) -> Iterator[Statement]:
-    for file in sorted((files(__package__) / family).iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".sql"):
-            yield _parsed(file, family)
-
-
-def _parsed(file: Traversable, family: str) -> Statement:
+def _parsed(file: Traversable) -> Statement:
     lines = file.read_text("utf-8").splitlines()
     comment = [line for line in lines if line.startswith("--")]
     head = {match[1]: match[2].strip() for line in comment if (match := _HEAD.fullmatch(line))}
@@ -96,7 +90,6 @@ def _parsed(file: Traversable, family: str) -> Statement:
     sql = re.sub(" -- rests: .*", "", sql)
     return Statement(
         name=file.name.removesuffix(".sql"),
-        family=family,
         specification=specification,
         unit=head.get("unit", ""),
         row=head.get("row", ""),

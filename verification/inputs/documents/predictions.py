@@ -13,7 +13,7 @@ from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, anomal
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
-from kafka_chaos.verification.inputs.documents.reading import expect, is_given, object_in, read_versioned
+from kafka_chaos.verification.inputs.documents.reading import expect, of_lanes
 from kafka_chaos.verification.inputs.storage import RunPath
 
 STRICTER: Mapping[Status, frozenset[Status]] = {
@@ -50,13 +50,7 @@ class LanePrediction:
 
 def read_predictions(path: RunPath, known: Sequence[Lane] | None = None) -> dict[str, GivenPrediction]:
     """The content of prediction.json by lane; empty if the file does not exist. `known`: refuse other lanes."""
-    if not is_given(path):
-        return {}
-    lanes = object_in(path, read_versioned(path), "lanes")
-    names = list(lanes) if known is None else [lane.lane for lane in known]
-    for name in lanes:
-        expect(name in names, path, f"lanes.{name}", f"no such lane; they are {', '.join(names)}")
-    return {name: _lane_prediction(path, name, entry) for name, entry in lanes.items()}
+    return {name: _lane_prediction(path, name, entry) for name, entry in of_lanes(path, known).items()}
 
 
 def _lane_prediction(path: RunPath, name: str, entry: object) -> GivenPrediction:

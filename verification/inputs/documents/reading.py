@@ -6,13 +6,14 @@ beyond 64 bits, NaN and infinity, half a character, more than `DEEPEST` levels.
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
 from kafka_chaos.contract.command.errors import quoted
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import FORMAT_VERSION, RunDirectoryError
 from kafka_chaos.verification.inputs.storage import RunPath
 
@@ -125,6 +126,15 @@ def read_versioned(path: RunPath, versions: Collection[int] = (FORMAT_VERSION,))
     expected = " or ".join(map(str, versions))
     expect(is_whole(version) and version in versions, path, "format_version", f"is {version!r}, expected {expected}")
     return document
+
+
+def of_lanes(path: RunPath, lanes: Sequence[Lane] | None) -> dict[str, Any]:
+    """The object `lanes` of a versioned document, empty if there is no document; `lanes`: refuse others than these."""
+    entries = object_in(path, read_versioned(path), "lanes") if is_given(path) else {}
+    names = list(entries) if lanes is None else [lane.lane for lane in lanes]
+    for name in entries:
+        expect(name in names, path, f"lanes.{name}", f"no such lane; they are {', '.join(names)}")
+    return entries
 
 
 def expect(holds: bool, path: RunPath, key: str, problem: str) -> None:
