@@ -6,6 +6,7 @@ are the checkpointed ones, which lag behind (`replica.high.watermark.checkpoint.
 """
 
 import re
+import tarfile
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -68,8 +69,17 @@ class NoReplica(ClusterFailure):
 def read_replica(node: Node, topic: str, partition: int, *, data: str = BROKER_DATA) -> ReplicaFiles:
     """A broker's replica of a partition; `data` is the log directory. Works on stopped and paused containers.
 
-    Raises `NoReplica` where the broker has none.
+    Raises `NoReplica` where the broker has none, and `ClusterFailure` if its container is between two states.
     """
+    from docker.errors import APIError
+
+    try:
+        return _read(node, topic, partition, data)
+    except (tarfile.TarError, APIError, OSError, ValueError) as error:
+        raise ClusterFailure(f"{node.name}: its files could not be read: {error}") from error
+
+
+def _read(node: Node, topic: str, partition: int, data: str) -> ReplicaFiles:
     place, folder = (topic, partition), f"{topic}-{partition}"
     streams = stream_files(node, data, (folder, *BROKER_FILES), wanted=_WANTED)
     files = {name: content.read() for name, content in streams}

@@ -10,7 +10,7 @@ import inspect
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -194,7 +194,8 @@ def scenarios_in(path: Path) -> list[Scenario]:
         check_acts(f"{path}: scenarios.{name}", entry.get("acts"), content)
         source = Source(Document(path.name, path.name, None), entry["title"], entry["title"])
         story = " ".join(entry["story"].split())
-        scenarios.append(Scenario(name, source, entry["title"], story, str(path), _played(entry, content)))
+        play = partial(play_acts, acts=entry["acts"], file=content)
+        scenarios.append(Scenario(name, source, entry["title"], story, str(path), play))
     return scenarios
 
 
@@ -207,12 +208,5 @@ def _in_files(package: str, folder: Path, sources: Mapping[str, Source]) -> Iter
             root = package.removeprefix("kafka_chaos.").replace(".", "/")
             file = f"{root}/{path.relative_to(folder).as_posix()}"
             story = " ".join(entry["story"].split())
-            play = _played(entry, content)
+            play = partial(play_acts, acts=entry["acts"], file=content)
             yield Scenario(name, sources[name], entry["title"], story, file, play, entry.get("needs_zookeeper"))
-
-
-def _played(entry: Mapping[str, Any], file: Mapping[str, Any]) -> Callable[[Play], None]:
-    def play(play: Play) -> None:
-        play_acts(play, entry["acts"], file)
-
-    return play

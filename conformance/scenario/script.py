@@ -28,12 +28,14 @@ from functools import partial
 from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import QUICK, STEADY, ClusterProfile
-from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage, coordinator_of_groups, group_on
+from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage, group_on
 from kafka_chaos.conformance.scenario.observed import AnyStage, acted, field_of, observe
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.record import plain
+from kafka_chaos.conformance.scenario.transactions.producers import await_coordinator
 from kafka_chaos.conformance.scenario.transactions.stage import transactional_act
 from kafka_chaos.contract.lane.groups import Group
+from kafka_chaos.harness.cluster.broker.client import CoordinatorKind
 from kafka_chaos.reference_model.lockstep.cluster_model import step as model_step
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 
@@ -74,7 +76,8 @@ def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[st
         return transactional_act(play, act["act"], profile=profile, **act["transactional"], **keys)
     if act.get("coordinator_last"):
         with play.pool.leased(profile) as lease:
-            coordinator = coordinator_of_groups(lease)
+            # It coordinates every group: __consumer_offsets has one partition.
+            coordinator = await_coordinator(lease.cluster, "any", CoordinatorKind.GROUP)
         leader, other = (broker for broker in (1, 2, 3) if broker != coordinator)
         keys |= {"replicas": (leader, other, coordinator), "controller": other}
     return play.act(act["act"], profile=profile, **keys)

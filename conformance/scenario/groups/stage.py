@@ -6,18 +6,14 @@ and committed must agree with it, beside the replicas.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from signal import SIGCONT, SIGKILL, SIGSTOP
 
-from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.groups.members import HEARTBEAT_MS, Members
 from kafka_chaos.conformance.scenario.steps.stage import Stage
-from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import AFTER, Group
-from kafka_chaos.harness.cluster.broker.client import BrokerClient, CoordinatorKind
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, GroupModel
@@ -134,14 +130,3 @@ def group_on(
         members.join(1)
         stage.settle("Member 1 joins a new group.")
         yield GroupStage(stage, members, model)
-
-
-def coordinator_of_groups(lease: ClusterLease) -> int:
-    """The broker that coordinates every group: `__consumer_offsets` has one partition."""
-
-    def named() -> int | None:
-        with suppress(BrokerUnreachable), BrokerClient(lease.cluster.client_address(1)) as client:
-            return client.coordinator("any", CoordinatorKind.GROUP)
-        return None
-
-    return wait_until(named, "a broker to coordinate groups", timeout=30)

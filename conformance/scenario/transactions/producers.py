@@ -5,10 +5,11 @@ answer is the brokers' own, and comparable with the model's.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kafka_chaos.conformance.scenario.transactions.client import Producer, TransactionClient
-from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
@@ -164,6 +165,17 @@ def coordinator_of(cluster: Cluster, key: str, kind: CoordinatorKind = Coordinat
     return _named_by_any(
         cluster, lambda client: client.coordinator(key, kind), f"no broker knows who coordinates {key}"
     )
+
+
+def await_coordinator(cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> int:
+    """As `coordinator_of`, once there is one."""
+
+    def known() -> int | None:
+        with suppress(KafkaChaosError):
+            return coordinator_of(cluster, key, kind)
+        return None
+
+    return wait_until(known, "a coordinator", timeout=60)
 
 
 def leader_of(cluster: Cluster, topic: str, partition: int) -> int:

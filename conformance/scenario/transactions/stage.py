@@ -12,8 +12,12 @@ from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord
 from kafka_chaos.conformance.scenario.transactions.observe import TransactionsObserver
-from kafka_chaos.conformance.scenario.transactions.producers import Producers, coordinator_of, leader_of
-from kafka_chaos.contract.command.errors import KafkaChaosError
+from kafka_chaos.conformance.scenario.transactions.producers import (
+    Producers,
+    await_coordinator,
+    coordinator_of,
+    leader_of,
+)
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.links.on_frames import Hold
 from kafka_chaos.faults.target import Target
@@ -209,11 +213,9 @@ def transactional_act(
         name = name.format(version=lease.profile.kafka_version)
         topic = play.topic_name(name)
         known_as = {id: f"{topic}-{id}" for id in ids}
-        first = known_as[ids[0]]
-        wait_until(lambda: _has_coordinator(lease, first), "a coordinator", timeout=60)
-        brokers = list(lease.cluster.brokers)
+        brokers, coordinator = list(lease.cluster.brokers), await_coordinator(lease.cluster, known_as[ids[0]])
         if beside_coordinator:
-            brokers.remove(coordinator_of(lease.cluster, first))
+            brokers.remove(coordinator)
         source = f"{topic}-source" if with_group else ""
         _make_topics(lease, {topic: partitions, **({source: 1} if source else {})}, brokers)
         rules = V2 if bumps else v1_in(lease.profile.kafka_version)
@@ -238,10 +240,3 @@ def _make_topics(lease: ClusterLease, topics: dict[str, int], brokers: Sequence[
         configs = {"min.insync.replicas": min(2, len(brokers))}
         lease.admin.create_topic(topic, replica_assignment=orders, configs=configs)
     lease.admin.await_full_isr(list(topics))
-
-
-def _has_coordinator(lease: ClusterLease, transactional_id: str) -> bool:
-    try:
-        return coordinator_of(lease.cluster, transactional_id) > 0
-    except KafkaChaosError:
-        return False
