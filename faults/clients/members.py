@@ -125,7 +125,8 @@ class ConnectionReset(Fault):
         if not before:
             return Proof(False, {"connections": 0}, "no client was connected")
         state = node.state()
-        left = before & _connections(node) if state["Running"] and not state["Paused"] else frozenset()
+        is_up = state["Running"] and not state["Paused"]
+        left = before & _peers(inside_of(node).must_execute("ss", *_CONNECTIONS)) if is_up else frozenset()
         evidence = {"connections": len(before - left)}
         return Proof(not left, evidence, f"{len(left)} of {len(before)} connections go on" if left else "")
 
@@ -135,10 +136,6 @@ class ConnectionReset(Fault):
         return f"{counted(evidence['connections'], 'connection')} of clients reset"
 
 
-def _connections(node: NodeControl) -> frozenset[str]:
-    """The addresses of the clients that are connected."""
-    return _peers(inside_of(node).must_execute("ss", *_CONNECTIONS))
-
-
 def _peers(listed: str) -> frozenset[str]:
+    """The addresses of the clients that are connected."""
     return frozenset(line.split()[3] for line in listed.splitlines() if line.strip())

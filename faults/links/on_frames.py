@@ -77,11 +77,11 @@ class OnFrames(Fault):
             "nth": self.nth,
             **self._action(),
         }
-        at_once(nodes, lambda node: link_of(node).apply(self._rule, **frames))
+        at_once(nodes, lambda node: link_of(node).apply(mark(self), **frames))
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """One of the targets got such a frame."""
-        tallies = {node.name: link_of(node).tally(self._rule) for node in nodes}
+        tallies = {node.name: link_of(node).tally(mark(self)) for node in nodes}
         evidence = {name: self._evidence(tally) for name, tally in tallies.items() if tally and tally["taken"]}
         if evidence:
             return Proof(True, evidence)
@@ -90,7 +90,7 @@ class OnFrames(Fault):
         return Proof(False, {}, f"{counted(named, f'such {what}')} passed, none was the one" if named else f"no {what}")
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        link_of(node).lift(self._rule, release=self._releases())
+        link_of(node).lift(mark(self), release=self._releases())
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
@@ -127,10 +127,6 @@ class OnFrames(Fault):
                 return () if active is None else (nodes[active].name,)
             case role, _, number:
                 return ((cluster.brokers if role == "broker" else cluster.controllers)[int(number)].name,)
-
-    @property
-    def _rule(self) -> str:
-        return mark(self)
 
 
 def link_of(node: NodeControl) -> LinkControl:

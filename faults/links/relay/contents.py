@@ -62,7 +62,7 @@ class MessageDecoder:
 
     def request(self, header: Header, frame: memoryview, session: FetchSession) -> Contents | None:
         """The contents of a whole request; None where it can't be read. `session`: the fetches of its connection."""
-        body = self._request_body(header, frame)
+        body = _decoded("Request", header, frame[header.body :])
         if body is None:
             return None
         if header.api == FETCH:
@@ -77,24 +77,10 @@ class MessageDecoder:
 
     def response(self, header: Header, frame: memoryview) -> Mapping[str, Any] | None:
         """The body of a whole response to a request with this header; None where it can't be read."""
-        kind = _messages("Response").get(header.api)
-        if kind is None or header.version > kind.max_version:
-            return None
-        # The answer to ApiVersions never has tagged fields in its header: any client must be able to read it.
-        flexible = kind.flexible_version_q(header.version) and kind.name != "ApiVersionsResponse"
-        body: Mapping[str, Any] | None = _decoded(kind, header.version, frame[4 + flexible :])
+        body = _decoded("Response", header, frame[4:])
         if header.api == METADATA and body is not None:
             self._learn(body["topics"] or ())
         return body
-
-    def _request_body(self, header: Header, frame: memoryview) -> Mapping[str, Any] | None:
-        rest = frame[header.body :]
-        kind = _messages("Request").get(header.api)
-        if kind is None or header.version > kind.max_version:
-            return None
-        # Clients send no tagged fields in headers: one byte that says so.
-        flexible = kind.flexible_version_q(header.version)
-        return _decoded(kind, header.version, rest[int(flexible) :])
 
     def _learn(self, topics: Any) -> None:
         for topic in topics:
@@ -206,9 +192,17 @@ def _leader_epochs(body: Mapping[str, Any]) -> Iterator[tuple[Place, int]]:
             yield (topic["topic_name"], state["partition_index"]), state["leader_epoch"]
 
 
-def _decoded(kind: Any, version: int, body: memoryview) -> Mapping[str, Any] | None:
+def _decoded(named: str, header: Header, rest: memoryview) -> Mapping[str, Any] | None:
+    """The body in what follows the fixed part of a header; None where it can't be read."""
+    kind = _messages(named).get(header.api)
+    if kind is None or header.version > kind.max_version:
+        return None
+    # Nobody sends tagged fields in headers: one byte that says so. The answer to ApiVersions has not even that, since
+    # any client must be able to read it.
+    flexible = kind.flexible_version_q(header.version) and kind.name != "ApiVersionsResponse"
+    body = rest[int(flexible) :]
     try:
-        message = kind.decode(body, version=version)
+        message = kind.decode(body, version=header.version)
         if kind.API_KEY in FROM_CONTROLLERS and message.encode() != body:
             # kafka-python does not mind what is cut off, or what is left.
             return None

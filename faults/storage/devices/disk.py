@@ -196,7 +196,7 @@ class Disk(DiskControl):
         kernel.mount(self.files.image, self.files.point)
 
     def _note(self, step: str) -> None:
-        self._journal.note_step(step, node=self.files.node)
+        self._journal.note({"step": step, "node": self.files.node})
 
 
 def make_disks(

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.journal import JournalFile, journaled_runs
@@ -104,10 +103,6 @@ class Journal(JournalFile):
         """Name the run by its labels, the folder of its disks, and all that will be made there."""
         made = [{"node": disk.node, "image": str(disk.image), "point": str(disk.point)} for disk in disks]
         self.begin({"step": "begin", "labels": dict(labels), "folder": str(folder), "disks": made})
-
-    def note_step(self, step: str, **values: Any) -> None:
-        """Write down what is about to be done; returns once that is on disk."""
-        self.note({"step": step, **values})
 
 
 def journals() -> Iterator[Recorded]:

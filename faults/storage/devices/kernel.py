@@ -104,16 +104,14 @@ def freeze(point: Path) -> bool:
     return True
 
 
-def thaw(point: Path) -> bool:
-    """Let the writers go on; False: it was not frozen."""
+def thaw(point: Path) -> None:
+    """Let the writers go on; nothing where it is not frozen."""
     with _opened(point) as file:
         try:
             fcntl.ioctl(file, _THAW, 0)
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.EIO):
                 raise
-            return False
-    return True
 
 
 def shut_down(point: Path) -> None:
