@@ -43,27 +43,17 @@ def check_parquet(path: RunPath, table: str) -> int:
 
 
 def batches_of(files: Sequence[RunPath], columns: Sequence[Column]) -> Iterator[pa.RecordBatch]:
-    """The rows of Parquet files, as batches of `columns`; a column that a file lacks is null.
+    """The rows of local Parquet files, as batches of `columns`; a column that a file lacks is null.
 
     Raises `RunDirectoryError` for a file whose pages can't be read.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from pyarrow import ArrowException, dataset, fs
 
-    schema = arrow_schema(tuple(columns))
+    schema, local = arrow_schema(tuple(columns)), fs.LocalFileSystem()
     for path in files:
         try:
-            with path.open("rb") as binary, pq.ParquetFile(binary) as file:
-                there = [name for name in schema.names if name in file.schema_arrow.names]
-                for batch in file.iter_batches(columns=there):
-                    arrays = [
-                        batch.column(field.name).cast(field.type)
-                        if field.name in there
-                        else pa.nulls(len(batch), field.type)
-                        for field in schema
-                    ]
-                    yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
-        except (pa.ArrowException, OSError) as error:
+            yield from dataset.dataset(str(path), schema, format="parquet", filesystem=local).to_batches()
+        except (ArrowException, OSError) as error:
             raise RunDirectoryError(path, "can't be read, expected a whole Parquet file") from error
 
 

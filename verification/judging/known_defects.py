@@ -10,11 +10,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Status
-from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, READ_ON
-from kafka_chaos.verification.inputs.documents.faults import MISTIMED, FaultRecord
+from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.result import Observation
@@ -67,20 +66,14 @@ def explaining_outages(run: RunDirectory, lane: Lane, outages: Collection[Outage
     producers = lane.transactional.producers if lane.transactional is not None else 0
 
     def is_explained(outage: Outage) -> bool:
-        blocked = {one.transactional_id for one in met if _is_blocked(one, outage, moved)}
+        # Before it ended, the coordinator refused its own next state for an id, by its log; its clock had been moved.
+        coordinators = {name for fault in moved if min(fault.applied) <= outage.end_ns for name in fault.brokers}
+        refused = (one for one in met if one.ts_ns <= outage.end_ns and f"broker-{one.broker}" in coordinators)
+        blocked = {one.transactional_id for one in refused}
         # Records of a partition wait for nobody else where each of its producers is blocked.
         return outage.client in blocked if outage.client else len(blocked) >= producers > 0
 
     return (("KAFKA-8803",),) if all(map(is_explained, outages)) else ()
-
-
-def _is_blocked(met: DefectPrecondition, outage: Outage, moved: Collection[FaultRecord]) -> bool:
-    """KAFKA-8803: before the outage ended, the coordinator refused its own next state for a transactional id, by its
-    log, and its clock had been moved."""
-    broker = f"broker-{met.broker}"
-    return met.ts_ns <= outage.end_ns and any(
-        broker in fault.brokers and min(fault.applied) <= outage.end_ns for fault in moved
-    )
 
 
 def explaining(prediction: LanePrediction, anomaly: AnyAnomaly, seen: Observation) -> tuple[tuple[str, ...], ...]:

@@ -4,6 +4,8 @@ Guarantee: an anomaly of transactions is judged only where its evidence is there
 reason. No lane conforms with one that was not judged.
 """
 
+from collections.abc import Iterator
+
 from kafka_chaos.contract.anomalies import Anomaly, Trait, those
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly
@@ -28,8 +30,8 @@ def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomal
         # Markers take offsets: without them, holes misfire.
         unmarked = "replicas/ does not show the markers that end transactions"
         reasons.update(dict.fromkeys((Anomaly.OFFSET_GAP, *BY_THE_LOG), unmarked))
-    elif lane.cleanup_policy is None and (short := _without_markers(facts)):
-        reasons.update(dict.fromkeys(BY_THE_LOG, short[0]))
+    elif lane.cleanup_policy is None and (short := next(_without_markers(facts), None)):
+        reasons.update(dict.fromkeys(BY_THE_LOG, short))
     if found.entangled:
         reasons[TransactionAnomaly.DEPENDENCY_CYCLE] = (
             f"among the first of {found.entangled:,} dependencies that may be part of a cycle, there is none"
@@ -48,11 +50,11 @@ def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyA
     if found.transactions and not found.committed and asks_for_commits:
         nothing = "no commit was acknowledged"
         reasons[TransactionAnomaly.LOST_TRANSACTION] = reasons[TransactionAnomaly.ZOMBIE_COMMIT] = nothing
-    behind = _behind(facts, found)
+    behind = next(_behind(facts, found), None)
     if not found.read_to and (asks_for_commits or not _was_given_nothing(facts, found)):
         reasons.update(dict.fromkeys(BY_READING, "no read_committed consumer read anything"))
     elif behind:
-        reasons.update(dict.fromkeys(BY_READING, behind[0]))
+        reasons.update(dict.fromkeys(BY_READING, behind))
     early = [end for end in found.open_ends if not end.hangs]
     if early:
         reasons[TransactionAnomaly.HANGING_TRANSACTION] = (
@@ -72,24 +74,20 @@ def _was_given_nothing(facts: LaneFacts, found: TransactionFacts) -> bool:
     return ended_ns is not None and all(found.stayed_to.get(number, -1) >= ended_ns for number in written)
 
 
-def _without_markers(facts: LaneFacts) -> list[str]:
+def _without_markers(facts: LaneFacts) -> Iterator[str]:
     """The partitions of which no replica holds everything up to the end of the log, so that markers may be missing."""
-    return [
-        f"no replica in replicas/ holds partition {number} whole, up to offset {partition.log_end}"
-        for number, partition in facts.numbered
-        if partition.log_end is not None
-        and not any(one.is_whole and one.last >= partition.log_end for one in facts.replicas.get(number, {}).values())
-    ]
+    for number, partition in facts.numbered:
+        end, replicas = partition.log_end, facts.replicas.get(number, {}).values()
+        if end is not None and not any(one.is_whole and one.last >= end for one in replicas):
+            yield f"no replica in replicas/ holds partition {number} whole, up to offset {end}"
 
 
-def _behind(facts: LaneFacts, found: TransactionFacts) -> list[str]:
+def _behind(facts: LaneFacts, found: TransactionFacts) -> Iterator[str]:
     """The partitions whose last committed record no read_committed consumer reached."""
-    sentences = []
     for number, partition in facts.numbered:
         end, read = partition.committed_end, found.read_to.get(number)
         if end is not None and (read is None or read < end):
-            sentences.append(f"no read_committed consumer reached offset {end} of partition {number}")
-    return sentences
+            yield f"no read_committed consumer reached offset {end} of partition {number}"
 
 
 def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
