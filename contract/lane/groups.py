@@ -10,12 +10,12 @@ Sources: KIP-62 (session and poll time-outs), KIP-345 (static members), KIP-429 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.anomalies import AnomalyName, Trait
 from kafka_chaos.contract.command.errors import LaneError, counted
-from kafka_chaos.contract.lane.settings import check, entries, key
+from kafka_chaos.contract.lane.settings import Settings, check, entries, key
 
 RANGE, ROUND_ROBIN, COOPERATIVE = "range", "roundrobin", "cooperative-sticky"
 ASSIGNORS = (RANGE, ROUND_ROBIN, COOPERATIVE)
@@ -91,11 +91,13 @@ def check_leaves(at: str, members: int, joins: int, leaves: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Settings):
     """A consumer group, and what its members do beside the faults; raises `LaneError` for values that none could have.
 
     A static member that comes back within its session takes over what it had, in the same generation.
     """
+
+    KEY = "group"
 
     members: int = field(default=3, metadata=key("members of the group at the beginning", le=50))
     assignor: str | None = field(
@@ -171,7 +173,7 @@ class Group:
     @classmethod
     def from_json(cls, entry: object) -> Group:
         """The settings from `group` of a lane; unknown keys raise `LaneError`, too."""
-        return cls(**with_brokers_assigning(entries(cls, entry, "group")))
+        return cls(**with_brokers_assigning(entries(cls, entry, cls.KEY)))
 
     @property
     def described(self) -> str:
@@ -188,13 +190,9 @@ class Group:
         does = {"freeze": self.freezes, "join": self.joins, "leave": self.leaves}
         return ", ".join([*texts, *(counted(count, name) for name, count in does.items() if count)])
 
-    def to_json(self) -> dict[str, Any]:
-        """The form of `lanes.json`."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loop:
+class Loop(Settings):
     """The input and the group of a consume-transform-produce loop, whose output the lane is.
 
     Every record of the output names the record of the source that it was made of, in `source_producer_id` and
@@ -202,6 +200,8 @@ class Loop:
     how many inputs a transaction takes at most, its `abort` the share of transactions that the loop itself aborts.
     Raises `LaneError` for any other value.
     """
+
+    KEY = "loop"
 
     source: str = field(
         metadata=key(
@@ -227,7 +227,7 @@ class Loop:
     @classmethod
     def from_json(cls, entry: object) -> Loop:
         """The settings from `loop` of a lane; unknown keys raise `LaneError`, too."""
-        values = entries(cls, entry, "loop")
+        values = entries(cls, entry, cls.KEY)
         if "source" not in values:
             raise LaneError("loop.source", None, "the name of the lane that the loop reads")
         if "group" in values:
@@ -246,10 +246,6 @@ class Loop:
             BEFORE: "offsets committed before the outputs",
         }
         return f"a loop over {self.source}, {how[self.offsets]}, {self.group.described}"
-
-    def to_json(self) -> dict[str, Any]:
-        """The form of `lanes.json`."""
-        return asdict(self)
 
 
 def with_brokers_assigning(group: dict[str, Any]) -> dict[str, Any]:

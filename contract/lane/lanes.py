@@ -270,11 +270,8 @@ class Lane:
         return {key: list(value) if isinstance(value, tuple) else value for key, value in entry.items()}
 
 
-_SETTINGS: Mapping[str, type[Transactional] | type[Group] | type[Loop] | type[Share]] = {
-    "transactional": Transactional,
-    "group": Group,
-    "loop": Loop,
-    "share": Share,
+_SETTINGS: Mapping[str, type[Transactional | Group | Loop | Share]] = {
+    kind.KEY: kind for kind in (Transactional, Group, Loop, Share)
 }
 _INTERNAL = ("consumer_offsets", "transaction_state")
 _LEFT_OUT = (

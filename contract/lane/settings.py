@@ -6,8 +6,8 @@ imported here.
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Self
 
 from kafka_chaos.contract.command.errors import LaneError
 
@@ -73,3 +73,19 @@ def entries(settings: type[Any], entry: object, at: str = "") -> dict[str, Any]:
         if name not in names.split(", "):
             raise LaneError(f"{at}.{name}".lstrip("."), entry[name], f"no such key; the keys are {names}")
     return dict(entry)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings that a lane has under the key `KEY`."""
+
+    KEY: ClassVar[str]
+
+    @classmethod
+    def from_json(cls, entry: object) -> Self:
+        """The settings from an entry of `lanes.json`; unknown keys raise `LaneError`, too."""
+        return cls(**entries(cls, entry, cls.KEY))
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of `lanes.json`."""
+        return asdict(self)

@@ -9,13 +9,12 @@ Sources: KIP-932 (share groups), KIP-1240 (delivery limits of groups, Kafka 4.4)
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from kafka_chaos.contract.anomalies import AnomalyName, Trait
 from kafka_chaos.contract.command.errors import LaneError, counted
 from kafka_chaos.contract.lane.groups import EARLIEST, JOINS, LEAVES, RESETS, check_leaves
-from kafka_chaos.contract.lane.settings import check, entries, key
+from kafka_chaos.contract.lane.settings import Settings, check, key
 from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, READ_UNCOMMITTED
 
 IMPLICIT, EXPLICIT = "implicit", "explicit"
@@ -47,8 +46,10 @@ def share_group_of(lane: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Share(Settings):
     """A share group, and what its members do beside the faults; raises `LaneError` for values that none could have."""
+
+    KEY = "share"
 
     members: int = field(default=3, metadata=key("members of the share group at the beginning", le=50))
     acknowledgement: str = field(
@@ -111,11 +112,6 @@ class Share:
             raise LaneError("share.acknowledgement", self.acknowledgement, f"{EXPLICIT}, to release or reject records")
         check_leaves("share", self.members, self.joins, self.leaves)
 
-    @classmethod
-    def from_json(cls, entry: object) -> Share:
-        """The settings from `share` of a lane; unknown keys raise `LaneError`, too."""
-        return cls(**entries(cls, entry, "share"))
-
     def lost_deliveries(self, faults: int) -> int:
         """How many deliveries of one record nobody may have seen, with so many faults of the lane."""
         return DELIVERIES_LOST * (faults + self.crashes + self.freezes + self.joins + self.leaves)
@@ -131,7 +127,3 @@ class Share:
         does = {"freeze": self.freezes, "join": self.joins, "leave": self.leaves}
         texts += [counted(self.crashes, "crash", "crashes")] if self.crashes else []
         return ", ".join([*texts, f"from the {self.start}", *(counted(n, what) for what, n in does.items() if n)])
-
-    def to_json(self) -> dict[str, Any]:
-        """The form of `lanes.json`."""
-        return asdict(self)

@@ -6,12 +6,11 @@ Sources: KIP-98 (transactions), KIP-890 (their protocol since 4.0), documentatio
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from kafka_chaos.contract.anomalies import AnomalyName, Trait
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.contract.lane.settings import check, entries, key
+from kafka_chaos.contract.lane.settings import Settings, check, key
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 ISOLATION_LEVELS = (READ_COMMITTED, READ_UNCOMMITTED)
@@ -65,11 +64,13 @@ def transactional_id(lane: str, number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transactional:
+class Transactional(Settings):
     """How a lane's producers use transactions; raises `LaneError` for values that no producer could have.
 
     Each producer writes one transaction after the other, over the lane's partitions.
     """
+
+    KEY = "transactional"
 
     size: int = field(
         default=10,
@@ -100,11 +101,6 @@ class Transactional:
     def __post_init__(self) -> None:
         check(self, "transactional.")
 
-    @classmethod
-    def from_json(cls, entry: object) -> Transactional:
-        """The settings from `transactional` of a lane; unknown keys raise `LaneError`, too."""
-        return cls(**entries(cls, entry, "transactional"))
-
     @property
     def described(self) -> str:
         """The settings in words, for people."""
@@ -115,7 +111,3 @@ class Transactional:
             f"time-out {self.timeout_ms / 1000:g} s",
         ]
         return ", ".join([*texts, counted(self.restarts, "restart")] if self.restarts else texts)
-
-    def to_json(self) -> dict[str, Any]:
-        """The form of `lanes.json`."""
-        return asdict(self)
