@@ -103,7 +103,8 @@ class ReplicaObserver:
         on_disk = ReplicaObservation(
             log=tuple((r.offset, _named(r), r.leader_epoch) for r in files.records),
             log_end=files.log_end,
-            epochs=tuple(files.leader_epochs) if self.cluster.spec.oldest.notes_every_epoch else None,
+            # Before, a leader's epoch was in its file from its first record on, not from its election (KAFKA-7415).
+            epochs=tuple(files.leader_epochs) if self.cluster.spec.at_least("2.0.1") else None,
             checkpointed_high_watermark=files.high_watermark or 0,
         )
         return self._in_memory(broker, on_disk) if serves else on_disk

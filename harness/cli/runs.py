@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, LANES_FILE, REPORT_FILE, VERDICT_FILE
+from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, LANES_FILE, VERDICT_FILE
 from kafka_chaos.harness.report.inputs.evidence import RunFiles, as_dict, named_entries, read_verdict
 from kafka_chaos.harness.run.directory import LATEST
 from kafka_chaos.verification.inputs.documents.reading import parsed_yaml
@@ -25,11 +25,6 @@ class Run(RunFiles):
     def name(self) -> str:
         """The run's id: its directory's name."""
         return self.path.name
-
-    @property
-    def has_report(self) -> bool:
-        """Whether report.html exists."""
-        return (self.path / REPORT_FILE).is_file()
 
     def counts(self, lane: str) -> dict[str, int]:
         """The anomalies that were found in a lane, by name."""

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from kafka_chaos.contract.command.command_line import console, plain_table
+from kafka_chaos.contract.run_directory import REPORT_FILE
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 UNKNOWN = "–"
@@ -79,8 +80,8 @@ def show_command(run_dir: Path, as_json: bool) -> None:
     for lane in run.lanes:
         for reason in run.judged.get(lane, {}).get("reasons", ()):
             terminal.print(f"  {lane}: {reason}", markup=False, highlight=False)
-    if run.has_report:
-        terminal.print(f"{run.path}/report.html", highlight=False)
+    if (report := run.path / REPORT_FILE).is_file():
+        terminal.print(str(report), highlight=False)
     elif run.verdict == UNVERIFIED:
         terminal.print(f"verify it: kafka-chaos verify {run.path}", highlight=False)
 

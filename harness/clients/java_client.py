@@ -1,5 +1,6 @@
 """Reads files of librdkafka's keys, and translates the security keys for Kafka's Java client."""
 
+import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -72,7 +73,8 @@ def _login(configs: Mapping[str, str]) -> dict[str, str]:
     mechanism = configs.get("sasl.mechanisms") or configs.get("sasl.mechanism", "GSSAPI")
     if mechanism not in _LOGIN_MODULES:
         raise UsageFailure(f"sasl.mechanisms: {mechanism}: expected {', '.join(_LOGIN_MODULES)}")
-    user, password = (_quoted(configs.get(f"sasl.{key}", "")) for key in ("username", "password"))
+    given = (configs.get(f"sasl.{key}", "") for key in ("username", "password"))
+    user, password = (json.dumps(value, ensure_ascii=False) for value in given)  # JAAS quotes as JSON does.
     login = f"{_LOGIN_MODULES[mechanism]} required username={user} password={password};"
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
 
@@ -87,8 +89,3 @@ def _pem(configs: Mapping[str, str], key: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageFailure(f"{key}.location: {path}: can't be read as PEM") from error
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

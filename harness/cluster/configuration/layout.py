@@ -130,7 +130,7 @@ class ClusterLayout:
                 yield f"{secured} with migration_controllers: expected {PLAINTEXT}"
             if self.links:
                 yield "links: true is not valid with migration_controllers, which would have none"
-        if self.security != PLAINTEXT and not self.oldest.has_pem:
+        if self.security != PLAINTEXT and not self.at_least("2.7"):  # KIP-651
             why = f"Kafka {self.oldest.number} reads no certificates in PEM"
             yield f"{secured}: {why}; expected {PLAINTEXT}, or Kafka 2.7 and later"
         if self.controller is not None and not 1 <= self.controller <= self.brokers:

@@ -47,16 +47,6 @@ class KafkaVersion:
         """Whether it has idempotent producers, and message format v2 with record headers (KIP-98, KIP-82)."""
         return self.at_least("0.11")
 
-    @property
-    def notes_every_epoch(self) -> bool:
-        """Whether a leader's epoch is in its file from its election on, not from its first record on (KAFKA-7415)."""
-        return self.at_least("2.0.1")
-
-    @property
-    def has_pem(self) -> bool:
-        """Whether brokers read keys and certificates in PEM (KIP-651)."""
-        return self.at_least("2.7")
-
 
 VERSIONS = {
     number: KafkaVersion(number, tuple(entry["modes"]), entry.get("scala", "2.13"), tuple(entry.get("extra_jars", ())))

@@ -83,11 +83,6 @@ class ZooKeeper:
             stat = self._client.exists(f"/brokers/ids/{broker}")
         return None if stat is None else Registration(int(stat.czxid), int(stat.ephemeralOwner))
 
-    def broker_epoch(self, broker: int) -> int | None:
-        """The broker's epoch (KIP-380); None where it is not registered."""
-        registration = self.registration(broker)
-        return None if registration is None else registration.broker_epoch
-
     def cluster_id(self) -> str:
         """The id that the first broker gave the cluster."""
         found = self._get("/cluster/id")

@@ -89,11 +89,6 @@ class FindingRange:
         return f"{label(self.anomaly)}: {self.count:,} at {self.where}"
 
 
-def find_ranges(files: Sequence[Path]) -> list[FindingRange]:
-    """The ranges of `findings/` in the order of lane, anomaly and place."""
-    return [FindingRange(**row) for row in ask(_JOINED, files, FINDINGS, ranges=RANGES, most=MOST_RANGES)]
-
-
 BUCKETS = 160
 """Most buckets of time per lane."""
 GAPS = 12
@@ -232,7 +227,8 @@ def condense(tables: Mapping[str, Sequence[Path]], spans: Mapping[str, Span]) ->
     produced = tables.get("produced", ())
     extents = {row["lane"]: (row["first"], row["last"]) for row in ask(_EXTENTS, produced, PRODUCED)}
     frames = _frames(extents, spans)
-    ranges = find_ranges(tables.get("findings", ()))
+    found = ask(_JOINED, tables.get("findings", ()), FINDINGS, ranges=RANGES, most=MOST_RANGES)
+    ranges = [FindingRange(**row) for row in found]
     concerned = {one.lane for one in ranges}
     return Series(
         lanes=_over_time(produced, frames),

@@ -10,22 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from dataclasses import replace
 
 from kafka_chaos.contract.events import CallNoted
 from kafka_chaos.harness.workload.worker import Worker
 
 _LONG = 1.0
 _LOOKS_EVERY = 0.25
-
-
-class _Open(NamedTuple):
-    """A call without an answer so far."""
-
-    lane: str
-    client: str
-    call: str
-    began_ns: int
 
 
 class Calls:
@@ -35,7 +26,7 @@ class Calls:
         self._note = note
         self._long_ns = seconds * 1e9
         self._numbers = itertools.count()
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, CallNoted] = {}
         self._told: set[int] = set()
         self._stop = threading.Event()
         self._worker = Worker(self._watch, name="long-calls")
@@ -54,14 +45,14 @@ class Calls:
     def begins(self, lane: str, client: str, call: str) -> int:
         """A client of the lane makes a `call`, one of `CALLS`; returns the number by which it ends."""
         number = next(self._numbers)
-        self._open[number] = _Open(lane, client, call, time.monotonic_ns())
+        self._open[number] = CallNoted(lane=lane, client=client, call=call, began_ns=time.monotonic_ns())
         return number
 
     def ends(self, number: int, error: str | None = None) -> None:
         """The call has its answer, or its client has died, which answers it, too."""
         call, now = self._open.pop(number), time.monotonic_ns()
         if now - call.began_ns >= self._long_ns or error is not None:
-            self._note(CallNoted(**call._asdict(), ended_ns=now, error=error))
+            self._note(replace(call, ts_ns=now, ended_ns=now, error=error))
 
     @contextmanager
     def awaiting(self, lane: str, client: str, call: str) -> Iterator[None]:
@@ -81,4 +72,4 @@ class Calls:
         for number, call in list(self._open.items()):
             if number not in self._told and now - call.began_ns >= self._long_ns:
                 self._told.add(number)
-                self._note(CallNoted(**call._asdict()))
+                self._note(replace(call, ts_ns=now))

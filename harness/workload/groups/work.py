@@ -40,8 +40,6 @@ _HEARTBEAT_MS = 3_000
 _LEARNS_SOON = {"topic.metadata.refresh.interval.ms": "1000"}
 """A group is given new partitions once a member learns of them: by default, after five minutes at the latest."""
 
-StartMember = Callable[[MemberSettings, Taker], SupervisedProcess]
-
 
 class Planned(NamedTuple):
     """An order of the load, `at` so many seconds after it began, to the member in this `place`, which a join makes."""
@@ -111,7 +109,7 @@ class GroupWork(Work):
     """The group of a lane, or of its loop, which then writes `lane`. `starts`: what starts a member, if not `start`."""
 
     awaits_join: ClassVar[bool] = True
-    starts: StartMember | None = None
+    starts: Callable[[MemberSettings, Taker], SupervisedProcess] | None = None
 
     @property
     def group(self) -> Group:
