@@ -93,7 +93,8 @@ class ClusterLayout:
             why = "where connections pass links, which can't read what is encrypted"
             yield f"{secured} {why}: expected {PLAINTEXT}"
         if self.elr and not self.oldest.elr:
-            yield f"elr: true is not valid: Kafka {self.oldest.number} has no eligible leader replicas by default: expected 4.1 or later"
+            lacking = f"Kafka {self.oldest.number} has no eligible leader replicas by default"
+            yield f"elr: true is not valid: {lacking}: expected 4.1 or later"
         if self.tiered_storage and not self.at_least(FIRST_TIERED):
             yield f"tiered_storage: true is not valid: expected Kafka {FIRST_TIERED} or later (KIP-405)"
         for version in self.versions:

@@ -19,6 +19,7 @@ from tests.verification.oracle.rows import (
     Read,
     View,
     case_order,
+    markers_of,
     named,
 )
 from tests.verification.oracle.transactions import find_in_transactions
@@ -203,9 +204,8 @@ def _offset_gap(view: View) -> Iterable[Finding]:
     held: dict[int, set[int]] = defaultdict(set)
     for row in view.history.log or ():
         held[row.partition].add(row.offset)
-    for marker in view.history.replicas:
-        if marker.kind in ("commit", "abort"):
-            held[marker.partition].add(marker.offset)
+    for marker in markers_of(view.history):
+        held[marker.partition].add(marker.offset)
     for partition, offsets in held.items():
         for before, after in pairwise(sorted(offsets)):
             if after > before + 1:

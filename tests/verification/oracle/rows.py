@@ -129,7 +129,8 @@ class ShareStart(NamedTuple):
 
 @dataclass
 class LaneHistory:
-    """All rows of one lane. `log` None: there is no final log; `high_watermarks`: per partition, the lowest.
+    """All rows of one lane. `log` None: there is no final log; `high_watermarks`: per partition the lowest, and the
+    highest in `committed_to`.
 
     `has_replicas`: whether the run has a table of replicas, which shows how transactions ended.
     `timeout_ms`: the time-out of transactions; None: the lane is not transactional. `healed_ns`: when the last of its
@@ -142,6 +143,7 @@ class LaneHistory:
     log: list[Stored] | None = None
     replicas: list[Replicated] = field(default_factory=list)
     high_watermarks: dict[int, int] = field(default_factory=dict)
+    committed_to: dict[int, int] = field(default_factory=dict)
     transactions: list[Transaction] = field(default_factory=list)
     assignments: list[Assigned] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
@@ -288,14 +290,36 @@ def writers_of(history: LaneHistory) -> dict[int, int]:
     return writers
 
 
+def markers_of(history: LaneHistory) -> list[Replicated]:
+    """The markers that are in the log: those below what is known to be committed, and those that all replicas have."""
+    ends: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    logged: dict[int, int] = defaultdict(int)
+    held: dict[tuple[Place, int], set[int]] = defaultdict(set)
+    for row in history.replicas:
+        ends[row.partition][row.broker] = max(ends[row.partition][row.broker], row.offset + 1)
+        held[(row.partition, row.offset), row.producer_id].add(row.broker)
+    for stored in history.log or ():
+        logged[stored.partition] = max(logged[stored.partition], stored.offset + 1)
+    bounds = {of: max(min(by.values()), logged[of]) for of, by in ends.items()} | history.committed_to
+    return [
+        row
+        for row in history.replicas
+        if row.kind in ("commit", "abort")
+        and (
+            row.offset < bounds[row.partition]
+            or held[(row.partition, row.offset), row.producer_id] == {*ends[row.partition]}
+        )
+    ]
+
+
 def fates_of(history: LaneHistory) -> dict[Stored, str | None]:
     """By row of the log the next marker after it of its producer's transactional id; None: there is none."""
     writers = writers_of(history)
     markers: dict[tuple[int, int], dict[int, str]] = defaultdict(dict)
-    for row in history.replicas:
-        if row.kind in ("commit", "abort"):
-            of_writer = markers[row.partition, writers.get(row.producer_id, row.producer_id)]
-            of_writer[row.offset] = max(row.kind, of_writer.get(row.offset, row.kind))
+    for row in markers_of(history):
+        assert row.kind is not None
+        of_writer = markers[row.partition, writers.get(row.producer_id, row.producer_id)]
+        of_writer[row.offset] = max(row.kind, of_writer.get(row.offset, row.kind))
     offsets = {key: sorted(of_writer) for key, of_writer in markers.items()}
     fates: dict[Stored, str | None] = {}
     for stored in history.log or ():

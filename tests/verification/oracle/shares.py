@@ -42,7 +42,8 @@ class Shared:
         self.deliveries, self.starts = view.history.deliveries, view.history.share_starts
         self.lost = share.lost_deliveries(len(lane.faults))
         self.by_place: dict[Place, list[Delivery]] = defaultdict(list)
-        for row in self.deliveries:
+        self.genuine = view.genuine(self.deliveries)
+        for row in self.genuine:
             self.by_place[row.partition, row.offset].append(row)
 
     def past(self, place: Place) -> int | None:
@@ -67,7 +68,8 @@ def _never_delivered(of: Shared) -> Iterable[Finding]:
     for row in of.view.history.log or ():
         place, identity = (row.partition, row.offset), (row.producer_id, row.seq)
         past = of.past(place)
-        if past is None or identity not in of.view.outcome or of.by_place.get(place):
+        was_given = any((row.partition, row.offset) == place for row in of.deliveries)
+        if past is None or identity not in of.view.outcome or was_given:
             continue
         if of.share.start == "latest" and row.offset < of.first(row.partition):
             continue
@@ -82,6 +84,8 @@ def _delivered_to_two(of: Shared) -> Iterable[Finding]:
     for place, rows in of.by_place.items():
         for one, other in permutations(rows, 2):
             if None in (one.asked_ns, one.invoke_ns, other.asked_ns) or one.member == other.member:
+                continue
+            if (one.producer_id, one.seq) != (other.producer_id, other.seq):
                 continue
             assert one.asked_ns is not None
             assert one.invoke_ns is not None
@@ -112,7 +116,7 @@ def _redelivered_after_accept(of: Shared) -> Iterable[Finding]:
 def _past_delivery_limit(of: Shared) -> Iterable[Finding]:
     last: dict[Identity, tuple[int, int, int]] = {}
     limit = of.share.delivery_limit
-    for row in of.deliveries:
+    for row in of.genuine:
         if row.delivery_count > limit:
             at = (row.delivery_count, row.partition, row.offset)
             last[row.producer_id, row.seq] = max(at, last.get((row.producer_id, row.seq), at))

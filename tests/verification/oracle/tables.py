@@ -110,6 +110,7 @@ def add_metadata(run: RunDirectory, histories: Mapping[str, LaneHistory]) -> Non
         known = [mark for mark in marks.values() if mark is not None]
         if lane in histories and known:
             histories[lane].high_watermarks[partition] = min(known)
+            histories[lane].committed_to[partition] = max(known)
         least, sizes = run.lane(lane).retention_bytes, run.checkpoints.sizes[lane, partition].values()
         if least is not None:
             retained = histories[lane].retained = histories[lane].retained or {}

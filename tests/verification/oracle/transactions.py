@@ -54,19 +54,17 @@ class Transactions:
         return max(times, default=0)
 
     def open_ends(self) -> list[tuple[Stored, Key, bool]]:
-        """The first record of each partition that is in an open transaction, and whether that hangs; none if nothing
-        shows how transactions ended."""
-        first: dict[int, Stored] = {}
+        """The first record of each partition that is in a hanging transaction, or else in an open one, and whether it
+        hangs; none if nothing shows how transactions ended."""
+        first: dict[int, tuple[bool, Stored, Key]] = {}
+        ends_ns, allowed = self.ends_ns(), SLACK_NS + (self.history.timeout_ms or 0) * 1_000_000
         for row in self.stored if self.history.has_replicas else ():
             if self.view.fates[row] is None:
-                first[row.partition] = min(row, first.get(row.partition, row))
-        found = []
-        for _, row in sorted(first.items()):
-            key = self.of[row.producer_id, row.seq]
-            last_ns = max(one.invoke_ns if one.complete_ns is None else one.complete_ns for one in self.records[key])
-            allowed = SLACK_NS + (self.history.timeout_ms or 0) * 1_000_000
-            found.append((row, key, self.ends_ns() - max(self.history.healed_ns, last_ns) > allowed))
-        return found
+                key = self.of[row.producer_id, row.seq]
+                heard = [one.invoke_ns if one.complete_ns is None else one.complete_ns for one in self.records[key]]
+                waits = ends_ns - max(self.history.healed_ns, *heard) <= allowed
+                first[row.partition] = min((waits, row, key), first.get(row.partition, (waits, row, key)))
+        return [(row, key, not waits) for _, (waits, row, key) in sorted(first.items())]
 
 
 def find_in_transactions(view: View) -> list[Finding]:

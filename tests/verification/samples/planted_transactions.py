@@ -117,6 +117,30 @@ def hanging_transaction() -> tuple[LaneHistory, list[Case]]:
     return read(made), [_case("hanging_transaction", _records(made.history, 1, writer.transaction - 1)[0])]
 
 
+def hanging_behind_a_stale_marker() -> tuple[LaneHistory, list[Case]]:
+    """A replica that was left behind has a marker past the end of the log, which no leader has."""
+    history, cases = hanging_transaction()
+    stale = max(row for row in history.replicas if row.partition == 1)
+    history.replicas.append(stale._replace(offset=stale.offset + 1, kind="abort"))
+    return history, cases
+
+
+def hanging_behind_an_open_one() -> tuple[LaneHistory, list[Case]]:
+    """The first open record of the partition is of a transaction whose producer was heard of since."""
+    made = lane()
+    lively, hanging = (of(made) for of in WRITERS)
+    made.begin(lively)
+    made.begin(hanging)
+    made.send(lively, partition=1)
+    made.send(hanging, partition=1)
+    hanging.touched = set()
+    made.end(hanging, "info")
+    made.clock += 36 * SECOND
+    made.send(lively, partition=0)
+    made.end(lively, "committed")
+    return read(made), [_case("hanging_transaction", _records(made.history, 1, hanging.transaction - 1)[0])]
+
+
 def dependency_cycle() -> tuple[LaneHistory, list[Case]]:
     """Each of two transactions has a record before one of the other."""
     made = lane()
@@ -139,6 +163,8 @@ PLANTS: tuple[Callable[[], tuple[LaneHistory, list[Case]]], ...] = (
     lost_transaction,
     zombie_commit,
     hanging_transaction,
+    hanging_behind_a_stale_marker,
+    hanging_behind_an_open_one,
     dependency_cycle,
 )
 

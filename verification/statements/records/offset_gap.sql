@@ -1,5 +1,5 @@
--- The final log of a lane without compaction and retention has a hole between its first and last offset; a marker of a
--- transaction is none.
+-- The final log of a lane without compaction and retention has a hole between its first and last offset; an offset that a
+-- marker of a transaction takes is not missing.
 --
 -- The offsets of a word (`log_words`) without a hole count as one range.
 --
@@ -21,7 +21,7 @@ FROM (
       FROM (
         SELECT lane, `partition`, `offset` FROM log
         UNION ALL
-        SELECT lane, `partition`, `offset` FROM replicas WHERE kind IN ('commit', 'abort')
+        SELECT lane, `partition`, `offset` FROM markers
       ) q
       JOIN log_words w ON w.lane = q.lane AND w.`partition` = q.`partition` AND w.word = q.`offset` DIV 32
       WHERE w.taken <> w.last - w.first + 1

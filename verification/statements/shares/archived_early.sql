@@ -14,6 +14,7 @@ FROM (
   FROM deliveries d
   JOIN shares s ON s.lane = d.lane
   JOIN share_spans p ON p.lane = d.lane AND p.`partition` = d.`partition`
+  LEFT SEMI JOIN known k ON k.lane = d.lane AND k.producer_id = d.producer_id AND k.seq = d.seq
   LEFT ANTI JOIN (SELECT * FROM deliveries WHERE acknowledgement IN ('accept', 'reject')) a
     ON a.lane = d.lane AND a.`partition` = d.`partition` AND a.`offset` = d.`offset`
   WHERE d.`offset` < p.past

@@ -1,5 +1,5 @@
--- A member asked for a record and was given it while another member held it: after the other had it, before the other
--- acknowledged it, and within the duration of the lock from the moment on at which the other had asked for it.
+-- A member (b) asked for a record after another one (a) had been given it, and was given it before a sent its
+-- acknowledgement, and before the lock of a had run out, which counts from when a had asked.
 --
 -- A delivery that was never acknowledged holds nothing: its member may have been gone.
 --
@@ -9,5 +9,7 @@ SELECT
   a.lane, a.`partition`, a.`offset`, b.producer_id, b.seq, a.member || ' and ' || b.member AS cause
 FROM deliveries a
 JOIN shares s ON s.lane = a.lane
-JOIN deliveries b ON b.lane = a.lane AND b.`partition` = a.`partition` AND b.`offset` = a.`offset` AND b.member <> a.member
+JOIN deliveries b ON b.lane = a.lane AND b.`partition` = a.`partition` AND b.`offset` = a.`offset`
+  AND b.producer_id = a.producer_id AND b.seq = a.seq AND b.member <> a.member
+LEFT SEMI JOIN known k ON k.lane = a.lane AND k.producer_id = a.producer_id AND k.seq = a.seq
 WHERE b.asked_ns > a.delivered_ns AND b.delivered_ns < a.invoke_ns AND b.delivered_ns < a.asked_ns + s.lock_ns

@@ -12,6 +12,7 @@ FROM (
   JOIN deliveries b
     ON b.lane = a.lane AND b.`partition` = a.`partition` AND b.`offset` = a.`offset` AND b.producer_id = a.producer_id
     AND b.seq = a.seq
+  LEFT SEMI JOIN known k ON k.lane = a.lane AND k.producer_id = a.producer_id AND k.seq = a.seq
   WHERE a.acknowledgement = 'accept' AND a.outcome = 'ok' AND b.asked_ns > a.complete_ns
   GROUP BY a.lane, a.producer_id, a.seq
 ) q

@@ -20,10 +20,10 @@ FROM (
     SELECT
       r.lane, r.`partition`, r.`offset`, COALESCE(w.writer, r.producer_id) AS writer, 0 AS is_record,
       MAX(r.kind) AS kind, CAST(NULL AS INT) AS producer_id, CAST(NULL AS BIGINT) AS seq
-    FROM replicas r
+    FROM markers r
     JOIN lanes l ON l.lane = r.lane
     LEFT JOIN writers w ON w.lane = r.lane AND w.producer_id = r.producer_id
-    WHERE l.is_transactional = 1 AND r.kind IN ('commit', 'abort')
+    WHERE l.is_transactional = 1
     GROUP BY r.lane, r.`partition`, r.`offset`, COALESCE(w.writer, r.producer_id)
     UNION ALL
     SELECT DISTINCT

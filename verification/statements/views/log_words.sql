@@ -30,8 +30,7 @@ FROM (
       UNION ALL
       SELECT
         lane, `partition`, `offset`, 0, NULL, NULL, CAST((`offset` % 32 + 32) % 32 AS INT), CAST(0 AS BIGINT), 0
-      FROM replicas
-      WHERE kind IN ('commit', 'abort')
+      FROM markers
     ) q
   ) q
   GROUP BY lane, `partition`, word

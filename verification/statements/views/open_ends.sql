@@ -1,28 +1,34 @@
--- By partition, the first record of the final log that belongs to an open transaction: it holds the last stable offset
--- back. Without replicas/ there is no row, since nothing shows how transactions ended. `hangs`: the history goes on for
--- longer than the time-out and 30 s after its producer last sent a record of the transaction or heard of one, and after
--- the last fault was healed.
+-- By partition, a record of the final log that belongs to an open transaction: the first one of a transaction that hangs,
+-- or else the first one, which holds the last stable offset back. Without replicas/ there is no row, since nothing shows
+-- how transactions ended. `hangs`: the history goes on for longer than the time-out and 30 s after its producer last sent
+-- a record of the transaction or heard of one, and after the last fault was healed.
 SELECT
-  q.lane, q.`partition`, q.first.`offset` AS `offset`, q.first.producer_id AS producer_id, q.first.seq AS seq,
-  o.`transaction`, h.ns - GREATEST(l.healed_ns, o.last_ns) > :slack_ns + l.timeout_ms * 1000000 AS hangs
+  lane, `partition`, first.`offset` AS `offset`, first.producer_id AS producer_id, first.seq AS seq,
+  first.`transaction` AS `transaction`, first.waits = 0 AS hangs
 FROM (
-  SELECT w.lane, w.`partition`, MIN(STRUCT(w.`offset`, w.producer_id, w.seq, w.`transaction`)) AS first
-  FROM written w
-  JOIN lanes l ON l.lane = w.lane
-  WHERE w.fate IS NULL AND l.has_replicas = 1
-  GROUP BY w.lane, w.`partition`
-) q
-JOIN transaction_summaries o
-  ON o.lane = q.lane AND o.producer_id = q.first.producer_id AND o.`transaction` = q.first.`transaction`
-JOIN lanes l ON l.lane = q.lane
-JOIN (
-  SELECT lane, MAX(ns) AS ns
+  SELECT lane, `partition`, MIN(STRUCT(waits, `offset`, producer_id, seq, `transaction`)) AS first
   FROM (
-    SELECT lane, MAX(GREATEST(invoke_ns, COALESCE(complete_ns, 0))) AS ns FROM produced GROUP BY lane
-    UNION ALL
-    SELECT lane, MAX(poll_ns) FROM consumed GROUP BY lane
-    UNION ALL
-    SELECT lane, MAX(GREATEST(begin_ns, COALESCE(end_ns, 0))) FROM transactions GROUP BY lane
+    SELECT
+      w.lane, w.`partition`, w.`offset`, w.producer_id, w.seq, w.`transaction`,
+      CASE
+        WHEN h.ns - GREATEST(l.healed_ns, o.last_ns) > :slack_ns + l.timeout_ms * 1000000 THEN 0 ELSE 1
+      END AS waits
+    FROM written w
+    JOIN transaction_summaries o
+      ON o.lane = w.lane AND o.producer_id = w.producer_id AND o.`transaction` = w.`transaction`
+    JOIN lanes l ON l.lane = w.lane
+    JOIN (
+      SELECT lane, MAX(ns) AS ns
+      FROM (
+        SELECT lane, MAX(GREATEST(invoke_ns, COALESCE(complete_ns, 0))) AS ns FROM produced GROUP BY lane
+        UNION ALL
+        SELECT lane, MAX(poll_ns) FROM consumed GROUP BY lane
+        UNION ALL
+        SELECT lane, MAX(GREATEST(begin_ns, COALESCE(end_ns, 0))) FROM transactions GROUP BY lane
+      ) q
+      GROUP BY lane
+    ) h ON h.lane = w.lane
+    WHERE w.fate IS NULL AND l.has_replicas = 1
   ) q
-  GROUP BY lane
-) h ON h.lane = q.lane
+  GROUP BY lane, `partition`
+) q
