@@ -104,7 +104,7 @@ class Narrowing:
     def write(self, into: Path) -> Path:
         """Write the experiment, with the nearest control, and beside it the draft; returns the draft's path."""
         farther = self.controls.keys() - {self.nearest}
-        self._set_lanes([lane for lane in self.phase["lanes"] if lane["lane"] not in farther])
+        self.phase["lanes"] = [lane for lane in self.phase["lanes"] if lane["lane"] not in farther]
         experiment = experiment_of(self.experiment(self.schedule), str(into))
         text = dump_experiment(experiment)
         write_whole(into, text)
@@ -165,7 +165,7 @@ class Narrowing:
         alone = [lane for lane in every if lane["lane"] == self.finding.lane and not lane.get("loop")]
         staying = [{**lane, "lives": []} for lane in alone if lane.get("lives")]
         for lanes in filter(None, (staying, alone if len(alone) < len(every) else [], every)):
-            self._set_lanes(lanes)
+            self.phase["lanes"] = list(lanes)
             is_confirmed = False
 
             def trial(schedule: Schedule) -> Policy[bool]:
@@ -194,14 +194,14 @@ class Narrowing:
         differing = {}
         for number, (what, keys) in enumerate(_changes(LaneSpec.model_validate(lane)), 1):
             control = {**lane, **keys, "lane": f"control-{number}", "topic": None}
-            self._set_lanes([*lanes, control])
+            self.phase["lanes"] = [*lanes, control]
             try:
                 experiment_of(self.experiment(self.schedule), "the control")
             except KafkaChaosError:
                 continue
             lanes.append(control)
             differing[control["lane"]] = what
-        self._set_lanes(lanes)
+        self.phase["lanes"] = lanes
         self.controls = differing
         for _ in range(self.repeats):
             shown = yield from self._run(self.experiment(self.schedule), is_due=True)
@@ -211,9 +211,6 @@ class Narrowing:
                 self.shown_by = self.tried[-1][0]
         yield from self._run(self.experiment(self.schedule, quiet=True), is_due=True)
         self.quiet = self.tried[-1]
-
-    def _set_lanes(self, lanes: Sequence[Mapping[str, Any]]) -> None:
-        self.phase["lanes"] = list(lanes)
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
         """By log, the lines that the run without faults has none like, nor a log before; not those of controls."""

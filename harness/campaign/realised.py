@@ -16,8 +16,6 @@ from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.verification.inputs.documents.reading import json_lines, parsed_yaml
 
-_OF_A_RUN = ("recorded",)
-
 
 def realised_experiment(run: Path) -> Experiment:
     """The experiment of a run directory, with its faults as they were realised; raises `UsageFailure`.
@@ -50,7 +48,7 @@ def _values(path: Path) -> dict[str, Any]:
         raise UsageFailure(f"{path}: can't be read as YAML: {error}") from None
     if not isinstance(document, dict) or not isinstance(document.get("phases"), list):
         raise UsageFailure(f"{path}: expected the experiment of a run of kafka-chaos, with its phases")
-    return {key: value for key, value in document.items() if key not in _OF_A_RUN}
+    return {key: value for key, value in document.items() if key != "recorded"}
 
 
 def _faults(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

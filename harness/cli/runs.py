@@ -103,18 +103,12 @@ def _walk(one: Any, other: Any, place: str = "") -> list[tuple[str, Any, Any]]:
     """The leaves in which two documents differ; lists are compared entry by entry."""
     if isinstance(one, dict) and isinstance(other, dict):
         keys = dict.fromkeys([*one, *other])
-        return [
-            leaf
-            for key in keys
-            for leaf in _walk(one.get(key), other.get(key), f"{place}.{key}" if place else str(key))
-        ]
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        return [
-            leaf
-            for index, (a, b) in enumerate(zip(one, other, strict=True))
-            for leaf in _walk(a, b, f"{place}[{index}]")
-        ]
-    return [(place, one, other)] if one != other else []
+        inside = [(one.get(key), other.get(key), f"{place}.{key}" if place else str(key)) for key in keys]
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        inside = [(*both, f"{place}[{index}]") for index, both in enumerate(zip(one, other, strict=True))]
+    else:
+        return [(place, one, other)] if one != other else []
+    return [leaf for entry in inside for leaf in _walk(*entry)]
 
 
 def _shown(value: object) -> str:

@@ -6,14 +6,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.events import (
-    BrokerSessionEnded,
-    DefectPrecondition,
-    LeaderElected,
-    LogTruncated,
-    PartitionChanged,
-    PartitionOffline,
-)
+from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, MechanismUnknown
@@ -79,21 +72,16 @@ def emit_broker_events(
                 monotonic_at_epoch_ns=monotonic_at_epoch_ns,
                 transactional_ids=transactional_ids,
             ):
-                if isinstance(event, DefectPrecondition | BrokerSessionEnded):
+                if isinstance(event, LeaderElected | LogTruncated | PartitionOffline | PartitionChanged):
+                    event = replace(event, lane=topics[event.lane])
+                if not isinstance(event, PartitionOffline | PartitionChanged):
                     events.emit(event)
-                    continue
-                assert isinstance(event, LeaderElected | LogTruncated | PartitionOffline | PartitionChanged)
-                of_lane = replace(event, lane=topics[event.lane])
-                if not isinstance(of_lane, PartitionOffline | PartitionChanged):
-                    events.emit(of_lane)
-                elif not any(since <= of_lane.ts_ns <= until for since, until in renounced):
-                    place = _what(of_lane)
-                    first[place] = min(of_lane, first.get(place, of_lane), key=lambda other: other.ts_ns)
-    newest: dict[tuple[str, int], int] = {}
-    for event in first.values():
-        if isinstance(event, PartitionChanged):
-            place = (event.lane, event.partition)
-            newest[place] = max(event.partition_epoch, newest.get(place, 0))
+                elif not any(since <= event.ts_ns <= until for since, until in renounced):
+                    place = _what(event)
+                    first[place] = min(event, first.get(place, event), key=lambda other: other.ts_ns)
+    changed = [event for event in first.values() if isinstance(event, PartitionChanged)]
+    by_epoch = sorted(changed, key=lambda event: event.partition_epoch)
+    newest = {(event.lane, event.partition): event.partition_epoch for event in by_epoch}
     for event in first.values():
         if isinstance(event, PartitionChanged):
             event = replace(event, newest=newest[event.lane, event.partition])
