@@ -304,6 +304,7 @@ class Reset(Exception):
 class OfPython(Library):
     """What the libraries in Python share: names of settings, and how partitions are assigned and read."""
 
+    reads_with: str
     polls: str
 
     @abstractmethod
@@ -328,7 +329,8 @@ class OfPython(Library):
     def flush(self) -> None:
         self._call("flush")
 
-    def _start_consumer(self, kind: Any, starts: dict[int, int]) -> None:
+    def consumer(self, starts: dict[int, int]) -> None:
+        kind = getattr(self.library, self.reads_with)
         self._make(kind, self._settings("consumer", "_", auto_offset_reset="none", group_id=None))
         self._starts = starts
         self._assign()
@@ -363,7 +365,7 @@ class OfPython(Library):
 class KafkaPython(OfPython):
     """kafka-python."""
 
-    module, polls = "kafka", "poll"
+    module, reads_with, polls = "kafka", "KafkaConsumer", "poll"
 
     @property
     def version(self) -> str:
@@ -414,14 +416,11 @@ class KafkaPython(OfPython):
             except self.library.errors.KafkaTimeoutError:
                 time.sleep(POLLED_FOR)
 
-    def consumer(self, starts: dict[int, int]) -> None:
-        self._start_consumer(self.library.KafkaConsumer, starts)
-
 
 class Aiokafka(OfPython):
     """aiokafka, in a loop of its own."""
 
-    module, polls = "aiokafka", "getmany"
+    module, reads_with, polls = "aiokafka", "AIOKafkaConsumer", "getmany"
 
     def __init__(self, begin: dict[str, Any]) -> None:
         super().__init__(begin)
@@ -484,9 +483,6 @@ class Aiokafka(OfPython):
         if what != "init_transactions":
             self.serve()
             super().transaction(what)
-
-    def consumer(self, starts: dict[int, int]) -> None:
-        self._start_consumer(self.library.AIOKafkaConsumer, starts)
 
 
 LIBRARIES: dict[str, type[Library]] = {"librdkafka": Librdkafka, "kafka-python": KafkaPython, "aiokafka": Aiokafka}

@@ -130,13 +130,6 @@ def looping(
     return ApplicationLooping(lane, source, cast("Callable[[LoopHandle], object]", function), load)
 
 
-def _beside(lane: LaneSpec, load: LoadSettings) -> GroupLoad | None:
-    """The group, or the share group, that reads the lane beside its consumers."""
-    if lane.share is not None:
-        return GroupLoad(ShareWork(lane=lane, read=lane, load=load))
-    return None if lane.group is None else GroupLoad(GroupWork(lane=lane, read=lane, load=load))
-
-
 def reading(
     lane: LaneSpec,
     load: LoadSettings,
@@ -150,7 +143,9 @@ def reading(
     """
     is_followed = lane.group is not None or lane.transactional is not None
     if function is None:
-        return _followers(lane, load, start_offsets), _beside(lane, load)
+        followers, work = _followers(lane, load, start_offsets), GroupWork if lane.share is None else ShareWork
+        has_group = lane.group is not None or lane.share is not None
+        return followers, GroupLoad(work(lane=lane, read=lane, load=load)) if has_group else None
     application = ApplicationConsuming(lane, function, load, has_groups=is_followed)
     return (_followers(lane, load, start_offsets), application) if is_followed else ((application,), None)
 

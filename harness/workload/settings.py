@@ -20,8 +20,6 @@ _SILENT = logging.Logger("kafka_chaos.transactional_producer")
 _SILENT.addHandler(logging.NullHandler())
 _DELIVERY_TIMEOUT_MS = 60_000
 
-OnChange = Callable[[str, str, str], None]
-"""Learns what became of a member: its group, its name, and a change of `MemberChanged`."""
 OnClient = Callable[[ClientStarted | ClientFailed | ReaderStarted | ReaderEnded | CallNoted], None]
 
 
@@ -38,13 +36,14 @@ class LoadSettings:
     """Settings that all lanes of a load share.
 
     `client_configs`: what the harness's own clients get, for example for SASL and TLS. `seed` decides what is random.
+    `on_change` learns what became of a member: its group, its name, and a change of `MemberChanged`.
     """
 
     bootstrap_servers: str
     workload: WorkloadSpec
     tables: LoadTables
     on_notice: Callable[[str], None]
-    on_change: OnChange = lambda group, member, change: None
+    on_change: Callable[[str, str, str], None] = lambda group, member, change: None
     on_precondition: OnPrecondition | None = None
     on_client: OnClient = lambda event: None
     client_configs: Mapping[str, str] = field(default_factory=dict)

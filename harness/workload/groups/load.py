@@ -169,9 +169,7 @@ class GroupLoad(Readers):
                 member.kill()
                 member.join()
             code = member.exit_code
-            if code is None:
-                continue
-            if self._down.get(member.name):
+            if code is None or self._down.get(member.name):
                 continue
             member.join()
             if self._down.pop(member.name, None) is not None:
