@@ -58,15 +58,12 @@ _OF_SHARE = (
 )  # fmt: skip
 """The same of `facts/shares.sql`."""
 
-ByLane = dict[str, list[Row]]
-"""By lane the rows of a fact without the lane, which is their first column."""
-
 
 class Facts:
-    """The rows of all facts that the run's lanes have."""
+    """The rows of all facts that the run's lanes have, by fact and lane; without the lane, their first column."""
 
     def __init__(self, engine: SqlEngine, run: RunDirectory) -> None:
-        self.rows: dict[str, ByLane] = {}
+        self.rows: dict[str, dict[str, list[Row]]] = {}
         for name, fact in statements(FACTS).items():
             is_wanted = (
                 _OF_FAMILIES.get(name, "records") in run.families

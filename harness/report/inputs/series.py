@@ -10,9 +10,9 @@ bounded by the number of partitions with findings, never by that of findings.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any
 
@@ -245,12 +245,8 @@ def condense(tables: Mapping[str, Sequence[Path]], spans: Mapping[str, Span]) ->
 
 def bucket_width(span_ns: int, buckets: int) -> int:
     """The smallest round width (1, 2 or 5 times a power of ten, at least a slot) that needs no more buckets."""
-    power = SLOT_NS
-    while True:
-        for step in (1, 2, 5):
-            if step * power * buckets >= span_ns:
-                return step * power
-        power *= 10
+    widths: Iterator[int] = (step * SLOT_NS * 10**power for power in count() for step in (1, 2, 5))
+    return next(width for width in widths if width * buckets >= span_ns)
 
 
 def _frames(extents: Mapping[str, tuple[int, int]], spans: Mapping[str, Span]) -> Frames:

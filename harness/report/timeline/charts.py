@@ -108,20 +108,13 @@ def _activities(
 ) -> list[Activity]:
     """The lane's transactions, the groups that read it, and the group that feeds its loop."""
     activities: list[Activity] = []
+    most = {"rows": detail.activity, "events": detail.events}
     if lane in series.transactions:
         offsets = [
             (place[1], reports) for place, reports in sorted(timeline_events.offsets.items()) if place[0] == lane
         ]
-        activities.append(
-            draw_transactions(
-                frame,
-                series.transactions[lane],
-                offsets[: detail.partitions],
-                number=number,
-                rows=detail.activity,
-                events=detail.events,
-            )
-        )
+        offsets = offsets[: detail.partitions]
+        activities.append(draw_transactions(frame, series.transactions[lane], offsets, number=number, **most))
     loops = {loop_group_of(name) for name in series.lanes}
     own = [
         group
@@ -129,16 +122,8 @@ def _activities(
         if (read == lane and name not in loops) or name == loop_group_of(lane)
     ]
     for index, group in enumerate(own[: detail.activity]):
-        activities.append(
-            draw_group(
-                frame,
-                group,
-                timeline_events.members.get(group.group, ()),
-                name=f"group-{number}-{index}",
-                rows=detail.activity,
-                events=detail.events,
-            )
-        )
+        members = timeline_events.members.get(group.group, ())
+        activities.append(draw_group(frame, group, members, name=f"group-{number}-{index}", **most))
     return activities
 
 
