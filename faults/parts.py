@@ -11,7 +11,7 @@ class InsideControl(Protocol):
     """The inside of a container: commands that run there, and files."""
 
     def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
-        """Run a command inside: exit code and output. Where it is not running, or frozen, the exit code is not 0.
+        """Run a command inside: exit code and output. If the container is stopped or frozen, the exit code is not 0.
 
         `in_network`: the command needs no more than the network, and runs where it is frozen, too.
         """
@@ -20,7 +20,7 @@ class InsideControl(Protocol):
         """Run a command inside, or only in its network, and return the output; the command has to succeed."""
 
     def suspend(self) -> None:
-        """Let its process do nothing more (SIGSTOP), until it is killed. Other than after `NodeControl.pause`, commands
+        """Let its process do nothing more (SIGSTOP), until it is killed. Unlike after `NodeControl.pause`, commands
         still run inside."""
 
     def write_file(self, path: str, data: str) -> None:

@@ -25,7 +25,7 @@ _APIS = frozenset(API_NAMES[key] for key in FROM_CONTROLLERS)
 class Exchange:
     """A request as a broker received it, and its answer, None while there is none.
 
-    `sent_ns` is that of `time.monotonic_ns()`, when the last byte reached the broker's link. Topic ids are text.
+    `sent_ns`: when the last byte of it reached the broker's link, by `time.monotonic_ns()`. Topic ids are text.
     """
 
     broker: int
@@ -37,7 +37,7 @@ class Exchange:
     response: Mapping[str, Any] | None
 
     def errors(self, topic: str) -> list[str]:
-        """As `errors_of` the answer about a topic; "no answer" where there is none."""
+        """The errors that the answer has for a topic, as `errors_of` names them; "no answer" if there is none."""
         groups = self.request.get("topic_states") or ()
         ids = [group["topic_id"] for group in groups if group["topic_name"] == topic and "topic_id" in group]
         return ["no answer"] if self.response is None else errors_of(self.response, [topic, *ids])

@@ -1,5 +1,5 @@
-"""Requests of a controller, which kafka-chaos sends itself, the errors in their answers, and an authorizer that makes
-brokers refuse them.
+"""Requests of a controller, which kafka-chaos sends itself, the errors in their answers, and the ACLs with which
+a broker's authorizer refuses them.
 
 A broker takes such requests on any listener: it recognizes a controller by its epochs, and with an authorizer by its
 principal, not by the address or listener. All clients of a PLAINTEXT listener are `User:ANONYMOUS`, but access control
@@ -37,11 +37,11 @@ def leader_and_isr(
     topic_id: uuid.UUID | None = None,
     **state: Any,
 ) -> LeaderAndIsrRequest:
-    """A LeaderAndIsr request about one partition, arranged as its version needs; `state` has the fields of its state.
+    """A LeaderAndIsr request about one partition, in the form of its version; `state`: the fields of its state.
 
     `broker_epoch` is the receiver's, as the sender believes. Without a `topic_id` the topic goes with the nil UUID.
     """
-    kind, of_topic = LeaderAndIsrRequest, LeaderAndIsrRequest.LeaderAndIsrTopicState
+    kind, topic_state = LeaderAndIsrRequest, LeaderAndIsrRequest.LeaderAndIsrTopicState
     values = {"controller_epoch": controller_epoch, "partition_epoch": 0, "is_new": False, **state}
     return kind(
         version=version,
@@ -50,10 +50,10 @@ def leader_and_isr(
         broker_epoch=broker_epoch,
         ungrouped_partition_states=[kind.LeaderAndIsrPartitionState(**values)],
         topic_states=[
-            of_topic(
+            topic_state(
                 topic_name=state["topic_name"],
                 topic_id=topic_id,
-                partition_states=[of_topic.LeaderAndIsrPartitionState(**values)],
+                partition_states=[topic_state.LeaderAndIsrPartitionState(**values)],
             )
         ],
         live_leaders=[],
@@ -72,9 +72,9 @@ def send_as_controller(address: str, request: Any, *, client_id: str = "kafka-ch
 
 
 def errors_of(answer: Mapping[str, Any], topics: Collection[Any] = ()) -> list[str]:
-    """The name of the error of an answer as a whole; where there is none, then those of its partitions, too.
+    """The name of the answer's own error and, if that is NONE, those of its partitions' errors.
 
-    With `topics`, names and ids, only those of the partitions of these topics.
+    `topics`: names and ids of the topics whose partitions count; all if empty.
     """
     partitions = [(one["topic_name"], one) for one in answer.get("partition_errors", ())]
     for topic in answer.get("topics", ()):
@@ -91,18 +91,18 @@ _OPERATIONS_FOR_EVERYBODY = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DE
 
 def allow_cluster_action_to_brokers_only(cluster: Cluster, *, timeout: float = 30.0) -> None:
     """Allow ClusterAction to the brokers' addresses alone, and wait until every broker refuses it to this client."""
-    lists = [_allow(operation, _ANY_HOST) for operation in _OPERATIONS_FOR_EVERYBODY]
-    # All in one request: once the first list is in force, this client may create no further one.
-    lists += [_allow("ALL", node.address) for node in cluster.brokers.values()]
+    acls = [_allow(operation, _ANY_HOST) for operation in _OPERATIONS_FOR_EVERYBODY]
+    # All in one request: once the first ACL is in force, this client may create no other.
+    acls += [_allow("ALL", node.address) for node in cluster.brokers.values()]
     client = new_client(AdminClient, {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     try:
-        for answer in client.create_acls(lists, request_timeout=timeout).values():
+        for answer in client.create_acls(acls, request_timeout=timeout).values():
             answer.result()
     except KafkaException as error:
-        raise ClusterFailure(f"the access control lists were refused: {error.args[0].str()}") from error
+        raise ClusterFailure(f"the ACLs were refused: {error.args[0].str()}") from error
     for broker in cluster.brokers:
         address = cluster.client_address(broker)
-        what = f"broker {broker} to know the access control lists"
+        what = f"broker {broker} to know the ACLs"
         wait_until(lambda address=address: _refuses_us(address), what, timeout=timeout)  # type: ignore[misc]
 
 

@@ -1,4 +1,4 @@
-"""Load beside an act, and what Spark finds in it: other topics of the same cluster, verified record by record.
+"""Load on other topics of the cluster while an act is played; Spark verifies every record.
 
 The steps of a scenario wait for conditions, not for times, so the load lasts as long as they do. It needs no proof that
 a fault took effect: each step of the scenario is one. The lanes are judged as those of an experiment are, by what the
@@ -51,6 +51,7 @@ class Load:
         """End the load, let it settle, and let Spark judge every record."""
         self.loading.close()
         lanes, path = self.run.phase.lanes, self.directory.path
+        # All rows are written: the journal would mean that the harness died.
         (path / RESERVATIONS).unlink()
         self.directory.write_lanes(lane.as_lane(self.faults, self.lease.cluster.spec) for lane in lanes)
         stored = [StoredLane(lane.lane, lane.topic_name, lane.partitions) for lane in lanes]

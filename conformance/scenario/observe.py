@@ -45,7 +45,7 @@ def _named(record: Record) -> str:
 
 @dataclass
 class ReplicaObserver:
-    """Observes one partition of a cluster on the brokers `replicas`; the log directory of `without_files` is gone."""
+    """Observes one partition of a cluster on the brokers `replicas`; those `without_files` lost their log directory."""
 
     cluster: Cluster
     metadata: Metadata
@@ -64,16 +64,17 @@ class ReplicaObserver:
             seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
         partition = self.metadata.partition(self.topic)
         brokers = self.metadata.brokers()
-        # Of a quorum, the epoch counts attempts to be elected, too, and brokers that answer know of no leader.
-        several = self.sees_controller and self.cluster.spec.voters > 1
-        epoch = self.metadata.controller_epoch() if self.sees_controller and not several else 0
+        # With several voters the epoch also counts elections that nobody won. The controller is observed all the same:
+        # if brokers answer and name none, there is none.
+        is_quorum = self.sees_controller and self.cluster.spec.voters > 1
+        epoch = self.metadata.controller_epoch() if self.sees_controller and not is_quorum else 0
         return Observation(
             replicas=seen,
             leader=None if partition is None else max(partition.leader, NOBODY),
             leader_epoch=None if partition is None else partition.leader_epoch,
             isr=None if partition is None else partition.isr,
             controller_epoch=epoch or None,
-            controller=(self.metadata.controller() or NOBODY) if epoch or (several and brokers is not None) else None,
+            controller=(self.metadata.controller() or NOBODY) if epoch or (is_quorum and brokers is not None) else None,
             registered=None if brokers is None else tuple(sorted(brokers & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),
             group=None if self.group is None else self.group(),

@@ -61,6 +61,6 @@ def may_elect_from_elr(version: str, mode: str) -> bool:
 
 
 def elects_from_elr(version: str, mode: str, elr: bool | None) -> bool:
-    """Whether it does so: `elr`, or else what a new cluster of this version does."""
+    """Whether a cluster elects leaders from the eligible leader replicas: `elr`, or if None, what new ones do."""
     usual = release(version) >= ELR_BY_DEFAULT_SINCE
     return may_elect_from_elr(version, mode) and (usual if elr is None else elr)

@@ -113,8 +113,8 @@ class FullDisk(FailsWrites):
         return f"{evidence['free_bytes']:,} bytes free; {described_end(evidence)}"
 
 
-# So ext4 behaves with `errors=remount-ro`, the usual setting of Debian and others. What had not been flushed by then
-# never reaches the disk: it is lost when the broker, which ends on the failed write, comes back.
+# This is how ext4 behaves with `errors=remount-ro`, the usual setting of Debian and others. What had not been flushed
+# by then never reaches the disk: it is lost when the broker, which ends on the failed write, comes back.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOnlyDisk(FailsWrites):
     """The file systems of the brokers find an error of their disks and become read-only; what was not flushed is lost.
@@ -139,8 +139,8 @@ class ReadOnlyDisk(FailsWrites):
         return f"a write was refused: read-only file system; {described_end(evidence)}"
 
 
-# A disk that stalls, as a broken controller or a storage network that hangs lets it. Whoever writes waits, and can't be
-# ended until the disk goes on. Whoever does not write goes on: a leader with a stalled disk keeps its session, so it
+# A disk that stalls, as with a broken disk controller or a storage network that hangs. Whoever writes waits, and can't
+# be ended until the disk goes on. Whoever does not write goes on: a leader with a stalled disk keeps its session, so it
 # stays leader and answers nobody whose records it should append.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreezeDisk(OnDisk):
@@ -172,7 +172,7 @@ class FreezeDisk(OnDisk):
 class FailingSegment(FailsWrites):
     """Writes to the newest segment of each partition fail on the brokers, with `lane` to those of that lane alone; all
     else of their disks works. A broker whose append fails takes its log directory offline, and ends if it has no other.
-    Its proof: the kernel refuses to let each of these files be written to."""
+    Its proof: the kernel refuses writes to every one of these files."""
 
     lane: str | None = None
     kind: ClassVar[str] = "failing-segment"

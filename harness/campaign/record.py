@@ -201,7 +201,7 @@ SELECT lane, round(coalesce(max(gap), 0) / 1e9, 3)::DOUBLE AS seconds FROM ackno
 
 
 def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
-    """The lanes of a run, by name. Raises `UsageFailure` for a lane that is none."""
+    """The lanes of a run, by name. Raises `UsageFailure` for an entry of lanes.json that is no valid lane."""
     phases = (evidence.experiment, *map(as_dict, as_list(evidence.experiment.get("phases"))))
     lanes = [as_dict(lane) for phase in phases for lane in as_list(phase.get("lanes"))]
     in_process = {str(lane.get("lane")) for lane in lanes if lane.get("client", IN_PROCESS) == IN_PROCESS}

@@ -159,7 +159,7 @@ class Cluster(Members):
         return self.mode.registered_brokers(self, timeout=timeout)
 
     def start_again(self, nodes: Sequence[Node], *, timeout: float = 60.0) -> None:
-        """Start what is down, none of them in the way of its own former session, and wait until all serve."""
+        """Start what is down, each once no former session of its own blocks it, and wait until all serve."""
         self.mode.start_again(self, nodes, timeout=timeout)
 
     def change_version(self, node: Node, kafka_version: str) -> None:

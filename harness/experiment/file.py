@@ -152,7 +152,7 @@ def document_of(text: str, source: str, what: str) -> tuple[CommentedMap, dict[A
     except RecursionError:
         raise UsageFailure(f"{source}:1: not {what}: its values are nested too deep") from None
     except TypeError as error:
-        # ruamel.yaml's own, about keys that Python can't have, do not know the line.
+        # A TypeError of ruamel.yaml itself, about a key that can't be hashed, has no line.
         line = error.args[0] if isinstance(error.args[0], int) else 1
         raise UsageFailure(f"{source}:{line}: not {what}: a key is a list or a mapping") from None
     except (YAMLError, ValueError) as error:

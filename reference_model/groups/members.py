@@ -163,7 +163,7 @@ def add_offset(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
-    """A member commits its transaction: output and offset together; one that was aborted learns it."""
+    """A member commits its transaction: output and offset together; one whose transaction was aborted learns of it."""
     if setup.commits != IN_TRANSACTION:
         return
     for slot, member in _at_work(state):
@@ -198,7 +198,7 @@ def learn(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def leave(state: State, setup: Setup) -> Iterator[Step]:
-    """A member leaves in order, between batches."""
+    """A member leaves gracefully, between batches."""
     if not state.leaves:
         return
     for slot, member in _at_work(state):

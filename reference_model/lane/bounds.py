@@ -5,7 +5,7 @@ the state has no requests, no answers and no outcomes; brokers, controller and f
 questions need no more:
 
 - Whether replicas diverge: a leader epoch has one leader, which appends at its log end and drops nothing while it
-  leads. So leader epoch and offset name an entry, and whose record it holds adds nothing. They name all that lies
+  leads. So leader epoch and offset identify an entry; which record it holds does not matter. They name all that lies
   before it, too: two logs are the same up to some offset, and have no leader epoch in common from there on. A follower
   takes its leader's next entry, and truncates whenever somebody begins to lead or it begins to follow. So if truncation
   leaves it the beginning of its leader's log for any two such logs, no faults make replicas diverge, however many: that
@@ -14,7 +14,7 @@ questions need no more:
   log that holds it. So a read that is lost is an entry that is lost, and one entry is marked for all: it may be any.
   With acks=all, whatever a broker might acknowledge counts as shown; then an acknowledged record that is lost or is
   elsewhere, and two records that are named for one offset, are such entries, too.
-  Where truncation keeps what two logs have in common, and no less, the other entries change none of that: they are not
+  Where truncation keeps exactly what two logs have in common, the other entries change none of that: they are not
   even loaded. A log then holds the marked entry or it does not, and five replicas have two hundred times fewer states.
   `docs/decisions/0012-searching-the-model.md` goes through the steps.
 - Whether records change their order or come twice in a log that sequence numbers guard. What a log holds before an

@@ -53,12 +53,12 @@ def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterStat
         watermark = follower.high_watermark - follower.log_start
         end = follower.log_start + config.protocol.truncation(own_epochs, watermark, leader_epochs)
         kept = truncated(follower, end)._replace(truncating=False)
-        if leader is not None and config.protocol.fenced and _diverges_from_nothing(follower, leader):
+        if leader is not None and config.protocol.fenced and _finds_no_divergence_when_empty(follower, leader):
             kept = kept._replace(epochs=follower.epochs)
         yield state.with_replica(kept)
 
 
-def _diverges_from_nothing(follower: Replica, leader: Replica) -> bool:
+def _finds_no_divergence_when_empty(follower: Replica, leader: Replica) -> bool:
     """Whether a fetch from an empty log finds no divergence: all of the leader's epochs are newer than the follower's.
 
     Then nothing is truncated (since truncation came to fetches, KIP-595 and 2.7). The epoch file, too, keeps its line

@@ -24,7 +24,7 @@ from kafka_chaos.reference_model.lockstep.stepping import Step
 
 @dataclass
 class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
-    """The running act as a scenario gets it: its steps by name, and all of `LockStep`."""
+    """The running act: scenario files call its methods as steps, by name (`kill and send`)."""
 
     model: ClusterModel
     clients: Clients
@@ -53,8 +53,8 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     ) -> None:
         """A producer sends a record and retries until it gets an answer; `then`: what follows from that.
 
-        `asks`: the only brokers that it asks for the leader. `knows_only`: the broker to which it has a connection, and
-        a request there: it asks no other before that one, which is frozen, continues.
+        `asks`: the only brokers that it asks for the leader. `knows_only`: a frozen
+        broker, to which it has a connection and a request in flight; it asks no other before that one continues.
         """
         if knows_only is not None:
             self._unknown = [(CLIENTS, CLIENT, other) for other in self.act.replicas if other != knows_only]
@@ -106,7 +106,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         return leads
 
     def reassign(self, sentence: str, *, replicas: Sequence[int], controller: int = 3, elect: bool = False) -> None:
-        """A reassignment, which the controller accepts; `elect`: and then the first of the replicas as leader."""
+        """Reassign the partition, which the controller accepts; `elect`: then elect the first replica as leader."""
         place, order = (self.topic, 0), tuple(replicas)
 
         def ask() -> None:
@@ -139,12 +139,12 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         commit_an_offset(self.lease.cluster.bootstrap_servers, self.topic)
 
     def let_pass(self, sentence: str, *, seconds: float) -> None:
-        """Wait for something that leaves no trace where nothing is to be done."""
+        """Let `seconds` pass where nothing can be awaited: what is expected is that nothing happens."""
         until = time.monotonic() + seconds
         self.await_seen(sentence, lambda seen: time.monotonic() > until)
 
     def start_clock(self) -> None:
-        """From now on seconds count, such as those of `seconds_until_answered`."""
+        """Start the clock by which `seconds_until_answered` counts."""
         self._clock, self.clock_started = time.monotonic(), time.time()
 
     def seconds_until_answered(self, record: str) -> float:
@@ -171,7 +171,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
             )
 
     def send_too_large(self, record: str, *, size: int) -> None:
-        """A producer of its own sends a record of `size` bytes and more with acks=0, which the broker refuses."""
+        """A separate producer sends a record of more than `size` bytes with acks=0, which the broker refuses."""
 
         def send() -> None:
             with Clients(self.lease.cluster.bootstrap_servers, self.topic) as other:

@@ -1,4 +1,4 @@
-"""Transactional producers of a scenario: each request on its own connection, sent again until its answer is one.
+"""Transactional producers of a scenario: each request on its own connection, repeated until its answer is final.
 
 They are no client library: a scenario says which request comes next, also where a library would have given up. So each
 answer is the brokers' own, and comparable with the model's.

@@ -29,7 +29,7 @@ class ClusterLayout:
     `migration_controllers` of them, which are started when it does. `elr`: whether a partition's leader may be
     elected from its eligible leader replicas (KIP-966); None leaves it to the version.
     `broker_configs` go to every broker, and to KRaft's controllers; `configs_of` to single brokers by id; both in
-    Kafka's own key names; `assume` names those that no prediction has to know. `broker_versions` gives single brokers a
+    Kafka's own key names; `assume` names the keys that predictions ignore. `broker_versions` gives single brokers a
     version of their own, by id: all then speak the oldest version's protocol, with its feature levels, as during a
     rolling upgrade. `controller` names the broker that is to be controller (started first: in ZooKeeper mode the first
     to register becomes it), None leaves it open and starts all at once. With two `log_directories` a broker outlives

@@ -1,4 +1,4 @@
-"""Prints a run: a line for each event, and the table of its lanes at the end.
+"""Prints a run: a line for each event.
 
 On a terminal a live view below the lines shows phase, faults and lanes. Elsewhere only whole lines are printed, so that
 a CI log stays readable.

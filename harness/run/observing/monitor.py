@@ -111,7 +111,7 @@ class Monitor(Background):
 
 _PAUSE_INTERVAL = 1.0
 _LEAST = 0.1
-"""Seconds of an interval from which on a wait is told."""
+"""The shortest wait that is reported, in seconds."""
 _TASKS = Path("/proc/self/task")
 
 
@@ -151,7 +151,7 @@ class HighWatermarkRecorder(Background):
     """Asks every broker for the high watermarks of those partitions of `lanes` that it leads.
 
     `brokers` maps broker ids to client addresses; `configs` are those of `BrokerClient`. An unchanged answer is not
-    reported again. `reports` counts the events.
+    reported again. `reports`: the number of `high_watermark` events.
     """
 
     def __init__(

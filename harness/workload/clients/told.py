@@ -44,7 +44,7 @@ class ToldRows:
         self._tell("sent", first_seq=self.sent, partition=partitions, sources=sources, **at)
 
     def hand_out(self, count: int) -> int:
-        """So many of those are sent now; returns the seq of the first."""
+        """Send the next `count` of them; returns the seq of the first."""
         self.sent += count
         return self.sent - count
 

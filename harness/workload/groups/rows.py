@@ -33,7 +33,7 @@ class LoopRows(ConsumedRows):
         self._takers |= {"commit": self._asks, "sent": self._sent, "outcome": output.said, "transaction": self._ended}
 
     def ends(self) -> None:
-        """The same, and of the output."""
+        """The member has ended: write what is left of its reads and of its output."""
         super().ends()
         self._output.write_rest()
         if self._begun is not None:

@@ -82,7 +82,7 @@ PLACES = {NOBODY: "the partition in the metadata", GROUP: "the group", TRANSACTI
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field that no allowed state has as it was observed.
+    """One field in which an observation differs from the nearest allowed states.
 
     `broker` is 0 for the partition in the metadata, `GROUP` for a consumer group, and `TRANSACTIONS` for all that
     `TransactionsObservation` has.
