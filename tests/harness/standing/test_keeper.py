@@ -116,7 +116,7 @@ def test_a_fault_by_hand_is_proven_noted_and_healed(served: Standing) -> None:
     assert served.ask("break", events.append, fault="pause", target="leader(orders)", keys={}) is True
     assert [type(event) for event in events] == [FaultRequested, FaultProven]
     assert served.faults() == {"pause-1": ("leader(orders)", ("broker-1",), True)}
-    assert served.ask("heal", events.append, faults=()) == ["pause-1"]
+    assert served.ask("heal", events.append, faults=("pause-1", "pause-1")) == ["pause-1"]
     assert isinstance(events[-1], FaultHealed)
     assert served.faults() == {}
     assert served.ask("heal", faults=()) == []

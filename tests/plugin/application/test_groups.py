@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
@@ -179,6 +179,20 @@ def test_a_commit_that_does_not_wait_is_answered_by_the_callback(recorded: Recor
     assert [error is None for error in heard] == [True, False]
     rows = recorded.rows("commits")
     assert [(row["offset"], row["outcome"]) for row in rows] == [(1, "ok"), (9, "info")], "the second is automatic"
+
+
+def test_a_commit_is_answered_without_what_was_committed_before(recorded: Recorded) -> None:
+    client = recorded.member.consumer()
+    client.subscribe(["orders-1"])
+    client._client.gives(0, 1)
+    polled(client, order(0), order(5, partition=1))
+    client.commit()
+    client.commit()
+    answered = client._client.configs["on_commit"]
+    answered(None, [TopicPartition("orders-1", 0, OFFSET_INVALID), TopicPartition("orders-1", 1, 6)])
+    answered(KafkaError(KafkaError._NO_OFFSET), [TopicPartition("orders-1", 0, OFFSET_INVALID)])
+    assert client._unanswered == []
+    assert {row["outcome"] for row in recorded.rows("commits")} == {"ok", "info"}
 
 
 @pytest.mark.parametrize(
