@@ -113,4 +113,4 @@ def unmodelled(kind: str, configs: Mapping[str, object], anomalies: Iterable[Any
         if not found.allows(value) and (touched := found.touches & looked_for):
             names = ", ".join(sorted(touched)) if len(touched) < len(looked_for) else "every anomaly"
             message = f"{key}={config_text(value)}: the model does not know it: {found.why}"
-            yield key, f"{message}; leave it out, or allow it by assume: [{key}], {names} will then not be judged"
+            yield key, f"{message}; leave it out, or allow it by assume: [{key}], so that {names} will not be judged"
