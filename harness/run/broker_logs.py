@@ -29,6 +29,7 @@ _PATTERNS = {
     kind: [re.compile(one.replace("TIME", _TIME).replace("PLACE", _PLACE)) for one in patterns]
     for kind, patterns in toml_of(__package__, "broker_logs.toml").items()
 }
+_ACTIVE, _DEPOSED = "Becoming the active controller at epoch", "Renouncing the leadership due to"
 _BLOCKED = re.compile(r"TransactionalId (?P<id>\S+) failed transition to state \w+\(.*?\btxnState=\w+")
 _MARKS = (
     "runcating",
@@ -54,7 +55,11 @@ def read_broker_log(
 
     `monotonic_at_epoch_ns`: add it to a wall-clock time, in nanoseconds since the epoch, to get the monotonic clock's
     time. `transactional_ids`: lanes by id. KAFKA-8803: the ids whose next state a coordinator refused, each once.
+
+    KRaft's active controller logs a change as it writes it, and takes it back if it is deposed before the others have
+    it. So what a node told of partitions' states while it was active is left out where it was deposed then.
     """
+    told: list[Event] = []
     timed = ""
     blocked: set[str] = set()
     reasons: dict[tuple[str, int], str] = {}
@@ -64,18 +69,24 @@ def read_broker_log(
     for line in lines:
         if line.startswith("["):
             timed = line
+        if _ACTIVE in line or _DEPOSED in line:
+            taken_back = (PartitionChanged, PartitionOffline) if _DEPOSED in line else ()
+            yield from (event for event in told if not isinstance(event, taken_back))
+            told, states = [], set()
         refused = _BLOCKED.search(line) if "failed transition" in line else None
         if refused is not None and refused["id"] in transactional_ids.keys() - blocked:
             blocked.add(refused["id"])
             # The exception itself has no time: the line before it has.
             moment = re.match(_TIME, timed)
-            yield DefectPrecondition(
-                ts_ns=(_nanoseconds(moment["time"]) if moment else 0) + monotonic_at_epoch_ns,
-                defect="KAFKA-8803",
-                lane=transactional_ids[refused["id"]],
-                evidence=f"the log of broker-{broker}: {refused[0]}, …)",
-                transactional_id=refused["id"],
-                broker=broker,
+            told.append(
+                DefectPrecondition(
+                    ts_ns=(_nanoseconds(moment["time"]) if moment else 0) + monotonic_at_epoch_ns,
+                    defect="KAFKA-8803",
+                    lane=transactional_ids[refused["id"]],
+                    evidence=f"the log of broker-{broker}: {refused[0]}, …)",
+                    transactional_id=refused["id"],
+                    broker=broker,
+                )
             )
         if not any(mark in line for mark in _MARKS):
             continue
@@ -87,7 +98,7 @@ def read_broker_log(
         if ended := found.get("session"):
             ts_ns = _nanoseconds(ended["time"]) + monotonic_at_epoch_ns
             for gone in _brokers(f"{ended['gone']},{ended.groupdict().get('bounced') or ''}"):
-                yield BrokerSessionEnded(ts_ns=ts_ns, broker=gone, controller=broker)
+                told.append(BrokerSessionEnded(ts_ns=ts_ns, broker=gone, controller=broker))
         if (change := found.get("changed")) and change["topic"] in lanes:
             state = PartitionChanged(
                 ts_ns=_nanoseconds(change["time"]) + monotonic_at_epoch_ns,
@@ -99,7 +110,7 @@ def read_broker_log(
             )
             if replace(state, ts_ns=0) not in states:
                 states.add(replace(state, ts_ns=0))
-                yield state
+                told.append(state)
         if why := found.get("reason"):
             reasons[why["topic"], int(why["partition"])] = why["reason"].split(" (")[0].strip(" :")
         if follows := found.get("follows"):
@@ -113,8 +124,9 @@ def read_broker_log(
         place = (match["topic"], int(match["partition"]))
         ts_ns = _nanoseconds(match["time"]) + monotonic_at_epoch_ns
         at: dict[str, Any] = {"ts_ns": ts_ns, "lane": place[0], "partition": place[1]}
+        event: Event
         if kind == "truncated":
-            yield LogTruncated(
+            event = LogTruncated(
                 **at,
                 broker=broker,
                 offset=int(match["offset"]),
@@ -123,31 +135,15 @@ def read_broker_log(
                 log_end=log_ends.pop(place, None),
             )
         elif kind == "offline":
-            yield PartitionOffline(**at, controller=broker, leader_epoch=int(match["epoch"]))
+            event = PartitionOffline(**at, controller=broker, leader_epoch=int(match["epoch"]))
         else:
             log_ends.pop(place, None)
             epoch = int(match["epoch"])
             isr = match.groupdict().get("isr", requested.get((*place, epoch), ""))
             start, brokers = int(match["offset"]), _brokers(isr)
-            yield LeaderElected(**at, broker=broker, leader_epoch=epoch, start_offset=start, isr=brokers)
-
-
-def renounced_times(lines: Iterable[str], monotonic_at_epoch_ns: int) -> list[tuple[int, int]]:
-    """From when to when a node was the active controller and then was deposed, by the monotonic clock.
-
-    What such a controller logged of partitions may be a change that never came to be. Before the log begins, it may
-    have been active already.
-    """
-    spans: list[tuple[int, int]] = []
-    since = 0
-    for line in lines:
-        for kind, is_end in (("active", False), ("renounced", True)):
-            if match := next((one for pattern in _PATTERNS[kind] if (one := pattern.search(line))), None):
-                ts_ns = _nanoseconds(match["time"]) + monotonic_at_epoch_ns
-                if is_end:
-                    spans.append((since, ts_ns))
-                since = ts_ns
-    return spans
+            event = LeaderElected(**at, broker=broker, leader_epoch=epoch, start_offset=start, isr=brokers)
+        told.append(event)
+    yield from told
 
 
 def _brokers(isr: str) -> tuple[int, ...]:

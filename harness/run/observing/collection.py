@@ -14,7 +14,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
-from kafka_chaos.harness.run.broker_logs import read_broker_log, renounced_times
+from kafka_chaos.harness.run.broker_logs import read_broker_log
 
 
 def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) -> None:
@@ -57,14 +57,11 @@ def emit_broker_events(
     """Emit the events that the logs of brokers and controllers in `folder` record for the lanes, with their times.
 
     `topics` maps topic names, which the logs use, to lane names, and `transactional_ids` ids. Every controller that
-    replays an epoch without a leader logs it, and many nodes log the same state of a partition: the first counts. What
-    a controller alone logged that was deposed afterwards does not count.
+    replays an epoch without a leader logs it, and many nodes log the same state of a partition: the first counts.
     """
     first: dict[tuple[object, ...], PartitionOffline | PartitionChanged] = {}
     for path in sorted([*folder.glob("broker-*.log"), *folder.glob("controller-*.log")]):
         with path.open(encoding="utf-8", errors="replace") as lines:
-            renounced = renounced_times(lines, monotonic_at_epoch_ns)
-            lines.seek(0)
             for event in read_broker_log(
                 lines,
                 broker=_node(path.stem),
@@ -76,7 +73,7 @@ def emit_broker_events(
                     event = replace(event, lane=topics[event.lane])
                 if not isinstance(event, PartitionOffline | PartitionChanged):
                     events.emit(event)
-                elif not any(since <= event.ts_ns <= until for since, until in renounced):
+                else:
                     place = _what(event)
                     first[place] = min(event, first.get(place, event), key=lambda other: other.ts_ns)
     changed = [event for event in first.values() if isinstance(event, PartitionChanged)]

@@ -234,11 +234,9 @@ class RecordingConsumer:
         """Take the answer to a commit that the application asked for, or else to an automatic one of the client."""
         places = [place for place in partitions if place.topic == self._recorder.topic]
         answered = {place.partition: place.offset for place in places if place.offset >= 0}
-        # librdkafka leaves out partitions whose position it has committed already; of nothing else, it says so.
-        if answered or (error is not None and error.code() == KafkaError._NO_OFFSET):
-            fits = (commit for commit in self._unanswered if answered.items() <= commit[1].items())
-        else:
-            fits = (commit for commit in self._unanswered if not commit[1])
+        # librdkafka leaves out partitions whose position it has committed already, and says so if these are all.
+        is_part = bool(answered) or (error is not None and error.code() == KafkaError._NO_OFFSET)
+        fits = (one for one in self._unanswered if (answered.items() <= one[1].items() if is_part else not one[1]))
         commit = next(fits, None)
         if commit is None:
             self._commits.automatic(error, places)
