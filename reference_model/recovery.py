@@ -67,7 +67,8 @@ def bounds_of(
     transaction: Parts = ()
     if lane.transactional is not None:
         transaction = (("transaction", lane.transactional.timeout_ms), ("check for it", timings.abort_check_ms))
-    learns: Parts = (("reconnect", _jittered(timings.reconnect_ms)), ("retry", timings.retry_ms))
+    reconnect_ms = None if timings.reconnect_ms is None else round(timings.reconnect_ms * _JITTER)
+    learns: Parts = (("reconnect", reconnect_ms), ("retry", timings.retry_ms))
     request: Parts = (("request", timings.request_ms), ("connection", timings.connect_ms)) if hangs else ()
     fetch: Parts = (("request of a consumer", timings.fetch_ms), ("connection", timings.connect_ms)) if hangs else ()
     linger: Parts = () if timings.linger_ms is None else (("linger", timings.linger_ms),)
@@ -106,7 +107,3 @@ def _of_members(group: Group | None) -> Parts:
     if group is None:
         return ()
     return ("session of a member", group.session_timeout_ms), ("poll of a member", group.max_poll_interval_ms)
-
-
-def _jittered(backoff: int | None) -> int | None:
-    return None if backoff is None else round(backoff * _JITTER)

@@ -60,11 +60,6 @@ def _parsed(name: str) -> tuple[str, list[Any]]:
     return found[1], [int(one) if one.isdecimal() else one for one in arguments]
 
 
-def _lines(stage: Stage, broker: int, text: str) -> list[str]:
-    lines = stage.node(broker).log(since=stage.began).splitlines()
-    return [line for line in lines if stage.topic in line and text in line]
-
-
 def _named_by(stage: Stage, broker: int) -> int | None:
     with stage.ask(broker) as client:
         return client.metadata(stage.topic).leader
@@ -158,19 +153,16 @@ def _nodes(stage: Stage, where: int | str) -> Sequence[Node]:
     return list((cluster.zookeepers if where == "zookeeper" else cluster.controllers).values())
 
 
-def _logged(stage: Stage, node: Node, *parts: str) -> list[str]:
-    lines = node.log(since=stage.clock_started).splitlines()
-    return [line for line in lines if all(part in line for part in parts)]
+def _logged(node: Node, since: float, *parts: str) -> list[str]:
+    return [line for line in node.log(since=since).splitlines() if all(part in line for part in parts)]
 
 
 def first_logged(stage: Stage, where: int | str, *parts: str) -> tuple[float, int]:
     """When a node logged a line with all of `parts` for the first time since then, and its number; waits for it."""
 
     def find() -> tuple[float, int] | None:
-        nodes = _nodes(stage, where)
-        return min(
-            ((moment_of(line), one.number) for one in nodes for line in _logged(stage, one, *parts)), default=None
-        )
+        logged = ((one, line) for one in _nodes(stage, where) for line in _logged(one, stage.clock_started, *parts))
+        return min(((moment_of(line), one.number) for one, line in logged), default=None)
 
     moment, number = wait_until(find, f"{where} to log {' … '.join(parts)!r}", timeout=40, interval=0.2)
     return round(moment - stage.clock_started, 3), number
@@ -235,15 +227,15 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "moment in the metadata": _moment_in_metadata,
     "now": lambda stage: round(time.time() - stage.clock_started, 3),
     "who logged": lambda stage, where, *parts: first_logged(stage, where, *parts)[1],
-    "logged": lambda stage, broker, *parts: _logged(stage, stage.node(broker), *parts),
-    "was logged": lambda stage, broker, *parts: bool(_logged(stage, stage.node(broker), *parts)),
-    "lines of controller": lambda stage, one, text: _logged(stage, stage.controller_node(one), text),
+    "logged": lambda stage, broker, *parts: _logged(stage.node(broker), stage.clock_started, *parts),
+    "was logged": lambda stage, broker, *parts: bool(_logged(stage.node(broker), stage.clock_started, *parts)),
+    "lines of controller": lambda stage, one, text: _logged(stage.controller_node(one), stage.clock_started, text),
     "rise": lambda stage, *moments: sorted(map(float, moments)) == [*map(float, moments)],
     "most passes before": lambda stage, moment, last: 2 * float(moment) > float(last),
     "majority": _majority,
     "checkpointed": lambda stage: [stage.observer.files(broker).high_watermark for broker in stage.act.replicas],
     "line": lambda stage, broker, *parts: stage.await_line(broker, *parts, stage.topic),
-    "lines": _lines,
+    "lines": lambda stage, broker, text: _logged(stage.node(broker), stage.began, stage.topic, text),
     "line without topic": lambda stage, broker, *parts: stage.await_line(broker, *parts),
     "line of whole ISR": lambda stage, broker: stage.await_line(broker, _WHOLE_ISR, stage.topic),
     "leader named by": _named_by,

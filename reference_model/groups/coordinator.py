@@ -76,7 +76,10 @@ def assign(state: State, setup: Setup) -> Iterator[Step]:
         return
     if setup.rules.waits_for_all and any(not state.joined >> slot & 1 for slot in present):
         return
-    owners = [slot for slot in present if _has_it(state, setup, slot)]
+    # Who owns the partition, as far as the coordinator knows: it knows what a member says of itself when it joins; with
+    # KIP-848, what it gave and has not got back.
+    by_members, owner = setup.rules.waits_for_all, state.coordinator.owner
+    owners = [slot for slot in present if (state.members[slot].owns if by_members else slot == owner)]
     for target in present:
         if not setup.rules.waits_for_all and state.members[target].phase != ACTIVE:
             continue
@@ -89,14 +92,6 @@ def assign(state: State, setup: Setup) -> Iterator[Step]:
                 Action("assign", target),
                 _begun(state, setup, present if setup.rules.waits_for_all else [target], target),
             )
-
-
-def _has_it(state: State, setup: Setup, slot: int) -> bool:
-    """Whether a member owns the partition, as far as its coordinator knows.
-
-    It knows what a member says of itself when it joins; with KIP-848, what it gave and has not got back.
-    """
-    return state.members[slot].owns if setup.rules.waits_for_all else state.coordinator.owner == slot
 
 
 def _begun(state: State, setup: Setup, moved: list[int], owner: int) -> State:

@@ -120,6 +120,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
     Of the cluster only its rules are, so that versions and modes with the same rules share an answer.
     """
     lane = as_obeyed(lane)
+    usual = [lane.replication_factor, 1, False, False, sorted(lane.faults)]
     question = {
         "rules": asdict(rules_of(lane)),
         "replication_factor": lane.replication_factor,
@@ -136,7 +137,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         **_transactions(lane),
         **_groups(lane),
         **_share(lane),
-        **{name: _kept(topic) for name, topic in internal_topics(lane).items() if _kept(topic) != _usual(lane)},
+        **{name: _kept(topic) for name, topic in internal_topics(lane).items() if _kept(topic) != usual},
     }
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
 
@@ -154,10 +155,6 @@ def _kept(topic: Lane) -> list[Any]:
     """The settings of an internal topic that an answer depends on."""
     kept = [topic.replication_factor, topic.min_insync_replicas, topic.unclean_leader_election, topic.flushes]
     return [*kept, sorted(topic.faults)]
-
-
-def _usual(lane: Lane) -> list[Any]:
-    return [lane.replication_factor, 1, False, False, sorted(lane.faults)]
 
 
 def _transactions(lane: Lane) -> dict[str, Any]:

@@ -79,14 +79,10 @@ def hanging_transaction(end: Ending) -> bool:
 
 def dependency_cycle(end: Ending) -> bool:
     """Each of two transactions has a committed record before one of the other, in whatever partitions (Adya's G0)."""
-    done = [[number // end.size for number in _in_order(log)] for log in end.logs]
+    kept = ((log, committed(log)) for log in end.logs)
+    done = [[at.number // end.size for at in log if at.kind == DATA and at.number in among] for log, among in kept]
     before = {pair for transactions in done for pair in combinations(transactions, 2)}
     return any(one != other and (other, one) in before for one, other in before)
-
-
-def _in_order(log: Log) -> list[int]:
-    """The committed records of a log, by offset."""
-    return [entry.number for entry in log if entry.kind == DATA and entry.number in committed(log)]
 
 
 Check = Callable[[Ending], bool]

@@ -48,7 +48,6 @@ from kafka_chaos.reference_model.transactions.state import (
     READY,
     RENEWING,
     Entry,
-    Marker,
     Request,
     Setup,
     State,
@@ -162,7 +161,9 @@ def canonical(state: State, setup: Setup) -> State:
     if len(state.outcomes) == setup.transactions:
         producers = tuple(over(one) if one.phase in (READY, RENEWING) else one for one in producers)
     late = tuple(sorted(r for r in state.late if state.losses or not _is_refused(state, setup, r)))
-    markers = tuple(sorted({m for m in state.late_markers if state.losses or _is_taken(state, setup, m)}))
+    before, rules = state.logs, setup.rules
+    taken = {m for m in state.late_markers if state.losses or takes_marker(before[m.partition], m.entry, rules)}
+    markers = tuple(sorted(taken))
     state = state._replace(producers=producers, late=late, late_markers=markers)
     if markers or state.failovers or state.losses or not state.coordinator_epoch:
         return state
@@ -179,10 +180,6 @@ def _is_refused(state: State, setup: Setup, request: Request) -> bool:
     if request.kind is Kind.PRODUCE:
         return is_fenced(state.logs[setup.partition_of(request.detail)], id, request.epoch, setup.rules)
     return setup.rules.fences_at_coordinator and request.epoch < state.coordinated[id].status.epoch
-
-
-def _is_taken(state: State, setup: Setup, marker: Marker) -> bool:
-    return takes_marker(state.logs[marker.partition], marker.entry, setup.rules)
 
 
 TRANSACTIONS = Machine(
