@@ -60,8 +60,7 @@ def told(run_dir: Path, engine: str) -> tuple[object, float]:
     except RunDirectoryError as error:
         return str(error), 0.0
     document: dict[str, Any] = verdict.to_json()
-    for name in ("engine", "cross_check"):
-        del document[name]
+    del document["engine"]
     rows = [str(row) for file in (run_dir / "findings").iterdir() for row in pq.read_table(file).to_pylist()]
     return (str(verdict.verdict), document, sorted(rows)), verdict.seconds
 

@@ -7,8 +7,6 @@ contradictory. `left_out` names evidence that the run did not collect on purpose
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kafka_chaos.contract.command.errors import counted
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLedger:
@@ -25,41 +23,6 @@ class TableLedger:
     files: tuple[FileLedger, ...]
     rows_by_footer: int
     rows_as_read: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disagreement:
-    """Spark and DuckDB count an anomaly differently in a lane."""
-
-    lane: str
-    anomaly: str
-    spark: int
-    duckdb: int
-
-    def __str__(self) -> str:
-        return (
-            f"the cross-check disagrees on {self.anomaly}: Spark found {self.spark:,}, DuckDB {self.duckdb:,}; one of "
-            "them is wrong, please report it"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrossCheck:
-    """The rows of the run that DuckDB examined as well as Spark, and where the two disagree.
-
-    `lanes` and `rows`: how many it looked at, all of the run or none. `problem`: why it looked at nothing.
-    """
-
-    lanes: int = 0
-    rows: int = 0
-    disagreements: tuple[Disagreement, ...] = ()
-    problem: str | None = None
-
-    def __str__(self) -> str:
-        """What was cross-checked, in one line."""
-        if self.problem is not None:
-            return f"cross-check: none, {self.problem}"
-        return f"cross-check: {counted(self.lanes, 'lane')}, {counted(self.rows, 'row')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

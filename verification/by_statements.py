@@ -5,7 +5,7 @@ Every row that was read is counted once, so that the sums can be compared with t
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -18,7 +18,6 @@ from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, anomaly_named
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger, ShareLedger
-from kafka_chaos.verification.closure.resolve import Unresolved, unresolved
 from kafka_chaos.verification.engines import documents
 from kafka_chaos.verification.engines.engine import Row, SqlEngine, prepare, rows_of
 from kafka_chaos.verification.engines.refusals import refuse_stray_rows
@@ -146,28 +145,21 @@ Skipped = Mapping[str, Mapping[AnyAnomaly, str]]
 """By lane the anomalies that are not judged in it, and why."""
 
 
-def examine(
-    engine: SqlEngine, run: RunDirectory, related: Callable[[], Sequence[Unresolved]] | None = None
-) -> Examined:
-    """The findings in the run, whose tables the engine reads.
-
-    `related`: what the relations find, where another engine is asked. Raises `RunDirectoryError` for rows that break
-    the contract.
-    """
+def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
+    """The findings in the run, whose tables the engine reads. Raises `RunDirectoryError` for rows that break the
+    contract."""
     progress(1, PARTS_OF_VERIFICATION, "reading the tables")
-    documents.read(engine, run)
+    read(engine, run)
     refuse_stray_rows(engine, run)
-    _choose_suspects(engine, run)
     progress(2, PARTS_OF_VERIFICATION, "counting")
-    read = Facts(engine, run)
-    facts = {lane.lane: read.of(lane) for lane in run.lanes}
+    counted = Facts(engine, run)
+    facts = {lane.lane: counted.of(lane) for lane in run.lanes}
     skipped = {lane.lane: not_applied(run, lane, facts[lane.lane]) for lane in run.lanes}
     progress(3, PARTS_OF_VERIFICATION, "looking for each anomaly")
     for lane, count in _find(engine, run, skipped).items():
         transactions = facts[lane].transactions or TransactionFacts()
         facts[lane] = replace(facts[lane], transactions=replace(transactions, entangled=count))
     observed = _observed(engine, run)
-    progress(4, PARTS_OF_VERIFICATION, "what the tables say of each other")
     columns = ", ".join(f"`{name}`" for name in _CASE)
     findings = f"SELECT lane, {columns}, cause FROM findings ORDER BY lane, anomaly, {_ORDER}"
     tables = {"groups": OF_GROUPS, "shares": OF_SHARES}
@@ -177,19 +169,14 @@ def examine(
         observed=observed,
         write=partial(engine.write, findings),
         of_groups={name: engine.rows(f"SELECT COUNT(*) FROM {name}")[0][0] for name in names},
-        unresolved=unresolved(engine, run) if related is None else related(),
     )
 
 
-def unresolved_by(engine: SqlEngine, run: RunDirectory) -> Sequence[Unresolved]:
-    """What the relations find in the run, by an engine that does nothing else."""
-    documents.read(engine, run)
-    _choose_suspects(engine, run)
-    return unresolved(engine, run)
-
-
-def _choose_suspects(engine: SqlEngine, run: RunDirectory) -> None:
-    """Where no prefilter is used, define its views as if it had found all rows in doubt."""
+def read(engine: SqlEngine, run: RunDirectory) -> None:
+    """Let the engine read the run. Without the prefilter, define its views as if it had found all rows in doubt."""
+    engine.read()
+    for name, table in documents.tables(run).items():
+        engine.add(name, table)
     if run.has_log and run.rows >= FILTERED_FROM:
         return
     position = "lane, `partition`, `offset`, producer_id, seq"

@@ -5,16 +5,14 @@ Guarantee: the columns, types and rules are those of a run directory's tables. N
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.checker import judged_by_spark
+from kafka_chaos.verification.checker import Request, judged_by_spark
 from kafka_chaos.verification.engines.spark_engine import SCHEMAS
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, require_tables, with_documents
 from kafka_chaos.verification.inputs.storage import RunPath, run_path
@@ -50,38 +48,30 @@ def verify_frames(
     that is missing. The DataFrames are read several times: persist those that are slow to read. Raises
     `RunDirectoryError` for a missing column or a wrong type, and names table and column.
     """
-    spark = produced.sparkSession
     given = {"produced": produced, "consumed": consumed, "log": log, "replicas": replicas}
     given |= {"transactions": transactions, "assignments": assignments, "commits": commits}
     given |= {"deliveries": deliveries, "share_starts": share_starts}
     frames = {name: _checked(name, frame) for name, frame in given.items() if frame is not None}
     known = tuple(lane if isinstance(lane, Lane) else Lane.from_json(lane) for lane in lanes)
-    # The rows of each table, in one job.
-    counted = (frame.agg(F.count(F.lit(1)).alias("rows")).select(F.lit(name), "rows") for name, frame in frames.items())
-    rows = {row[0]: row[1] for row in reduce(DataFrame.union, counted).collect()}
-    tables = {name: Table(given=name in frames, counted=rows.get(name, 0)) for name in TABLES}
+    of_frames = {name: Table(given=True, counted=frame.count()) for name, frame in frames.items()}
+    tables = {name: of_frames.get(name, Table()) for name in TABLES}
     require_tables(None, known, tables)
     run = RunDirectory(None, known, tables)
     if metadata is not None:
         run = with_documents(run, run_path(metadata))
-    return judged_by_spark(spark, run, frames, write=False)
+    return judged_by_spark(run, produced.sparkSession, Request(), frames)
 
 
 def _checked(name: str, frame: DataFrame) -> DataFrame:
     """The contract's columns of a table, with null for those that may be missing and are."""
-    wanted = SCHEMAS[name]
-    types = {field.name: field.dataType for field in frame.schema.fields}
-    columns = []
-    for column, field in zip(TABLES[name], wanted.fields, strict=True):
+    types, expected = dict(frame.dtypes), SCHEMAS[name]
+    for column, field in zip(TABLES[name], expected.fields, strict=True):
         if column.name not in types:
             if not column.nullable:
                 raise RunDirectoryError(name, f"missing, expected {column.type}", column=column.name)
-            if close := get_close_matches(column.name, types.keys() - set(wanted.names), n=1, cutoff=_CLOSE):
+            if close := get_close_matches(column.name, types.keys() - set(expected.names), n=1, cutoff=_CLOSE):
                 raise RunDirectoryError(name, f"no such column; is it meant for {column.name!r}?", column=close[0])
-            columns.append(F.lit(None).cast(field.dataType).alias(column.name))
-            continue
-        if types[column.name] != field.dataType:
-            problem = f"has type {types[column.name].simpleString()}, expected {field.dataType.simpleString()}"
+        elif types[column.name] != field.dataType.simpleString():
+            problem = f"has type {types[column.name]}, expected {field.dataType.simpleString()}"
             raise RunDirectoryError(name, problem, column=column.name)
-        columns.append(F.col(f"`{column.name}`"))
-    return frame.select(*columns)
+    return frame.to(expected)

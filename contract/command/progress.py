@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-PARTS_OF_VERIFICATION = 6
-"""The parts of a verification; the start of Spark is the first, the cross-check the last."""
+PARTS_OF_VERIFICATION = 5
+"""The parts of a verification; the start of Spark is the first, what the tables say of each other the last."""
 ProgressListener = Callable[[int, int, str], None]
 _LISTENER: ContextVar[ProgressListener | None] = ContextVar("listener", default=None)
 

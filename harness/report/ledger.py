@@ -59,7 +59,6 @@ class Ledger:
     tables: Sequence[Cell]
     left_out: Sequence[str]
     watermark_reports: int
-    cross_check: contract.CrossCheck | None
 
     @property
     def by_lane(self) -> Mapping[str, Row]:
@@ -73,7 +72,6 @@ def ledger_of(evidence: Evidence) -> Ledger | None:
     ledgers = {lane: _read(reader, entry["ledger"]) for lane, entry in evidence.judged.items() if entry.get("ledger")}
     if not ledgers:
         return None
-    look = evidence.cross_check
     readable = {lane: ledger for lane, ledger in ledgers.items() if ledger is not None}
     # The parts that were left out, each once, with its lanes where it is not left out everywhere.
     lanes: dict[str, list[str]] = {}
@@ -84,7 +82,6 @@ def ledger_of(evidence: Evidence) -> Ledger | None:
         rows=[_row(lane, ledger) for lane, ledger in ledgers.items()],
         tables=[_table(name, _read(of_tables, table)) for name, table in evidence.verified_tables.items()],
         left_out=[text if len(at) == len(readable) else f"{text} ({join(at)})" for text, at in lanes.items()],
-        cross_check=_read(TypeAdapter(contract.CrossCheck), look) if look else None,
         watermark_reports=sum(ledger.high_watermark_reports for ledger in readable.values()),
     )
 

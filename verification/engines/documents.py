@@ -12,7 +12,6 @@ from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
 from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.reference_model.protocol.rules import as_obeyed
-from kafka_chaos.verification.engines.engine import SqlEngine
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import causes_of
@@ -58,15 +57,8 @@ how many brokers are (`isr`). `phases`: the spans of the workload. `explanations
 """
 
 
-def read(engine: SqlEngine, run: RunDirectory) -> None:
-    """Let the engine read the run: its tables, and its documents as further ones."""
-    engine.read()
-    for name, table in tables(run).items():
-        engine.add(name, table)
-
-
 def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
-    """The tables by their names."""
+    """The tables of a run's documents by their names."""
     marks, ends = run.checkpoints.high_watermarks, run.checkpoints.log_ends
     elections = [(place, won) for place in run.events.changes for won in run.events.elected(*place)]
     rows: dict[str, Iterable[Sequence[Any]]] = {

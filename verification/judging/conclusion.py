@@ -3,7 +3,7 @@
 Guarantee: every engine is judged by the same rules. No Spark.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
-from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath
 from kafka_chaos.verification.judging.assessment import unread
 from kafka_chaos.verification.judging.evidence import LaneEvidence
@@ -29,14 +29,13 @@ class Examined:
 
     `observed`: count, first examples and causes of every anomaly that is judged in its lane and was found. `write`:
     writes the rows of findings/ into a folder that does not exist. `of_groups`: the rows of tables that were read for
-    groups and share groups. `unresolved`: what does not resolve in its lanes (`closure.resolve`).
+    groups and share groups.
     """
 
     facts: Mapping[str, LaneFacts]
     observed: Mapping[tuple[str, AnyAnomaly], Observation]
     write: Callable[[RunPath], None]
     of_groups: Mapping[str, int] = field(default_factory=dict)
-    unresolved: Sequence[tuple[str, Doubt]] = ()
 
 
 def concluded(

@@ -11,7 +11,7 @@ from typing import Any, Self
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly
-from kafka_chaos.contract.ledger import CrossCheck, Ledger, TableLedger
+from kafka_chaos.contract.ledger import Ledger, TableLedger
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
 from kafka_chaos.verification.inputs.storage import RunPath
 from kafka_chaos.verification.judging.work import Work
@@ -145,15 +145,14 @@ class LaneVerdict:
 class RunVerdict:
     """The result of one run: the lanes' verdicts merged, violation > unknown > conforms.
 
-    `tables`: the rows of every table, by footer and as read. `cross_check`: what DuckDB looked at beside
-    Spark. `engine`: what examined the run. `crash`: which engine crashed before, and how; None: none did.
+    `tables`: the rows of every table, by footer and as read. `engine`: what examined the run. `crash`: which engine
+    crashed before, and how; None: none did.
     """
 
     run_dir: RunPath
     verdict: Verdict
     lanes: tuple[LaneVerdict, ...]
     tables: Mapping[str, TableLedger] = field(default_factory=dict)
-    cross_check: CrossCheck = field(default_factory=CrossCheck, compare=False)
     engine: Engine = field(default=Engine.SPARK, compare=False)
     seconds: float = field(default=0.0, compare=False)
     crash: str | None = field(default=None, compare=False)
@@ -194,6 +193,5 @@ class RunVerdict:
             "engine": self.engine.value,
             **({"crash": self.crash} if self.crash else {}),
             "tables": {name: asdict(table) for name, table in self.tables.items()},
-            "cross_check": asdict(self.cross_check),
             "lanes": [lane.to_json() for lane in self.lanes],
         }

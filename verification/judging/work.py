@@ -60,19 +60,16 @@ class Work:
         }
 
 
-def work_of(
-    run: RunDirectory, rows: Rows, counts: Mapping[str, tuple[int, int]], facts: Mapping[str, LaneFacts]
-) -> dict[str, Work]:
-    """The work of each lane. `rows` of a SELECT on the run's tables; `counts`: by lane, the records attempted and
-    acknowledged."""
+def work_of(run: RunDirectory, rows: Rows, facts: Mapping[str, LaneFacts]) -> dict[str, Work]:
+    """The work of each lane. `rows` runs a SELECT on the run's tables."""
     spans = {name: phase.load for name, phase in run.events.phases.items()}
     sent = {lane: [pulse.first_ns for pulse in of.pulses if pulse.what == SENT] for lane, of in facts.items()}
     begun = {lane: min(moments) for lane, moments in sent.items() if moments}
     asked = {} if run.path is None else asked_of(run.path / EXPERIMENT_FILE, spans, begun)
     errors = _errors(rows)
     return {
-        lane: Work(attempted, acknowledged, asked.get(lane), errors.get(lane, {}))
-        for lane, (attempted, acknowledged) in counts.items()
+        lane: Work(of.total("produced"), of.total("acknowledged"), asked.get(lane), errors.get(lane, {}))
+        for lane, of in facts.items()
     }
 
 

@@ -67,8 +67,7 @@ class RunFiles:
 class Evidence(RunFiles):
     """A verified run directory's small files. `predicted` are the entries of prediction.json by lane.
 
-    `tables` maps a table's name to its Parquet files, `verified_tables` to the ledger of its rows. `cross_check`: what
-    DuckDB looked at, beside Spark.
+    `tables` maps a table's name to its Parquet files, `verified_tables` to the ledger of its rows.
     """
 
     verdict: Verdict
@@ -77,7 +76,6 @@ class Evidence(RunFiles):
     events: tuple[Event, ...] = ()
     tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     verified_tables: Mapping[str, Any] = field(default_factory=dict)
-    cross_check: Mapping[str, Any] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
     def predictions_of(self, lane: str) -> Mapping[str, Any]:
@@ -124,7 +122,6 @@ def read_evidence(run_dir: Path) -> Evidence:
         events=events,
         tables=tables,
         verified_tables=as_dict(document.get("tables")),
-        cross_check=as_dict(document.get("cross_check") or document.get("second_look")),  # Its former name.
         missing=tuple(missing),
     )
 

@@ -1,13 +1,13 @@
 """From counts to verdicts: every reason to violate, to doubt and to conform."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.ledger import CrossCheck, FileLedger, TableLedger
+from kafka_chaos.contract.ledger import FileLedger, TableLedger
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
@@ -102,13 +102,12 @@ def test_what_was_not_read_makes_even_a_violation_unknown() -> None:
 def test_the_verdict_of_a_run_is_that_of_its_gravest_lane_with_all_tables() -> None:
     lane = verdict_of(run())
     table = TableLedger(files=(FileLedger(file="log/a.parquet", rows=5),), rows_by_footer=5, rows_as_read=4)
-    whole = RunVerdict(Path("run"), Verdict.UNKNOWN, (lane,), {"log": table}, CrossCheck(lanes=1), seconds=3.0)
+    whole = RunVerdict(Path("run"), Verdict.UNKNOWN, (lane,), {"log": table}, seconds=3.0)
     assert whole.to_json() == {
         "format_version": 1,
         "verdict": "unknown",
         "engine": "spark",
         "tables": {"log": {"files": ({"file": "log/a.parquet", "rows": 5},), "rows_by_footer": 5, "rows_as_read": 4}},
-        "cross_check": asdict(CrossCheck(lanes=1)),
         "lanes": [lane.to_json()],
     }
     assert whole.lane("a") is lane

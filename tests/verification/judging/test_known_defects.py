@@ -16,9 +16,8 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
-from kafka_chaos.verification.by_statements import explained
+from kafka_chaos.verification.by_statements import explained, read
 from kafka_chaos.verification.cli import verify_command
-from kafka_chaos.verification.engines import documents
 from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
@@ -102,7 +101,7 @@ def explained_in(run: RunDirectory, found: Mapping[str, Seen]) -> Mapping[Any, M
     records = [("a", anomaly, *record) for anomaly, seen in found.items() for record in seen.records]
     rows = [dict(zip(_FINDINGS.names, (number, *row), strict=True)) for number, row in enumerate(records)]
     with DuckDb(run) as engine:
-        documents.read(engine, run)
+        read(engine, run)
         engine.add("findings", pa.Table.from_pylist(rows, _FINDINGS))
         return {anomaly: counts for (_, anomaly), counts in explained(engine, run, {"a"}).items()}
 
