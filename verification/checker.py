@@ -33,7 +33,7 @@ from kafka_chaos.verification.inputs.storage import RunPath, is_remote, remove, 
 from kafka_chaos.verification.judging.conclusion import Examined, concluded
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.judging.work import work_of
-from kafka_chaos.verification.recovery.evidence import rows_of
+from kafka_chaos.verification.recovery.evidence import Recovery
 from kafka_chaos.verification.spark.session import pyspark_sockets_ignored, spark_session
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _write(run: RunDirectory, examined: Examined, verdict: RunVerdict, out: RunP
     fresh = out / f".findings-{uuid.uuid4().hex}"
     try:
         examined.write(fresh)
-        if rows := [row for lane in run.lanes for row in rows_of(run, lane, examined.facts[lane.lane])]:
+        if rows := [row for lane in run.lanes for row in Recovery(run, lane, examined.facts[lane.lane]).rows()]:
             content = io.BytesIO()
             pq.write_table(pa.Table.from_pylist(rows, arrow_schema(FINDINGS)), content)
             (fresh / "part-recovery.parquet").write_bytes(content.getvalue())

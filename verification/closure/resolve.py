@@ -17,7 +17,8 @@ from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.share import ShareAnomaly
 from kafka_chaos.verification.engines.engine import SqlEngine, prepare
 from kafka_chaos.verification.inputs.manifest import not_as_written
-from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.lacks import Doubt
 from kafka_chaos.verification.statements.library import RELATIONS, VIEWS, Statement, statements
 
 TOGETHER: dict[str, Sequence[str]] = {

@@ -11,7 +11,6 @@ from difflib import get_close_matches
 
 from kafka_chaos.contract.columns import OF_GROUPS, OF_SHARES, OF_TRANSACTIONS, TABLES
 from kafka_chaos.contract.command.errors import LaneError
-from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import Timings
 from kafka_chaos.contract.run_directory import (
@@ -42,6 +41,7 @@ from kafka_chaos.verification.inputs.documents.predictions import GivenPredictio
 from kafka_chaos.verification.inputs.documents.reading import expect, is_given, of_lanes, read_versioned
 from kafka_chaos.verification.inputs.storage import RunPath, listed, run_path
 from kafka_chaos.verification.inputs.tables import Table, read_tables
+from kafka_chaos.verification.lacks import Doubt
 
 
 def read_timings(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Timings]:
@@ -53,14 +53,6 @@ def read_timings(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Timings]:
         except LaneError as error:
             raise RunDirectoryError(path, str(error), column=f"lanes.{name}") from error
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """Why a lane cannot conform: evidence that does not fit together. `rests`: the anomalies that rest on it."""
-
-    text: str
-    rests: tuple[AnyAnomaly, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,7 @@
 Guarantee: names every reason. Pure Python, no Spark.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
 
 from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.anomalies import Anomaly, Trait, those
@@ -13,27 +12,18 @@ from kafka_chaos.contract.lane.groups import OF_LOOPS
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.groups import evidence as of_groups
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.recovery import evidence as of_recovery
+from kafka_chaos.verification.lacks import Lack, NotSearched
+from kafka_chaos.verification.recovery.evidence import Recovery
 from kafka_chaos.verification.shares import evidence as of_shares
 from kafka_chaos.verification.tables.facts import LaneFacts
 from kafka_chaos.verification.transactions import evidence as of_transactions
 
-
-class Family(Protocol):
-    """A family's judgement of a lane's evidence; empty for a lane without its anomalies."""
-
-    def not_shown(self, run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
-        """The anomalies that are not searched for, and why."""
-
-    def proves_nothing(self, run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
-        """The anomalies whose absence proves nothing, and why."""
-
-    def doubts(self, run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
-        """Why the lane can't conform, whatever was found."""
-
-
-FAMILIES: tuple[Family, ...] = (of_transactions, of_groups, of_shares, of_recovery)
-"""The families that only some lanes have, and that of recovery. Those of all lanes are in `rules.py`."""
+FAMILIES: tuple[Callable[[RunDirectory, Lane, LaneFacts], Iterator[Lack]], ...] = (
+    of_transactions.lacks,
+    of_groups.lacks,
+    of_shares.lacks,
+)
+"""What the evidence lacks about the anomalies that only some lanes can have. `rules.py` has the rules of all lanes."""
 
 
 def unread(run: RunDirectory, tables: Mapping[str, contract.TableLedger]) -> dict[str, tuple[str, ...]]:
@@ -64,9 +54,10 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
     if lane.cleanup_policy is not None and not run.has_log:
         reasons[Anomaly.SKIPPED_POLL] = f"cleanup.policy={lane.cleanup_policy} removes records"
     for family in FAMILIES:
-        reasons.update(family.not_shown(run, lane, facts))
-    reasons.update(by_configuration(lane))
-    return reasons
+        for lack in family(run, lane, facts):
+            if isinstance(lack, NotSearched):
+                reasons.update(dict.fromkeys(lack.anomalies, lack.text))
+    return {**reasons, **Recovery(run, lane, facts).not_judged, **by_configuration(lane)}
 
 
 def by_configuration(lane: Lane) -> dict[AnyAnomaly, str]:

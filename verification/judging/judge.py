@@ -25,12 +25,13 @@ from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification.groups.evidence import reset_by_retention
 from kafka_chaos.verification.inputs.documents.events import SESSION_EXPIRY
 from kafka_chaos.verification.inputs.documents.faults import MISTIMED
-from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory
+from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.known_defects import explaining, explaining_outages
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.judging.rules import RULES, left_out
+from kafka_chaos.verification.lacks import Doubt
 
 MOST_SESSIONS = 2
 """How many ends of sessions are searched for, at most."""

@@ -5,29 +5,18 @@ found. Pure Python, no Spark.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from kafka_chaos.contract.anomalies import Anomaly, Trait, those
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.events import IsrChanged
-from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.metadata import SERVER
-from kafka_chaos.verification.inputs.run_directory import Doubt
 from kafka_chaos.verification.judging.assessment import FAMILIES, reports
 from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.known_defects import implied
 from kafka_chaos.verification.judging.unexplained import unexplained
+from kafka_chaos.verification.lacks import Doubt, Gap, NotSearched
 from kafka_chaos.verification.tables.facts import PartitionFacts
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Why the absence of the anomalies that `rest` on it proves nothing. Alone, it is no doubt about the lane."""
-
-    text: str
-    rests: tuple[AnyAnomaly, ...]
-
 
 Rule = Callable[[LaneEvidence], Iterator[Doubt | Gap]]
 
@@ -124,10 +113,12 @@ def _read_by_nobody(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
 
 
 def _families(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
-    evidence = (lane.run, lane.lane, lane.facts)
+    """What the evidence lacks about the lane's transactions, groups, share group and recovery."""
     for family in FAMILIES:
-        yield from (Gap(why, (anomaly,)) for anomaly, why in family.proves_nothing(*evidence).items())
-        yield from map(Doubt, family.doubts(*evidence))
+        for lack in family(lane.run, lane.lane, lane.facts):
+            if not isinstance(lack, NotSearched):
+                yield lack
+    yield from lane.recovery.lacks()
 
 
 def _faults(lane: LaneEvidence) -> Iterator[Doubt]:

@@ -23,6 +23,7 @@ from kafka_chaos.verification.inputs.documents.events import SESSION_EXPIRY
 from kafka_chaos.verification.inputs.documents.faults import LEADER_TRANSFER, FaultRecord
 from kafka_chaos.verification.inputs.documents.reading import is_given
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.lacks import Doubt, Gap
 from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, READ, Outage, attempts, outages, usual_pause_ns
 from kafka_chaos.verification.tables.facts import LaneFacts
 
@@ -261,34 +262,31 @@ class Recovery:
         planned = [fault for fault in events.concerning(name) if fault.requested and fault.kind != LOCKSTEP]
         return [*planned, *unplanned]
 
+    def lacks(self) -> Iterator[Gap | Doubt]:
+        """What the evidence about the lane's recovery lacks, beside what is not judged at all (`not_judged`)."""
+        for anomaly, (_, why) in self.unseen.items():
+            if anomaly in self.judged:
+                yield Gap(why, (anomaly,))
+        for one in self.measured:
+            anomaly = one.outage.anomaly
+            if anomaly == RecoveryAnomaly.ISR_NOT_RESTORED and not one.outage.over and not one.is_too_long:
+                where = f"partition {one.outage.partition}: the run ended before its bound"
+                yield Gap(f"{where}: {one.described}", (anomaly,))
+            if one.is_hidden:
+                yield Doubt(f"{anomaly} can be neither shown nor excluded: {one.described}")
+        run = self.run
+        if run.is_planned and run.path is not None and is_given(run.path / TIMINGS_FILE):
+            if self.lane.lane in run.timings:
+                yield from map(Doubt, _untested(run, self.lane, self.facts))
+            else:
+                yield Doubt("timings.json does not name this lane, though its run has planned it")
 
-def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
-    """The anomalies that are not searched for, and why."""
-    return dict(Recovery(run, lane, facts).not_judged)
-
-
-def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
-    """The anomalies whose absence proves nothing: a partition was not observed, or an ISR was not whole when the run
-    ended, within its bound."""
-    recovery = Recovery(run, lane, facts)
-    reasons: dict[AnyAnomaly, str] = {one: why for one, (_, why) in recovery.unseen.items() if one in recovery.judged}
-    for one in recovery.measured:
-        if one.outage.anomaly == RecoveryAnomaly.ISR_NOT_RESTORED and not one.outage.over and not one.is_too_long:
-            where = f"partition {one.outage.partition}: the run ended before its bound"
-            reasons[one.outage.anomaly] = f"{where}: {one.described}"
-    return reasons
-
-
-def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
-    """Why the lane can't conform: its run has time-outs without its own, only the time in which the harness had no
-    processor excuses an outage, or a fault met no load. What else recovery lacks is not judged."""
-    hidden = [one for one in Recovery(run, lane, facts).measured if one.is_hidden] if lane.lane in run.timings else []
-    found = [f"{one.outage.anomaly} can be neither shown nor excluded: {one.described}" for one in hidden]
-    if not run.is_planned or run.path is None or not is_given(run.path / TIMINGS_FILE):
-        return found
-    if lane.lane not in run.timings:
-        return ["timings.json does not name this lane, though its run has planned it"]
-    return [*found, *_untested(run, lane, facts)]
+    def rows(self) -> Iterator[Mapping[str, str | int | None]]:
+        """The outages beyond their bounds, as rows of findings/."""
+        for anomaly, measured in self.too_long.items():
+            for one in measured:
+                place = {"lane": self.lane.lane, "anomaly": anomaly.value, "partition": one.outage.partition}
+                yield {**place, "cause": one.described}
 
 
 def _untested(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[str]:
@@ -302,14 +300,6 @@ def _untested(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[str]:
         is_before = lane.created_late and end < spans[0][0]
         if not is_before and not any(begin <= end + slack and start - slack <= until for begin, until in spans):
             yield f"fault {fault.fault_id} has not tested this lane: its clients attempted nothing meanwhile"
-
-
-def rows_of(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Mapping[str, str | int | None]]:
-    """The outages beyond their bounds, as rows of findings/."""
-    for anomaly, measured in Recovery(run, lane, facts).too_long.items():
-        for one in measured:
-            place = {"lane": lane.lane, "anomaly": anomaly.value, "partition": one.outage.partition}
-            yield {**place, "cause": one.described}
 
 
 def _span(fault: FaultRecord) -> Span:

@@ -4,70 +4,54 @@ Guarantee: an anomaly of share groups is judged only where its evidence is there
 reason. No lane conforms with one that was not judged.
 """
 
+from collections.abc import Iterator
+
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.share import ShareAnomaly, share_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.contract.ledger import ShareLedger
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.lacks import Doubt, Gap, Lack, NotSearched
 from kafka_chaos.verification.tables.facts import LaneFacts
 
-BY_THE_STARTS = (ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
+BY_THE_HISTORY = (ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
 """Only a whole history shows these: a delivery that nobody wrote down looks like none."""
+BY_THE_STARTS = (*BY_THE_HISTORY, ShareAnomaly.SHARE_START_WENT_BACK)
 BY_TIMES = (ShareAnomaly.DELIVERED_TO_TWO, ShareAnomaly.REDELIVERED_AFTER_ACCEPT)
 
 
-def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
-    """The anomalies that are not searched for in a lane, and why."""
-    reasons: dict[AnyAnomaly, str] = {}
-    share = lane.share
+def lacks(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:
+    """What the evidence about a lane's share group lacks."""
+    share, group = lane.share, share_group_of(lane.lane)
     if share is None:
-        return reasons
-    found = facts.share or ShareLedger(group=share_group_of(lane.lane))
+        return
+    found = facts.share or ShareLedger(group=group)
     if not run.has_log:
-        reasons[ShareAnomaly.NEVER_DELIVERED] = "there is no final log (log/)"
+        yield NotSearched("there is no final log (log/)", (ShareAnomaly.NEVER_DELIVERED,))
     elif share.isolation == READ_COMMITTED and lane.transactional is not None and not run.has("replicas"):
-        reasons[ShareAnomaly.NEVER_DELIVERED] = "replicas/ does not show what the lane has committed"
+        yield NotSearched("replicas/ does not show what the lane has committed", (ShareAnomaly.NEVER_DELIVERED,))
     if lane.cleanup_policy is not None:
         removes = f"cleanup.policy={lane.cleanup_policy} removes records that the group has not done with"
-        reasons.update(dict.fromkeys(BY_THE_STARTS, removes))
-    if unfinished := list(run.events.unfinished(lane.lane)):
+        yield NotSearched(removes, BY_THE_HISTORY)
+    if unfinished := run.events.unfinished(lane.lane):
         why = f"phase {unfinished[0]} never ended: deliveries may have been written down nowhere"
-        reasons.update(dict.fromkeys(BY_THE_STARTS, why))
+        yield NotSearched(why, BY_THE_HISTORY)
     if found.unasked:
         why = f"deliveries/ does not say when {counted(found.unasked, 'delivery', 'deliveries')} were asked for"
-        reasons.update(dict.fromkeys(BY_TIMES, why))
+        yield NotSearched(why, BY_TIMES)
     if not found.reported:
-        why = f"share_starts/ holds no start offset of group {share_group_of(lane.lane)}"
-        reasons.update(dict.fromkeys((*BY_THE_STARTS, ShareAnomaly.SHARE_START_WENT_BACK), why))
+        yield NotSearched(f"share_starts/ holds no start offset of group {group}", BY_THE_STARTS)
     if not found.deliveries:
-        why = f"deliveries/ holds no delivery of group {share_group_of(lane.lane)}"
-        reasons.update(dict.fromkeys(ShareAnomaly, why))
-    return reasons
-
-
-def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
-    """The anomalies whose absence in a lane proves nothing, and why."""
-    reasons: dict[AnyAnomaly, str] = {}
-    if lane.share is None:
-        return reasons
-    found = facts.share or ShareLedger(group=share_group_of(lane.lane))
+        yield NotSearched(f"deliveries/ holds no delivery of group {group}", ShareAnomaly)
     if missing := lane.partitions - found.reported:
-        why = f"share_starts/ holds no start offset of {counted(missing, 'partition')}"
-        reasons.update(dict.fromkeys((*BY_THE_STARTS, ShareAnomaly.SHARE_START_WENT_BACK), why))
+        yield Gap(f"share_starts/ holds no start offset of {counted(missing, 'partition')}", BY_THE_STARTS)
     if found.undrained:
         why = f"the group was not past the last record of {counted(found.undrained, 'partition')}"
-        reasons.update(dict.fromkeys(BY_THE_STARTS, why))
+        yield Gap(why, BY_THE_HISTORY)
     if not found.accepted:
-        reasons[ShareAnomaly.REDELIVERED_AFTER_ACCEPT] = "no accept was acknowledged"
+        yield Gap("no accept was acknowledged", (ShareAnomaly.REDELIVERED_AFTER_ACCEPT,))
     if found.members < 2:
-        reasons[ShareAnomaly.DELIVERED_TO_TWO] = "fewer than two members were given records"
-    return reasons
-
-
-def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
-    """Why a lane with a share group can't conform, whatever was found."""
-    if lane.share is None or facts.share is None or not facts.share.doubled:
-        return []
-    return [f"deliveries/ holds {counted(facts.share.doubled, 'row')} of the lane twice"]
+        yield Gap("fewer than two members were given records", (ShareAnomaly.DELIVERED_TO_TWO,))
+    if found.doubled:
+        yield Doubt(f"deliveries/ holds {counted(found.doubled, 'row')} of the lane twice")

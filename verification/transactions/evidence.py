@@ -8,60 +8,53 @@ from collections.abc import Iterator
 
 from kafka_chaos.contract.anomalies import Anomaly, Trait, those
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.contract.ledger import CommittedLedger, TransactionsLedger
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.lacks import Doubt, Gap, Lack, NotSearched
 from kafka_chaos.verification.tables.facts import LaneFacts, TransactionFacts
 
 BY_THE_LOG = those(TransactionAnomaly, Trait.BY_LOG)
 BY_READING = those(TransactionAnomaly, Trait.BY_READS)
 
 
-def not_shown(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
-    """The anomalies that are not searched for in a lane, and why."""
-    found, reasons = facts.transactions or TransactionFacts(), dict[AnyAnomaly, str]()
+def lacks(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:
+    """What the evidence about a lane's transactions lacks."""
     if lane.transactional is None:
-        return reasons
+        return
+    found = facts.transactions or TransactionFacts()
     if not run.has_log:
-        reasons.update(dict.fromkeys(BY_THE_LOG, "there is no final log (log/)"))
+        yield NotSearched("there is no final log (log/)", BY_THE_LOG)
     elif found.markers is None:
         # Markers take offsets: without them, holes misfire.
         unmarked = "replicas/ does not show the markers that end transactions"
-        reasons.update(dict.fromkeys((Anomaly.OFFSET_GAP, *BY_THE_LOG), unmarked))
+        yield NotSearched(unmarked, (Anomaly.OFFSET_GAP, *BY_THE_LOG))
     elif lane.cleanup_policy is None and (short := next(_without_markers(facts), None)):
-        reasons.update(dict.fromkeys(BY_THE_LOG, short))
+        yield NotSearched(short, BY_THE_LOG)
     if found.entangled:
-        reasons[TransactionAnomaly.DEPENDENCY_CYCLE] = (
-            f"among the first of {found.entangled:,} dependencies that may be part of a cycle, there is none"
-        )
+        why = f"among the first of {found.entangled:,} dependencies that may be part of a cycle, there is none"
+        yield NotSearched(why, (TransactionAnomaly.DEPENDENCY_CYCLE,))
     if not found.transactions:
-        reasons.update(dict.fromkeys(TransactionAnomaly, "transactions/ holds no transaction of this lane"))
-    return reasons
-
-
-def proves_nothing(run: RunDirectory, lane: Lane, facts: LaneFacts) -> dict[AnyAnomaly, str]:
-    """The anomalies whose absence in a lane proves nothing, and why."""
-    found, reasons = facts.transactions or TransactionFacts(), dict[AnyAnomaly, str]()
-    if lane.transactional is None:
-        return reasons
+        yield NotSearched("transactions/ holds no transaction of this lane", TransactionAnomaly)
     asks_for_commits = lane.transactional.abort < 1
     if found.transactions and not found.committed and asks_for_commits:
-        nothing = "no commit was acknowledged"
-        reasons[TransactionAnomaly.LOST_TRANSACTION] = reasons[TransactionAnomaly.ZOMBIE_COMMIT] = nothing
-    behind = next(_behind(facts, found), None)
+        of_commits = (TransactionAnomaly.LOST_TRANSACTION, TransactionAnomaly.ZOMBIE_COMMIT)
+        yield Gap("no commit was acknowledged", of_commits)
     if not found.read_to and (asks_for_commits or not _was_given_nothing(facts, found)):
-        reasons.update(dict.fromkeys(BY_READING, "no read_committed consumer read anything"))
-    elif behind:
-        reasons.update(dict.fromkeys(BY_READING, behind))
-    early = [end for end in found.open_ends if not end.hangs]
-    if early:
-        reasons[TransactionAnomaly.HANGING_TRANSACTION] = (
-            f"partition {early[0].partition} ends within an open transaction, at offset {early[0].offset}, and the "
-            "history ends before its time-out"
-        )
-    return reasons
+        yield Gap("no read_committed consumer read anything", BY_READING)
+    elif behind := next(_behind(facts, found), None):
+        yield Gap(behind, BY_READING)
+    if early := [end for end in found.open_ends if not end.hangs]:
+        where = f"partition {early[0].partition} ends within an open transaction, at offset {early[0].offset}"
+        ended = f"{where}, and the history ends before its time-out"
+        yield Gap(ended, (TransactionAnomaly.HANGING_TRANSACTION,))
+    if found.unnamed:
+        yield Doubt(f"transactions/ lacks {counted(found.unnamed, 'transaction')} that produced/ names")
+    if found.outside:
+        yield Doubt(f"produced/ names no transaction of {counted(found.outside, 'acknowledged record')}")
+    if found.unknown_readers:
+        yield Doubt(f"assignments/ lacks the consumers {', '.join(found.unknown_readers[:5])}")
 
 
 def _was_given_nothing(facts: LaneFacts, found: TransactionFacts) -> bool:
@@ -88,21 +81,6 @@ def _behind(facts: LaneFacts, found: TransactionFacts) -> Iterator[str]:
         end, read = partition.committed_end, found.read_to.get(number)
         if end is not None and (read is None or read < end):
             yield f"no read_committed consumer reached offset {end} of partition {number}"
-
-
-def doubts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[str]:
-    """Why a transactional lane can't conform, whatever was found."""
-    if lane.transactional is None:
-        return []
-    found = facts.transactions or TransactionFacts()
-    sentences = []
-    if found.unnamed:
-        sentences.append(f"transactions/ lacks {counted(found.unnamed, 'transaction')} that produced/ names")
-    if found.outside:
-        sentences.append(f"produced/ names no transaction of {counted(found.outside, 'acknowledged record')}")
-    if found.unknown_readers:
-        sentences.append(f"assignments/ lacks the consumers {', '.join(found.unknown_readers[:5])}")
-    return sentences
 
 
 def transactions_ledger(facts: LaneFacts) -> TransactionsLedger | None:

@@ -18,7 +18,8 @@ from kafka_chaos.verification.engines import documents
 from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 from kafka_chaos.verification.engines.engine import SqlEngine
 from kafka_chaos.verification.engines.spark_engine import Spark
-from kafka_chaos.verification.inputs.run_directory import Doubt, RunDirectory, open_run
+from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
+from kafka_chaos.verification.lacks import Doubt
 from kafka_chaos.verification.spark.tuning import tuned
 from kafka_chaos.verification.statements.library import RELATIONS, statements
 from tests.verification.oracle.rows import Assigned, Produced, Read, Replicated, Transaction

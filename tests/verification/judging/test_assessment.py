@@ -11,9 +11,9 @@ from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.contract.ledger import TableLedger
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
 from kafka_chaos.verification.inputs.documents.events import Events, Phase
-from kafka_chaos.verification.inputs.run_directory import Doubt
 from kafka_chaos.verification.inputs.tables import Table
 from kafka_chaos.verification.judging.assessment import unread
+from kafka_chaos.verification.lacks import Doubt
 from kafka_chaos.verification.tables.facts import ReplicaFacts
 from tests.verification.judging.one_lane import LANE, MARKS, REPLICAS, run, verdict_of
 from tests.verification.samples.changes import reported

@@ -17,7 +17,8 @@ from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly, Timings
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, TIMINGS_FILE
 from kafka_chaos.verification import LaneVerdict
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.recovery.evidence import doubts
+from kafka_chaos.verification.lacks import Doubt
+from kafka_chaos.verification.recovery.evidence import Recovery
 from kafka_chaos.verification.tables.facts import LaneFacts
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows
@@ -572,14 +573,14 @@ def test_where_clocks_are_moved_elections_have_no_time(tmp_path: Path, verified:
 def test_time_outs_of_other_lanes_are_none(tmp_path: Path) -> None:
     (folder := tmp_path / "run").mkdir()
     run = RunDirectory(folder, (Lane(lane="a"),), {})
-    assert doubts(run, run.lanes[0], LaneFacts()) == []
+    assert list(Recovery(run, run.lanes[0], LaneFacts()).lacks()) == []
     (folder / EXPERIMENT_FILE).touch()
-    assert doubts(run, run.lanes[0], LaneFacts()) == []
+    assert list(Recovery(run, run.lanes[0], LaneFacts()).lacks()) == []
     (folder / TIMINGS_FILE).touch()
     expected = "timings.json does not name this lane, though its run has planned it"
-    assert doubts(run, run.lanes[0], LaneFacts()) == [expected]
+    assert list(Recovery(run, run.lanes[0], LaneFacts()).lacks()) == [Doubt(expected)]
     named = replace(run, timings={"a": Timings(**TIMINGS)})
-    assert doubts(named, run.lanes[0], LaneFacts()) == []
+    assert list(Recovery(named, run.lanes[0], LaneFacts()).lacks()) == []
 
 
 def without(rows: Rows, kind: str) -> Rows:
