@@ -23,7 +23,7 @@ from kafka_chaos.contract.events import ClientFailed
 from kafka_chaos.harness.clients.kinds import KINDS, chosen
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.lane_clients import producing, reading
+from kafka_chaos.harness.workload.lane_clients import LaneClients
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.worker import Worker
@@ -59,7 +59,7 @@ def measured(cluster: Cluster, name: str, records: int) -> dict[str, object]:
             on_change=print,
             on_client=lambda event: problems.append(event) if isinstance(event, ClientFailed) else None,
         )
-        producer, sending = producing(lane, settings, None), threading.Event()
+        producer, sending = LaneClients(lane, settings).producing(), threading.Event()
         sending.set()
         writing = Worker(lambda: producer.run(sending), name="writing")
         writing.start()
@@ -72,7 +72,7 @@ def measured(cluster: Cluster, name: str, records: int) -> dict[str, object]:
         writing.raise_error()
         producer.finish(FIRST_WITHIN, threading.Event())
         ends = admin.end_offsets(lane.lane, range(PARTITIONS))
-        (consumer,), _ = reading(lane, settings, None, None)
+        (consumer,), _ = LaneClients(lane, settings).reading()
         _await(lambda: consumer.consumed, "a record to be read", problems)
         first, began = consumer.consumed, time.monotonic()
         consumer.drain(ends, timeout=WITHIN, cancelled=threading.Event())

@@ -231,6 +231,10 @@ class SupervisedProcess:
             self.taker.takes(kind, event)
 
 
+Start = Callable[[Taker], SupervisedProcess]
+"""Starts a process whose events this taker gets."""
+
+
 @dataclass(eq=False)
 class ClientProcess:
     """Implements `kafka_chaos.faults.cluster.NodeControl` for a client in a place: of its group, or of its lane.

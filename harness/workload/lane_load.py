@@ -1,52 +1,38 @@
 """The clients of one lane under load: its producers in a thread of their own, and what reads it."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kafka_chaos.faults.target import CONSUMER, MEMBER
-from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.client_process import ClientProcess
 from kafka_chaos.harness.workload.clients.producers import Producing, Written
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.lane_clients import Consuming, Members, further_consumers, looping, producing, reading
+from kafka_chaos.harness.workload.lane_clients import Consuming, LaneClients, Members
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
-from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
 
 class LaneLoad:
     """The clients of one lane. `written`: what its producers, or the members of its loop, have sent."""
 
-    def __init__(
-        self,
-        lane: LaneSpec,
-        load: LoadSettings,
-        *,
-        application: Application | None = None,
-        start_offsets: Mapping[int, int] | None = None,
-        source: LaneSpec | None = None,
-    ) -> None:
-        """`application`: its functions in place of clients. `source`: the lane that a loop reads."""
-        application = application or Application()
-        self.lane = lane
+    def __init__(self, clients: LaneClients) -> None:
+        self.lane = clients.lane
         self.producer: Producing | None = None
         self.loop: Members | None = None
         self.written: Written
-        if lane.loop is None:
-            self.written = self.producer = producing(lane, load, application.producer)
+        if self.lane.loop is None:
+            self.written = self.producer = clients.producing()
         else:
-            assert source is not None
-            self.loop = looping(lane, source, load, application.producer)
+            self.loop = clients.looping()
             self.written = self.loop.output
-        self._further = further_consumers(lane, load, application.consumer, start_offsets)
-        self.consumers, self.group = reading(lane, load, application.consumer, start_offsets)
-        self._settle_timeout = load.workload.settle_timeout
+        self._further = clients.further_consumers()
+        self.consumers, self.group = clients.reading()
+        self._settle_timeout = clients.load.workload.settle_timeout
         self._sending = threading.Event()
         self._sending.set()
         self._cancelled = threading.Event()
-        self._worker = Worker(self._run, name=f"producer-{lane.lane}")
+        self._worker = Worker(self._run, name=f"producer-{self.lane.lane}")
 
     @property
     def counts(self) -> tuple[int, int, int]:

@@ -18,7 +18,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.client_process import ClientProcess
 from kafka_chaos.harness.workload.clients.calls import Calls
-from kafka_chaos.harness.workload.lane_clients import Members
+from kafka_chaos.harness.workload.lane_clients import LaneClients, Members
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -57,11 +57,13 @@ class PhaseLoad:
 
         def load_of(lane: LaneSpec) -> LaneLoad:
             return LaneLoad(
-                lane,
-                shared,
-                application=(applications or {}).get(lane.lane),
-                start_offsets=(start_offsets or {}).get(lane.lane),
-                source=None if lane.loop is None else by_name[lane.loop.source],
+                LaneClients(
+                    lane,
+                    shared,
+                    application=(applications or {}).get(lane.lane, Application()),
+                    start_offsets=(start_offsets or {}).get(lane.lane, {}),
+                    source=None if lane.loop is None else by_name[lane.loop.source],
+                )
             )
 
         self.lanes: Mapping[str, LaneLoad] = {lane.lane: load_of(lane) for lane in lanes if lane.created_at is None}

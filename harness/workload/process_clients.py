@@ -15,11 +15,13 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, SupervisedProcess, Taker
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, Start, SupervisedProcess
 from kafka_chaos.harness.workload.clients.defect_watch import Watch
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
+from kafka_chaos.harness.workload.settings import LoadSettings
 
 _TICK = 0.005
 _COMMIT, _ABORT = "commit", "abort"
@@ -102,9 +104,6 @@ class ProcessTransactions:
 
 _MOST_UNANSWERED = 100_000
 _LEAVES_WITHIN = 10.0
-
-Start = Callable[[Taker], SupervisedProcess]
-"""Starts a process whose events this taker gets."""
 
 
 class ProcessProducer(LaneProducer):
@@ -192,9 +191,9 @@ class ProcessConsumer(Follower):
     In an isolation level, what it passes over counts as read, where the process says that it stands behind.
     """
 
-    def __init__(self, start: Start, *, partitions: int, **recorded: Any) -> None:
-        """`recorded`: what every follower has, but for its `starts`."""
-        super().__init__(starts=dict.fromkeys(range(partitions), 0), **recorded)
+    def __init__(self, start: Start, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
+        """`options`: the further ones of a `Follower`."""
+        super().__init__(lane, load, partitions=lane.partitions, **options)
         self._has_ended = threading.Event()
         self._start = start
         self._is_down = False

@@ -9,10 +9,9 @@ from kafka_chaos.contract.events import CallNoted, ClientFailed, ClientStarted, 
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.harness.clients.kinds import chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.client_process import Start, SupervisedProcess, Taker
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
-from kafka_chaos.harness.workload.process_clients import Start
 from kafka_chaos.harness.workload.tables import LoadTables
 
 LINGER_MS = 5

@@ -17,10 +17,9 @@ from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.groups.commits import Assignment, Commits
-from kafka_chaos.harness.workload.tables import LoadTables
+from kafka_chaos.harness.workload.settings import LoadSettings
 
 Rebalanced = Callable[[Any, Any], None]
 _RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
@@ -29,9 +28,7 @@ _RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 class ConsumerRecorder(Readers):
     """Records what all consumers of one lane's application receive; `has_groups`: what their groups do, too."""
 
-    def __init__(
-        self, lane: LaneSpec, tables: LoadTables, *, has_groups: bool = False, calls: Calls | None = None
-    ) -> None:
+    def __init__(self, lane: LaneSpec, load: LoadSettings, *, has_groups: bool = False) -> None:
         super().__init__()
         self.begins_at_0 = lane.transactional is None and lane.cleanup_policy is None
         self.clients: list[RecordingConsumer] = []
@@ -39,9 +36,8 @@ class ConsumerRecorder(Readers):
         self.topic = lane.topic_name
         self.codec = IdentityCodec(lane.lane)
         self._lane = lane.lane
-        self._tables = tables
+        self._load = load
         self._has_groups = has_groups
-        self._calls = calls
 
     def client(self, configs: Mapping[str, object]) -> RecordingConsumer:
         """Add a client."""
@@ -49,7 +45,7 @@ class ConsumerRecorder(Readers):
         if self._has_groups:
             isolation = str(configs.get("isolation.level", READ_COMMITTED))
             of_group = {"group": str(configs["group.id"]), "isolation": isolation}
-        rows = ConsumedRows(self._tables, lane=self._lane, readers=self, calls=self._calls, **of_group)
+        rows = ConsumedRows(self._load, lane=self._lane, readers=self, **of_group)
         client = RecordingConsumer(self, configs, rows, f"{self._lane}-application-{len(self.clients) + 1}")
         self.clients.append(client)
         self.group_ids.add(str(configs["group.id"]))

@@ -26,13 +26,14 @@ class ApplicationMembers(ConsumerRecorder):
 
     _thread: ApplicationThread
 
-    def __init__(self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str, has_groups: bool) -> None:
-        """`what` names the function; `has_groups`: see `ConsumerRecorder`."""
-        super().__init__(read, load.tables, has_groups=has_groups, calls=load.calls)
+    def __init__(
+        self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str | None, has_groups: bool
+    ) -> None:
+        """`what` names the function. `group_id`: of the group, None without; `has_groups`: see `ConsumerRecorder`."""
+        super().__init__(read, load, has_groups=has_groups)
         self.reads = read.lane
         """The name of the lane that they read."""
         self._read = read
-        self._load = load
         self._what = what
         self._group_id = group_id
 
@@ -58,6 +59,8 @@ class ApplicationMembers(ConsumerRecorder):
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The committed offsets of its clients' groups, by group and partition; raises `ClusterFailure`."""
+        if self._group_id is None:
+            return {}
         groups = self.group_ids or {self._group_id}
         return {group: committed_by(group, self._read, self._load) for group in groups}
 
@@ -81,14 +84,11 @@ class ApplicationConsuming(ApplicationMembers):
         if lane.group is not None:
             _refuse_planned_changes(lane.lane, "group", lane.group)
         what = f"the consumer function of lane {lane.lane}"
-        super().__init__(lane, load, what=what, group_id=group_of(lane.lane), has_groups=has_groups)
+        group_id = None if lane.group is None else group_of(lane.lane)
+        super().__init__(lane, load, what=what, group_id=group_id, has_groups=has_groups)
         handle = ConsumerHandle(lane, load, self)
         self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
         self._thread.start()
-
-    def committed(self) -> dict[str, dict[int, int]]:
-        """The same, if the lane has a group."""
-        return {} if self._read.group is None else super().committed()
 
 
 class ApplicationProducing(ProducerRecorder, Producing):

@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, whole_numbers
-from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, RowBuffer, consumed_rows
-from kafka_chaos.harness.workload.tables import LoadTables
+from kafka_chaos.harness.workload.settings import LoadSettings
 
 _TICK = 0.05
 
@@ -91,30 +90,28 @@ class ConsumedRows:
     """The rows of one consumer of `lane`, which is one of its `readers`; what it says is taken by `takes`.
 
     `group`: the one that it is a member of, whose commits are recorded, too. `isolation`: its `isolation.level`, for
-    the rows of its assignments; None: there are none. `on_change` learns when a member freezes and thaws. `calls` notes
-    commits that take long.
+    the rows of its assignments; None: there are none. `on_change` learns when a member freezes and thaws.
     """
 
     def __init__(
         self,
-        tables: LoadTables,
+        load: LoadSettings,
         *,
         lane: str,
         readers: Readers,
         isolation: str | None = None,
         group: str | None = None,
-        calls: Calls | None = None,
         on_change: Callable[[str], None] = lambda change: None,
     ) -> None:
         self.lane = lane
         self.readers = readers
         self.last_ns = 0
-        self._tables = tables
+        self._tables = load.tables
         self._isolation = isolation
         self._of = {"lane": lane, "group": group}
-        self._assignments = None if isolation is None else tables.assignments
-        self._commits = None if group is None else tables.commits
-        self._calls = calls or Calls()
+        self._assignments = None if isolation is None else load.tables.assignments
+        self._commits = None if group is None else load.tables.commits
+        self._calls = load.calls
         self._lane_of_calls = lane
         self._on_change = on_change
         self._held: dict[tuple[str, int], dict[str, Any]] = {}

@@ -14,61 +14,52 @@ aborted transactions, counts as read: the client tells when it is at the end.
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from kafka_chaos.contract.events import ClientFailed, ReaderEnded, ReaderStarted
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.experiment.lives import CONSUMER
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.partitions import known_partitions
-from kafka_chaos.harness.workload.tables import LoadTables
+from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
 
-@dataclass(frozen=True, kw_only=True)
-class SharedLane:
-    """Set for each consumer of a lane that several consumers read.
-
-    `on_problem` is called with what a consumer in this process failed to read. `from_start`: whether the first record
-    of each partition has to have the partition's start offset. For a consumer that comes and goes, `member` is the
-    prefix of its names; `on_name` is called with each name, and `on_end` when the assignment of that name has ended.
-    """
-
-    on_problem: Callable[[str], None]
-    from_start: bool
-    member: str | None = None
-    on_name: Callable[[str], None] = lambda name: None
-    on_end: Callable[[str], None] = lambda name: None
-
-
 class Follower(Readers, ABC):
-    """Records what one consumer reads, from `begins` on; `starts`: the first offset of each partition.
+    """Records what one consumer of a lane reads, from `begins` on.
 
-    `isolation`, for a topic with transactions: its `isolation.level`. Each assignment of a partition then has a row.
-    `shared`: set if several consumers read the lane.
+    It reads as many `partitions` at first, each from the offset in `start_offsets`, or from 0. `isolation`, for a topic
+    with transactions: its `isolation.level`. Each assignment of a partition then has a row. `number`: that of a
+    consumer which comes and goes, counted from 1 in its lane; None for a consumer that stays.
     """
 
     def __init__(
         self,
+        lane: LaneSpec,
+        load: LoadSettings,
         *,
-        lane: str,
-        starts: Mapping[int, int],
-        tables: LoadTables,
+        partitions: int,
+        start_offsets: Mapping[int, int] | None = None,
         isolation: str | None = None,
-        shared: SharedLane | None = None,
+        number: int | None = None,
     ) -> None:
         super().__init__()
-        self.lane = lane
-        self._starts = dict(starts)
+        self.lane = lane.lane
+        self._load = load
+        self._starts = {partition: (start_offsets or {}).get(partition, 0) for partition in range(partitions)}
         self._isolation = isolation
-        self._shared = shared
-        member = None if shared is None else shared.member
-        self._member = member or (lane if isolation is None else f"{lane}-{isolation}")
-        self._rows = ConsumedRows(tables, lane=lane, readers=self, isolation=isolation)
+        self._comes_and_goes = number is not None
+        self._is_one_of_several = any(life.role == CONSUMER for life in lane.lives)
+        # Compaction, or retention, may have removed the first record of a partition.
+        self._needs_first = self._is_one_of_several and lane.cleanup_policy is None and not start_offsets
+        kind = isolation if number is None else f"{CONSUMER}-{number}"
+        self._member = lane.lane if kind is None else f"{lane.lane}-{kind}"
+        self._rows = ConsumedRows(load, lane=lane.lane, readers=self, isolation=isolation)
         self._names = 0
         self._unread: set[int] = set()
 
@@ -82,8 +73,8 @@ class Follower(Readers, ABC):
         self.ended()
         self._names += 1
         self._adds(self._starts)
-        if self._shared is not None:
-            self._shared.on_name(self.name)
+        if self._comes_and_goes:
+            self._load.on_client(ReaderStarted(lane=self.lane, consumer=self.name))
 
     def grows(self, partitions: Sequence[int]) -> None:
         """Add new partitions, which are read from offset 0, to the present assignment."""
@@ -100,8 +91,8 @@ class Follower(Readers, ABC):
         """End the present assignment now, after its last read."""
         if held := self._rows.held(self.name):
             self._rows.given_back(self.name, held, max(self._rows.last_ns, time.monotonic_ns()))
-            if self._shared is not None:
-                self._shared.on_end(self.name)
+            if self._comes_and_goes:
+                self._load.on_client(ReaderEnded(lane=self.lane, consumer=self.name))
 
     def reads(self, **columns: Any) -> None:
         """Record one batch that the consumer was given, column by column; see `ConsumedRows.reads`."""
@@ -115,7 +106,7 @@ class Follower(Readers, ABC):
 
     def _begins_at(self, partition: int, offset: int) -> None:
         self._unread.remove(partition)
-        if self._shared is not None and self._shared.from_start and offset != (start := self._starts[partition]):
+        if self._needs_first and offset != (start := self._starts[partition]):
             self.breaks(f"began to read partition {partition} at offset {offset} instead of {start}")
 
     @abstractmethod
@@ -146,38 +137,22 @@ _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, Kaf
 class RecordedConsumer(Follower):
     """Follows one lane in its own thread, until `drain` has seen it reach the end offsets.
 
-    `start_offsets` maps partitions to first offsets; by default it begins at the topic's start. A topic that `grows_to`
-    more than `partitions` is looked at again until it has: new partitions join the assignment, and are read from their
-    start.
+    A topic that grows is looked at again until it has all partitions of the lane: new partitions join the assignment,
+    and are read from their start.
     """
 
-    def __init__(
-        self,
-        *,
-        topic: str,
-        partitions: int,
-        bootstrap_servers: str,
-        configs: Mapping[str, object],
-        on_error: Callable[[str], None],
-        start_offsets: Mapping[int, int] | None = None,
-        grows_to: int = 0,
-        calls: Calls | None = None,
-        **recorded: Any,
-    ) -> None:
-        """`recorded`: what every follower has, but for its `starts`. `calls` notes polls that take long."""
-        self._calls = calls or Calls()
-        starts = {number: (start_offsets or {}).get(number, 0) for number in range(partitions)}
-        super().__init__(starts=starts, **recorded)
-        self._topic = topic
-        self._grows_to = grows_to
+    def __init__(self, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
+        """`options`: the further ones of a `Follower`."""
+        super().__init__(lane, load, partitions=lane.first_partitions, **options)
+        self._topic = lane.topic_name
+        self._grows_to = lane.partitions
         self._looked_at = time.monotonic()
         self._codec = IdentityCodec(self.lane)
-        self._on_error = on_error
         self._stop = threading.Event()
         self._consumer = new_client(
             Consumer,
             {
-                "bootstrap.servers": bootstrap_servers,
+                "bootstrap.servers": load.bootstrap_servers,
                 "group.id": f"kafka-chaos-{self.lane}",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
@@ -185,7 +160,8 @@ class RecordedConsumer(Follower):
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
                 **({} if self._isolation is None else _ISOLATED | {"isolation.level": self._isolation}),
-                **configs,
+                **lane.reader_configs,
+                **load.client_configs,
             },
         )
         self._assign()
@@ -200,13 +176,13 @@ class RecordedConsumer(Follower):
     def falls_short(self, problem: str) -> None:
         """The same, and report it."""
         isolation = f"{self._isolation} " if self._isolation else ""
-        self._on_error(f"the {isolation}consumer of lane {self.lane} {problem}")
+        self._load.on_notice(f"the {isolation}consumer of lane {self.lane} {problem}")
         super().falls_short(problem)
 
     def breaks(self, problem: str) -> None:
         """The same."""
-        if self._shared is not None:
-            self._shared.on_problem(problem)
+        if self._is_one_of_several:
+            self._load.on_client(ClientFailed(lane=self.lane, role=CONSUMER, problem=problem))
 
     def close(self) -> None:
         """End the thread and write the last rows."""
@@ -222,7 +198,7 @@ class RecordedConsumer(Follower):
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            with self._calls.awaiting(self.lane, self.name, "poll"):
+            with self._load.calls.awaiting(self.lane, self.name, "poll"):
                 messages = self._consumer.consume(_MOST_PER_POLL, timeout=_POLL_TIMEOUT)
             self._take(messages)
             if len(self._starts) < self._grows_to and time.monotonic() - self._looked_at > _LOOK_EVERY:
@@ -243,7 +219,7 @@ class RecordedConsumer(Follower):
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
                 self._rows.stands([(message.partition(), message.offset())])
             elif error is not None:
-                self._on_error(f"{self.name}: {error.name()}")
+                self._load.on_notice(f"{self.name}: {error.name()}")
                 if error.code() in _POSITION_LOST:
                     self._assign()
                     break

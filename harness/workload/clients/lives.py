@@ -3,12 +3,13 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
 from kafka_chaos.harness.workload.client_process import ClientProcess
 from kafka_chaos.harness.workload.clients.following import Follower
+from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.05
@@ -79,16 +80,14 @@ def processes_in(places: Sequence[Place[Any]]) -> list[ClientProcess]:
 class FurtherConsumers:
     """The consumers of a lane that come and go beside the one that stays, looked after by a thread of their own.
 
-    `connect` makes the consumer of a number, counted from 1, in a place; `began` returns when times began to count.
-    Each reads the whole topic from its start. Those that live when `stop` is called live on, to read it to its end.
+    `connect` makes the consumer of a number, counted from 1, in a place. Each reads the whole topic from its start.
+    Those that live when `stop` is called live on, to read it to its end.
     """
 
     connect: Callable[[int, int], Follower]
-    _: KW_ONLY
     lane: str
+    load: LoadSettings
     lives: Sequence[LifeSpec]
-    on_notice: Callable[[str], None]
-    began: Callable[[], float | None]
 
     def __post_init__(self) -> None:
         self.places: list[Place[Follower]] = [Place(number, life) for number, life in enumerate(self.lives, start=1)]
@@ -129,7 +128,7 @@ class FurtherConsumers:
     def _run(self) -> None:
         while not self._stop.wait(_TICK):
             now = time.monotonic()
-            if (began := self.began()) is not None:
+            if (began := self.load.clock.began) is not None:
                 for place in self.places:
                     place.step(now, now - began, start=self._start, end=self._end)
 
@@ -139,7 +138,7 @@ class FurtherConsumers:
 
     def _end(self, place: int, ended: Follower, is_killed: bool) -> None:
         if is_killed:
-            self.on_notice(f"{self.lane}: the consumer in place {place} is killed")
+            self.load.on_notice(f"{self.lane}: the consumer in place {place} is killed")
             ended.close()
         else:
             ended.leave()

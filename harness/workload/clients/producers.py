@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.client_process import ClientProcess
-from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.lives import Place, living, processes_in
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
+from kafka_chaos.harness.workload.settings import LoadSettings
 
 _TICK = 0.01
 _NEVER_SET = threading.Event()
@@ -63,30 +63,20 @@ class PacedProducing(Producing):
     """Sends `rate` records a second, each place of a producer its share, until all have failed for good.
 
     `connect` makes the producer of a number, counted from 0, in a place. The first is made at once, in place 0, and
-    stays. Those of the other places live their `lives`, once `began` returns when times began to count: brokers know
-    nothing of them until then.
+    stays. Those of the other places live their `lives`, once times began to count: brokers know nothing of them until
+    then.
     """
 
     def __init__(
-        self,
-        connect: Callable[[int, int], LaneProducer],
-        *,
-        rate: float,
-        on_notice: Callable[[str], None],
-        lives: Sequence[LifeSpec] = (),
-        began: Callable[[], float | None] = lambda: None,
-        calls: Calls | None = None,
+        self, connect: Callable[[int, int], LaneProducer], load: LoadSettings, lives: Sequence[LifeSpec] = ()
     ) -> None:
-        """`calls` notes sends that block, a producer that fails for good, and the wait for outcomes."""
         super().__init__()
-        self._calls = calls or Calls()
+        self._load, self._calls = load, load.calls
         self._connect = connect
         self.places: list[Place[LaneProducer]] = [
             Place(number, life) for number, life in enumerate((LifeSpec(at=0.0), *lives))
         ]
-        self._began = began
-        self._rate = rate / len(self.places)
-        self._on_notice = on_notice
+        self._rate = load.workload.rate / len(self.places)
         self._leaving: list[LaneProducer] = []
         self.producers: list[LaneProducer] = []
         self._add(0)
@@ -97,7 +87,7 @@ class PacedProducing(Producing):
         failed: set[int] = set()
         while sending.is_set() and self._goes_on():
             now = time.monotonic()
-            if (began := self._began()) is not None:
+            if (began := self._load.clock.began) is not None:
                 for place in self.places:
                     place.step(now, now - began, start=self._add, end=self._end)
             for place in self.places:
@@ -111,7 +101,7 @@ class PacedProducing(Producing):
                     why = records.failed_for_good
                     call = self._calls.begins(records.lane, f"{records.lane}-{number}", "send")
                     self._calls.ends(call, why)
-                    self._on_notice(f"{records.lane}: its producer has failed for good and sends no more: {why}")
+                    self._load.on_notice(f"{records.lane}: its producer has failed for good and sends no more: {why}")
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
         """Wait until every record has an outcome, at most `timeout` seconds: others become info."""
@@ -151,7 +141,7 @@ class PacedProducing(Producing):
 
     def _end(self, place: int, ended: LaneProducer, is_killed: bool) -> None:
         if is_killed:
-            self._on_notice(f"{ended.lane}: the producer in place {place} is killed")
+            self._load.on_notice(f"{ended.lane}: the producer in place {place} is killed")
             ended.abandon(open_transaction=False)
         else:
             self._leaving.append(ended)

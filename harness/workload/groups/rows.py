@@ -15,6 +15,7 @@ from kafka_chaos.contract.lane.transactions import ABORTED, IN_DOUBT
 from kafka_chaos.harness.workload.client_process import ProtocolBreach
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
+from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 
 
@@ -23,9 +24,9 @@ class LoopRows(ConsumedRows):
     transactions, which are noted as calls where they take long."""
 
     def __init__(
-        self, tables: LoadTables, *, output: ProducedRows, transactional_id: str | None = None, **consumed: Any
+        self, load: LoadSettings, *, output: ProducedRows, transactional_id: str | None = None, **consumed: Any
     ) -> None:
-        super().__init__(tables, **consumed)
+        super().__init__(load, **consumed)
         self._lane_of_calls = output.lane
         self._output = output
         self._transactional_id = transactional_id

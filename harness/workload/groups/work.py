@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.events import BEGINS
-from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, IN_TRANSACTION, Group, Loop, group_of, loop_group_of
+from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, IN_TRANSACTION, Group, group_of, loop_group_of
 from kafka_chaos.contract.lane.lanes import has_limit_of_groups
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional, transactional_id
@@ -71,27 +70,18 @@ def planned(group: Group | Share, duration: float) -> list[Planned]:
     return sorted(orders)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Work(ABC):
-    """The work of a group that reads the lane `read`; `lane` asks for it.
+    """The work of a group with the id `group_id`, which reads the lane `read`; `lane` asks for it.
 
     `awaits_join`: whether the time until the first member has partitions is noted as a call.
     """
 
-    awaits_join: ClassVar[bool] = False
+    awaits_join: ClassVar[bool]
     lane: LaneSpec
     read: LaneSpec
     load: LoadSettings
-
-    @property
-    @abstractmethod
-    def group(self) -> Group | Share:
-        """The settings of the group."""
-
-    @property
-    @abstractmethod
-    def group_id(self) -> str:
-        """The id of the group."""
+    group: Group | Share
+    group_id: str
 
     @abstractmethod
     def begin(
@@ -99,34 +89,34 @@ class Work(ABC):
     ) -> tuple[SupervisedProcess, ProducedRows | None]:
         """Start the member of this number in this place; returns, in a loop, also the rows of what it writes."""
 
+    @abstractmethod
     def committed(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
-        return {}
 
 
-@dataclass(frozen=True, kw_only=True)
 class GroupWork(Work):
-    """The group of a lane, or of its loop, which then writes `lane`. `starts`: what starts a member, if not `start`."""
+    """The work of the group of a lane, or of its loop, which then writes the lane."""
 
-    awaits_join: ClassVar[bool] = True
-    starts: Callable[[MemberSettings, Taker], SupervisedProcess] | None = None
+    awaits_join = True
+    group: Group
 
-    @property
-    def group(self) -> Group:
-        """The same."""
-        group = self.lane.group if self.loop is None else self.loop.group
+    def __init__(
+        self,
+        lane: LaneSpec,
+        read: LaneSpec,
+        load: LoadSettings,
+        *,
+        start: Callable[[MemberSettings, Taker], SupervisedProcess] | None = None,
+    ) -> None:
+        """`start`: what starts a member, if not a process of the lane's client."""
+        self.lane, self.read, self.load = lane, read, load
+        # A lane that a loop writes may have a group of its own, too, which reads it.
+        self.loop = lane.loop if read.lane != lane.lane else None
+        group = lane.group if self.loop is None else self.loop.group
         assert group is not None
-        return group
-
-    @property
-    def loop(self) -> Loop | None:
-        """The loop that the group feeds; None for the lane's own group, which may read what its loop writes."""
-        return self.lane.loop if self.read.lane != self.lane.lane else None
-
-    @property
-    def group_id(self) -> str:
-        """The same."""
-        return group_of(self.lane.lane) if self.loop is None else loop_group_of(self.lane.lane)
+        self.group = group
+        self.group_id = group_of(lane.lane) if self.loop is None else loop_group_of(lane.lane)
+        self._start_member = start or self._start
 
     def member(self, place: int, number: int) -> MemberSettings:
         """The settings of the member of this number, in this place of the group."""
@@ -185,27 +175,21 @@ class GroupWork(Work):
         self, place: int, number: int, readers: Readers, on_change: Callable[[str, str], None]
     ) -> tuple[SupervisedProcess, ProducedRows | None]:
         """The same."""
-        settings, tables = self.member(place, number), self.load.tables
-        common: Any = {
-            "group": self.group_id,
-            "lane": self.read.lane,
-            "isolation": READ_COMMITTED,
-            "readers": readers,
-            "calls": self.load.calls,
-            "on_change": partial(on_change, settings.name),
-        }
-        start, output = self.starts or self.start, settings.output
-        if output is None:
-            return start(settings, ConsumedRows(tables, **common)), None
-        written = ProducedRows(tables, lane=output.lane, producer_id=output.producer_id, reserves=False)
+        settings = self.member(place, number)
+        common: Any = {"group": self.group_id, "lane": self.read.lane, "isolation": READ_COMMITTED}
+        common |= {"readers": readers, "on_change": partial(on_change, settings.name)}
+        if (output := settings.output) is None:
+            return self._start_member(settings, ConsumedRows(self.load, **common)), None
+        written = ProducedRows(self.load.tables, lane=output.lane, producer_id=output.producer_id, reserves=False)
         transactional_id = output.configs.get("transactional.id")
-        return start(settings, LoopRows(tables, output=written, transactional_id=transactional_id, **common)), written
+        rows = LoopRows(self.load, output=written, transactional_id=transactional_id, **common)
+        return self._start_member(settings, rows), written
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The same."""
         return {self.group_id: committed_by(self.group_id, self.read, self.load)}
 
-    def start(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
+    def _start(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
         """Start a member, a process of the lane's client. With librdkafka it is the harness's own, in any version."""
         lane, load, client = self.lane, self.load, chosen(self.lane.client)
         packages = None if client is None else client.packages
@@ -266,20 +250,16 @@ SHARER = "sharer"
 _FROZEN_FACTOR = 1.5
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShareWork(Work):
-    """The share group of a lane, which commits no offsets. Its members are processes of the lane's client."""
+    """The work of the share group of a lane. Its members are processes of the lane's client."""
 
-    @property
-    def group(self) -> Share:
-        """The same."""
-        assert self.lane.share is not None
-        return self.lane.share
+    awaits_join = False
+    group: Share
 
-    @property
-    def group_id(self) -> str:
-        """The same."""
-        return self.lane.group_id
+    def __init__(self, lane: LaneSpec, load: LoadSettings) -> None:
+        assert lane.share is not None
+        self.lane, self.read, self.load = lane, lane, load
+        self.group, self.group_id = lane.share, lane.group_id
 
     def begin(
         self, place: int, number: int, readers: Readers, on_change: Callable[[str, str], None]
@@ -306,6 +286,10 @@ class ShareWork(Work):
         )
         configs = dict(self.lane.consumer_configs)
         return self.load.start(self.lane, SHARER, name, settings, configs, may_end=True)(rows), None
+
+    def committed(self) -> dict[str, dict[int, int]]:
+        """Nothing: a share group acknowledges records, and commits no offsets."""
+        return {}
 
     def group_configs(self) -> dict[str, object]:
         """The configs of the group; before Kafka 4.4, the brokers' configs say how often a record is delivered."""

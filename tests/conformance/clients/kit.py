@@ -22,6 +22,7 @@ from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
+from tests.harness.workload.loads import load_of
 
 PARTITIONS = 2
 SIZE = 64
@@ -159,14 +160,10 @@ class Kit:
     def read(self, topic: str, isolation: str | None = None) -> dict[tuple[int, int], tuple[int, int]]:
         """The records that a consumer of the client reads to the end: identities by partition and offset."""
         name = f"{topic}-read-{isolation}"
-        tables = LoadTables(self.folder / name, [LaneSpec(lane=topic, transactional=isolation and {})])  # type: ignore[arg-type]
-        consumer = ProcessConsumer(
-            self.start(topic, "consumer", start_offsets={}, isolation=isolation),
-            lane=topic,
-            partitions=PARTITIONS,
-            tables=tables,
-            isolation=isolation,
-        )
+        lane = LaneSpec(lane=topic, partitions=PARTITIONS, transactional=isolation and {})  # type: ignore[arg-type]
+        load = load_of(self.folder / name, lane)
+        start = self.start(topic, "consumer", start_offsets={}, isolation=isolation)
+        consumer = ProcessConsumer(start, lane, load, isolation=isolation)
         try:
             self.await_ready()
             ends = self.admin.end_offsets(topic, range(PARTITIONS))
@@ -174,7 +171,7 @@ class Kit:
             self.require_well()
         finally:
             consumer.close()
-            tables.close()
+            load.tables.close()
         read: dict[tuple[int, int], tuple[int, int]] = {}
         for row in self.rows(name, "consumed"):
             place = row["partition"], row["offset"]

@@ -31,6 +31,7 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
+from kafka_chaos.harness.workload.settings import LoadSettings
 from tests.harness.workload.groups.fakes import failure, record
 from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
@@ -151,7 +152,7 @@ def producing(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Produce:
             recorder.finish(0.0, NEVER)
             rows = recorder.rows[0]
         else:
-            _loop(rows, load.tables, spans, fates, is_transactional=bool(transactions))
+            _loop(rows, load, spans, fates, is_transactional=bool(transactions))
         counts = rows.sent, rows.acknowledged
         load.tables.close()
         journal = [json.loads(line) for line in (folder / "reservations.jsonl").read_text().splitlines()]
@@ -198,9 +199,11 @@ def _by_number(
     assert problems == ([silent] if kind == "process" and answered < total else [])
 
 
-def _loop(rows: ProducedRows, tables: Any, spans: Sequence[int], fates: Fates, *, is_transactional: bool) -> None:
+def _loop(
+    rows: ProducedRows, load: LoadSettings, spans: Sequence[int], fates: Fates, *, is_transactional: bool
+) -> None:
     """A loop's member tells of each record what it was made of, and dies amid its last transaction."""
-    member = LoopRows(tables, output=rows, group="g", lane="in", isolation="read_committed", readers=Readers())
+    member = LoopRows(load, output=rows, group="g", lane="in", isolation="read_committed", readers=Readers())
     first = 0
     for number, span in enumerate(spans):
         seqs = range(first, first + span)
@@ -259,24 +262,22 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
 
     def consume(polls: Sequence[Sequence[Read]], ends: dict[int, int]) -> tuple[list[Any], list[str]]:
         told: list[str] = []
-        tables = load_of(folder, LANE).tables
+        load = load_of(folder, LANE, on_notice=told.append)
         for module in (following, application_consumer):
             patch.setattr(module, "Consumer", lambda configs: FakeConsumer(polls))
         count = sum(map(len, polls))
         if kind in ("in process", "process"):
             driver: Any
             if kind == "in process":
-                keys: dict[str, Any] = {"topic": "orders", "partitions": 2, "bootstrap_servers": "", "configs": {}}
-                driver = RecordedConsumer(lane="orders", tables=tables, on_error=told.append, **keys)
+                driver = RecordedConsumer(LANE, load)
             else:
-                driver = ProcessConsumer(process_of({"reads": list(_events(polls))}, told), lane="orders", partitions=2,
-                                         tables=tables)  # fmt: skip
+                driver = ProcessConsumer(process_of({"reads": list(_events(polls))}, told), LANE, load)
             wait_until(lambda: driver.consumed == count, "all to be read", timeout=30)
             driver.drain(ends, timeout=0.1, cancelled=NEVER)
             driver.close()
             told = [text for text in told if "_AUTO_OFFSET_RESET" not in text]
         elif kind == "application":
-            recorder = ConsumerRecorder(LANE, tables)
+            recorder = ConsumerRecorder(LANE, load)
             client = recorder.client({"group.id": "g"})
             client.assign([])
             for _ in range(2 * len(polls) - 1):
@@ -285,14 +286,14 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
             told += [f"partition {number} {read} of {end}" for number, (read, end) in recorder.behind(ends).items()]
         else:
             readers = Readers()
-            member = ConsumedRows(tables, group="g", lane="orders", isolation="any", readers=readers)
+            member = ConsumedRows(load, group="g", lane="orders", isolation="any", readers=readers)
             for event in _events(polls, consumer="g-0", ns=7):
                 member.takes(event.pop("event"), event)
             at_end = {partition: offset + 1 for poll in polls for partition, offset, _ in poll}
             member.takes("at_end", {"offsets": list(at_end.items())})
             told += [f"partition {number} {read} of {end}" for number, (read, end) in readers.behind(ends).items()]
             member.ends()
-        tables.close()
+        load.tables.close()
         return sorted(rows_in(folder / "consumed"), key=lambda row: row["poll_ns"]), told
 
     return consume

@@ -18,13 +18,14 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload import load as load_module
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
-from kafka_chaos.harness.workload.lane_clients import reading
+from kafka_chaos.harness.workload.lane_clients import LaneClients
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
 from tests.harness.workload.loads import load_of
 
 Make = Callable[..., LaneLoad]
 SOURCE = LaneSpec(lane="source", idempotence=True)
+HARNESS_ALONE = Application()
 
 
 @pytest.fixture
@@ -32,11 +33,11 @@ def make(tmp_path: Path) -> Iterator[Make]:
     made: list[LaneLoad] = []
     ends: list[Callable[[], object]] = []
 
-    def load(application: Application | None = None, **keys: Any) -> LaneLoad:
+    def load(application: Application = HARNESS_ALONE, **keys: Any) -> LaneLoad:
         lane = LaneSpec(lane="orders", **keys)
         settings = load_of(tmp_path, lane, SOURCE)
         ends.append(settings.tables.close)
-        made.append(LaneLoad(lane, settings, application=application, source=SOURCE))
+        made.append(LaneLoad(LaneClients(lane, settings, application=application, source=SOURCE)))
         return made[-1]
 
     yield load
@@ -117,7 +118,7 @@ def test_the_log_of_a_process_tells_of_a_known_defect(
     lane = LaneSpec(lane="orders", client=client, idempotence=idempotence)
     met: list[DefectPrecondition] = []
     settings = load_of(tmp_path, lane, on_precondition=met.append)
-    load = LaneLoad(lane, settings)
+    load = LaneLoad(LaneClients(lane, settings))
     load.start()
     (producer,) = load._processes
     wait_until(lambda: met or producer.failed_for_good, "the line to be taken", timeout=30)
@@ -138,7 +139,7 @@ def test_one_of_several_consumers_that_falls_short_is_a_problem_of_the_lane(tmp_
     problems: list[str] = []
     lane = LaneSpec.model_validate({"lane": "orders", "lives": [{"at": 1, "role": "consumer"}]})
     load = load_of(tmp_path, lane, on_client=lambda event: problems.append(getattr(event, "problem", str(event))))
-    (consumer,), _ = reading(lane, load, None, None)
+    (consumer,), _ = LaneClients(lane, load).reading()
     consumer.drain({0: 5}, timeout=0.1, cancelled=threading.Event())
     consumer.close()
     load.tables.close()

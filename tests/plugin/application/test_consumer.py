@@ -2,7 +2,6 @@
 
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,17 +16,16 @@ from kafka_chaos.harness.workload.application.handles import ApplicationThread, 
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 from tests.plugin.application.fakes import Message
-from tests.plugin.application.producing import LANE
-
-NO_CLUSTER: Any = SimpleNamespace(bootstrap_servers="127.0.0.1:1", client_configs={})
+from tests.plugin.application.producing import LANE, loading
 
 
 class Consuming:
     def __init__(self, folder: Path, lane: LaneSpec = LANE) -> None:
         self.folder = folder
         self.tables = LoadTables(folder)
-        self.recorder = ConsumerRecorder(lane, self.tables)
-        self.handle = ConsumerHandle(lane, NO_CLUSTER, self.recorder)
+        load = loading(self.tables)
+        self.recorder = ConsumerRecorder(lane, load)
+        self.handle = ConsumerHandle(lane, load, self.recorder)
 
     def rows(self) -> list[dict[str, Any]]:
         self.tables.close()

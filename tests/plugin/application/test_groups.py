@@ -72,8 +72,8 @@ class Recorded:
         self.folder = folder
         self.tables = LoadTables(folder, [ORDERS, BILLS])
         assert self.tables.transactions is not None
-        self.inputs = ConsumerRecorder(ORDERS, self.tables, has_groups=True)
         load = loading(self.tables)
+        self.inputs = ConsumerRecorder(ORDERS, load, has_groups=True)
         self.outputs = ProducerRecorder(BILLS, load, self.inputs)
         self.member = ConsumerHandle(ORDERS, load, self.inputs)
         self.loop = LoopHandle(BILLS, ORDERS, load, self.outputs)

@@ -12,7 +12,7 @@ from kafka_chaos.contract.columns import TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import CallNoted
 from kafka_chaos.contract.lane.recovery import CALLS
-from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
@@ -20,9 +20,9 @@ from kafka_chaos.harness.workload.clients.producers import PacedProducing
 from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.process_clients import ProcessTransactions
-from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from tests.harness.workload.clients.test_paced_producing import Sender
+from tests.harness.workload.loads import load_of
 from tests.harness.workload.transactions.fakes import TIMED_OUT, FakeProducer
 
 LONG = 0.1
@@ -151,13 +151,16 @@ def test_a_transactional_call_that_is_never_answered_has_no_end(
     assert {one.call for one in noted} == {silent} <= CALLS.keys()
 
 
-def test_a_send_that_blocks_and_outcomes_that_never_come_are_told_of(noted: list[CallNoted], calls: Calls) -> None:
+def test_a_send_that_blocks_and_outcomes_that_never_come_are_told_of(
+    tmp_path: Path, noted: list[CallNoted], calls: Calls
+) -> None:
     class Blocks(Sender):
         def send(self, count: int) -> int:
             wait_until(lambda: bool(noted), "the send to be told of", timeout=20)
             return super().send(count)
 
-    producing = PacedProducing(lambda *place: Blocks(*place, 7), rate=100, on_notice=print, calls=calls)  # type: ignore[arg-type, return-value]
+    load = load_of(tmp_path, workload=WorkloadSpec(rate=100), calls=calls)
+    producing = PacedProducing(lambda *place: Blocks(*place, 7), load)  # type: ignore[arg-type, return-value]
     sending = threading.Event()
     sending.set()
     thread = threading.Thread(target=producing.run, args=(sending,))
@@ -169,6 +172,7 @@ def test_a_send_that_blocks_and_outcomes_that_never_come_are_told_of(noted: list
     producing.finish(0.5, threading.Event())
     wait_until(lambda: bool(unanswered(noted)), "the wait for outcomes to be told of", timeout=10)
     assert unanswered(noted) == [("a", "a", "flush")]
+    load.tables.close()
 
 
 @pytest.mark.parametrize(
@@ -184,17 +188,16 @@ def test_what_a_member_asks_for_is_a_call_until_it_is_answered_or_dies(
 ) -> None:
     """Whatever library it has: that it asked is said before it asks."""
     lanes = [LaneSpec(lane="in"), LaneSpec(lane="out", loop={"source": "in"})]  # type: ignore[arg-type]
-    tables = LoadTables(tmp_path, lanes)
+    load = load_of(tmp_path, *lanes, calls=calls)
     kind, values = told
     rows = LoopRows(
-        tables,
+        load,
         group="g",
         lane="in",
         isolation="read_committed",
         readers=Readers(),
-        output=ProducedRows(tables, lane="out", producer_id=0),
+        output=ProducedRows(load.tables, lane="out", producer_id=0),
         transactional_id="out-0",
-        calls=calls,
     )
     if kind == "commit":
         values = {**values, "number": 1, "consumer": "g-0-1", "offsets": [[0, 5]]}
@@ -204,4 +207,4 @@ def test_what_a_member_asks_for_is_a_call_until_it_is_answered_or_dies(
     assert unanswered(noted) == [("out", client, call)]
     rows.ends()
     assert unanswered(noted) == []
-    tables.close()
+    load.tables.close()

@@ -21,7 +21,7 @@ from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watc
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer, RecordedProducer
-from kafka_chaos.harness.workload.lane_clients import _producer
+from kafka_chaos.harness.workload.lane_clients import LaneClients
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.loads import adapter
@@ -281,7 +281,7 @@ def test_a_lane_s_transactional_producer_is_read_as_well(tmp_path: Path) -> None
     lane = LaneSpec.model_validate({"lane": "a", "idempotence": True, "transactional": {"timeout_ms": 20_000}})
     tables = LoadTables(tmp_path, [lane])
     load = replace(loading(tables), on_precondition=told.append, bootstrap_servers=bootstrap)
-    producer: Any = _producer(lane, load, 0, 0, "a-0")
+    producer: Any = LaneClients(lane, load)._producer(0, 0, "a-0")
     producer.client.init_transactions(20)
     producer.client.begin_transaction()
     producer.send(1)

@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
+from kafka_chaos.harness.workload.lane_clients import LaneClients
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from tests.harness.workload.loads import load_of
 
@@ -39,7 +40,7 @@ def loaded(tmp_path: Path, error: KafkaError, notices: list[str]) -> LaneLoad:
     """A lane whose producer fails with `error`, until its thread has ended."""
     lane = LaneSpec(lane="orders", idempotence=True)
     settings = load_of(tmp_path, lane, on_notice=notices.append)
-    load = LaneLoad(lane, settings)
+    load = LaneLoad(LaneClients(lane, settings))
     load.producer.producers[0].client = FailingClient(error)
     load.start()
     wait_until(lambda: not load._worker.is_alive(), "the lane's producer to end", timeout=10)

@@ -8,22 +8,25 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.events import ReaderStarted
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import LifeSpec
-from kafka_chaos.harness.workload.clients.following import Follower, SharedLane
+from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
-from kafka_chaos.harness.workload.tables import LoadTables
+from kafka_chaos.harness.workload.settings import LoadSettings
+from tests.harness.workload.loads import load_of
+
+LANE = LaneSpec.model_validate({"lane": "a", "lives": [{"at": 0, "role": "consumer"}]})
 
 
 class Reader(Follower):
     """Is given what a test gives it."""
 
-    def __init__(self, tables: LoadTables, *, member: str | None = None, from_start: bool = True) -> None:
-        self.names: list[str] = []
+    def __init__(self, load: LoadSettings, number: int, lane: LaneSpec = LANE) -> None:
         self.problems: list[str] = []
         self.ended_by = ""
         self.made = time.monotonic()
-        shared = SharedLane(on_problem=print, from_start=from_start, member=member, on_name=self.names.append)
-        super().__init__(lane="a", starts={0: 0, 1: 0}, tables=tables, shared=shared)
+        super().__init__(lane, load, partitions=2, number=number)
         self.begins()
 
     def given(self, partition: int, *offsets: int) -> None:
@@ -45,27 +48,35 @@ class Reader(Follower):
 
 
 @pytest.fixture
-def tables(tmp_path: Path) -> Iterator[LoadTables]:
-    tables = LoadTables(tmp_path)
-    yield tables
-    tables.close()
+def names() -> list[str]:
+    """The names under which consumers that come and go have begun to read."""
+    return []
+
+
+@pytest.fixture
+def load(tmp_path: Path, names: list[str]) -> Iterator[LoadSettings]:
+    def note(event: object) -> None:
+        if isinstance(event, ReaderStarted):
+            names.append(event.consumer)
+
+    load = load_of(tmp_path, on_client=note)
+    yield load
+    load.tables.close()
 
 
 @contextmanager
 def living(
-    tables: LoadTables, began: list[float], *lives: LifeSpec, stops_with: int = 0
+    load: LoadSettings, *lives: LifeSpec, stops_with: int = 0
 ) -> Iterator[tuple[FurtherConsumers, list[Reader]]]:
     made: list[Reader] = []
 
     def connect(number: int, place: int) -> Reader:
         if number == stops_with:
             consumers.stop()
-        made.append(Reader(tables, member=f"a-consumer-{number}"))
+        made.append(Reader(load, number))
         return made[-1]
 
-    consumers = FurtherConsumers(
-        connect, lane="a", lives=lives, on_notice=lambda text: None, began=lambda: began[0] if began else None
-    )
+    consumers = FurtherConsumers(connect, "a", load, lives)
     consumers.start()
     try:
         yield consumers, made
@@ -73,31 +84,34 @@ def living(
         consumers.close()
 
 
-def test_a_consumer_starts_late_is_killed_and_another_reads_under_a_new_name(tables: LoadTables) -> None:
-    began: list[float] = []
+def test_a_consumer_starts_late_is_killed_and_another_reads_under_a_new_name(
+    load: LoadSettings, names: list[str]
+) -> None:
     life = LifeSpec(at=0.2, lasts=0.5, ends="kill", returns=0.1)
-    with living(tables, began, life, stops_with=3) as (consumers, made):
+    with living(load, life, stops_with=3) as (consumers, made):
         assert made == []
-        began.append(time.monotonic())
+        began = load.clock.began = time.monotonic()
         wait_until(lambda: len(made) == 3, "the third of that place", timeout=10)
         (last,) = consumers.left()
         assert last is made[-1]
-    assert made[0].made - began[0] >= 0.2
-    assert made[1].made - began[0] >= 0.5
+    assert made[0].made - began >= 0.2
+    assert made[1].made - began >= 0.5
     assert [one.ended_by for one in made] == ["killed"] * 3, "the last one with its lane"
-    assert [name for one in made for name in one.names] == [f"a-consumer-{number}-1" for number in (1, 2, 3)]
+    assert names == [f"a-consumer-{number}-1" for number in (1, 2, 3)]
 
 
-def test_one_that_leaves_has_no_successor_unless_it_returns(tables: LoadTables) -> None:
-    with living(tables, [time.monotonic()], LifeSpec(at=0.0, lasts=0.5), LifeSpec(at=0.0)) as (consumers, made):
+def test_one_that_leaves_has_no_successor_unless_it_returns(load: LoadSettings) -> None:
+    load.clock.began = time.monotonic()
+    with living(load, LifeSpec(at=0.0, lasts=0.5), LifeSpec(at=0.0)) as (consumers, made):
         wait_until(lambda: any(one.ended_by for one in made), "the first one to leave", timeout=10)
         assert (len(made), sorted(one.ended_by for one in made)) == (2, ["", "left"])
         consumers.stop()
         assert [one.ended_by for one in consumers.left()] == [""]  # type: ignore[attr-defined]
 
 
-def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(tables: LoadTables) -> None:
-    with living(tables, [time.monotonic()], LifeSpec(at=0.0)) as (consumers, made):
+def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(load: LoadSettings) -> None:
+    load.clock.began = time.monotonic()
+    with living(load, LifeSpec(at=0.0)) as (consumers, made):
         wait_until(lambda: made, "it to start", timeout=10)
         (place,) = consumers.places
         place.falls()
@@ -108,27 +122,28 @@ def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(tables: LoadTab
         wait_until(lambda: len(made) == 2, "a successor", timeout=10)
 
 
-def test_what_a_start_raises_is_raised_where_the_load_ends(tables: LoadTables) -> None:
+def test_what_a_start_raises_is_raised_where_the_load_ends(load: LoadSettings) -> None:
     def connect(number: int, place: int) -> Follower:
         raise OSError("no such program")
 
-    consumers = FurtherConsumers(connect, lane="a", lives=[LifeSpec(at=0.0)], on_notice=print, began=lambda: 0.0)
+    load.clock.began = 0.0
+    consumers = FurtherConsumers(connect, "a", load, [LifeSpec(at=0.0)])
     consumers.start()
     with pytest.raises(OSError, match="no such program"):
         consumers.left()
     consumers.close()
 
 
-def test_each_reads_every_partition_from_its_start(tables: LoadTables) -> None:
-    reader = Reader(tables)
+def test_each_reads_every_partition_from_its_start(load: LoadSettings, names: list[str]) -> None:
+    reader = Reader(load, 1)
     reader.given(0, 0, 1)
     reader.given(1, 3, 4)
     reader.given(1, 5)
     assert reader.problems == ["began to read partition 1 at offset 3 instead of 0"]
     reader.begins()
     reader.given(1, 0)
-    assert reader.names == ["a-1", "a-2"]
+    assert names == ["a-consumer-1-1", "a-consumer-1-2"]
     assert len(reader.problems) == 1
-    of_compacted = Reader(tables, from_start=False)
+    of_compacted = Reader(load, 2, LANE.model_copy(update={"cleanup_policy": "compact"}))
     of_compacted.given(0, 7)
     assert of_compacted.problems == []

@@ -2,15 +2,20 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.producers import PacedProducing
+from kafka_chaos.harness.workload.settings import LoadClock, LoadSettings
+from tests.harness.workload.loads import load_of
 
 
 class Sender:
@@ -52,20 +57,32 @@ def running(producing: PacedProducing) -> tuple[threading.Thread, threading.Even
     return thread, sending
 
 
-def pacing(**settings: Any) -> PacedProducing:
-    connect: Callable[[int, int], Any] = settings.pop("connect", Sender)
-    return PacedProducing(connect, rate=600, on_notice=settings.pop("on_notice", print), **settings)
+Pacing = Callable[..., PacedProducing]
 
 
-def test_fresh_producers_start_once_the_times_count_and_share_the_rate() -> None:
-    began: list[float] = []
-    producing = pacing(lives=[LifeSpec(at=0.3)] * 2, began=lambda: began[0] if began else None)
+@pytest.fixture
+def pacing(tmp_path: Path) -> Iterator[Pacing]:
+    """Makes a load whose times began to count at `began`, of producers that `connect` makes."""
+    loads: list[LoadSettings] = []
+
+    def paced(
+        *lives: LifeSpec, began: float | None = None, connect: Callable[[int, int], Any] = Sender, **given: Any
+    ) -> PacedProducing:
+        loads.append(load_of(tmp_path, workload=WorkloadSpec(rate=600), clock=LoadClock(began), **given))
+        return PacedProducing(connect, loads[0], lives)
+
+    yield paced
+    loads[0].tables.close()
+
+
+def test_fresh_producers_start_once_the_times_count_and_share_the_rate(pacing: Pacing) -> None:
+    producing = pacing(*[LifeSpec(at=0.3)] * 2)
     thread, sending = running(producing)
     wait_until(lambda: producing.sent > 100, "the first producer to send", timeout=10)
     assert len(producing.producers) == 1
-    began.append(time.monotonic())
+    began = producing._load.clock.began = time.monotonic()
     wait_until(lambda: len(producing.producers) == 3, "the others to start", timeout=10)
-    assert producing.producers[1].made - began[0] >= 0.3
+    assert producing.producers[1].made - began >= 0.3
     wait_until(lambda: producing.producers[2].sent > 100, "the last one to send", timeout=10)
     sending.clear()
     thread.join(10)
@@ -77,10 +94,10 @@ def test_fresh_producers_start_once_the_times_count_and_share_the_rate() -> None
     assert [sender.ended for sender in producing.producers] == ["left"] * 3
 
 
-def test_the_load_goes_on_until_every_producer_has_failed() -> None:
+def test_the_load_goes_on_until_every_producer_has_failed(pacing: Pacing) -> None:
     notices: list[str] = []
     start = time.monotonic()
-    producing = pacing(lives=[LifeSpec(at=0.1)], began=lambda: start, on_notice=notices.append)
+    producing = pacing(LifeSpec(at=0.1), began=start, on_notice=notices.append)
     producing.producers[0].failed_for_good = "lost"
     thread, _ = running(producing)
     wait_until(lambda: len(producing.producers) == 2 and producing.producers[1].sent > 10, "the other", timeout=10)
@@ -91,7 +108,7 @@ def test_the_load_goes_on_until_every_producer_has_failed() -> None:
     assert notices == [f"a: its producer has failed for good and sends no more: lost{more}" for more in ("", ", too")]
 
 
-def test_one_that_is_killed_is_followed_by_another_in_its_place() -> None:
+def test_one_that_is_killed_is_followed_by_another_in_its_place(pacing: Pacing) -> None:
     start, notices = time.monotonic(), list[str]()
     life = LifeSpec(at=0.1, lasts=0.5, ends="kill", returns=0.1)
 
@@ -100,7 +117,7 @@ def test_one_that_is_killed_is_followed_by_another_in_its_place() -> None:
             sending.clear()
         return Sender(number, place)
 
-    producing = pacing(lives=[life], connect=connect, began=lambda: start, on_notice=notices.append)
+    producing = pacing(life, connect=connect, began=start, on_notice=notices.append)
     thread, sending = running(producing)
     thread.join(20)
     assert len(producing.producers) == 4, "three of that place"
@@ -115,12 +132,12 @@ def test_one_that_is_killed_is_followed_by_another_in_its_place() -> None:
     assert producing.sent == sum(one.sent for one in producing.producers)
 
 
-def test_one_that_leaves_is_served_until_it_has_its_outcomes() -> None:
+def test_one_that_leaves_is_served_until_it_has_its_outcomes(pacing: Pacing) -> None:
     start = time.monotonic()
     producing = pacing(
-        lives=[LifeSpec(at=0.0, lasts=0.5)],
+        LifeSpec(at=0.0, lasts=0.5),
         connect=lambda number, place: Sender(number, place, unanswered=5 * number),
-        began=lambda: start,
+        began=start,
     )
     thread, sending = running(producing)
     wait_until(lambda: len(producing.producers) == 2, "the second one", timeout=10)

@@ -40,7 +40,7 @@ class Ran:
         self.told: list[object] = []
         notes = {"on_notice": self.told.append, "on_change": lambda *change: self.told.append(change)}
         settings = load_of(folder, ORDERS, lane, bootstrap_servers=servers, **notes)
-        load = GroupLoad(GroupWork(lane=lane, read=ORDERS, load=settings))
+        load = GroupLoad(GroupWork(lane, ORDERS, settings))
         ends = dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
         wait_until(lambda: not load.behind(ends), "the group to be at the end", timeout=60)
         load.drain(ends, timeout=20, cancelled=threading.Event())
@@ -86,8 +86,8 @@ def test_a_group_that_reads_what_a_loop_writes_is_told_apart_from_the_loops_own(
     keys: Any = {"loop": loop, "group": {"members": 1, "commits": "auto"}}
     copies = LaneSpec(lane="copies", **keys)
     settings = load_of(tmp_path, ORDERS, copies, bootstrap_servers=servers)
-    feeding = GroupWork(lane=copies, read=ORDERS, load=settings)
-    reading = GroupWork(lane=copies, read=copies, load=settings)
+    feeding = GroupWork(copies, ORDERS, settings)
+    reading = GroupWork(copies, copies, settings)
     assert (feeding.group.members, reading.group.members) == (2, 1)
     assert feeding.group_id != reading.group_id
     assert feeding.member(0, 0).output is not None

@@ -12,7 +12,7 @@ from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.history.recovery import recover
-from kafka_chaos.harness.workload.tables import LoadTables
+from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
 
 Row = dict[str, Any]
@@ -23,18 +23,18 @@ class Written:
 
     def __init__(self, folder: Path, told: list[tuple[str, Row]], *, is_loop: bool = False) -> None:
         lanes = [LaneSpec(lane="in"), LaneSpec(lane="out", loop={"source": "in"})]  # type: ignore[arg-type]
-        tables = LoadTables(folder, lanes)
+        load = load_of(folder, *lanes)
         self.readers = Readers()
-        self.output = ProducedRows(tables, lane="out", producer_id=2)
+        self.output = ProducedRows(load.tables, lane="out", producer_id=2)
         of: Row = {"group": "g", "lane": "in", "isolation": "read_committed", "readers": self.readers}
-        self.rows = ConsumedRows(tables, **of)
+        self.rows = ConsumedRows(load, **of)
         if is_loop:
-            self.rows = LoopRows(tables, output=self.output, transactional_id="out-0", **of)
+            self.rows = LoopRows(load, output=self.output, transactional_id="out-0", **of)
         for kind, values in told:
             self.rows.takes(kind, values)
         self.behind = self.readers.behind({0: 6, 1: 2})
         self.rows.ends()
-        tables.close()
+        load.tables.close()
         self._folder = folder
 
     def __getitem__(self, name: str) -> list[Row]:
@@ -132,12 +132,11 @@ def test_the_end_is_reached_only_by_who_has_the_partition_still(tmp_path: Path) 
 
 
 def test_what_was_assigned_when_the_harness_died_is_recovered(tmp_path: Path) -> None:
-    lanes = [LaneSpec(lane="in", group={})]  # type: ignore[arg-type]
-    tables = LoadTables(tmp_path, lanes)
-    rows = ConsumedRows(tables, group="g", lane="in", isolation="read_committed", readers=Readers())
+    load = load_of(tmp_path, LaneSpec(lane="in", group={}))  # type: ignore[arg-type]
+    rows = ConsumedRows(load, group="g", lane="in", isolation="read_committed", readers=Readers())
     rows.takes(*ASSIGNED)
     rows.takes("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50})
-    tables.close()
+    load.tables.close()
     assert recover(tmp_path) == 0
     written = rows_in(tmp_path / "assignments")
     found = {row["partition"]: (row["group"], row["generation"], row["start_ns"], row["end_ns"]) for row in written}

@@ -13,7 +13,7 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.producer import TransactionalProducer
-from tests.harness.workload.loads import adapter, mock_cluster
+from tests.harness.workload.loads import adapter, load_of, mock_cluster
 from tests.parquet import rows_in
 
 
@@ -65,17 +65,13 @@ def written_and_read(servers: str, tmp_path: Path, problems: list[str]) -> None:
     ends = ends_of("pay", servers)
     last = {number: max(row["offset"] for row in produced if row["partition"] == number) for number in (0, 1)}
     assert ends == {number: offset + 2 for number, offset in last.items()}
-    tables = LoadTables(tmp_path / "read", [LaneSpec(lane="pay", transactional={})])  # type: ignore[arg-type]
-    consumer = ProcessConsumer(
-        adapter("consumer", "pay", servers, problems, start_offsets={}, isolation="read_committed"),
-        lane="pay",
-        partitions=2,
-        tables=tables,
-        isolation="read_committed",
-    )
+    lane = LaneSpec(lane="pay", partitions=2, transactional={})  # type: ignore[arg-type]
+    load = load_of(tmp_path / "read", lane)
+    start = adapter("consumer", "pay", servers, problems, start_offsets={}, isolation="read_committed")
+    consumer = ProcessConsumer(start, lane, load, isolation="read_committed")
     consumer.drain(ends, timeout=30, cancelled=threading.Event())
     consumer.close()
-    tables.close()
+    load.tables.close()
     read = rows_in(tmp_path / "read/consumed")
     # The mock hides no record of an aborted transaction.
     assert sorted((row["producer_id"], row["seq"]) for row in read) == [(1, seq) for seq in range(20)]

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.client_process import ClientProcess
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import PacedProducing
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
-from kafka_chaos.harness.workload.tables import LoadTables
+from kafka_chaos.harness.workload.settings import LoadClock
+from tests.harness.workload.loads import load_of
 from tests.harness.workload.processes.test_processes import Started
 from tests.parquet import rows_in
 
@@ -25,26 +27,26 @@ tell("read", partition=[0, 0], offset=[0, 1], producer_id=[3, 3], seq=[0, 1])
 def producing(folder: Path) -> Iterator[tuple[PacedProducing, list[Started]]]:
     """A lane at work whose producer is a process, and those that were started."""
     started: list[Started] = []
-    tables = LoadTables(folder)
+    load = load_of(folder, workload=WorkloadSpec(rate=200), clock=LoadClock(began=0.0))
 
     def connect(number: int, place: int) -> ProcessProducer:
         started.append(Started("", folder))
         return ProcessProducer(
-            started[-1], ProducedRows(tables, lane="orders", producer_id=number, partitions=InTurn(2))
+            started[-1], ProducedRows(load.tables, lane="orders", producer_id=number, partitions=InTurn(2))
         )
 
-    load = PacedProducing(connect, rate=200, on_notice=lambda text: None, began=lambda: 0.0)
+    producing = PacedProducing(connect, load)
     sending, never = threading.Event(), threading.Event()
     sending.set()
-    thread = threading.Thread(target=load.run, args=(sending,))
+    thread = threading.Thread(target=producing.run, args=(sending,))
     thread.start()
     try:
-        yield load, started
+        yield producing, started
     finally:
         sending.clear()
         thread.join()
-        load.finish(20, never)
-        tables.close()
+        producing.finish(20, never)
+        load.tables.close()
 
 
 def of_place(load: PacedProducing) -> ClientProcess:
@@ -92,8 +94,8 @@ def test_a_frozen_producer_goes_on_when_it_is_thawed(tmp_path: Path) -> None:
 
 
 def test_a_consumer_that_a_fault_kills_reads_from_the_start_under_a_new_name(tmp_path: Path) -> None:
-    started, tables = Started(READ, tmp_path), LoadTables(tmp_path)
-    consumer = ProcessConsumer(started, lane="orders", partitions=1, tables=tables)
+    started, load = Started(READ, tmp_path), load_of(tmp_path)
+    consumer = ProcessConsumer(started, LaneSpec(lane="orders"), load)
     wait_until(lambda: consumer.consumed == 2, "the fake client to read", timeout=30)
     (client,) = consumer.processes()
     client.kill()
@@ -103,6 +105,6 @@ def test_a_consumer_that_a_fault_kills_reads_from_the_start_under_a_new_name(tmp
     wait_until(lambda: consumer.consumed == 4, "the next one to read", timeout=30)
     consumer.drain({0: 2}, timeout=20, cancelled=threading.Event())
     consumer.close()
-    tables.close()
+    load.tables.close()
     assert started.problems == []
     assert sorted(row["consumer"] for row in rows_in(tmp_path / "consumed")) == ["orders-1"] * 2 + ["orders-2"] * 2

@@ -14,9 +14,10 @@ from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
+from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
 
-PAID = [LaneSpec(lane="orders", transactional={})]  # type: ignore[arg-type]
+PAID = LaneSpec(lane="orders", partitions=2, transactional={})  # type: ignore[arg-type]
 CLIENT = """
 import json, os, signal, sys, time
 begin = json.loads(sys.stdin.readline())
@@ -210,12 +211,12 @@ def consume(tmp_path: Path) -> Consume:
     """Reads by a fake client with this behaviour, up to the ends of both partitions."""
 
     def run(behaviour: str, *, fewest: int = 2, timeout: float = 0.2, isolation: str | None = None) -> list[str]:
-        started, tables = Started(behaviour, tmp_path), LoadTables(tmp_path, PAID)
-        consumer = ProcessConsumer(started, lane="orders", partitions=2, tables=tables, isolation=isolation)
+        started, load = Started(behaviour, tmp_path), load_of(tmp_path, PAID)
+        consumer = ProcessConsumer(started, PAID, load, isolation=isolation)
         wait_until(lambda: consumer.consumed >= fewest or started.problems, "the fake client", timeout=30)
         consumer.drain({0: 6, 1: 10}, timeout=timeout, cancelled=threading.Event())
         consumer.close()
-        tables.close()
+        load.tables.close()
         return started.problems
 
     return run
