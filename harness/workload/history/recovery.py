@@ -4,12 +4,9 @@ A producer reserves seqs in `reservations.jsonl` before it sends the first of th
 without a row counts as `info`, never as a phantom. Of transactions and assignments, what other rows show is completed.
 """
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -26,6 +23,18 @@ from kafka_chaos.harness.workload.history.writer import (
     write_parquet,
 )
 
+_JOURNAL = pa.schema(
+    {
+        "lane": pa.string(),
+        "producer_id": pa.int32(),
+        "first_seq": pa.int64(),
+        "count": pa.int64(),
+        "ns": pa.int64(),
+        "transactional_id": pa.string(),
+    }
+)
+_OF_PRODUCER = ["lane", "producer_id"]
+
 
 def recover(run_directory: Path) -> int:
     """Give every reserved seq without a row the outcome `info`; returns the number of added rows in `produced/`.
@@ -41,91 +50,60 @@ def recover(run_directory: Path) -> int:
         for unfinished in (run_directory / name).glob(UNFINISHED):
             unfinished.unlink()
     entries = list(reservations_in(journal))
-    assigned = [row for entry in entries for row in entry.get("assigned", ())]
-    missing = missing_records(run_directory, [entry for entry in entries if "first_seq" in entry])
-    _append(missing, run_directory / "produced")
-    ids = {
-        (entry["lane"], entry["producer_id"]): entry["transactional_id"]
-        for entry in entries
-        if "transactional_id" in entry
-    }
-    if ids:
-        _append(missing_transactions(run_directory, ids), run_directory / "transactions")
-    if assigned:
-        # A row for every partition that was `assigned` to a consumer, and that has no row.
-        key = ["lane", "consumer", "partition"]
-        known = _known(run_directory / "assignments", key)
-        rows = [dict(row) for row in assigned if tuple(row[name] for name in key) not in known]
-        _append(pa.Table.from_pylist(rows, schema=arrow_schema(ASSIGNMENTS)), run_directory / "assignments")
+    reservations = pa.Table.from_pylist([entry for entry in entries if "first_seq" in entry], schema=_JOURNAL)
+    added = _append(run_directory / "produced", [*_OF_PRODUCER, "seq"], _reserved(reservations), PRODUCED_SCHEMA)
+    ids = reservations.select([*_OF_PRODUCER, "transactional_id"]).drop_null()
+    if ids.num_rows:
+        transactions = _begun(run_directory / "produced", ids)
+        key = [*_OF_PRODUCER, "transaction"]
+        _append(run_directory / "transactions", key, transactions, arrow_schema(TRANSACTIONS))
+    if assigned := [row for entry in entries for row in entry.get("assigned", ())]:
+        schema = arrow_schema(ASSIGNMENTS)
+        rows = pa.Table.from_pylist(assigned, schema=schema)
+        _append(run_directory / "assignments", ["lane", "consumer", "partition"], rows, schema)
     complete_history(run_directory)
-    return int(missing.num_rows)
+    return added
 
 
-def _append(table: pa.Table, folder: Path) -> None:
+def _append(folder: Path, key: list[str], rows: pa.Table, schema: pa.Schema) -> int:
+    """Add to a table those rows whose key it does not have yet, as a file of this schema; returns how many."""
+    for path in sorted(folder.glob("*.parquet")):
+        rows = rows.join(pq.read_table(path, columns=key), keys=key, join_type="left anti")
     folder.mkdir(exist_ok=True)
-    if table.num_rows:
-        write_parquet(table, folder / f"part-{last_number(folder) + 1:06d}.parquet")
+    if rows.num_rows:
+        ordered = rows.sort_by([(name, "ascending") for name in key])
+        # Columns that the rows lack become null.
+        whole = pa.concat_tables([schema.empty_table(), ordered], promote_options="default")
+        write_parquet(whole, folder / f"part-{last_number(folder) + 1:06d}.parquet")
+    return int(rows.num_rows)
 
 
-def missing_records(run_directory: Path, reservations: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """A row for every reserved seq that has none; the time of the reservation counts as the time of sending."""
-    reserved: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
-    for entry in reservations:
-        reserved.setdefault((entry["lane"], entry["producer_id"]), []).append(entry)
-    missing: dict[tuple[str, int], npt.NDArray[np.bool_]] = {}
-    for producer, entries in reserved.items():
-        missing[producer] = np.zeros(max(entry["first_seq"] + entry["count"] for entry in entries), np.bool_)
-        for entry in entries:
-            missing[producer][entry["first_seq"] : entry["first_seq"] + entry["count"]] = True
-    for path in sorted((run_directory / "produced").glob("*.parquet")):
-        table = pq.read_table(path, columns=["lane", "producer_id", "seq"])
-        for (lane, producer_id), is_missing in missing.items():
-            own = pc.and_(pc.equal(table["lane"], lane), pc.equal(table["producer_id"], producer_id))
-            seqs = table["seq"].filter(own).to_numpy()
-            is_missing[seqs[seqs < is_missing.size]] = False
-    died = {"outcome": "info", "error": "the harness died"}
-    rows = [
-        {"lane": lane, "producer_id": producer_id, "seq": seq, "invoke_ns": entry["ns"], **died}
-        for (lane, producer_id), entries in reserved.items()
-        for entry in entries
-        for seq in range(entry["first_seq"], entry["first_seq"] + entry["count"])
-        if missing[lane, producer_id][seq]
-    ]
-    return pa.Table.from_pylist(rows, schema=PRODUCED_SCHEMA)
+def _reserved(reservations: pa.Table) -> pa.Table:
+    """A row for every reserved seq; the time of the reservation counts as the time of sending."""
+    counts = reservations["count"].to_numpy()
+    reserved = reservations.take(np.repeat(np.arange(len(counts)), counts))
+    within = np.arange(reserved.num_rows) - np.repeat(np.cumsum(counts) - counts, counts)
+    columns = {
+        "lane": reserved["lane"],
+        "producer_id": reserved["producer_id"],
+        "seq": pc.add(reserved["first_seq"], pa.array(within)),
+        "invoke_ns": reserved["ns"],
+    }
+    return _in_doubt(pa.table(columns))
 
 
-def missing_transactions(run_directory: Path, transactional_ids: Mapping[tuple[str, int], str]) -> pa.Table:
-    """A row for every transaction that has records and no row: its outcome is not known.
-
-    `transactional_ids` are those of the producers, by lane and producer_id.
-    """
-    key = ["lane", "producer_id", "transaction"]
-    known = _known(run_directory / "transactions", key)
-    rows = [
-        {
-            **{name: row[name] for name in key},
-            "transactional_id": transactional_ids[row["lane"], row["producer_id"]],
-            "begin_ns": row["invoke_ns_min"],
-            "outcome": IN_DOUBT,
-            "error": "the harness died",
-        }
-        for row in _first(run_directory / "produced", key, "invoke_ns")
-        if row["transaction"] is not None and tuple(row[name] for name in key) not in known
-    ]
-    return pa.Table.from_pylist(rows, schema=arrow_schema(TRANSACTIONS))
+def _begun(produced: Path, ids: pa.Table) -> pa.Table:
+    """A row for every transaction that has records: its outcome is not known. `ids` has those of the producers."""
+    columns = [*_OF_PRODUCER, "transaction", "invoke_ns"]
+    records = pa.concat_tables(pq.read_table(path, columns=columns) for path in sorted(produced.glob("*.parquet")))
+    records = records.filter(pc.is_valid(records["transaction"]))
+    begun = records.group_by([*_OF_PRODUCER, "transaction"]).aggregate([("invoke_ns", "min")])
+    ids = ids.group_by(ids.column_names).aggregate([])
+    named = begun.rename_columns({"invoke_ns_min": "begin_ns"}).join(ids, keys=_OF_PRODUCER, join_type="inner")
+    return _in_doubt(named)
 
 
-def _known(folder: Path, key: list[str]) -> set[tuple[Any, ...]]:
-    return {tuple(row.values()) for row in _first(folder, key)}
-
-
-def _first(folder: Path, key: list[str], time: str | None = None) -> list[dict[str, Any]]:
-    """The keys that a table has, each with its earliest `time`."""
-    files = [
-        pq.read_table(path, columns=[*key, *([time] if time else [])]) for path in sorted(folder.glob("*.parquet"))
-    ]
-    if not files:
-        return []
-    grouped = pa.concat_tables(files).group_by(key).aggregate([(time, "min")] if time else [])
-    rows: list[dict[str, Any]] = grouped.to_pylist()
-    return rows
+def _in_doubt(rows: pa.Table) -> pa.Table:
+    """These rows, with the outcome that nobody knows theirs."""
+    rows = rows.append_column("outcome", pa.repeat(IN_DOUBT, rows.num_rows))
+    return rows.append_column("error", pa.repeat("the harness died", rows.num_rows))
