@@ -148,14 +148,10 @@ class SupervisedProcess:
                 pipe.close()
         return True
 
-    def ask_to_leave(self) -> None:
-        """Tell it to end in order."""
-        self.may_end = True
-        self.order("leave")
-
     def leaves(self, timeout: float) -> bool:
         """Let it end in order, at most `timeout` seconds; else it is killed. Returns whether all went well."""
-        self.ask_to_leave()
+        self.may_end = True
+        self.order("leave")
         if self.join(timeout):
             if self.exit_code:
                 self.breaks(f"left with exit code {self.exit_code}")

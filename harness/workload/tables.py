@@ -9,13 +9,14 @@ import pyarrow as pa
 from kafka_chaos.contract.columns import TABLES, arrow_schema
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.history.reservations import Reservations
-from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer
+from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, HistoryWriter, RowBuffer
 
 
 class LoadTables:
     """The tables of these lanes: the writers of `produced/` and `consumed/`, of the others a buffer of rows.
 
-    Those that no lane needs are None. `reservations`: what is noted at once, in case the harness dies.
+    Those that no lane needs are None. `single_reads` takes rows of `consumed/` that come one by one. `reservations`:
+    what is noted at once, in case the harness dies.
     """
 
     def __init__(self, run_directory: Path, lanes: Iterable[LaneSpec] = ()) -> None:
@@ -34,6 +35,7 @@ class LoadTables:
         self.reservations = Reservations(run_directory)
         self._closing.callback(self.reservations.close)
         self.consumed = self._writer("consumed")
+        self.single_reads = RowBuffer(CONSUMED_SCHEMA, self.consumed)
 
     def _writer(self, name: str, schema: pa.Schema | None = None) -> HistoryWriter:
         writer = HistoryWriter(self.run_directory / name, schema)

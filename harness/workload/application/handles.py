@@ -8,6 +8,7 @@ application's value and key; the header `kafka-chaos-id` carries its identity.
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.lane.groups import EARLIEST, Group, group_of, loop_group_of
@@ -172,13 +173,17 @@ class Application:
     consumer: Callable[[ConsumerHandle], object] | None = None
 
 
-class ApplicationThread(Worker):
-    """Runs one function of the application in its own thread."""
+H = TypeVar("H", bound=Handle)
 
-    def __init__(self, function: Callable[[], object], *, what: str, over: threading.Event) -> None:
-        super().__init__(function, name=what)
+
+class ApplicationThread(Worker):
+    """Runs one function of the application, with its handle, in a thread of its own."""
+
+    def __init__(self, function: Callable[[H], object], handle: H, *, what: str) -> None:
+        """`what` names the function, in messages."""
+        super().__init__(lambda: function(handle), name=what)
         self._what = what
-        self._over = over
+        self._over = handle.over
 
     def end(self, timeout: float = _RETURN_TIMEOUT) -> None:
         """Signal the function to end and wait until it returns; raises what it raised, or `ClusterFailure`."""

@@ -87,7 +87,7 @@ class ApplicationConsuming(ApplicationMembers):
         group_id = None if lane.group is None else group_of(lane.lane)
         super().__init__(lane, load, what=what, group_id=group_id, has_groups=has_groups)
         handle = ConsumerHandle(lane, load, self)
-        self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
+        self._thread = ApplicationThread(function, handle, what=what)
         self._thread.start()
 
 
@@ -98,7 +98,7 @@ class ApplicationProducing(ProducerRecorder, Producing):
         super().__init__(lane, load)
         handle = ProducerHandle(lane, load, self)
         what = f"the producer function of lane {lane.lane}"
-        self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
+        self._thread = ApplicationThread(function, handle, what=what)
 
     def run(self, sending: threading.Event) -> None:
         """Call the function and let it work until `sending` is cleared, or it returns by itself."""
@@ -124,7 +124,7 @@ class ApplicationLooping(ApplicationMembers):
         super().__init__(source, load, what=what, group_id=loop_group_of(lane.lane), has_groups=True)
         self.output = ProducerRecorder(lane, load, self)
         handle = LoopHandle(lane, source, load, self.output)
-        self._thread = ApplicationThread(lambda: function(handle), what=what, over=handle.over)
+        self._thread = ApplicationThread(function, handle, what=what)
 
     def starts(self) -> None:
         """Call the function."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, whole_numbers
-from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, RowBuffer, consumed_rows
+from kafka_chaos.harness.workload.history.writer import consumed_rows
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 _TICK = 0.05
@@ -117,7 +117,6 @@ class ConsumedRows:
         self._held: dict[tuple[str, int], dict[str, Any]] = {}
         self._asked: dict[int, list[dict[str, Any]]] = {}
         self._called: dict[object, int] = {}
-        self._single: RowBuffer | None = None
         self._takers: dict[str, Callable[..., None]] = {
             "assigned": self.assigned,
             "given_back": self.given_back,
@@ -187,13 +186,11 @@ class ConsumedRows:
         self.readers.counts(count)
 
     def reads_one(self, consumer: str, message: Any, identity: tuple[int, int]) -> None:
-        """It was given a single message: rows that come one by one are gathered until the writer wants them."""
-        if self._single is None:
-            self._single = RowBuffer(CONSUMED_SCHEMA, self._tables.consumed)
+        """It was given a single message: rows that come one by one are gathered until the writer takes them."""
         self.last_ns = max(self.last_ns + 1, time.monotonic_ns())
         named = {"lane": self.lane, "consumer": consumer, "producer_id": identity[0], "seq": identity[1]}
         at = {"partition": message.partition(), "offset": message.offset(), "leader_epoch": message.leader_epoch()}
-        self._single.add({**named, **at, "poll_ns": self.last_ns})
+        self._tables.single_reads.add({**named, **at, "poll_ns": self.last_ns})
         self.readers.counts(1)
 
     def said_to_read(

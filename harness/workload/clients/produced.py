@@ -38,8 +38,8 @@ class ProducedRows:
     """The records of one producer, counted from 0 on. Threads may share it.
 
     Without `partitions`, whoever sends gives the partition of each record, if it is known. `sent`: records handed out;
-    `pending`: when each of those without an outcome was; `acknowledged`, `failed` (certainly not written) and
-    `uncertain` (may or may not be): the others. `longest_gap_ns`: the longest time between two acknowledgements so far.
+    `pending`: when each of those without an outcome was; `acknowledged`: those with the outcome `ok`. `longest_gap_ns`:
+    the longest time between two acknowledgements so far.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ProducedRows:
         self.producer_id = producer_id
         self.partitions = partitions
         self.pending: dict[int, int] = {}
-        self.sent = self.acknowledged = self.failed = self.uncertain = 0
+        self.sent = self.acknowledged = 0
         self.longest_gap_ns = 0
         self.lock = threading.RLock()
         self._transactions: list[tuple[int, int]] = []
@@ -75,11 +75,6 @@ class ProducedRows:
                 tables.reservations, lane=lane, producer_id=producer_id, transactional_id=transactional_id
             )
         tables.produced.follow(self._take)
-
-    @property
-    def answered(self) -> int:
-        """Records that have an outcome."""
-        return self.acknowledged + self.failed + self.uncertain
 
     def in_transaction(self, number: int | None) -> None:
         """From the next record on, this transaction holds what is sent, or none."""
@@ -131,10 +126,6 @@ class ProducedRows:
             self.acknowledge(seq, offset, ns)
             return
         self._refused[seq] = outcome, error
-        if outcome is Outcome.FAIL:
-            self.failed += 1
-        else:
-            self.uncertain += 1
         self._rows += _ROW.pack(seq, self.pending.pop(seq), ns or time.monotonic_ns(), _UNKNOWN)
 
     def _acknowledging(self) -> Callable[..., None]:

@@ -13,14 +13,16 @@ import itertools
 import struct
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from kafka_chaos.harness.workload.clients.told import Tell
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost
+
+Tell = Callable[..., None]
+"""Tells the harness an event of the client protocol: its kind, and its fields by name."""
 
 _MAGIC = b"CGMDv2:"
 _GENERATION = struct.Struct("=i")

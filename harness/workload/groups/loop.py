@@ -11,16 +11,17 @@ Sources: KIP-98, KIP-447; Kafka's documentation of `sendOffsetsToTransaction`.
 
 import logging
 import random
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION
 from kafka_chaos.contract.lane.transactions import COMMITTED
+from kafka_chaos.harness.workload.clients.outcome import Outcome
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
-from kafka_chaos.harness.workload.clients.told import Tell, ToldRows
-from kafka_chaos.harness.workload.groups.commits import next_offsets
+from kafka_chaos.harness.workload.groups.commits import Tell, next_offsets
 from kafka_chaos.harness.workload.groups.member import Identities, Member, Processing
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
@@ -28,6 +29,63 @@ from kafka_chaos.harness.workload.transactions.producer import ProducerLost, Tra
 
 _TICK = 0.05
 _MOST_PER_BATCH = 100
+
+
+class ToldRows:
+    """The records of a loop's producer, of which the harness is told: what `ProducedRows` is in the harness's process.
+
+    `failed`: whether a record was not acknowledged; `transaction`: the number of the transaction that began last. A
+    member comes and goes: `ProducedRows` would make its start slow, by PyArrow and pydantic.
+    """
+
+    def __init__(self, tell: Tell, *, lane: str, producer_id: int, partitions: InTurn, reserved: ReservedSeqs) -> None:
+        self.lane = lane
+        self.producer_id = producer_id
+        self.partitions = partitions
+        self.sent = 0
+        self.failed = False
+        self.transaction: int | None = None
+        self._tell = tell
+        self._reserved = reserved
+        self._learned: list[tuple[int, int | None, int, str, str | None]] = []
+
+    def in_transaction(self, number: int) -> None:
+        """Set the transaction that holds what is sent from now on."""
+        self.transaction = number
+
+    def announce(self, sources: Sequence[Sequence[int]]) -> None:
+        """The next records are about to be sent, made of these inputs: (producer_id, seq) of each."""
+        end = self.sent + len(sources)
+        self._reserved.up_to(end)
+        partitions = [seq % self.partitions.count for seq in range(self.sent, end)]
+        at = {"transaction": self.transaction, "ns": time.monotonic_ns()}
+        self._tell("sent", first_seq=self.sent, partition=partitions, sources=sources, **at)
+
+    def hand_out(self, count: int) -> int:
+        """Count the next `count` records as sent; returns the seq of the first."""
+        self.sent += count
+        return self.sent - count
+
+    def take_back(self, first: int) -> None:
+        """Count the records from this seq on as not sent yet."""
+        self.sent = first
+
+    def acknowledge(self, seq: int, offset: int | None) -> None:
+        """A record is acknowledged."""
+        self.settle(seq, Outcome.OK, offset=offset)
+
+    def settle(self, seq: int, outcome: Outcome, error: str | None = None, *, offset: int | None = None) -> None:
+        """A record has its outcome."""
+        self.failed |= outcome is not Outcome.OK
+        self._learned.append((seq, offset, time.monotonic_ns(), outcome, error))
+
+    def write_rest(self) -> None:
+        """Tell the outcomes that were learned since the last call, those alike together."""
+        learned, self._learned = self._learned, []
+        for outcome, error in dict.fromkeys((outcome, error) for *_, outcome, error in learned):
+            alike = [row[:3] for row in learned if row[3:] == (outcome, error)]
+            seq, offset, ns = map(list, zip(*alike, strict=True))
+            self._tell("outcome", outcome=outcome, error=error, seq=seq, offset=offset, ns=ns)
 
 
 class Outputs(RecordedProducer):

@@ -21,8 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_chaos.contract.command.errors import ExitCode
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.workload.clients.told import Tell
-from kafka_chaos.harness.workload.groups.commits import Assignment, Commits, next_offsets
+from kafka_chaos.harness.workload.groups.commits import Assignment, Commits, Tell, next_offsets
 from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_FREEZE, ORDER_LEAVE, MemberSettings
 
 _POLL_TIMEOUT = 0.1

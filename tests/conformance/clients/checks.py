@@ -122,7 +122,7 @@ def _ends(kit: Kit, end: Callable[[ProcessProducer], None], how: str) -> None:
             raise Failed(kit.process.problem)
         if kit.process.exit_code:
             raise Failed(f"it was {how}, and ended with exit code {kit.process.exit_code}: expected 0")
-        if left := producer.sent - producer.rows.answered:
+        if left := len(producer.rows.pending):
             raise Failed(f"it was {how}, and ended while {left} of {producer.sent} records had no outcome")
 
 

@@ -193,7 +193,9 @@ def _by_number(
             span -= producer.send(span)
             producer.poll(0)
     answered = sum(fates(seq) is not None for seq in range(total))
-    wait_until(lambda: (producer.poll(0.001), rows.answered == answered)[1], "what has an outcome", timeout=60)
+    wait_until(
+        lambda: (producer.poll(0.001), len(rows.pending) == total - answered)[1], "what has an outcome", timeout=60
+    )
     producer.finish(0.0, NEVER)
     silent = f"{total - answered} of {total} records never got an outcome"
     assert problems == ([silent] if kind == "process" and answered < total else [])

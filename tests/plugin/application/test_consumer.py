@@ -12,7 +12,7 @@ from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
-from kafka_chaos.harness.workload.application.handles import ApplicationThread, ConsumerHandle
+from kafka_chaos.harness.workload.application.handles import ApplicationThread, ConsumerHandle, Handle
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 from tests.plugin.application.fakes import Message
@@ -94,11 +94,11 @@ def test_an_assignment_begins_a_new_name_and_the_application_hears_of_it(recorde
     assert len({row["consumer"] for row in consuming.rows()}) == 2
 
 
-def test_a_function_that_raises_is_told_with_its_own_error() -> None:
-    def broken() -> None:
+def test_a_function_that_raises_is_told_with_its_own_error(recorded: Path) -> None:
+    def broken(handle: Handle) -> None:
         raise ValueError("no stock")
 
-    thread = ApplicationThread(broken, what="the producer function of lane orders", over=threading.Event())
+    thread = ApplicationThread(broken, Consuming(recorded).handle, what="the producer function of lane orders")
     thread.start()
     with pytest.raises(
         ClusterFailure, match="the producer function of lane orders raised ValueError: no stock"
@@ -107,9 +107,9 @@ def test_a_function_that_raises_is_told_with_its_own_error() -> None:
     assert isinstance(reported.value.__cause__, ValueError)
 
 
-def test_a_function_that_does_not_return_is_told_what_to_do() -> None:
+def test_a_function_that_does_not_return_is_told_what_to_do(recorded: Path) -> None:
     stuck = threading.Event()
-    thread = ApplicationThread(lambda: stuck.wait(30), what="the consumer function", over=threading.Event())
+    thread = ApplicationThread(lambda _: stuck.wait(30), Consuming(recorded).handle, what="the consumer function")
     thread.start()
     with pytest.raises(ClusterFailure, match=r"let it loop while handle\.running"):
         thread.end(timeout=0.05)

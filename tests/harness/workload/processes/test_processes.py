@@ -100,7 +100,8 @@ class Produced:
             sent += self.producer.send(min(most, records - sent))
             calls += 1
             self.producer.poll(0.01 if calls % 500 == 1 else 0)
-        wait_until(lambda: self.producer.rows.answered >= answers, "so many outcomes", timeout=30)
+        rows = self.producer.rows
+        wait_until(lambda: rows.sent - len(rows.pending) >= answers, "so many outcomes", timeout=30)
         if breaks:
             wait_until(lambda: self.problem or not self.producer.unanswered, "an outcome or a problem", timeout=30)
         self.producer.finish(timeout, threading.Event())
