@@ -192,13 +192,11 @@ def _by_number(
         while span:
             span -= producer.send(span)
             producer.poll(0)
-    answered = sum(fates(seq) is not None for seq in range(total))
-    wait_until(
-        lambda: (producer.poll(0.001), len(rows.pending) == total - answered)[1], "what has an outcome", timeout=60
-    )
+    left = sum(fates(seq) is None for seq in range(total))
+    wait_until(lambda: (producer.poll(0.001), len(rows.pending) == left)[1], "what has an outcome", timeout=60)
     producer.finish(0.0, NEVER)
-    silent = f"{total - answered} of {total} records never got an outcome"
-    assert problems == ([silent] if kind == "process" and answered < total else [])
+    silent = f"{left} of {total} records never got an outcome"
+    assert problems == ([silent] if kind == "process" and left else [])
 
 
 def _loop(
