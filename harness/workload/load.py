@@ -16,8 +16,8 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.run_directory import GROUPS_FILE
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
+from kafka_chaos.harness.workload.calls import Calls
 from kafka_chaos.harness.workload.client_process import ClientProcess
-from kafka_chaos.harness.workload.clients.calls import Calls
 from kafka_chaos.harness.workload.lane_clients import LaneClients, Members
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from kafka_chaos.harness.workload.settings import LoadSettings

@@ -5,13 +5,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.events import CallNoted, ClientFailed, ClientStarted, ReaderEnded, ReaderStarted
+from kafka_chaos.contract.events import (
+    AcknowledgedWithoutOffset,
+    CallNoted,
+    ClientFailed,
+    ClientStarted,
+    DefectPrecondition,
+    ReaderEnded,
+    ReaderStarted,
+)
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.harness.clients.kinds import chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.workload.calls import Calls
 from kafka_chaos.harness.workload.client_process import Start, SupervisedProcess, Taker
-from kafka_chaos.harness.workload.clients.calls import Calls
-from kafka_chaos.harness.workload.clients.defect_watch import OnPrecondition
 from kafka_chaos.harness.workload.tables import LoadTables
 
 LINGER_MS = 5
@@ -19,6 +26,7 @@ _SILENT = logging.Logger("kafka_chaos.transactional_producer")
 _SILENT.addHandler(logging.NullHandler())
 _DELIVERY_TIMEOUT_MS = 60_000
 
+OnPrecondition = Callable[[DefectPrecondition | AcknowledgedWithoutOffset], None]
 OnClient = Callable[[ClientStarted | ClientFailed | ReaderStarted | ReaderEnded | CallNoted], None]
 
 

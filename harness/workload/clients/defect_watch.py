@@ -19,15 +19,14 @@ kafka-python of messages that expire (KAFKA-5385).
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from kafka_chaos.contract.events import AcknowledgedWithoutOffset, DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.harness.workload.settings import OnPrecondition
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, KnownDefect
-
-OnPrecondition = Callable[[DefectPrecondition | AcknowledgedWithoutOffset], None]
 
 _RENEWAL = re.compile(r"drain in state .* epoch bump .*: (?P<why>\d+ message\(s\) timed out on .*|skipped sequence .*)")
 _UNPLACED = re.compile(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED, IN_DOUBT
-from kafka_chaos.harness.workload.clients.calls import Calls
+from kafka_chaos.harness.workload.calls import Calls
 
 if TYPE_CHECKING:
     # Members of loops, processes that come and go, are spared PyArrow and pydantic.

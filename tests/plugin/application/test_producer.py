@@ -11,7 +11,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import CallNoted
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
-from kafka_chaos.harness.workload.clients.calls import Calls
+from kafka_chaos.harness.workload.calls import Calls
 from tests.parquet import rows_in
 from tests.plugin.application.producing import Producing
 

@@ -13,7 +13,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import CallNoted
 from kafka_chaos.contract.lane.recovery import CALLS
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.clients.calls import Calls
+from kafka_chaos.harness.workload.calls import Calls
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import PacedProducing
