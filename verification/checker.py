@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
-from kafka_chaos.contract.command.command_line import failure_of, told
+from kafka_chaos.contract.command.command_line import bug_report, failure_of
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress
 from kafka_chaos.contract.engines import Engine
@@ -87,7 +87,7 @@ def verify(
         other = Engine.DUCKDB if engine == Engine.SPARK else Engine.SPARK
         if failure_of(crash) or isinstance(crash, KafkaChaosError) or not _can_judge(other, run):
             raise
-        said = f"the engine {engine} crashed, so {other} judged the run: {told(crash)}"
+        said = f"the engine {engine} crashed, so {other} judged the run: {bug_report(crash)}"
         try:
             return _judged_by(other, run, session, replace(request, crash=said))
         except Exception as second:

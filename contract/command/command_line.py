@@ -27,6 +27,7 @@ from kafka_chaos.contract.command.errors import (
     Interrupted,
     KafkaChaosError,
     UsageFailure,
+    first_line,
     shortened,
 )
 
@@ -126,7 +127,7 @@ def _finish(command: Callable[[], int]) -> int:
             traceback.print_exception(error)
         if known is not None:
             return _say(str(known), known.exit_code)
-        return _say(f"internal error: {told(error)}", ExitCode.BUG)
+        return _say(f"internal error: {bug_report(error)}", ExitCode.BUG)
 
 
 def failure_of(error: BaseException) -> KafkaChaosError | None:
@@ -191,14 +192,10 @@ def _say(message: str, code: int) -> int:
     return code
 
 
-def told(error: BaseException) -> str:
-    """What a bug raised, in one line, and where its traceback is, which is written by this."""
-    return f"{_first_line(error)}; {_traceback_of(error)}"
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
+def bug_report(error: BaseException) -> str:
+    """The error of a bug in one line, and where its traceback is: this call writes it."""
+    kind, line = type(error).__name__, first_line(error)
+    return f"{kind if line == kind else f'{kind}: {line[:200]}'}; {_traceback_of(error)}"
 
 
 def _traceback_of(error: BaseException) -> str:

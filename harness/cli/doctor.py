@@ -13,8 +13,8 @@ from pathlib import Path
 
 import click
 
-from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError
-from kafka_chaos.harness.cli.kernel_checks import Check, check_disks, check_kernel, first_line
+from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, first_line
+from kafka_chaos.harness.cli.kernel_checks import Check, check_disks, check_kernel
 
 BROKERS = 3
 """Memory and ports are checked for a cluster with so many brokers."""
@@ -72,7 +72,7 @@ def check_engine() -> Check:
     try:
         version = docker_client().version()
     except KafkaChaosError as error:
-        return Check("Docker engine", "missing", first_line(str(error)), "start it, or run `make setup`")
+        return Check("Docker engine", "missing", first_line(error), "start it, or run `make setup`")
     return Check("Docker engine", "ok", f"version {version['Version']}, API {version['ApiVersion']}")
 
 

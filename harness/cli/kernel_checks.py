@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
+from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, first_line
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -129,8 +129,3 @@ def probe_packets(execute: Callable[..., tuple[int, str]]) -> Check:
         f"iptables: {first_line(failed)}",
         "load the kernel's modules ip_tables, iptable_filter and ipt_REJECT: partitions need them",
     )
-
-
-def first_line(text: str) -> str:
-    """The first line of a program's output; empty if it has none."""
-    return text.strip().splitlines()[0] if text.strip() else ""

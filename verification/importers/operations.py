@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure, quoted
+from kafka_chaos.contract.command.errors import EnvironmentFailure, first_line, quoted
 from kafka_chaos.verification.importers.writing import HistoryError
 from kafka_chaos.verification.inputs.documents.reading import parsed
 
@@ -75,8 +75,7 @@ def _located(path: Path, number: int, text: str, read_all: Callable[[str], list[
     try:
         return read_all(text)
     except Exception as error:
-        problem = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise HistoryError(path, number, f"can't be read as an operation ({problem})") from error
+        raise HistoryError(path, number, f"can't be read as an operation ({first_line(error)})") from error
 
 
 def _edn_values(text: str) -> list[Any]:

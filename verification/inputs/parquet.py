@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract.columns import TABLES, Column, arrow_schema
+from kafka_chaos.contract.command.errors import first_line
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.storage import RunPath
 
@@ -33,7 +34,7 @@ def check_parquet(path: RunPath, table: str) -> int:
         with path.open("rb") as binary, pq.ParquetFile(binary) as file:
             metadata = file.metadata
     except (ArrowException, OSError, ValueError) as error:
-        raise RunDirectoryError(path, f"not a whole Parquet file ({_first_line(error)})") from error
+        raise RunDirectoryError(path, f"not a whole Parquet file ({first_line(error)[:200]})") from error
     found = {metadata.schema.column(i).path: metadata.schema.column(i) for i in range(metadata.num_columns)}
     _check_names(path, table, list(found))
     for column in TABLES[table]:
@@ -55,10 +56,6 @@ def batches_of(files: Sequence[RunPath], columns: Sequence[Column]) -> Iterator[
             yield from dataset.dataset(str(path), schema, format="parquet", filesystem=local).to_batches()
         except (ArrowException, OSError) as error:
             raise RunDirectoryError(path, "can't be read, expected a whole Parquet file") from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def _check_names(path: RunPath, table: str, found: list[str]) -> None:

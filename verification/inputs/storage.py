@@ -17,7 +17,7 @@ from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, Self, cast
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, first_line
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.run_directory import sha256_of
 
@@ -42,7 +42,7 @@ def _file_system(scheme: str, authority: str) -> tuple[FileSystem, str]:
     try:
         system, base = fs.FileSystem.from_uri(f"{root}/")
     except (pa.ArrowException, OSError, ValueError) as error:
-        problem = str(error).splitlines()[0]
+        problem = first_line(error)
         raise EnvironmentFailure(f"{scheme}://{authority}: PyArrow can't reach this file system: {problem}") from error
     return system, base.rstrip("/")
 
@@ -90,8 +90,7 @@ class RemotePath:
         try:
             return self._system.get_file_info(self._path)
         except OSError as error:
-            problem = str(error).splitlines()[0]
-            raise EnvironmentFailure(f"{self}: PyArrow can't reach it: {problem}") from error
+            raise EnvironmentFailure(f"{self}: PyArrow can't reach it: {first_line(error)}") from error
 
     def exists(self) -> bool:
         """Whether there is such a file or directory."""

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import EnvironmentFailure, first_line
 from kafka_chaos.contract.command.files import toml_of
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def _connected(url: str) -> SparkSession:
     try:
         return SparkSession.builder.remote(url).getOrCreate()
     except (ImportError, PySparkException) as error:
-        problem = str(error).strip().splitlines()[0]
-        raise SparkUnavailableError(f"Spark Connect at {url} can't be used: {problem}") from error
+        raise SparkUnavailableError(f"Spark Connect at {url} can't be used: {first_line(error)}") from error
 
 
 def _start_context(settings: Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, first_line
 from kafka_chaos.faults.helper import Helper
 from kafka_chaos.faults.links.relay.rules import Rule
 from kafka_chaos.faults.parts import LinkControl
@@ -88,8 +88,8 @@ def try_link(pid: int) -> str | None:
     try:
         links.of("trial").attach(pid)
     except ClusterFailure as failure:
-        told = str(failure).replace(": ", ", ").splitlines()[0]
-        return f"{told}: load the kernel's modules iptable_nat, xt_REDIRECT and xt_mark"
+        problem = first_line(failure).replace(": ", ", ")
+        return f"{problem}: load the kernel's modules iptable_nat, xt_REDIRECT and xt_mark"
     finally:
         links.close()
     return None
