@@ -14,18 +14,18 @@ from typing import Self, TypeVar
 from kafka_chaos.contract.command.errors import ExitCode
 
 WIDEST_LISTED_GAP = 10_000
-"""In findings/, a hole of up to this many offsets has a row for each; a wider one has a single row with its width."""
+"""In findings/, a hole of up to this many offsets has a row for each of them; a wider hole has one row with its width."""
 
 
 class Trait(Flag):
-    """What the judgement of an anomaly rests on.
+    """A condition for judging an anomaly.
 
-    `BY_LOG`: only the final log shows it. `BY_READS`: without a final log, only reads show it; an anomaly of
-    transactions, only reads of a read_committed consumer. `BY_COMMITS`: it needs an acknowledged commit of an offset.
-    `NOT_AFTER_CLEANUP`: not judged with compaction or retention, which remove records without any fault. `CERTAIN`:
-    the lane's verdict is `unknown` if this is forbidden or required, and the evidence is incomplete.
-    `CERTAIN_IN_TRANSACTIONS`: the verdict on a transactional lane is `unknown` if this was not judged. Each anomaly of
-    transactions has that effect, without the trait.
+    `BY_LOG`: only the final log shows the anomaly. `BY_READS`: without a final log, only reads show it; for an anomaly
+    of transactions, these are the reads of a read_committed consumer. `BY_COMMITS`: it needs an acknowledged commit of
+    an offset. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records without a fault.
+    `CERTAIN`: if the anomaly is forbidden or required and the evidence is incomplete, the lane's verdict is `unknown`.
+    `CERTAIN_IN_TRANSACTIONS`: if it was not judged, the verdict on a transactional lane is `unknown`. Every anomaly of
+    transactions has this effect, without the trait.
     """
 
     BY_LOG = auto()
@@ -56,8 +56,8 @@ class AnomalyName(StrEnum):
 A = TypeVar("A", bound=AnomalyName)
 
 
-def those(anomalies: Iterable[A], trait: Trait) -> tuple[A, ...]:
-    """The anomalies that have a trait."""
+def with_trait(anomalies: Iterable[A], trait: Trait) -> tuple[A, ...]:
+    """The anomalies that have a trait, in the same order."""
     return tuple(anomaly for anomaly in anomalies if trait in anomaly.traits)
 
 
@@ -104,8 +104,8 @@ class Status(StrEnum):
     """The status that a prediction gives one anomaly in one lane.
 
     `forbidden`: the search was exhausted, and no reachable state shows it. `permitted`: some reachable states show it.
-    `required`: every history that the lock-step schedule leaves possible ends with it. `not judged`: a configuration
-    key that the model does not know is assumed to do no harm.
+    `required`: every history that the lock-step schedule leaves possible ends with it. `not judged`: the lane's
+    `assume` names a configuration key that the model does not know.
     """
 
     FORBIDDEN = "forbidden"

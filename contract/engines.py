@@ -1,4 +1,4 @@
-"""The engines that examine a run directory."""
+"""The engines that examine a run directory, and the option of commands that chooses one of them."""
 
 from enum import StrEnum
 
@@ -19,7 +19,7 @@ class Engine(StrEnum):
 
 
 class _Engines(click.Choice[str]):
-    """The engines' names; of one that is none, the error says what has taken its place."""
+    """The engines' names. The error for `plain`, a former engine, says what has taken its place."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:

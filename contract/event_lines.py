@@ -1,6 +1,4 @@
-"""Reads a line of events.jsonl as one of the events of `events.py`: which fields it needs, and of which types, stands
-there alone.
-"""
+"""Reads lines of events.jsonl as the events of `events.py`, whose classes alone state their fields and types."""
 
 import difflib
 from collections.abc import Collection, Mapping
@@ -13,38 +11,39 @@ from kafka_chaos.contract.command.refusals import expected
 from kafka_chaos.contract.events import Event, type_name
 
 ALL = tuple(Event.__subclasses__())
+_BY_NAME = {type_name(kind): kind for kind in ALL}
 
 
 def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = ALL, *, exact: bool = False) -> Event | None:
-    """The event on a line; None where it is of none of these kinds. A null counts as left out, but for a field that the
-    event has to have.
+    """The event on a line; None if it is of none of these kinds. Null means absent, unless the field is required.
 
-    Raises `ValueError` for a line without a type and a time, and for an event with a missing or ill-typed field.
-    `exact`: also for a field that its kind does not have; otherwise it is passed over.
+    Raises `ValueError` for a line without a type and a time, and for an event with a missing or ill-typed field. An
+    unknown field is ignored, or with `exact`, refused in the same way.
     """
-    name, stamp = line.get("type"), line.get("ts_ns")
+    name, time = line.get("type"), line.get("ts_ns")
     if not isinstance(name, str):
         raise ValueError("expected a type")
-    if not isinstance(stamp, int) or isinstance(stamp, bool):
-        raise ValueError(f"ts_ns is {quoted(stamp)}, expected whole nanoseconds")
-    kind = _named().get(name)
+    if not isinstance(time, int) or isinstance(time, bool):
+        raise ValueError(f"ts_ns is {quoted(time)}, expected whole nanoseconds")
+    kind = _BY_NAME.get(name)
     if kind is None or kind not in kinds:
         return None
     from pydantic import ValidationError
     from pydantic_core import to_json
 
-    reader, known, needed = _reader(name)
+    reader, known, required = _reader(name)
     if exact and not line.keys() <= known:
         raise ValueError(_unknown(min(line.keys() - known), known, name))
-    given = to_json({key: value for key, value in line.items() if value is not None or key in needed})
+    given = to_json({key: value for key, value in line.items() if value is not None or key in required})
     try:
         event: Event = reader.validate_json(given, strict=True)
     except ValidationError as error:
-        (key, *inner), found = (entry := error.errors()[0])["loc"], entry["input"]
-        if entry["type"] == "missing":
+        first = error.errors()[0]
+        key, *indexes = first["loc"]
+        if first["type"] == "missing":
             raise ValueError(f"{name} without {key}") from None
-        place = f"{key}{''.join(f'[{step}]' for step in inner)}"
-        raise ValueError(f"{place} is {quoted(found)}, expected {expected(entry)}") from None
+        place = f"{key}{''.join(f'[{index}]' for index in indexes)}"
+        raise ValueError(f"{place} is {quoted(first['input'])}, expected {expected(first)}") from None
     return event
 
 
@@ -55,15 +54,10 @@ def _unknown(key: str, known: Collection[str], name: str) -> str:
 
 
 @cache
-def _named() -> Mapping[str, type[Event]]:
-    return {type_name(kind): kind for kind in ALL}
-
-
-@cache
 def _reader(name: str) -> tuple[Any, frozenset[str], frozenset[str]]:
-    """The reader of a type of events, with its optional and its required fields."""
+    """The reader of the events of a type, with the names of all its fields and of the required ones."""
     from pydantic import TypeAdapter
 
-    kind = _named()[name]
-    needed = (field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING)
-    return TypeAdapter(kind), frozenset(("type", *(field.name for field in fields(kind)))), frozenset(needed)
+    kind = _BY_NAME[name]
+    required = (field.name for field in fields(kind) if field.default is MISSING and field.default_factory is MISSING)
+    return TypeAdapter(kind), frozenset(("type", *(field.name for field in fields(kind)))), frozenset(required)

@@ -1,4 +1,4 @@
-"""The evidence ledger of verdict.json: what a run left behind, how much of it was read, and what it could show.
+"""The evidence ledger of verdict.json: the evidence that a run left behind, and how much of it was read and judged.
 
 Guarantee: a number that is not known is null, never 0. `missing` names evidence that is incomplete, hidden or
 contradictory. `left_out` names evidence that the run did not collect on purpose.
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLedger:
-    """A file of a table, and its rows by footer."""
+    """A Parquet file of a table, and the number of rows in its footer."""
 
     file: str
     rows: int
@@ -18,7 +18,7 @@ class FileLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLedger:
-    """One table of the run, for all lanes: its files with their rows by footer, and the rows that Spark read."""
+    """One table of the run, for all lanes: its files, the rows in their footers, and the rows that the engine read."""
 
     files: tuple[FileLedger, ...]
     rows_by_footer: int
@@ -105,8 +105,8 @@ class ReplicasLedger:
 class CommittedLedger:
     """How far a partition is committed, and how far a read_committed consumer read it.
 
-    `committed_end`: the last offset of a committed record. `open_at`: where the log ends within a transaction, the
-    first record of that.
+    `committed_end`: the last offset of a committed record. `open_at`: the first offset of the transaction that is open
+    where the log ends; null if none is.
     """
 
     partition: int
@@ -117,8 +117,9 @@ class CommittedLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsLedger:
-    """The lane's rows in transactions/, by outcome. `markers`: rows of replicas/ that end a transaction, null if it
-    does not tell them from records.
+    """The lane's rows in transactions/, by outcome.
+
+    `markers`: the rows of replicas/ that end a transaction; null if replicas/ does not tell markers from records.
     """
 
     rows: int
@@ -131,8 +132,11 @@ class TransactionsLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPartitionLedger:
-    """How far a group came in a partition: the highest offset processed, the highest that it committed with an
-    acknowledgement, and the offset that it had committed in the end (null if groups.json does not say)."""
+    """How far a group came in a partition.
+
+    `processed_to`: the highest offset processed. `acknowledged`: the highest offset whose commit was acknowledged.
+    `final`: the committed offset in the end; null if groups.json does not say.
+    """
 
     partition: int
     processed_to: int | None
@@ -142,10 +146,11 @@ class GroupPartitionLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLedger:
-    """A group of the lane, and the lane that it reads: its rows in assignments/ and their members, the records that
-    these processed, its rows in commits/ by outcome, and its partitions.
+    """A group of the lane: its rows in assignments/ and commits/, the latter by outcome, and its partitions.
 
-    `without_generation`: assignments that name none. `doubled`: rows of either table that repeat another one.
+    `reads`: the lane that the group reads. `members`: those that assignments/ names. `processed`: the records that
+    they processed. `without_generation`: assignments that name no generation. `doubled`: rows of either table that
+    repeat another row.
     """
 
     group: str
@@ -163,11 +168,12 @@ class GroupLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareLedger:
-    """The share group of the lane: members that were given records, its deliveries, its acknowledgements by what they
-    were and by their outcome, and the partitions whose last record it was not past.
+    """The share group of the lane: its members that were given records, its deliveries, and their acknowledgements.
 
-    `unasked`: deliveries of which nobody knows when they were asked for. `doubled`: rows that repeat another one.
-    `reported`: partitions whose start offset was reported.
+    `accepted`, `released` and `rejected` are acknowledgements that were taken; others were `refused`, or are
+    `in_doubt`. `undrained`: partitions whose last record the group was not past. `unasked`: deliveries without the time
+    at which a member asked for them. `doubled`: rows that repeat another row. `reported`: partitions whose start offset
+    was reported.
     """
 
     group: str
@@ -195,9 +201,10 @@ class PredictionLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryLedger:
-    """The outage that came closest to its bound, or went furthest past it, in seconds: `longest_s` is 0 without any.
+    """The outage that came closest to its bound, or exceeded it most, without the time that faults excuse.
 
-    What faults excuse is not in it. `derivation`: the bound as the sum of time-outs. `partition`: where it was.
+    `longest_s`: its length in seconds, 0 without an outage. `bound_s`: the bound in seconds, and `derivation` the same
+    as a sum of time-outs.
     """
 
     anomaly: str
@@ -222,8 +229,10 @@ class ObservedLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservationsLedger:
-    """Whether the statuses *in this run* were searched for, and if not, the `reason`: they are those *for these faults*
-    then. `partitions`: what they rest on."""
+    """Whether the model was asked for the statuses *in this run*, by what was observed of `partitions`.
+
+    If not, the lane's statuses are those *for these faults*, and `reason` says why.
+    """
 
     searched: bool
     reason: str | None
@@ -232,9 +241,11 @@ class ObservationsLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The evidence of one lane. It is complete if nothing is `missing`. `transactions`: only of transactional lanes;
-    `groups`: only of lanes with a group or a loop; `share`: only of lanes with a share group; `recovery`: only of what
-    was judged; `observations`: what the statuses in this run rest on, not with a lock-step phase."""
+    """The evidence of one lane. It is complete if nothing is `missing`.
+
+    Only some lanes have `transactions`, `groups` (of a group or a loop) and `share`. `recovery` has only the anomalies
+    that were judged. A lane with a lock-step phase has no `observations`.
+    """
 
     missing: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -259,9 +270,5 @@ class Ledger:
     def to_json(self) -> dict[str, Any]:
         """The lane's `ledger` in verdict.json."""
         entry = {"complete": self.complete, **asdict(self)}
-        if self.transactions is None:
-            del entry["transactions"]
-        for name in ("groups", "recovery", "observations", "share"):
-            if not entry[name]:
-                del entry[name]
-        return entry
+        optional = ("transactions", "groups", "recovery", "observations", "share")
+        return {name: value for name, value in entry.items() if value or name not in optional}

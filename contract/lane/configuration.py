@@ -16,13 +16,15 @@ from kafka_chaos.contract.lane.metadata import release
 KINDS = ("broker", "topic", "producer", "consumer")
 MODELLED, NEUTRAL, UNMODELLED = "modelled", "neutral", "unmodelled"
 _CLIENT = "client"
-_GIVEN = toml_of(__package__, "configuration.toml")
+_TABLE = toml_of(__package__, "configuration.toml")
 
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """How the model treats a key, and why. `touches`: the anomalies that it may make the prediction wrong for, unless
-    its value is `harmless`."""
+    """How the model treats a configuration key, and why.
+
+    `touches`: the anomalies whose prediction the key may make wrong, unless its value is `harmless`.
+    """
 
     status: str
     why: str
@@ -62,9 +64,9 @@ def dotted(key: str) -> str:
 
 def groups_with(kind: str, key: str) -> Iterator[Classified]:
     """The groups of configuration.toml that a key of a kind is in; exactly one, for every key of Kafka's."""
-    of = (kind, _CLIENT) if kind in KINDS[2:] else (kind,)
-    for group in _GIVEN["group"]:
-        if any(fnmatchcase(key, pattern) for one in of for pattern in group.get(one, ())):
+    kinds = (kind, _CLIENT) if kind in ("producer", "consumer") else (kind,)
+    for group in _TABLE["group"]:
+        if any(fnmatchcase(key, pattern) for name in kinds for pattern in group.get(name, ())):
             yield Classified(
                 group["status"],
                 group["why"],
@@ -83,8 +85,8 @@ def _named(names: Iterable[str]) -> Iterator[AnyAnomaly]:
     for name in names:
         if name == "*":
             yield from ALL_ANOMALIES
-        elif name in _GIVEN["sets"]:
-            yield from _named(_GIVEN["sets"][name])
+        elif name in _TABLE["sets"]:
+            yield from _named(_TABLE["sets"][name])
         else:
             yield anomaly_named(name)
 
@@ -93,15 +95,15 @@ def _named(names: Iterable[str]) -> Iterator[AnyAnomaly]:
 def assumed(key: str) -> Mapping[AnyAnomaly, str]:
     """The anomalies that are not judged where this key may have any value, each with the reason.
 
-    A key of several kinds touches what it does in each of them; one that the model knows in every kind touches nothing.
+    They are those that the key touches in any of its kinds; none, if the model knows the key in every kind.
     """
-    known = [one for kind in KINDS for one in groups_with(kind, key)] or [UNCLASSIFIED]
+    groups = [group for kind in KINDS for group in groups_with(kind, key)] or [UNCLASSIFIED]
     return {
-        anomaly: f"{key} is assumed to do no harm, and the model does not know it: {one.why}"
-        for one in known
-        if one.status == UNMODELLED
+        anomaly: f"{key} is assumed to do no harm, and the model does not know it: {group.why}"
+        for group in groups
+        if group.status == UNMODELLED
         for anomaly in ALL_ANOMALIES
-        if anomaly in one.touches
+        if anomaly in group.touches
     }
 
 
@@ -109,8 +111,8 @@ def unmodelled(kind: str, configs: Mapping[str, object], anomalies: Iterable[Any
     """The keys whose values may make a prediction for these anomalies wrong, each with a message that says why."""
     looked_for = frozenset(anomalies)
     for key, value in configs.items():
-        found = classified(kind, key)
-        if not found.allows(value) and (touched := found.touches & looked_for):
+        group = classified(kind, key)
+        if not group.allows(value) and (touched := group.touches & looked_for):
             names = ", ".join(sorted(touched)) if len(touched) < len(looked_for) else "every anomaly"
-            message = f"{key}={config_text(value)}: the model does not know it: {found.why}"
+            message = f"{key}={config_text(value)}: the model does not know it: {group.why}"
             yield key, f"{message}; leave it out, or allow it by assume: [{key}], so that {names} will not be judged"

@@ -1,6 +1,6 @@
-"""All families of anomalies, side by side: those of every lane, of transactions, of groups and loops, of share groups,
-of recovery; and the causes of lost, moved, duplicated and overtaken records (docs/ledger.md says on what evidence each
-is named).
+"""All families of anomalies: of every lane, of transactions, of groups and loops, of share groups, and of recovery.
+
+Also the causes of lost, moved, duplicated and overtaken records; docs/ledger.md says on what evidence each is named.
 """
 
 from enum import StrEnum
@@ -16,15 +16,16 @@ ALL_ANOMALIES: tuple[AnyAnomaly, ...] = (*Anomaly, *TransactionAnomaly, *GroupAn
 
 
 def anomaly_named(name: str) -> AnyAnomaly:
-    """The anomaly of that name; `ValueError` if there is none."""
-    found = next((anomaly for anomaly in ALL_ANOMALIES if anomaly == name), None)
-    return Anomaly(name) if found is None else found
+    """The anomaly of this name, of whichever family; raises `ValueError` if there is none."""
+    named: AnyAnomaly | None = next((anomaly for anomaly in ALL_ANOMALIES if anomaly == name), None)
+    return named or Anomaly(name)
 
 
 class Cause(StrEnum):
-    """Why a record was lost, moved, stored twice or overtaken. In findings/, details follow the name after a colon.
+    """The cause of a record's loss, move, duplication or overtaking. In findings/, details follow it after a colon.
 
-    `unobserved`: no event that was seen explains it, and what was not seen may. `unexplained`: all of these were seen.
+    `unobserved`: no observed event explains it, but some events may have gone unseen. `unexplained`: no event explains
+    it, and all were observed.
     """
 
     TRUNCATION = "truncation"

@@ -24,7 +24,7 @@ CLASSIC, CONSUMER = "classic", "consumer"
 PROTOCOLS = (CLASSIC, CONSUMER)
 EARLIEST, LATEST = "earliest", "latest"
 RESETS = (EARLIEST, LATEST)
-"""Not `none`: a group whose topic is new has committed nothing, and none of its members could begin."""
+"""`none` is missing, because a group whose topic is new has committed nothing: no member could begin."""
 
 IN_TRANSACTION, AFTER, BEFORE, AUTO = "transaction", "after", "before", "auto"
 COMMITS = (AFTER, BEFORE, AUTO)
@@ -59,9 +59,9 @@ class GroupAnomaly(AnomalyName):
 
 
 OF_LOOPS = (GroupAnomaly.PROCESSED_TWICE, GroupAnomaly.NOT_PROCESSED)
-"""These are looked for in the output of a loop."""
+"""The anomalies that are looked for in the output of a loop only."""
 OF_GROUPS = tuple(anomaly for anomaly in GroupAnomaly if anomaly not in OF_LOOPS)
-"""These are looked for in a lane that a group reads, and, of the group of its loop, in the output of a loop."""
+"""The anomalies of groups, which are looked for in a lane that a group reads, and in a loop's output for its group."""
 
 
 def group_of(lane: str) -> str:
@@ -83,7 +83,7 @@ LEAVES = key("members that leave in order during the second half of the load", l
 
 
 def check_leaves(at: str, members: int, joins: int, leaves: int) -> None:
-    """Raise `LaneError` where more members of the group `at` this key of a lane leave than may: one has to stay."""
+    """Raise `LaneError` if all members of a group would leave: one has to stay. `at`: the lane's key for the group."""
     if leaves >= members + joins:
         raise LaneError(
             f"{at}.leaves", leaves, f"fewer than the members that there are, {members} and {joins} that join"
@@ -92,9 +92,10 @@ def check_leaves(at: str, members: int, joins: int, leaves: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group(Settings):
-    """A consumer group, and what its members do beside the faults; raises `LaneError` for values that none could have.
+    """A consumer group, and how its members come, go and hang beside the faults.
 
-    A static member that comes back within its session takes over what it had, in the same generation.
+    A static member that comes back within its session keeps its partitions, in the same generation. Raises `LaneError`
+    for values that no group could have.
     """
 
     KEY = "group"
@@ -193,12 +194,12 @@ class Group(Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop(Settings):
-    """The input and the group of a consume-transform-produce loop, whose output the lane is.
+    """The input and the group of a consume-transform-produce loop, whose output is the lane.
 
-    Every record of the output names the record of the source that it was made of, in `source_producer_id` and
-    `source_seq` of `produced/`. A lane whose loop has the offsets `transaction` is `transactional`, too: its `size` is
-    how many inputs a transaction takes at most, its `abort` the share of transactions that the loop itself aborts.
-    Raises `LaneError` for any other value.
+    In `produced/`, every record of the output names the record of the source that it was made from: its
+    `source_producer_id` and `source_seq`. A lane whose loop has the offsets `transaction` is `transactional`, too: its
+    `size` is the most inputs of a transaction, its `abort` the share of transactions that the loop itself aborts.
+    Raises `LaneError` for values that no loop could have.
     """
 
     KEY = "loop"
@@ -228,8 +229,6 @@ class Loop(Settings):
     def from_json(cls, entry: object) -> Loop:
         """The settings from `loop` of a lane; unknown keys raise `LaneError`, too."""
         values = entries(cls, entry, cls.KEY)
-        if "source" not in values:
-            raise LaneError("loop.source", None, "the name of the lane that the loop reads")
         if "group" in values:
             try:
                 values["group"] = Group.from_json(values["group"])
@@ -249,5 +248,5 @@ class Loop(Settings):
 
 
 def with_brokers_assigning(group: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a group as they are meant: with the protocol `consumer` there is no assignor unless one is given."""
+    """The keys of a group, with the protocol `consumer` without an assignor: brokers assign, unless one is given."""
     return {"assignor": None, **group} if group.get("protocol") == CONSUMER else group

@@ -27,25 +27,27 @@ from kafka_chaos.contract.lane.metadata import (
     usual_mode,
 )
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
-from kafka_chaos.contract.lane.settings import check, entries, key
+from kafka_chaos.contract.lane.settings import Settings, check, entries, key
 from kafka_chaos.contract.lane.share import FIRST_PRODUCTION, LIMIT_OF_GROUPS, Share, ShareAnomaly
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 
 ACKS = ("0", "1", "all")
 CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
 SHARE_STATE = "__share_group_state"
-"""The topics in which coordinators keep what they know of groups, of transactions, and of share groups."""
+"""The topics in which coordinators keep the state of groups, of transactions, and of share groups."""
 INTERNAL_REPLICAS = 3
-"""Of each partition of these topics by default, where there are as many brokers."""
+"""The replicas of each partition of these topics by default, where there are as many brokers."""
 MOST_PARTITIONS = 100_000
 MOST_REPLICAS = 9
-"""Of a partition: a state of the model names each of them."""
+"""The most replicas of a partition, because a state of the model has each of them."""
 CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InternalTopic:
-    """How the log of coordinators is kept, `__consumer_offsets` or `__transaction_state`; raises `LaneError`."""
+class InternalTopic(Settings):
+    """The settings of `__consumer_offsets` or `__transaction_state`, the logs of coordinators; raises `LaneError`."""
+
+    KEY = "internal topic"
 
     replication_factor: int | None = field(
         default=None,
@@ -58,19 +60,14 @@ class InternalTopic:
     def __post_init__(self) -> None:
         check(self, "internal topic.")
 
-    @classmethod
-    def from_json(cls, entry: object) -> InternalTopic:
-        """The settings from a key of a lane; unknown keys raise `LaneError`, too."""
-        return cls(**entries(cls, entry, "internal topic"))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     """One topic and one producer configuration, with the faults that it may go through: an entry of `lanes.json`.
 
-    A key is declared here and nowhere else. What it ran on (`kafka_version`, `metadata_mode`, `elr`) is None where
-    that is not known: then the prediction is that for 3.9.1, for ZooKeeper in versions that have it, and for what a new
-    cluster does.
+    A key is declared here and nowhere else. `kafka_version`, `metadata_mode` and `elr` are None where nobody knows what
+    the lane ran on: then the prediction is that for 3.9.1, for ZooKeeper in versions that have it, and for the
+    elections of a new cluster.
     """
 
     lane: str = field(metadata=key("the lane's name, in targets and in the report", expected="a non-empty name"))
@@ -212,6 +209,16 @@ class Lane:
             _require(self.max_in_flight <= 5, "max_in_flight", self.max_in_flight, "at most 5 with idempotence")
 
     @property
+    def version(self) -> str:
+        """The version of Kafka that a prediction is for: `kafka_version`, or where that is not known, the usual one."""
+        return self.kafka_version or USUAL_VERSION
+
+    @property
+    def mode(self) -> str:
+        """The metadata mode that a prediction is for: `metadata_mode`, or where that is not known, the usual one."""
+        return self.metadata_mode or usual_mode(self.version)
+
+    @property
     def anomalies(self) -> tuple[AnyAnomaly, ...]:
         """The anomalies that are looked for in this lane."""
         of_transactions = TransactionAnomaly if self.transactional is not None else ()
@@ -220,41 +227,41 @@ class Lane:
 
     @property
     def group_anomalies(self) -> tuple[GroupAnomaly, ...]:
-        """Those of them that its group and its loop bring along."""
+        """The anomalies of groups that are looked for in this lane, because of its group or its loop."""
         if self.loop is not None:
             return tuple(GroupAnomaly)
         return OF_GROUPS if self.group is not None else ()
 
     @property
     def recovery_anomalies(self) -> tuple[RecoveryAnomaly, ...]:
-        """Those of recovery that it can have."""
-        without = {
-            RecoveryAnomaly.GROUP_NOT_STABLE: not self.group_anomalies,
-            RecoveryAnomaly.SHARE_STALLED: self.share is None,
-            RecoveryAnomaly.TRANSACTION_NOT_ENDED: self.transactional is None,
-            RecoveryAnomaly.ISR_NOT_RESTORED: self.replication_factor == 1,
+        """The anomalies of recovery that this lane can have."""
+        is_possible = {
+            RecoveryAnomaly.GROUP_NOT_STABLE: bool(self.group_anomalies),
+            RecoveryAnomaly.SHARE_STALLED: self.share is not None,
+            RecoveryAnomaly.TRANSACTION_NOT_ENDED: self.transactional is not None,
+            RecoveryAnomaly.ISR_NOT_RESTORED: self.replication_factor > 1,
         }
-        return tuple(anomaly for anomaly in RecoveryAnomaly if not without.get(anomaly))
+        return tuple(anomaly for anomaly in RecoveryAnomaly if is_possible.get(anomaly, True))
 
     @property
     def assumed(self) -> dict[AnyAnomaly, str]:
-        """The anomalies that are not judged because of what is assumed, each with the reason."""
+        """The anomalies that are not judged because of the keys in `assume`, each with the reason."""
         reasons = {anomaly: why for name in self.assume for anomaly, why in assumed(name).items()}
-        return {one: reasons[one] for one in (*self.anomalies, *self.recovery_anomalies) if one in reasons}
+        of_lane = (*self.anomalies, *self.recovery_anomalies)
+        return {anomaly: reasons[anomaly] for anomaly in of_lane if anomaly in reasons}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Lane:
-        """Build a lane from an entry of `lanes.json`; unknown keys and wrong values raise `LaneError`."""
+        """The lane of an entry of `lanes.json`; unknown keys and wrong values raise `LaneError`."""
         values = entries(cls, entry)
         if isinstance(client := values.get("client"), Mapping):
             values["client"] = named(client)
-        _require("lane" in entry, "lane", None, "a non-empty name")
         faults = values.get("faults") or []
         _require(isinstance(faults, list | tuple), "faults", faults, f"a list out of {', '.join(FAULT_KINDS)}")
         values["faults"] = tuple(faults)
-        given = values.get("assume") or []
-        _require(isinstance(given, list | tuple), "assume", given, "a list of configuration keys")
-        values["assume"] = tuple(given)
+        assume = values.get("assume") or []
+        _require(isinstance(assume, list | tuple), "assume", assume, "a list of configuration keys")
+        values["assume"] = tuple(assume)
         for name, kind in {**_SETTINGS, **dict.fromkeys(_INTERNAL, InternalTopic)}.items():
             if values.get(name) is not None:
                 values[name] = kind.from_json(values[name])
@@ -262,8 +269,8 @@ class Lane:
 
     def to_json(self) -> dict[str, Any]:
         """The entry of `lanes.json` for this lane."""
-        usual = [one.name for one in fields(self) if one.name in _LEFT_OUT and getattr(self, one.name) == one.default]
-        entry = {key: value for key, value in asdict(self).items() if key not in usual}
+        default = {setting.name: setting.default for setting in fields(self)}
+        entry = {key: value for key, value in asdict(self).items() if key not in _LEFT_OUT or value != default[key]}
         if self.client is not None:
             name, _, version = self.client.partition(" ")
             entry["client"] = {"name": name, "version": version or None}
@@ -284,23 +291,22 @@ _LEFT_OUT = (
 
 
 def named(client: Mapping[str, Any]) -> str:
-    """A client of lanes.json, `name` and perhaps `version`, as one text."""
+    """A client of lanes.json as one text: its `name`, with its `version` if it has one."""
     _require(client.keys() <= {"name", "version"} and bool(client.get("name")), "client", client, "name and version")
     return " ".join(str(client[key]) for key in ("name", "version") if client.get(key) is not None)
 
 
 def clients_described(entry: Mapping[str, Any]) -> list[str]:
-    """The clients of an entry of lanes.json in words, where they are not plain: transactions, its group, its loop."""
-    found = [(name, kind.from_json(entry[name]).described) for name, kind in _SETTINGS.items() if entry.get(name)]
-    named = {"group": "group of ", "share": "share group of "}
-    return [named.get(name, "") + words for name, words in found]
+    """The transactions, group, loop and share group of an entry of lanes.json, each in words."""
+    before = {"group": "group of ", "share": "share group of "}
+    of_lane = [(name, kind.from_json(entry[name])) for name, kind in _SETTINGS.items() if entry.get(name)]
+    return [before.get(name, "") + settings.described for name, settings in of_lane]
 
 
 def _check_cluster(lane: Lane) -> None:
     version: object = lane.kafka_version
     _require(version is None or _is_version(version), "kafka_version", version, "a version such as 4.3.1")
-    number = lane.kafka_version or USUAL_VERSION
-    mode = lane.metadata_mode or usual_mode(number)
+    number, mode = lane.version, lane.mode
     other = KRAFT if mode == ZOOKEEPER else ZOOKEEPER
     _require(has_mode(number, mode), "metadata_mode", mode, f"{other}: Kafka {number} has no {_SPELLED[mode]}")
     expected = f"false: eligible leader replicas are there since 4.0, in KRaft mode, not in Kafka {number} ({mode})"
@@ -311,8 +317,7 @@ def _check_cluster(lane: Lane) -> None:
 
 
 def _check_groups(lane: Lane) -> None:
-    number = lane.kafka_version or USUAL_VERSION
-    mode = lane.metadata_mode or usual_mode(number)
+    number, mode = lane.version, lane.mode
     for at, group in (("group", lane.group), ("loop.group", lane.loop.group if lane.loop else None)):
         if group is not None and group.protocol == CONSUMER:
             expected = f"classic: the protocol consumer is there since 4.0, in KRaft mode, not in {number} ({mode})"
@@ -337,8 +342,7 @@ def _check_groups(lane: Lane) -> None:
 def _check_share(lane: Lane) -> None:
     if lane.share is None:
         return
-    number = lane.kafka_version or USUAL_VERSION
-    mode = lane.metadata_mode or usual_mode(number)
+    number, mode = lane.version, lane.mode
     expected = f"none: share groups are there since {FIRST_PRODUCTION}, in KRaft mode, not in {number} ({mode})"
     _require(release(number) >= release(FIRST_PRODUCTION) and mode == KRAFT, "share", "given", expected)
     _require(lane.group is None and lane.loop is None, "share", "given", "none beside a group or a loop of the lane")
@@ -349,7 +353,7 @@ def _check_share(lane: Lane) -> None:
 
 def has_limit_of_groups(lane: Lane) -> bool:
     """Whether a share group of the lane has a delivery limit of its own."""
-    return release(lane.kafka_version or USUAL_VERSION) >= release(LIMIT_OF_GROUPS)
+    return release(lane.version) >= release(LIMIT_OF_GROUPS)
 
 
 _SPELLED = {ZOOKEEPER: "ZooKeeper", KRAFT: "KRaft mode"}

@@ -14,7 +14,7 @@ USUAL_VERSION = "3.9.1"
 """The version that a lane is taken to run on where it names none."""
 
 SERVER = re.compile(r"(?P<role>broker|zookeeper|controller)-(?P<number>\d+)")
-"""The name of a server of a cluster, as events have it."""
+"""The name of a server of a cluster in events, such as broker-2."""
 
 Release = tuple[int, int]
 """A feature release: 3.9.1 is (3, 9), and 0.10.2.2 is (0, 10)."""
@@ -34,10 +34,10 @@ _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})([.-][\w.-]{1,40})?")
 
 def release(version: str) -> Release:
     """The feature release of a version; raises `ValueError` for what is no version."""
-    found = _VERSION.fullmatch(version)
-    if not found:
+    numbers = _VERSION.fullmatch(version)
+    if not numbers:
         raise ValueError(f"{version!r} is no version of Kafka: expected one such as {USUAL_VERSION}")
-    return int(found[1]), int(found[2])
+    return int(numbers[1]), int(numbers[2])
 
 
 def usual_mode(version: str) -> str:
@@ -61,6 +61,9 @@ def may_elect_from_elr(version: str, mode: str) -> bool:
 
 
 def elects_from_elr(version: str, mode: str, elr: bool | None) -> bool:
-    """Whether a cluster elects leaders from the eligible leader replicas: `elr`, or if None, what new ones do."""
+    """Whether a cluster elects leaders from the eligible leader replicas.
+
+    `elr`: whether they are switched on; None, for what a new cluster of this version does.
+    """
     usual = release(version) >= ELR_BY_DEFAULT_SINCE
     return may_elect_from_elr(version, mode) and (usual if elr is None else elr)

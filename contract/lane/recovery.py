@@ -7,11 +7,10 @@ Kafka's documentation states the bound: it is the sum of the documented time-out
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from kafka_chaos.contract.anomalies import AnomalyName
-from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.settings import check, entries, key
 
 
@@ -38,7 +37,7 @@ CALLS: Mapping[str, RecoveryAnomaly] = {
     "commit": RecoveryAnomaly.STALLED_CONSUMER,
     "join": RecoveryAnomaly.GROUP_NOT_STABLE,
 }
-"""The calls that drivers of clients note, each with the anomaly that it is if it takes longer than its bound.
+"""The calls of clients that are timed, each with the anomaly that counts it if it takes longer than its bound.
 
 `send`: handing records to a producer, which blocks while its buffer is full; `flush`: waiting for the outcomes of all,
 once the load has ended; `transaction`: what a loop's member does from its first record to its commit or abort;
@@ -49,7 +48,7 @@ DAY_MS = 86_400_000
 
 
 def _ms(meaning: str) -> dict[str, Any]:
-    """A time-out, at most a day: no run lasts as long, so a lane with a longer one would never have to recover."""
+    """The metadata of a time-out. It is at most a day, since a lane with a longer one would never have to recover."""
     return key(meaning, most=DAY_MS)
 
 
@@ -61,8 +60,8 @@ def _client_ms(meaning: str) -> Any:
 class Timings:
     """The time-outs of a lane's brokers and clients in milliseconds: an entry of `timings.json`.
 
-    Raises `LaneError` for a value that is no such time-out. The time-outs of clients are None where they are not known:
-    anomalies whose bound needs them are then not judged.
+    Raises `LaneError` for a value that is no such time-out. A time-out of clients is None where it is not known:
+    anomalies whose bound needs it are then not judged.
     """
 
     session_ms: int = field(
@@ -93,25 +92,24 @@ class Timings:
     @classmethod
     def from_json(cls, entry: object) -> Timings:
         """The time-outs from an entry of timings.json; unknown keys raise `LaneError`, too."""
-        values = entries(cls, entry, "timings")
-        for timing in fields(cls):
-            if timing.default is MISSING and timing.name not in values:
-                raise LaneError(f"timings.{timing.name}", None, "milliseconds")
-        return cls(**values)
+        return cls(**entries(cls, entry, "timings"))
 
     def to_json(self) -> Mapping[str, Any]:
         """The form of `timings.json`."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def said_timeouts(said: object) -> Mapping[str, int]:
-    """The time-outs that a client reports of itself, by their names in `Timings`; others raise `ValueError`."""
+def reported_timeouts(reported: object) -> Mapping[str, int]:
+    """The time-outs that a client reports of itself, by their names in `Timings`.
+
+    Raises `ValueError` for an unknown name, and for a value that is no number of milliseconds up to a day.
+    """
     names = [timing.name for timing in fields(Timings) if timing.default is None and timing.name != "recover_within_ms"]
-    if not isinstance(said, Mapping) or not all(
-        name in names and type(value) is int and 0 <= value <= DAY_MS for name, value in said.items()
+    if not isinstance(reported, Mapping) or not all(
+        name in names and type(value) is int and 0 <= value <= DAY_MS for name, value in reported.items()
     ):
         raise ValueError(f"timeouts: milliseconds were expected, by names such as {', '.join(names)}")
-    return said
+    return reported
 
 
 USUAL_TIMINGS = Timings(

@@ -1,12 +1,12 @@
 """Keys of a lane, each declared once: a field of a dataclass with its meaning and its bounds.
 
-The metadata of a field are those of a field of pydantic (`description`, `ge`, `le`), as far as pydantic has them: the
-experiment's keys, the tables of the documentation and the options of `predict` are made of them. pydantic itself is not
+The experiment's keys, the tables of the documentation and the options of `predict` are made from the metadata of these
+fields, which have the names of pydantic (`description`, `ge`, `le`) where pydantic has the same. pydantic itself is not
 imported here.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, Field, asdict, dataclass, fields
 from typing import Any, ClassVar, Self
 
 from kafka_chaos.contract.command.errors import LaneError
@@ -21,11 +21,11 @@ def key(
     expected: str = "",
     **of_experiments: int,
 ) -> dict[str, Any]:
-    """The metadata of a key: what it means, as part of a sentence, and which values any lane may have.
+    """The metadata of a key: its meaning, as part of a sentence, and the values that any lane may have.
 
-    `least`: of whole numbers, and how many characters of a text; `most`: of whole numbers. `expected` describes the
-    values for people, where their type and `choices` do not. `of_experiments`: further bounds, `ge` and `le`, of lanes
-    that the harness runs.
+    `least` and `most` bound whole numbers; of a text, `least` is the smallest number of characters. `expected`
+    describes valid values for people, where their type and `choices` do not. `of_experiments` are the bounds `ge` and
+    `le`, which hold only for lanes that the harness runs.
     """
     bounds = {"least": least, "most": most, "choices": choices}
     return {"description": meaning, "expected": expected, **bounds, **of_experiments}
@@ -34,29 +34,28 @@ def key(
 def check(settings: Any, at: str = "") -> None:
     """Raise `LaneError` if a key of settings has a value of another type, or one out of its bounds and choices.
 
-    `at`: the key of the lane that has the settings, with a dot.
+    `at`: the lane's key for these settings, with a dot.
     """
-    for one in fields(settings):
-        value, kind = getattr(settings, one.name), str(one.type)
-        if not one.metadata or (value is None and kind.endswith(" | None")):
+    for setting in fields(settings):
+        value = getattr(settings, setting.name)
+        if value is None and str(setting.type).endswith(" | None"):
             continue
-        holds, expected = _checked(value, kind.removesuffix(" | None"), one.metadata)
-        if not holds:
-            raise LaneError(at + one.name, value, one.metadata["expected"] or expected)
+        is_valid, expected = _checked(value, setting)
+        if not is_valid:
+            raise LaneError(at + setting.name, value, setting.metadata["expected"] or expected)
 
 
-def _checked(value: Any, kind: str, key: Mapping[str, Any]) -> tuple[bool, str]:
-    """Whether a value is one of this type and key, and what was expected."""
+def _checked(value: Any, setting: Field[Any]) -> tuple[bool, str]:
+    """Whether a setting may have a value, and which values it may have, in words."""
+    kind, key = str(setting.type).removesuffix(" | None"), setting.metadata
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if key["choices"]:
         return value in key["choices"], f"one of {', '.join(map(str, key['choices']))}"
     if kind == "int":
         least, most = key["least"], key["most"]
-        holds = isinstance(value, int) and is_number and value >= least and (most is None or value <= most)
-        return (
-            holds,
-            f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}",
-        )
+        is_valid = isinstance(value, int) and is_number and value >= least and (most is None or value <= most)
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        return is_valid, f"a whole number {bounds}"
     if kind == "float":
         return is_number and 0 <= value <= 1, "a share from 0 to 1"
     if kind == "bool":
@@ -65,13 +64,21 @@ def _checked(value: Any, kind: str, key: Mapping[str, Any]) -> tuple[bool, str]:
 
 
 def entries(settings: type[Any], entry: object, at: str = "") -> dict[str, Any]:
-    """The keys and values of an entry of JSON for these settings; what is no mapping, or no key, raises `LaneError`."""
-    names = ", ".join(one.name for one in fields(settings))
+    """The keys and values of a JSON object for these settings, which have the key `at` of the lane.
+
+    Raises `LaneError` for anything but an object, for an unknown key, and without a key that has no default.
+    """
+    known = {setting.name: setting for setting in fields(settings)}
+    names = ", ".join(known)
     if not isinstance(entry, Mapping):
         raise LaneError(at, entry, f"a mapping of {names}")
     for name in entry:
-        if name not in names.split(", "):
+        if name not in known:
             raise LaneError(f"{at}.{name}".lstrip("."), entry[name], f"no such key; the keys are {names}")
+    for name, setting in known.items():
+        if name not in entry and setting.default is MISSING and setting.default_factory is MISSING:
+            expected = setting.metadata["expected"] or _checked(None, setting)[1]
+            raise LaneError(f"{at}.{name}".lstrip("."), None, expected)
     return dict(entry)
 
 

@@ -1,8 +1,8 @@
 """The share group of a lane (KIP-932): its settings, and the names of what may go wrong with it.
 
 Members of a share group are given records, not partitions: the leader of a partition lends a record to one member for
-the time of an acquisition lock, and the member accepts, releases or rejects it. What the group has done with is kept by
-the share coordinator in `__share_group_state`. Kafka promises each record at least once.
+the time of an acquisition lock, and the member accepts, releases or rejects it. The share coordinator keeps in
+`__share_group_state` which records the group is done with. Kafka promises each record at least once.
 
 Sources: KIP-932 (share groups), KIP-1240 (delivery limits of groups, Kafka 4.4).
 """
@@ -25,8 +25,8 @@ LIMIT_OF_GROUPS = "4.4"
 """Since this version a group has a delivery limit of its own (KIP-1240); before, all groups have the brokers'."""
 USUAL_LIMIT = 5
 DELIVERIES_LOST = 2
-"""How many deliveries of one record an interruption may cost, at most: one to who is gone, and one to who gives the
-partition back when the group's members share the partitions out anew."""
+"""The most deliveries of one record that an interruption may cost: one to a member that is gone, and one to a member
+that has to give the partition back in the assignment that follows."""
 
 
 class ShareAnomaly(AnomalyName):
@@ -47,7 +47,10 @@ def share_group_of(lane: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share(Settings):
-    """A share group, and what its members do beside the faults; raises `LaneError` for values that none could have."""
+    """A share group, and how its members come, go and hang beside the faults.
+
+    Raises `LaneError` for values that no share group could have.
+    """
 
     KEY = "share"
 
@@ -113,7 +116,7 @@ class Share(Settings):
         check_leaves("share", self.members, self.joins, self.leaves)
 
     def lost_deliveries(self, faults: int) -> int:
-        """How many deliveries of one record nobody may have seen, with so many faults of the lane."""
+        """The most deliveries of one record that nobody may have seen, if the lane had this many faults."""
         return DELIVERIES_LOST * (faults + self.crashes + self.freezes + self.joins + self.leaves)
 
     @property

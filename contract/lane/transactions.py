@@ -19,15 +19,16 @@ DATA, COMMIT, ABORT = "data", "commit", "abort"
 RECORD_KINDS = (DATA, COMMIT, ABORT)
 """The kinds of entries in a broker's log: a record, or the marker that ends a producer's transaction.
 
-In `replicas/`, a marker has seq −1 and the `producer_id` of the last record before it, in its partition, that was
-written under the same id of Kafka; −1 if there is none. So it names whose open transaction it ends there.
+In `replicas/`, a marker has seq −1 and names the producer whose open transaction it ends in its partition. Its
+`producer_id` is that of the last record before it with the same Kafka producer id; −1 if there is none.
 """
 
 COMMITTED, ABORTED, IN_DOUBT = "committed", "aborted", "info"
 TRANSACTION_OUTCOMES = (COMMITTED, ABORTED, IN_DOUBT)
 """The outcomes of a transaction for its producer: committed, aborted, or neither.
 
-One whose commit nobody ever asked for is aborted, too, even if its producer never saw its end: nothing may commit it.
+A transaction whose commit nobody ever asked for counts as aborted, even if its producer never saw its end, because
+nothing may commit it.
 """
 
 
@@ -55,7 +56,7 @@ class TransactionAnomaly(AnomalyName):
 
 
 PREDICTED_IN = ("anomalies", "transactions", "groups", "shares")
-"""The parts of a prediction that name anomalies: the first of every lane, the others where they concern it."""
+"""The parts of a prediction that name anomalies: every lane has the first, and the others where they concern it."""
 
 
 def transactional_id(lane: str, number: int) -> str:

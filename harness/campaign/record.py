@@ -136,8 +136,7 @@ def settings_of(entry: Mapping[str, Any]) -> str:
     lane = Lane.from_json(entry)
     # How many partitions there are matters to transactions only.
     names = _OF_A_RUN if lane.transactional is not None else (*_OF_A_RUN, "partitions")
-    version = lane.kafka_version or USUAL_VERSION
-    elr = elects_from_elr(version, lane.metadata_mode or usual_mode(version), None)
+    elr = elects_from_elr(lane.version, lane.mode, None)
     usual = {**Lane(lane=lane.lane).to_json(), "elr": elr}
     changed = {key: value for key, value in lane.to_json().items() if key not in names and value != usual.get(key)}
     return json.dumps(changed, sort_keys=True, separators=(",", ":"))

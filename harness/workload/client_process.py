@@ -25,7 +25,7 @@ import numpy as np
 
 from kafka_chaos.contract.command.errors import ClusterFailure, quoted
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.lane.recovery import said_timeouts
+from kafka_chaos.contract.lane.recovery import reported_timeouts
 
 PROTOCOL = 1
 MOST_OF_A_LINE = 4 * 2**20
@@ -218,7 +218,7 @@ class SupervisedProcess:
         elif kind == "ready":
             self.is_ready = True
             client, version = str(event["client"]), str(event["version"])
-            self.on_ready(client, version, said_timeouts(event.get("timeouts", {})))
+            self.on_ready(client, version, reported_timeouts(event.get("timeouts", {})))
             if self.version and not f"{version}.".startswith(f"{self.version}."):
                 raise ProtocolBreach(f"its library is {client} {version}, not {self.version}")
         elif not self.is_ready:

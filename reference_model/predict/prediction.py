@@ -29,7 +29,7 @@ from kafka_chaos.contract.lane.lanes import (
     InternalTopic,
     Lane,
 )
-from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
+from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.reference_model.groups import examine as of_groups
@@ -325,7 +325,7 @@ def internal_topic(lane: Lane, name: str) -> Lane:
     the internal topic has more, it may hit more of them.
     """
     is_offsets = name == CONSUMER_OFFSETS
-    unclean = is_offsets and release(lane.kafka_version or USUAL_VERSION) < (0, 11)
+    unclean = is_offsets and release(lane.version) < (0, 11)
     given = {CONSUMER_OFFSETS: lane.consumer_offsets, TRANSACTION_STATE: lane.transaction_state}.get(name)
     least = SHARE_STATE_MIN_ISR if name == SHARE_STATE else 1
     kept = given or InternalTopic(unclean_leader_election=unclean, min_insync_replicas=least)

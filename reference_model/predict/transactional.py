@@ -18,7 +18,6 @@ from dataclasses import replace
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.metadata import USUAL_VERSION
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.reference_model.clients.rules import has_epoch_per_transaction
 from kafka_chaos.reference_model.machine import Findings, Story
@@ -64,7 +63,7 @@ def rules_of_transactions(lane: Lane) -> Rules:
     """The protocol of a lane's client, with the brokers of its version, as far as these verify transactions."""
     if has_epoch_per_transaction(lane):
         return V2
-    return V1_UNVERIFIED if lane.verifies_transactions is False else v1_in(lane.kafka_version or USUAL_VERSION)
+    return V1_UNVERIFIED if lane.verifies_transactions is False else v1_in(lane.version)
 
 
 def with_notes(anomalies: Mapping[AnyAnomaly, AnomalyPrediction]) -> dict[AnyAnomaly, AnomalyPrediction]:

@@ -13,7 +13,7 @@ from typing import Any
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
+from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.reference_model.clients.rules import (
     AIOKAFKA,
     KAFKA_PYTHON,
@@ -27,7 +27,7 @@ from kafka_chaos.reference_model.clients.rules import (
 
 
 def _release_of(lane: Lane) -> tuple[int, int]:
-    return release(lane.kafka_version or USUAL_VERSION)
+    return release(lane.version)
 
 
 def _is_idempotent_alone(lane: Lane) -> bool:

@@ -99,9 +99,8 @@ def rules_in(version: str | None, mode: str | None, elr: bool | None) -> Rules:
 def as_obeyed(lane: Lane) -> Lane:
     """The lane as its cluster takes it: without unclean election where controllers take no notice of that config, and
     without flushes where nothing depends on them."""
-    version = lane.kafka_version or USUAL_VERSION
-    unclean = lane.unclean_leader_election and may_elect_uncleanly(version, lane.metadata_mode or usual_mode(version))
-    flushes = lane.flushes and "power-loss" in lane.faults and release(version) >= FLUSHES_SINCE
+    unclean = lane.unclean_leader_election and may_elect_uncleanly(lane.version, lane.mode)
+    flushes = lane.flushes and "power-loss" in lane.faults and release(lane.version) >= FLUSHES_SINCE
     return replace(lane, unclean_leader_election=unclean, flushes=flushes)
 
 

@@ -77,7 +77,7 @@ def _settings(lane: Lane) -> str:
 
 
 def _cluster(lane: Lane, *, lags: bool) -> dict[str, Any]:
-    version = lane.kafka_version or USUAL_VERSION
+    version = lane.version
     mode = lane.metadata_mode or (ZOOKEEPER if version == USUAL_VERSION else KRAFT)
     name = f"stories on Kafka {version} with {mode}"
     cluster: dict[str, Any] = {"name": name, "kafka_version": version, "metadata_mode": mode}

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lane.configuration import (
-    _GIVEN,
+    _TABLE,
     KINDS,
     MODELLED,
     NEUTRAL,
@@ -75,7 +75,7 @@ def test_nothing_is_classified_that_no_version_has(tmp_path: Path) -> None:
     known = {kind: frozenset().union(*(known_keys(kind, one) for one in VERSIONS)) for kind in ("broker", "topic")}
     known["broker"] |= AUTHORIZER_KEYS | {"listener.name.client.ssl.keystore.type"}
     known |= clients | {"client": clients["producer"] & clients["consumer"]}
-    for group in _GIVEN["group"]:
+    for group in _TABLE["group"]:
         assert group["status"] in (MODELLED, NEUTRAL, UNMODELLED)
         assert group["why"]
         assert (group["status"] == UNMODELLED) == bool(group.get("touches")), group

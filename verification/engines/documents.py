@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, EARLIEST, IN_TRANSACTION, group_of
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
+from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
 from kafka_chaos.reference_model.protocol.rules import as_obeyed
@@ -165,7 +165,7 @@ def _is_lossless(run: RunDirectory, lane: Lane) -> bool:
     """Whether what is below a high watermark stays: elections are clean, no power is lost, and followers truncate to
     the start of a leader epoch (KIP-101)."""
     kinds = {*lane.faults, *(kind for fault in run.events.concerning(lane.lane) for kind in fault.counts_as)}
-    is_truncated_by_epoch = release(lane.kafka_version or USUAL_VERSION) >= (0, 11)
+    is_truncated_by_epoch = release(lane.version) >= (0, 11)
     return is_truncated_by_epoch and not as_obeyed(lane).unclean_leader_election and "power-loss" not in kinds
 
 

@@ -6,7 +6,7 @@ lane conforms with one that was not judged.
 
 from collections.abc import Iterator
 
-from kafka_chaos.contract.anomalies import Trait, those
+from kafka_chaos.contract.anomalies import Trait, with_trait
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.groups import OF_LOOPS, GroupAnomaly
@@ -23,7 +23,7 @@ def lacks(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:
     if not anomalies:
         return
     # Of the lane that is read; the anomalies of loops also of the output.
-    by_log = those(anomalies, Trait.BY_LOG)
+    by_log = with_trait(anomalies, Trait.BY_LOG)
     if not run.has_log:
         yield NotSearched("there is no final log (log/)", by_log)
     for source in (run.lane(reads) for reads in groups_of_lane(lane).values()):
@@ -45,7 +45,7 @@ def lacks(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:
             why = f"groups.json does not say what group {group} had committed in partition {unknown[0]} in the end"
             yield Gap(why, (GroupAnomaly.COMMIT_LOST,))
         if not ledger.acknowledged:
-            yield Gap(f"no commit of group {group} was acknowledged", those(anomalies, Trait.BY_COMMITS))
+            yield Gap(f"no commit of group {group} was acknowledged", with_trait(anomalies, Trait.BY_COMMITS))
         if not ledger.processed:
             yield Gap(f"no member of group {group} processed a record", anomalies)
         if ledger.doubled:

@@ -6,7 +6,7 @@ Guarantee: names every reason. Pure Python, no Spark.
 from collections.abc import Callable, Iterator, Mapping
 
 from kafka_chaos.contract import ledger as contract
-from kafka_chaos.contract.anomalies import Anomaly, Trait, those
+from kafka_chaos.contract.anomalies import Anomaly, Trait, with_trait
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.groups import OF_LOOPS
 from kafka_chaos.contract.lane.lanes import Lane
@@ -43,7 +43,7 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
     """The anomalies that are not searched for in this lane, and why. They never count as clean."""
     reasons: dict[AnyAnomaly, str] = {}
     if not run.has_log:
-        reasons.update(dict.fromkeys(those(Anomaly, Trait.BY_LOG), "there is no final log (log/)"))
+        reasons.update(dict.fromkeys(with_trait(Anomaly, Trait.BY_LOG), "there is no final log (log/)"))
     if not run.has("replicas"):
         reasons[Anomaly.REPLICA_DIVERGENCE] = "there are no replica logs (replicas/)"
     if not reports(run, lane):
@@ -65,7 +65,7 @@ def by_configuration(lane: Lane) -> dict[AnyAnomaly, str]:
     reasons: dict[AnyAnomaly, str] = {}
     if lane.cleanup_policy is not None:
         removes = f"cleanup.policy={lane.cleanup_policy} removes"
-        reasons.update(dict.fromkeys(those(Anomaly, Trait.NOT_AFTER_CLEANUP), f"{removes} records"))
+        reasons.update(dict.fromkeys(with_trait(Anomaly, Trait.NOT_AFTER_CLEANUP), f"{removes} records"))
         if lane.retention_bytes is not None and lane.acks != "0":
             # The size of the log that is left says whether retention had to.
             del reasons[Anomaly.LOST_WRITE]
@@ -75,7 +75,7 @@ def by_configuration(lane: Lane) -> dict[AnyAnomaly, str]:
             reasons.update(dict.fromkeys(OF_LOOPS, f"{removes} outputs"))
     if lane.tiered and "power-loss" in lane.faults:
         lost = "what brokers know of remote segments (__remote_log_metadata) may be lost with the power"
-        reasons.update(dict.fromkeys(those(Anomaly, Trait.NOT_AFTER_CLEANUP), lost))
+        reasons.update(dict.fromkeys(with_trait(Anomaly, Trait.NOT_AFTER_CLEANUP), lost))
     return {**reasons, **lane.assumed}
 
 

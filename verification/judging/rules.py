@@ -6,7 +6,7 @@ found. Pure Python, no Spark.
 
 from collections.abc import Callable, Iterator
 
-from kafka_chaos.contract.anomalies import Anomaly, Trait, those
+from kafka_chaos.contract.anomalies import Anomaly, Trait, with_trait
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.events import IsrChanged
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
@@ -109,7 +109,7 @@ def _read_by_nobody(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
     if lane.run.has_log:
         yield Doubt(why + "are not in the log, from which records are removed")
     else:
-        yield Gap(why + "there is no final log (log/)", tuple(those(Anomaly, Trait.BY_READS)))
+        yield Gap(why + "there is no final log (log/)", tuple(with_trait(Anomaly, Trait.BY_READS)))
 
 
 def _families(lane: LaneEvidence) -> Iterator[Doubt | Gap]:

@@ -22,7 +22,7 @@ from kafka_chaos.contract.events import IsrChanged, LeaderElected, PartitionChan
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.metadata import USUAL_VERSION, release
+from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.ledger import ObservationsLedger, ObservedLedger
 from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Place
 from kafka_chaos.verification.inputs.documents.faults import MISTIMED, FaultRecord
@@ -117,7 +117,7 @@ def observed(run: RunDirectory, lane: Lane) -> tuple[ObservedLedger, ...]:
 
 def unobservable(run: RunDirectory, lane: Lane) -> str | None:
     """Why nothing of a lane can be ruled out, whatever its partitions show."""
-    if release(lane.kafka_version or USUAL_VERSION) < FIRST_RELEASE:
+    if release(lane.version) < FIRST_RELEASE:
         return "brokers before 2.8 don't number what they change"
     if run.events.outside.get(lane.lane):
         return "others may have injected faults at any time"

@@ -14,7 +14,7 @@ from kafka_chaos.contract.events import IsrChanged, LeaderElected
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.metadata import KRAFT, USUAL_VERSION, usual_mode
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly
 from kafka_chaos.contract.ledger import RecoveryLedger
 from kafka_chaos.contract.run_directory import TIMINGS_FILE
@@ -217,8 +217,7 @@ class Recovery:
             return False
         needed = self.lane.min_insync_replicas if self.lane.acks == "all" else 1
         hit = frozenset[str]().union(*(one.brokers for one in near))
-        mode = self.lane.metadata_mode or usual_mode(self.lane.kafka_version or USUAL_VERSION)
-        if mode == KRAFT and (len(hit) > 1 or self.lane.replication_factor < MAJORITY_OF):
+        if self.lane.mode == KRAFT and (len(hit) > 1 or self.lane.replication_factor < MAJORITY_OF):
             # Brokers may be controllers, too, of which a majority has to be left.
             return False
         left = self.lane.replication_factor - len(hit)

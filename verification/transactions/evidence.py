@@ -6,7 +6,7 @@ reason. No lane conforms with one that was not judged.
 
 from collections.abc import Iterator
 
-from kafka_chaos.contract.anomalies import Anomaly, Trait, those
+from kafka_chaos.contract.anomalies import Anomaly, Trait, with_trait
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
@@ -15,8 +15,8 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.lacks import Doubt, Gap, Lack, NotSearched
 from kafka_chaos.verification.tables.facts import LaneFacts, TransactionFacts
 
-BY_THE_LOG = those(TransactionAnomaly, Trait.BY_LOG)
-BY_READING = those(TransactionAnomaly, Trait.BY_READS)
+BY_THE_LOG = with_trait(TransactionAnomaly, Trait.BY_LOG)
+BY_READING = with_trait(TransactionAnomaly, Trait.BY_READS)
 
 
 def lacks(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:

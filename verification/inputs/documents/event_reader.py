@@ -14,7 +14,7 @@ from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.recovery import CALLS, said_timeouts
+from kafka_chaos.contract.lane.recovery import CALLS, reported_timeouts
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.events import Change, Events, Kept, Phase, Place
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
@@ -172,7 +172,7 @@ class _Reader:
                 self._doubt(lane, f"its {event.role} {event.problem}")
             case contract.ClientStarted():
                 said = self.told.timeouts.setdefault(lane, {})
-                for name, milliseconds in said_timeouts(event.timeouts).items():
+                for name, milliseconds in reported_timeouts(event.timeouts).items():
                     # Of clients that differ, the longest counts.
                     said[name] = max(said.get(name, 0), milliseconds)
                 if not _is_of(client := self.lanes[lane].client, event):
