@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 from kafka_chaos.contract.command.errors import ExitCode
 
 WIDEST_LISTED_GAP = 10_000
-"""In findings/, a hole of up to this many offsets has a row for each of them; a wider hole has one row with its width."""
+"""The widest hole that has a row for each offset in findings/; a wider hole has one row with its width."""
 
 
 class Trait(Flag):

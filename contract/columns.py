@@ -1,6 +1,6 @@
 """The tables of a run directory: every column's name, type and nullability, each stated once.
 
-Everything that writes or reads these tables (recorders, importers, Spark, the report) derives its schema from here.
+All that write or read these tables (recorders, importers, Spark, DuckDB, the report) derive their schemas from here.
 """
 
 from collections.abc import Collection
@@ -81,7 +81,7 @@ OF_GROUPS = ("assignments", "commits")
 OF_SHARES = ("deliveries", "share_starts")
 """The tables that a run with a share group must have (format 3)."""
 OUTCOMES = ("ok", "fail", "info")
-"""The outcomes of a record for its producer: acknowledged, certainly not written, or neither."""
+"""The outcomes of a record for its producer: acknowledged, certainly not written, or unknown."""
 
 
 def arrow_type(column: Column) -> Any:

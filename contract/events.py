@@ -29,7 +29,7 @@ def type_name(event: type[Event]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunStarted(Event):
-    """A run was planned. `collects`: the tables, such as `log`, that it collects once its load has ended."""
+    """A run was planned. `collects`: the tables, such as `log`, that the run collects once its load has ended."""
 
     run_id: str = ""
     experiment: str = ""
@@ -47,7 +47,7 @@ class Step(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class StepProgress(Event):
-    """Of the parts of the last step `done` are done, of `total`; `what` names the one that comes now."""
+    """The last step has come further: `done` of its `total` parts are done; `what` names the part that begins."""
 
     done: int
     total: int
@@ -78,7 +78,7 @@ class ClusterKept(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseStarted(Event):
-    """The load of a phase begins, on all lanes unless it names some."""
+    """The load of a phase begins: on `lanes`, or if that is None, on all lanes."""
 
     phase: str
     lanes: tuple[str, ...] | None = None
@@ -88,7 +88,8 @@ class PhaseStarted(Event):
 class PhaseEnded(Event):
     """The load of a phase has ended and every record has an outcome.
 
-    `load`: from when to when clients were to attempt what the phase asks for, once each lane had an acknowledgement.
+    `load`: the beginning and the end, in `ts_ns`, of the time in which clients were to do what the phase asks for. It
+    begins once each lane has an acknowledgement.
     """
 
     phase: str
@@ -104,11 +105,11 @@ class Progress(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class FaultRequested(Event):
-    """A fault is about to be injected; `resolved` are the containers that held its target's role.
+    """A fault is about to be injected; `resolved` are the containers that have its target's role.
 
-    `at` and `duration`: what the schedule asks for, in seconds from the start of the load; `late`: by how many seconds
-    it comes later than that. None in a lock-step phase, which waits for conditions. `model_faults`: the kinds of
-    `faults` in lanes.json that it amounts to, one for each broker that it hits.
+    `at`: when the schedule asks for the fault, in seconds from the start of the load. `duration`: in seconds. `late`:
+    the seconds by which it comes later than `at`. All three are None in a phase in steps, which waits for conditions.
+    `model_faults`: the kinds of `faults` in lanes.json that the fault counts as, one for each broker that it hits.
     """
 
     fault_id: str
@@ -127,7 +128,8 @@ class FaultRequested(Event):
 class FaultProven(Event):
     """The fault took effect, as `evidence` shows.
 
-    `applied_ns`: when, as far as the evidence tells, such as the end of a process; else when its injection was done.
+    `applied_ns`: when it took effect, if the evidence tells, such as the end of a process; otherwise the end of its
+    injection.
     """
 
     fault_id: str
@@ -152,7 +154,7 @@ class FaultHealed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class OutsideFaults(Event):
-    """Somebody else may inject faults of these kinds into the cluster. The run neither reports nor proves them."""
+    """Others may inject faults of these kinds into the cluster, which the run neither reports nor proves."""
 
     kinds: tuple[str, ...]
     lanes: tuple[str, ...] | None = None
@@ -160,14 +162,14 @@ class OutsideFaults(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigurationUnread(Event):
-    """The run may not read these `configurations` of an attached cluster: its predictions may be those of another."""
+    """The run may not read `configurations` of an attached cluster, so its predictions may assume wrong values."""
 
     configurations: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderChanged(Event):
-    """The metadata that clients get names another leader; None means that there is none."""
+    """A partition has another leader in the metadata that clients get; None means that it has no leader."""
 
     lane: str
     partition: int
@@ -177,7 +179,7 @@ class LeaderChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class IsrChanged(Event):
-    """The metadata that clients get names another ISR."""
+    """A partition has another ISR in the metadata that clients get."""
 
     lane: str
     partition: int
@@ -187,7 +189,7 @@ class IsrChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerChanged(Event):
-    """The metadata that clients get names another controller."""
+    """The cluster has another controller in the metadata that clients get; None means that it has none."""
 
     before: int | None = None
     controller: int | None
@@ -195,9 +197,9 @@ class ControllerChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class LogTruncated(Event):
-    """A broker dropped the end of a replica's log, as its own log says: all records from `offset` on.
+    """A broker truncated a replica: it dropped all records from `offset` on, as the broker's log says.
 
-    `log_end`: the offset after the last record that it dropped; None where the broker's log does not tell.
+    `log_end`: the offset after the last dropped record; None if the broker's log does not tell.
     """
 
     broker: int
@@ -222,9 +224,10 @@ class LeaderElected(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerSessionEnded(Event):
-    """The session of the broker `broker` ended, by the log of the controller, node `controller`: others lead instead.
+    """The session of `broker` ended, so that other brokers lead instead, as the log of the controller says.
 
-    Most follow from faults. On a machine with too much to do, a session may end by itself.
+    Most sessions end because of faults. On an overloaded machine, a session may end by itself. `controller`: the node
+    id of the controller.
     """
 
     broker: int
@@ -233,7 +236,7 @@ class BrokerSessionEnded(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionOffline(Event):
-    """The controller, broker `controller`, left a partition without a leader, as its own log says.
+    """The controller left a partition without a leader, as the log of broker `controller` says.
 
     Nobody leads in `leader_epoch`: without this event, the partition's elections would skip an epoch.
     """
@@ -246,12 +249,11 @@ class PartitionOffline(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionChanged(Event):
-    """The cluster's state of a partition changed for the time numbered `partition_epoch`, as the log of the node
-    `node` says first.
+    """The leader, ISR or replicas of a partition changed, as the log of `node` was the first to say.
 
-    It rises by one with each change of leader, ISR or replicas, so that a gap shows what no log names: in KRaft mode
-    the partition epoch, with ZooKeeper the version of the partition's state there. `isr`: None where the log says that
-    it stayed as it was. `newest`: the highest number that any log names, so that the last changes can't be missing.
+    `partition_epoch` rises by one with each change, so that a gap shows a change that no log names. It is the partition
+    epoch in KRaft mode, and the version of the partition's state in ZooKeeper. `isr`: None if the ISR did not change.
+    `newest`: the highest partition epoch that any log names, which shows whether the last changes are missing.
     """
 
     node: int
@@ -264,7 +266,7 @@ class PartitionChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class HighWatermark(Event):
-    """A partition's leader reported its high watermark, in this leader epoch."""
+    """A partition's leader reported its high watermark in a leader epoch."""
 
     lane: str
     partition: int
@@ -275,9 +277,9 @@ class HighWatermark(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class LastStableOffset(Event):
-    """A partition's leader reported its last stable offset: up to where `read_committed` consumers may read.
+    """A partition's leader reported its last stable offset, up to which `read_committed` consumers may read.
 
-    Only of transactional lanes, and only when it has moved.
+    Reported for transactional lanes only, and only when it has moved.
     """
 
     lane: str
@@ -288,23 +290,21 @@ class LastStableOffset(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class HarnessPaused(Event):
-    """Up to `ts_ns` a thread of the harness had work to do and no processor, for so many seconds: other processes of
-    the machine waited, too."""
+    """A thread of the harness got no processor for `seconds` up to `ts_ns`: other processes waited, too."""
 
     seconds: float
 
 
 BEGINS = "begins"
-"""The change of a share group's member whose process is about to start: no other member is given records."""
+"""The `change` of a share group's member whose process is about to start: only members that begin are given records."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemberChanged(Event):
-    """A member of a group `joins`, `leaves`, `crashes`, `freezes` or `thaws`, as the load asked; or it
-    `is killed` by a fault. Each member of a share group `begins`.
+    """A member of a group `joins`, `leaves`, `crashes`, `freezes` or `thaws`, as the load asked, or `is killed`.
 
-    A crash is reported once the member's process has ended. `member` is the beginning of its names in `assignments/`,
-    or its name in `deliveries/`.
+    A fault killed a member that `is killed`. Each member of a share group `begins`. A crash is reported once the
+    member's process has ended. `member`: its name in `deliveries/`, or the beginning of its names in `assignments/`.
     """
 
     group: str
@@ -321,9 +321,9 @@ class ClientNotice(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ClientStarted(Event):
-    """A client of a lane runs as a process of its own. `client` and `version`: its library, as it says itself.
+    """A client of a lane runs as a process of its own. `client` and `version`: its library, as the client says.
 
-    `timeouts`: its time-outs in milliseconds, by their names in timings.json, as far as it says them.
+    `timeouts`: the time-outs in milliseconds that the client says it has, by their names in timings.json.
     """
 
     lane: str
@@ -337,7 +337,7 @@ class ClientStarted(Event):
 class ReaderStarted(Event):
     """A consumer that comes and goes begins to read a lane from its start. `consumer`: its name in consumed/.
 
-    What it reads again tells nothing of how long the lane's own consumer waited.
+    It reads records again, so its reads do not show how long the lane's own consumer waited.
     """
 
     lane: str
@@ -346,7 +346,7 @@ class ReaderStarted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderEnded(Event):
-    """A consumer that comes and goes reads no more: it has left, or was ended."""
+    """A consumer that comes and goes has left, or the load ended it."""
 
     lane: str
     consumer: str
@@ -356,8 +356,8 @@ class ReaderEnded(Event):
 class CallNoted(Event):
     """A `call` of a lane's client (`contract.lane.recovery.CALLS`) has taken a second or more, or failed for good.
 
-    `ended_ns` None: it has no answer so far; another event with the same `began_ns` tells its end, if it has one. The
-    death of the client ends it, too. `client`: the transactional id, the consumer's name, or the group that called.
+    `ended_ns`: None while the call has no answer; a later event with the same `began_ns` has its end. The death of the
+    client also ends its calls. `client`: the transactional id, the consumer's name, or the group that called.
     """
 
     lane: str
@@ -370,9 +370,9 @@ class CallNoted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class AcknowledgedWithoutOffset(Event):
-    """A producer learned that a broker has this many messages to a partition, and nobody told it where.
+    """A producer learned that a broker has `messages` records of a partition, without learning their offsets.
 
-    Either a later message was acknowledged, or the broker answered a retry with DUPLICATE_SEQUENCE_NUMBER. `evidence`:
+    Either a later record was acknowledged, or the broker answered a retry with DUPLICATE_SEQUENCE_NUMBER. `evidence`:
     the line of the client's log.
     """
 
@@ -385,9 +385,9 @@ class AcknowledgedWithoutOffset(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ClientFailed(Event):
-    """A client of a lane died, fell silent or broke the client protocol: what it said proves nothing.
+    """A client of a lane died, fell silent or broke the client protocol: its reports prove nothing.
 
-    `last_lines`: what it said and wrote last.
+    `last_lines`: the last lines of its output and of its log.
     """
 
     lane: str
@@ -400,10 +400,10 @@ class ClientFailed(Event):
 class DefectPrecondition(Event):
     """The precondition of a known defect has occurred in a lane's producer, as `evidence` says.
 
-    `defect`: its id, as `predict --json` names it. `occurred_ns`: when, where that was not `ts_ns`. `transactional_id`
-    and `commits`: of the EndTxn request that came late, and whether it commits. `partition` and `messages`: how many of
-    the producer's first messages to that partition were acknowledged because a later one was. `broker`: whose log has
-    the evidence.
+    `defect`: the id that `predict --json` gives the defect. `occurred_ns`: the time of the occurrence, if that was not
+    `ts_ns`. `transactional_id` and `commits`: of the EndTxn request that came late, and whether it commits. `messages`:
+    the number of the producer's first records to `partition` that were acknowledged because a later one was. `broker`:
+    the broker whose log has the evidence.
     """
 
     defect: str
@@ -420,10 +420,10 @@ class DefectPrecondition(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class LaneJudged(Event):
-    """The verdict of one lane; `found` counts the anomalies that were found.
+    """The verdict on one lane; `found` has the number of cases of each anomaly.
 
-    `known_defects`: those that explain forbidden findings. `accepted_defects`: those that the command accepts, so that
-    the lane does not make it fail.
+    `known_defects`: the defects that explain forbidden findings. `accepted_defects`: the known defects whose findings
+    do not make the command fail.
     """
 
     lane: str
@@ -438,7 +438,7 @@ class LaneJudged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnded(Event):
-    """The verdict is known, or the run failed."""
+    """The run has its verdict, or failed."""
 
     verdict: str
     seconds: float

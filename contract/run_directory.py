@@ -1,5 +1,7 @@
-"""The run directory: the names of its files, the error for one that breaks the contract, and
-manifest.json: what a run has left, file by file, so that a file that is missing, added or changed is noticed."""
+"""The run directory: its files' names and format versions, and the error for a directory that breaks the contract.
+
+Its manifest.json has the rows and the SHA-256 of each file, so that a missing, added or changed file is noticed.
+"""
 
 import hashlib
 from collections.abc import Iterable
@@ -14,7 +16,7 @@ FORMAT_VERSION = 1
 WITH_TRANSACTIONS = 2
 """The version of lanes.json where a lane is transactional, or has a group or a loop.
 
-The run then has the tables `columns.OF_TRANSACTIONS` or `columns.OF_GROUPS`.
+The run then has the tables in `columns.OF_TRANSACTIONS` or `columns.OF_GROUPS`.
 """
 WITH_SHARES = 3
 """The version of lanes.json where a lane has a share group. The run then has the tables `columns.OF_SHARES`."""
@@ -61,12 +63,12 @@ class RunDirectoryError(UsageFailure, ValueError):
 
 
 LATER_EVENTS = frozenset(map(type_name, (Step, StepProgress, LaneJudged, RunEnded)))
-"""The events that a run emits once its manifest is written: none of them is evidence."""
+"""The events that a run may emit after its manifest was written: none of them is evidence."""
 _PIECE = 1 << 20
 
 
 def sha256_of(content: BinaryIO, size: int) -> str:
-    """The SHA-256, in hexadecimal, of the first `size` bytes; of all, where there are fewer."""
+    """The SHA-256, in hexadecimal, of the first `size` bytes, or of all if there are fewer."""
     digest = hashlib.sha256()
     while size > 0 and (piece := content.read(min(_PIECE, size))):
         digest.update(piece)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from kafka_chaos.contract.command.child import start_module
+from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
 
 _END_TIMEOUT_S = 30.0
@@ -29,8 +29,9 @@ class Helper:
         self._what = what
         self._lock = threading.Lock()
         self._asked, self._left = 0, b""
-        # The terminal's signals are for the harness.
-        self._process = start_module(module, json.dumps(dict(start)), own_session=True)
+        # In a session of its own: the terminal's signals are for the harness.
+        command, pipe = command_of(module, json.dumps(dict(start))), subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, encoding="utf-8", start_new_session=True)
 
     def ask(self, do: str, *, within: float | None = None, **values: Any) -> Any:
         """Let the process do something, and return its answer. Raises `ClusterFailure` with the reason if it can't.

@@ -41,7 +41,7 @@ DEBUG = "--debug"
 QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
 _WIDTH_OF_A_LOG = 150
-_OF_THE_MACHINE = {
+_REMEDIES_OF_MACHINE = {
     errno.ENOSPC: "free some space, or choose another folder",
     errno.EDQUOT: "free some of the quota, or choose another folder",
     errno.EROFS: "choose a folder that can be written",
@@ -51,7 +51,7 @@ _OF_THE_MACHINE = {
     errno.ENOMEM: "end other programs",
     errno.EPIPE: "the program that read the output has ended",
 }
-_OF_A_PATH = {
+_REMEDIES_OF_PATH = {
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "a file is where the path needs a folder",
     errno.EISDIR: "a folder is where the path needs a file",
@@ -98,7 +98,7 @@ def _ignore_signals() -> None:
 
 
 def _finish(command: Callable[[], int]) -> int:
-    """Print the error's line and return its exit code."""
+    """The exit code that the command returns, or that of its error, whose line is printed."""
     try:
         try:
             code: object = command()
@@ -137,7 +137,7 @@ def failure_of(error: BaseException) -> KafkaChaosError | None:
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("kafka_chaos"):
         return EnvironmentFailure(f"the Python package {error.name} is not installed: reinstall kafka-chaos with pip")
     number = error.errno if isinstance(error, OSError) else None
-    if number not in _OF_THE_MACHINE and number not in _OF_A_PATH:
+    if number not in _REMEDIES_OF_MACHINE and number not in _REMEDIES_OF_PATH:
         # Libraries such as Spark quote the system's error inside their own.
         number = next((code for text, code in _FULL_OR_READ_ONLY.items() if text in str(error)), None)
     if number is None:
@@ -145,14 +145,14 @@ def failure_of(error: BaseException) -> KafkaChaosError | None:
     path = getattr(error, "filename", None)
     place = "" if path is None else f"{os.fsdecode(path) if isinstance(path, bytes) else path}: "
     reason = os.strerror(number)
-    if number in _OF_THE_MACHINE:
-        return EnvironmentFailure(f"{place}{reason}: {_OF_THE_MACHINE[number]}")
+    if number in _REMEDIES_OF_MACHINE:
+        return EnvironmentFailure(f"{place}{reason}: {_REMEDIES_OF_MACHINE[number]}")
     # An error without a path is not about the user's input.
-    return UsageFailure(f"{place}{reason}: {_OF_A_PATH[number]}") if place else None
+    return UsageFailure(f"{place}{reason}: {_REMEDIES_OF_PATH[number]}") if place else None
 
 
 def console(*, highlight: bool = True) -> Console:
-    """The terminal; what takes its place, such as a log, is as wide as tables need."""
+    """The terminal, or the log or pipe in its place, which is as wide as tables need."""
     from rich.console import Console
 
     class Terminal(Console):
@@ -167,12 +167,15 @@ def console(*, highlight: bool = True) -> Console:
 def plain_table(
     *headings: str, right: Collection[str] = (), folds: str | None = None, title: str | None = None
 ) -> Table:
-    """A table without lines: a column for each heading, to the right those in `right`. Only the column `folds` breaks
-    lines where the terminal is narrow; without it, every column may."""
+    """A table without rules, with a column for each heading; columns in `right` are aligned to the right.
+
+    `folds`: the only column that may break lines where the terminal is narrow. Without it, every column may.
+    """
     from rich.table import Column, Table
 
     columns = [
-        Column(one, justify="right" if one in right else "left", no_wrap=folds not in (None, one)) for one in headings
+        Column(heading, justify="right" if heading in right else "left", no_wrap=folds not in (None, heading))
+        for heading in headings
     ]
     return Table(*columns, title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
 

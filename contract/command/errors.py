@@ -1,4 +1,4 @@
-"""Errors that end a command, each with its exit code and the one thing to do; the exit codes of all commands."""
+"""The exit codes of all commands, the errors that end a command with one of them, and the parts of their messages."""
 
 import re
 from collections.abc import Sequence
@@ -31,17 +31,18 @@ _LONGEST_WORD, _LONGEST_LINE, _LONGEST_MESSAGE = 200, 500, 1900
 
 
 def shortened(message: str) -> str:
-    """A message without most of what is endless in it: words and lines lose their middle, and the whole its end.
+    """A message at a readable length: long words and lines lose their middle, and a long message its last lines.
 
-    A message quotes what users wrote, which may be of any length; what it says of that stands before and after it.
+    The middle is what a user wrote, which a message quotes and which may have any length. The message's own words stand
+    before and after it.
     """
     words = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _without_middle(word[0], MOST_QUOTED), message)
     lines = [_without_middle(line, _LONGEST_LINE) for line in words.split("\n")]
     kept = list(lines)
     while len(kept) > 1 and len("\n".join(kept)) > _LONGEST_MESSAGE:
         kept.pop()
-    left = len(lines) - len(kept)
-    return "\n".join((*kept, f"… and {counted(left, 'more line')}") if left else kept)
+    dropped = len(lines) - len(kept)
+    return "\n".join((*kept, f"… and {counted(dropped, 'more line')}") if dropped else kept)
 
 
 def _without_middle(text: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all to all readers of the folder; files of a package."""
+"""Files and folders that appear whole or not at all to their readers; the files of a package; the cache's folder."""
 
 import os
 import shutil
@@ -12,11 +12,11 @@ from typing import Any
 from kafka_chaos.contract.command.errors import UsageFailure
 
 UNFINISHED = ".*.part"
-"""The names of files that are still being written, or never were to the end, as a pattern."""
+"""The pattern of the names of files that are still being written, or whose writer died."""
 
 
 def cache_home() -> Path:
-    """The folder of what is fetched once: KAFKA_CHAOS_CACHE, or kafka-chaos below XDG_CACHE_HOME or ~/.cache."""
+    """The folder for downloads: KAFKA_CHAOS_CACHE, or the folder kafka-chaos in XDG_CACHE_HOME or ~/.cache."""
     home = os.environ.get("KAFKA_CHAOS_CACHE")
     base = os.environ.get("XDG_CACHE_HOME")
     return Path(home) if home is not None else (Path(base) if base else Path.home() / ".cache") / "kafka-chaos"
@@ -24,7 +24,7 @@ def cache_home() -> Path:
 
 @contextmanager
 def appearing_whole(path: Path) -> Iterator[Path]:
-    """A path for a file or a new folder, beside `path`, whose place it takes when the block ends well."""
+    """A temporary path for a file or a new folder, which is renamed to `path` if the block ends without an error."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
         yield part
@@ -38,7 +38,7 @@ def appearing_whole(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file, in UTF-8; one that is there already is replaced. Raises `OSError`."""
+    """Write a text file in UTF-8, in place of a former one. Raises `OSError`."""
     with appearing_whole(path) as part:
         part.write_text(text, encoding="utf-8")
 

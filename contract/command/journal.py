@@ -1,7 +1,8 @@
-"""Journals: what is about to be done to a machine or a cluster, on disk before it is done, so that others can heal it.
+"""Journals of changes to a machine or a cluster: each is on disk before it is made, so that others can heal it.
 
-Guarantee: a journal appears whole with its first line, its lines are on disk when `note` returns, and it goes once all
-is healed. It lies in a folder of this user alone: whoever could write there could let `kafka-chaos clean` do anything.
+Guarantee: a journal appears whole with its first line, its lines are on disk when `note` returns, and it is removed
+once all is healed. It lies in a folder of this user alone: whoever could write there could let `kafka-chaos clean` do
+anything.
 """
 
 import json
@@ -22,7 +23,7 @@ class JournalFile:
         self.path = journal_folder(kind) / f"{run_id}{_ENDING}"
 
     def begin(self, line: Mapping[str, Any]) -> None:
-        """Let it appear with its first line."""
+        """Create the journal with its first line."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with appearing_whole(self.path) as part:
             part.touch(mode=0o600)
@@ -38,7 +39,7 @@ class JournalFile:
         _append(self.path, line)
 
     def lines(self) -> list[dict[str, Any]]:
-        """Its lines; none where there is no journal. A last line that a crash cut short is left out."""
+        """The journal's lines; none if there is no journal. A last line that a crash cut short is left out."""
         try:
             text = self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -46,7 +47,7 @@ class JournalFile:
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     def end(self) -> None:
-        """All is healed: remove it."""
+        """Remove the journal, because all is healed."""
         self.path.unlink(missing_ok=True)
 
 
@@ -57,7 +58,7 @@ def journaled_runs(kind: str) -> Iterator[str]:
 
 
 def journal_folder(kind: str) -> Path:
-    """Where journals of a kind are: below KAFKA_CHAOS_STATE, XDG_STATE_HOME or ~/.local/state."""
+    """The folder of the journals of a kind, in KAFKA_CHAOS_STATE, XDG_STATE_HOME or ~/.local/state."""
     home = os.environ.get("KAFKA_CHAOS_STATE")
     if home is None:
         base = os.environ.get("XDG_STATE_HOME")

@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 PARTS_OF_VERIFICATION = 5
-"""The parts of a verification; the start of Spark is the first, what the tables say of each other the last."""
+"""The number of parts of a verification: the start of Spark is the first, the check of relations the last."""
 ProgressListener = Callable[[int, int, str], None]
 _LISTENER: ContextVar[ProgressListener | None] = ContextVar("listener", default=None)
 
 
 def progress(done: int, total: int, what: str) -> None:
-    """Report that `done` of `total` parts are done; `what` names the one that begins now."""
+    """Report that `done` of `total` parts are done; `what` names the part that begins now."""
     listener = _LISTENER.get()
     if listener is not None:
         listener(done, total, what)
@@ -19,7 +19,7 @@ def progress(done: int, total: int, what: str) -> None:
 
 @contextmanager
 def reporting_to(listener: ProgressListener) -> Iterator[None]:
-    """Call the listener with all progress that the block makes in its own thread."""
+    """Call the listener with all progress that is reported within the block, by its own thread."""
     before = _LISTENER.set(listener)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Says in plain words what was expected of a value that pydantic refuses. Does not import pydantic."""
+"""Plain words for the value that was expected where pydantic refused one. Does not import pydantic."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,11 +14,11 @@ _TYPES = {
     "tuple": "a list",
     "list": "a list",
 }
-"""The expected value in words, by the first word of the name that pydantic gives an error."""
+"""The expected value in words, by the first word of the type of pydantic's error."""
 
 
 def expected(entry: Mapping[str, Any]) -> str:
-    """The value that one of pydantic's errors expected, such as `a whole number`."""
+    """The value that an error of pydantic expected, such as `a whole number`."""
     kind, bounds = entry["type"], entry.get("ctx", {})
     if kind == "greater_than_equal":
         return f"at least {_plain(bounds['ge'])}"

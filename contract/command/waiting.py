@@ -21,7 +21,7 @@ def wait_until(
     seen: Callable[[], str] | None = None,
     cancelled: threading.Event | None = None,
 ) -> T:
-    """Call `condition` every `interval` seconds until it returns something true; return that.
+    """Call `condition` every `interval` seconds until its result is true, and return that result.
 
     `message` completes the sentence "gave up waiting for …". `seen` describes the state at the time-out. Setting
     `cancelled` ends the wait at once. Raises `WaitTimeout` after `timeout` seconds or on `cancelled`.
