@@ -1,11 +1,12 @@
-"""The Protocols through which faults act on a cluster. Faults know nothing else of the harness."""
+"""The Protocols through which faults act on a cluster and its nodes. Faults know nothing else of the harness."""
+
+from __future__ import annotations
 
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.faults.parts import ClockControl, DiskControl, InsideControl, LinkControl
 
 Partition = tuple[str, int]
 """A topic's name, and a partition's number."""
@@ -33,7 +34,7 @@ class Registration:
 
 
 class NodeControl(Protocol):
-    """A process that a fault acts on: a container's, or another of this machine. All actions are idempotent."""
+    """A server in its container, or a client's process on this machine. All actions are idempotent."""
 
     @property
     def name(self) -> str:
@@ -49,11 +50,11 @@ class NodeControl(Protocol):
 
     @property
     def inside(self) -> InsideControl | None:
-        """The inside of its container, if it is one that commands can run in."""
+        """The inside of its container; None if no commands can run there."""
 
     @property
     def disk(self) -> DiskControl | None:
-        """Its disk, if it has one of its own. Starting the container makes it whole first."""
+        """Its own disk, if it has one. A start of the container repairs the disk first."""
 
     @property
     def link(self) -> LinkControl | None:
@@ -61,7 +62,7 @@ class NodeControl(Protocol):
 
     @property
     def clock(self) -> ClockControl | None:
-        """Its wall clock, if it can be moved."""
+        """Its wall clock, if that can be moved."""
 
     def state(self) -> dict[str, Any]:
         """Its state as Docker reports it: Status, Running, Paused, Pid, ExitCode, OOMKilled, …."""
@@ -70,10 +71,10 @@ class NodeControl(Protocol):
         """Whether its process exists, frozen or not."""
 
     def kill(self) -> None:
-        """SIGKILL, and wait for the process to be gone."""
+        """Send SIGKILL, and wait until the process is gone."""
 
     def stop(self) -> None:
-        """SIGTERM, and wait for the process to be gone."""
+        """Send SIGTERM, and wait until the process is gone."""
 
     def pause(self) -> None:
         """Freeze its processes."""
@@ -82,12 +83,126 @@ class NodeControl(Protocol):
         """Thaw its processes."""
 
 
+class InsideControl(Protocol):
+    """The commands and files inside a container. Files can be read and written whether it runs or not."""
+
+    def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
+        """Run a command, and return its exit code, which is not 0 if the container is down or frozen, and its output.
+
+        `in_network`: the command needs only the container's network, so it also runs while the container is frozen.
+        """
+
+    def must_execute(self, *command: str, in_network: bool = False) -> str:
+        """Run a command like `execute`, and return its output; raises `ClusterFailure` if it fails."""
+
+    def suspend(self) -> None:
+        """Stop the process by SIGSTOP until it is killed. Unlike after `NodeControl.pause`, commands still run."""
+
+    def write_file(self, path: str, data: str) -> None:
+        """Write a file; its folder must exist."""
+
+    def read_file(self, path: str) -> bytes:
+        """The content of a file."""
+
+    def file_size(self, path: str) -> int | None:
+        """The size of a file in bytes; None if there is no such file."""
+
+    def read_at(self, path: str, offset: int, length: int) -> bytes:
+        """`length` bytes of a file from `offset` on; fewer at the file's end."""
+
+
+class DiskControl(Protocol):
+    """A broker's own disk, which holds its log directories. All actions are idempotent."""
+
+    def freeze(self) -> None:
+        """Flush everything, and then let every write wait until `thaw`."""
+
+    def thaw(self) -> None:
+        """Let writes continue."""
+
+    def is_frozen(self) -> bool:
+        """Whether the kernel lets writes wait."""
+
+    def slow_down(self, pid: int, writes_per_second: int) -> None:
+        """Limit the writes of the container with the process `pid`, and make each wait until it is on the disk."""
+
+    def speed_up(self) -> None:
+        """End what `slow_down` began."""
+
+    def cut_power(self) -> None:
+        """Lose whatever is not flushed; until `power_back`, nobody can read or write."""
+
+    def power_back(self) -> None:
+        """Make readable again what is on the disk. The container's process must be gone."""
+
+    @property
+    def loss(self) -> Mapping[str, int] | None:
+        """What the last loss of power took: `lost_bytes` of segments, `shorter_files`, and `kept_bytes`.
+
+        None if the container has been started since, or if power was never lost.
+        """
+
+    def fill(self) -> None:
+        """Take all free blocks."""
+
+    def is_filled(self) -> bool:
+        """Whether the blocks that `fill` took are still taken."""
+
+    def free_bytes(self) -> int:
+        """The number of bytes that can still be written."""
+
+    def refuse_appends(self, topic: str | None) -> None:
+        """Refuse writes to the newest segment of each partition of this topic, or of all topics if it is None."""
+
+    def refused(self) -> Mapping[str, bool]:
+        """The segments that `refuse_appends` chose, by name, and whether they still refuse writes."""
+
+    def fail(self) -> None:
+        """Report a disk error to the file system: it becomes read-only, and loses what was not flushed."""
+
+    def refuses_writes(self) -> bool:
+        """Whether the file system is read-only, so that it refuses a write."""
+
+
+class LinkControl(Protocol):
+    """The link that every connection to a node passes, with its rules by their ids. All actions are idempotent."""
+
+    def apply(self, rule_id: str, **frames: Any) -> None:
+        """Add a rule; `frames` are its `action` and which frames it means (`faults/links/relay/rules.py`)."""
+
+    def lift(self, rule_id: str, *, release: bool) -> None:
+        """Remove a rule. With `release`, the frames that it holds continue; else their connections are closed."""
+
+    def tally(self, rule_id: str) -> Mapping[str, Any] | None:
+        """How many frames the rule `named` and how many it has `taken`, with the first of these in `told`.
+
+        None if there is no such rule.
+        """
+
+
+class ClockControl(Protocol):
+    """A wall clock that can be moved by several shifts, each with a name. All actions are idempotent."""
+
+    def shift(self, name: str, *, seconds: float = 0.0, per_second: float = 0.0) -> None:
+        """Move the clock ahead by `seconds`, and by `per_second` more with each second that passes."""
+
+    def end(self, name: str) -> None:
+        """End a shift: the clock is where the other shifts put it."""
+
+    def reading(self, name: str) -> Mapping[str, float] | None:
+        """The process's clock, in seconds: how far it is `ahead` of the true time, how far all shifts together want it
+        (`wanted`), and how much of that is this shift's (`moved`).
+
+        None if the process is down or there is no such shift. Raises if the process does not answer.
+        """
+
+
 class ClusterControl(Protocol):
-    """A cluster that says at any moment who holds which role."""
+    """A cluster that says at any moment which node has which role, and does what administrators ask of it."""
 
     @property
     def noted(self) -> MutableMapping[str, Any]:
-        """Notes of faults on the state before they broke anything, by `fault.mark`: for their proofs alone."""
+        """What faults note of the state before they broke anything, for their proofs; by `fault.mark`."""
 
     @property
     def brokers(self) -> Mapping[int, NodeControl]:
@@ -95,7 +210,7 @@ class ClusterControl(Protocol):
 
     @property
     def log_directories(self) -> Sequence[str]:
-        """Where brokers may have log directories, inside their containers."""
+        """The paths inside containers where brokers may have log directories."""
 
     @property
     def zookeepers(self) -> Mapping[int, NodeControl]:
@@ -115,14 +230,14 @@ class ClusterControl(Protocol):
         """The broker that coordinates the lane's group, or its share group, now, as brokers tell clients."""
 
     def transaction_coordinator(self, lane: str) -> int | None:
-        """The broker that coordinates the transactions of the lane's first transactional id now, likewise."""
+        """The broker that coordinates the lane's first transactional id now, as brokers tell clients."""
 
     def share_coordinator(self, lane: str) -> int | None:
-        """The broker that keeps the state of the lane's share group now: it leads the state's partition."""
+        """The broker that keeps the state of the lane's share group: it leads the partition with that state."""
 
     def clients(self, lane: str, role: str) -> Sequence[NodeControl]:
-        """Those of a lane's clients that are processes of their own and run: `member` (of its group, or of its loop),
-        `producer` or `consumer`."""
+        """The running processes of a lane's clients in this role: `member` (of its group, or of its loop), `producer`
+        or `consumer`."""
 
     def topic(self, lane: str) -> str:
         """The name of a lane's topic."""
@@ -131,44 +246,44 @@ class ClusterControl(Protocol):
         """The number of the node that is the (active) controller now."""
 
     def controller_epoch(self) -> int | None:
-        """How often a controller was elected, as ZooKeeper has it; None where it does not answer."""
+        """How many times ZooKeeper has seen a controller elected; None if it does not answer."""
 
     def depose_controller(self) -> None:
         """Remove the controller's node in ZooKeeper, and wait a while for the next election."""
 
     def leadership(self) -> Mapping[Partition, Leadership]:
-        """Of every partition, Kafka's own topics too, the newest that a broker tells clients."""
+        """The newest leadership that any broker tells clients, for every partition, Kafka's own topics included."""
 
     def transfer(self, heirs: Mapping[Partition, int]) -> None:
-        """Let each partition prefer this replica, elect the preferred leaders, and wait a while for them to lead."""
+        """Make each partition prefer this replica, elect the preferred leaders, and wait a while for them to lead."""
 
     @property
     def topics(self) -> Collection[str]:
         """The names of the topics of all lanes under load."""
 
     def moving(self) -> Collection[Partition] | None:
-        """The partitions whose replicas are being moved to other brokers; None where nobody tells."""
+        """The partitions whose replicas are being moved to other brokers; None if no broker answers."""
 
     def move_replicas(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
-        """Ask for these replicas of each partition, preferred leader first. The moves go on by themselves."""
+        """Ask for these replicas of each partition, preferred leader first, without waiting for the moves to end."""
 
     def end_moves(self, partitions: Collection[Partition]) -> None:
-        """Wait until these partitions move no more; a move that does not end is cancelled."""
+        """Wait until these partitions are no longer being moved; a move that does not end is cancelled."""
 
     def add_partitions(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
-        """Ask for new partitions with these replicas, preferred leader first, that follow on those of their topics."""
+        """Ask for new partitions, numbered after those of their topics, with these replicas, preferred leader first."""
 
     def registration(self, broker: int) -> Registration | None:
-        """A broker's registration in ZooKeeper; None where it has none, or ZooKeeper does not answer."""
+        """A broker's registration in ZooKeeper; None if it has none, or ZooKeeper does not answer."""
 
     def expire_session(self, session: int) -> None:
-        """Let ZooKeeper close a session of somebody else, whose client lives."""
+        """Make ZooKeeper close a session whose client is alive."""
 
     def await_registered(self, nodes: Sequence[NodeControl]) -> None:
         """Wait until these brokers are registered."""
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
-        """Start the servers that are down, with the same data, and wait until they are up; replace members.
+        """Start the servers that are down, with the same data, and wait until they serve; replace ended clients.
 
         With ZooKeeper, a broker starts only after its former session has expired. Earlier, it would find its own
         registration taken, and exit.
@@ -183,5 +298,5 @@ def inside_of(node: NodeControl) -> InsideControl:
 
 
 def topics_of(cluster: ClusterControl, lane: str | None) -> Collection[str]:
-    """The topics of all lanes under load, or that of one."""
+    """The topic of this lane, or if it is None those of all lanes under load."""
     return cluster.topics if lane is None else (cluster.topic(lane),)

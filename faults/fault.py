@@ -1,9 +1,9 @@
 """The base of every fault kind, and the proof that a fault took effect.
 
-A fault is a frozen dataclass that says what breaks, where, when and for how long. Its three functions are idempotent
-and take the containers that its target was resolved to. They keep no state: after a crash of the injector, only the
-value itself is left to heal from. The fields besides `target`, `at` and `duration` are the keys that the kind takes in
-an experiment. They need defaults, and types that JSON can express; bounds are annotations of these types.
+A fault is a frozen dataclass that says what breaks, where, when and for how long. Its functions `inject`, `proof` and
+`heal` are idempotent and take the containers that its target was resolved to. They keep no state: after a crash of the
+injector, only the fault itself is left to heal from. The fields besides `target`, `at` and `duration` are the keys of
+the kind in an experiment. They need defaults, and types that JSON can express; bounds are annotations of these types.
 """
 
 import json
@@ -37,7 +37,7 @@ _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 class Proof:
     """Whether a fault took effect, and the evidence; if it did not, `reason` says what was missing.
 
-    `since_ns`: since when, on the monotonic clock, where the evidence tells.
+    `since_ns`: when it took effect, in nanoseconds of the monotonic clock, if the evidence says so.
     """
 
     took_effect: bool
@@ -91,7 +91,7 @@ class Fault:
     """A timed fault. `at` and `duration` are seconds; `at` counts from the start of the load.
 
     A kind is a subclass; its docstring is its entry in the reference: what it breaks, and what its proof is. It gives
-    `kind` and `appearance`, and replaces `inject`, `proof` and `heal`, or what they do on each node (`_inject`,
+    `kind` and `appearance`, and overrides `inject`, `proof` and `heal`, or what they do on each node (`_inject`,
     `_proof`, `_heal`). Everything else has a default.
     """
 
@@ -103,55 +103,55 @@ class Fault:
     """Its name in experiments and reports."""
     appearance: ClassVar[Appearance]
     in_words: ClassVar[str | None] = None
-    """The sentence for the evidence of one container, with its keys in braces; for more, see `describe_evidence`."""
+    """The sentence that describes one container's evidence, with the evidence's keys in braces."""
     counts_as: ClassVar[str | None] = None
-    """The fault kind of the model that each broker goes through which it hits; None: none (`model_faults`)."""
+    """The model's fault kind that each broker it hits goes through; None: the model expects nothing of brokers."""
     holds: ClassVar[str | None] = None
-    """The state in which it keeps its containers, such as `DOWN`: the last fault that does brings them back."""
+    """The state that it keeps its containers in, such as `DOWN`. The last fault to end brings them out of it."""
     ends_with_process: ClassVar[bool] = False
-    """A restart of the container ends it: then it is injected again, which must change nothing where it is in place."""
+    """A restart of the container ends it, so the injector injects it again. That must not harm where it still is."""
     since: ClassVar[tuple[str, str] | None] = None
-    """The version of Kafka from which on brokers can do it, and by what they do."""
+    """The first version of Kafka that can do it, and how that version does it."""
     needs_disk: ClassVar[bool] = False
-    """Brokers get disks of their own (`NodeControl.disk`) where a schedule has it."""
+    """Where a schedule has it, brokers get disks of their own (`NodeControl.disk`)."""
     needs_links: ClassVar[bool] = False
-    """Every connection to a broker or controller passes a link (`NodeControl.link`) where a schedule has it."""
+    """Where a schedule has it, every connection to a broker or controller passes a link (`NodeControl.link`)."""
     avoids_links: ClassVar[bool] = False
-    """It can't act on connections that pass links, so that no schedule has it together with `needs_links`."""
+    """It can't act on connections that pass links, so no schedule has it together with a kind that needs links."""
     needs_clock: ClassVar[bool] = False
-    """Nodes have wall clocks that can be moved (`NodeControl.clock`) where a schedule has it."""
+    """Where a schedule has it, nodes have wall clocks that can be moved (`NodeControl.clock`)."""
     only_brokers: ClassVar[bool] = False
     """Servers that are no brokers are refused as targets."""
     hits_clients: ClassVar[bool] = False
-    """Its targets are members of groups and loops alone: processes of this machine and no containers."""
+    """Its targets are clients, which run as processes of this machine, and never servers."""
     crashes_members: ClassVar[bool] = False
-    """The model is told of one crash more for each member hit."""
+    """In the model, each member that it hits counts as one more crash in the lane's group."""
     spares_other_lanes: ClassVar[bool] = False
-    """Where it names a `lane`, it changes nothing for any other, and the model is not told of it there."""
+    """If it names a `lane`, it changes nothing for other lanes, and the model does not expect it there."""
     leaves_nodes_alone: ClassVar[bool] = False
-    """Its targets run on and stay in touch, so that no quorum is lost by it."""
+    """Its targets keep running and stay connected, so it never costs a quorum."""
     proof_timeout: ClassVar[float] = PROOF_TIMEOUT
     """Seconds that its proof may take."""
 
     @staticmethod
     def unavailable() -> str | None:
-        """Why this machine can't do it, and what would be needed; None where it can."""
+        """Why this machine can't do it, and what would be needed; None if it can."""
         return None
 
     @classmethod
     def refusal(cls, cluster: Setting) -> str | None:
-        """Why such a cluster can't have it, and what to write instead; None where it can."""
+        """Why such a cluster can't have it, and what to write instead; None if it can."""
         if cls.since is None or cluster.at_least(cls.since[0]):
             return None
         return f"{cls.since[1]}: expected Kafka {cls.since[0]} or later"
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
-        """The evidence of one container in words, for reports: as `in_words` has them, or else its keys and values."""
+        """The evidence of one container in words, for reports: the sentence `in_words`, or else its keys and values."""
         return plain(evidence) if cls.in_words is None else cls.in_words.format_map(evidence)
 
     def model_faults(self, brokers: int) -> tuple[str, ...]:
-        """The faults that the reference model must expect in a cluster of this size: one of its kinds per broker hit.
+        """The faults that the reference model must expect in a cluster of this size: `counts_as` once per broker hit.
 
         A fault of ZooKeeper, or of KRaft's controllers, may end the session of any broker.
         """
@@ -162,7 +162,7 @@ class Fault:
         return (self.counts_as,) * self.target.brokers_hit(brokers)
 
     def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
-        """Whether there is what it needs now besides its target, such as brokers that run: it is waited for."""
+        """Whether everything besides its target is ready, such as brokers that run; the injector waits for that."""
         return True
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
@@ -170,7 +170,7 @@ class Fault:
         at_once(nodes, lambda node: self._inject(cluster, node))
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Show, before it is healed, that the fault took effect: on every node."""
+        """Show that the fault took effect on every node. Called before it is healed."""
         return all_took_effect({node.name: self._proof(cluster, node) for node in nodes})
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
@@ -187,26 +187,26 @@ class Fault:
         raise NotImplementedError
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        """Nothing, where nothing stays broken."""
+        """By default nothing: many faults leave nothing broken."""
 
     def _noted(self, cluster: ClusterControl) -> dict[Any, Any]:
-        """The notes of this very fault on the state before it broke anything, for its proof."""
+        """What this fault has noted of the state before it broke anything, for its proof."""
         noted: dict[Any, Any] = cluster.noted.setdefault(mark(self), {})
         return noted
 
 
 def at_once(nodes: Nodes, action: Callable[[NodeControl], object]) -> None:
-    """Do this to all containers at the same moment; returns when it is done everywhere, or raises the first error."""
+    """Run an action on all containers at the same time, and wait until it has ended on each; raises the first error."""
     if len(nodes) == 1:
         action(nodes[0])
         return
     with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as threads:
-        for done in [threads.submit(action, node) for node in nodes]:
-            done.result()
+        for future in [threads.submit(action, node) for node in nodes]:
+            future.result()
 
 
 def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
-    """Combines the proofs per container: the fault took effect if it did so in each of them."""
+    """The proof of a fault from its proofs by container: it took effect if it did so in every container."""
     missing = {name: proof.reason for name, proof in proofs.items() if not proof.took_effect}
     evidence = {name: dict(proof.evidence) for name, proof in proofs.items()}
     reason = "; ".join(f"{name}: {why}" for name, why in missing.items())
@@ -216,22 +216,22 @@ def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
 
 
 def mark(fault: Fault) -> str:
-    """A short name of this very fault, the same after a crash of the injector."""
+    """A short name of this fault, made of all its values, so that it is the same after a crash of the injector."""
     return f"{fault.kind}-{zlib.crc32(repr(fault).encode()):08x}"
 
 
 def fits(kind: type[Fault], target: Target) -> bool:
-    """Whether a kind may have such a target: those of clients have only clients, all others only servers."""
+    """Whether a kind may have this target: kinds that hit clients need clients, all others need servers."""
     return kind.hits_clients == (target.role in OF_CLIENTS)
 
 
-def can_go_together(one: type[Fault], other: type[Fault]) -> bool:
+def can_go_together(kind: type[Fault], other: type[Fault]) -> bool:
     """Whether one schedule may have faults of both kinds."""
-    return not (one.needs_links and other.avoids_links) and not (one.avoids_links and other.needs_links)
+    return not (kind.needs_links and other.avoids_links) and not (kind.avoids_links and other.needs_links)
 
 
 def concerns(fault: Fault, lane: str) -> bool:
-    """Whether it may change anything for a lane under load."""
+    """Whether a fault may change anything for a lane under load."""
     return not fault.spares_other_lanes or parameters(fault).get("lane") in (None, lane)
 
 
@@ -241,8 +241,8 @@ def parameters(fault: Fault) -> dict[str, Any]:
 
 
 def key_types(kind: type[Fault], *, bounds: bool = False) -> dict[str, Any]:
-    """The keys that a kind takes in an experiment besides target and times, with their types; with `bounds`, these
-    annotated with what is valid."""
+    """The types of a kind's keys in an experiment, without target and times. With `bounds`, the types are annotated
+    with the values that are valid."""
     types = get_type_hints(kind, include_extras=bounds)
     return {entry.name: types[entry.name] for entry in fields(kind) if entry.name not in _COMMON_FIELDS}
 
@@ -250,8 +250,8 @@ def key_types(kind: type[Fault], *, bounds: bool = False) -> dict[str, Any]:
 def defaults(kind: type[Fault]) -> dict[str, Any]:
     """The default of each key of a kind, as a JSON value."""
     by_name = {entry.name: entry.default for entry in fields(kind)}
-    written: dict[str, Any] = json.loads(json.dumps({name: by_name[name] for name in key_types(kind)}))
-    return written
+    as_json: dict[str, Any] = json.loads(json.dumps({name: by_name[name] for name in key_types(kind)}))
+    return as_json
 
 
 def build(kind: type[Fault], *, target: Target, at: float, duration: float, keys: Mapping[str, Any]) -> Fault:
@@ -270,7 +270,7 @@ def build(kind: type[Fault], *, target: Target, at: float, duration: float, keys
             known = ", ".join(("fault", *_COMMON_FIELDS, *types))
             raise ValueError(f"{key}: a fault of kind {kind.kind} has no such key; expected {known}")
         try:
-            # As JSON, a list in YAML can become a tuple, but no text becomes a number.
+            # Validated as JSON: a list may become a tuple, but no text becomes a number.
             given[key] = TypeAdapter(types[key]).validate_json(json.dumps(value, default=str), strict=True)
         except ValidationError as error:
             message = f"{key}: expected {expected(error.errors()[0])}, got {quoted(value)}"
@@ -281,7 +281,7 @@ def build(kind: type[Fault], *, target: Target, at: float, duration: float, keys
 def plain(value: object) -> str:
     """A value of some evidence as text: keys and values, without brackets."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {plain(one)}" for key, one in value.items())
+        return ", ".join(f"{key} {plain(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
-        return ", ".join(plain(one) for one in value)
+        return ", ".join(plain(item) for item in value)
     return str(value)

@@ -1,7 +1,6 @@
-"""A helper process that lives as long as the harness: it serves JSON lines on its standard input, and answers each with
-one line.
+"""A helper process of the harness: it gets commands as JSON lines on its standard input, and answers each with a line.
 
-When its standard input ends, the process undoes what it did, and ends: also if the harness was killed.
+When its standard input ends, which it does even if the harness is killed, the process undoes what it did, and ends.
 """
 
 import json
@@ -23,20 +22,20 @@ STDIN, STDOUT = 0, 1
 
 
 class Helper:
-    """The harness's side: runs `module` as a process. `what` names it in errors; `start` is its argument as JSON."""
+    """The harness's side: runs `module` as a process, with `start` as its argument. `what` names it in errors."""
 
     def __init__(self, module: str, what: str, start: Mapping[str, Any]) -> None:
         self._what = what
         self._lock = threading.Lock()
-        self._asked, self._left = 0, b""
+        self._asked, self._received = 0, b""
         # In a session of its own: the terminal's signals are for the harness.
         command, pipe = command_of(module, json.dumps(dict(start))), subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, encoding="utf-8", start_new_session=True)
 
     def ask(self, do: str, *, within: float | None = None, **values: Any) -> Any:
-        """Let the process do something, and return its answer. Raises `ClusterFailure` with the reason if it can't.
+        """Send the command `do` with these values, and return the answer; raises `ClusterFailure` if it failed.
 
-        `within`: the time-out for the answer in seconds; without it, the wait has no end.
+        `within`: the time-out for the answer in seconds; None: no time-out.
         """
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
@@ -49,14 +48,14 @@ class Helper:
                 answer: dict[str, Any] = {"number": 0}
                 # The answer to an earlier command that timed out may still come, in one piece with this answer.
                 while answer["number"] != self._asked:
-                    while b"\n" not in self._left:
+                    while b"\n" not in self._received:
                         if within is not None and not select.select([stdout], [], [], within)[0]:
                             late = f"the process of the {self._what} did not answer {do} within {within:.0f} s"
                             raise ClusterFailure(late)
                         if not (piece := os.read(stdout.fileno(), 1 << 16)):
                             raise ClusterFailure(f"the process of the {self._what} ended with {self._process.wait()}")
-                        self._left += piece
-                    line, _, self._left = self._left.partition(b"\n")
+                        self._received += piece
+                    line, _, self._received = self._received.partition(b"\n")
                     answer = json.loads(line)
             except (OSError, ValueError) as error:
                 raise ClusterFailure(f"the process of the {self._what} is gone: {error}") from error
@@ -65,7 +64,7 @@ class Helper:
         return answer["ok"]
 
     def close(self) -> int:
-        """Let the process undo what it did, and end; returns its exit code."""
+        """Let the process undo what it did and end, and return its exit code."""
         if self._process.poll() is None:
             with self._lock, suppress(OSError):
                 assert self._process.stdin is not None
@@ -78,20 +77,20 @@ class Helper:
 
 
 class Commands:
-    """The process's side: calls `do` with each command's name and values, and answers with what `do` returns."""
+    """The process's side: calls `do` with the name and the values of each command, and answers with its result."""
 
     def __init__(self, do: Callable[[str, dict[str, Any]], Any]) -> None:
         # Ctrl-C reaches every process of the terminal; the harness decides when its helpers end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._do = do
-        self._left = b""
+        self._received = b""
 
     def read(self) -> bool:
-        """Serve the commands that have come; returns whether standard input has ended."""
+        """Serve the commands that have arrived, and return whether standard input has ended."""
         piece = os.read(STDIN, 1 << 16)
         if not piece:
             return True
-        *lines, self._left = (self._left + piece).split(b"\n")
+        *lines, self._received = (self._received + piece).split(b"\n")
         for line in lines:
             command = json.loads(line)
             answer = {"number": command.pop("number"), **self._answer(command)}
@@ -103,5 +102,5 @@ class Commands:
             return {"ok": self._do(command.pop("do"), command)}
         except (KafkaChaosError, OSError) as error:
             return {"error": str(error)}
-        except Exception:  # noqa: BLE001 - answered to whoever asked, who raises it
+        except Exception:  # noqa: BLE001 - the harness gets it as the answer, and raises it
             return {"error": traceback.format_exc()}

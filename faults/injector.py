@@ -1,18 +1,18 @@
 """Injects faults at their times, collects their proofs, and heals all of them on every way out.
 
-Faults of a schedule run side by side. A fault waits for another only where both change the same container's process:
-while that one changes it, and until that one has healed it if the schedule ends it before. Faults that overlap on a
-container have these rules:
+Faults of a schedule run side by side. A fault waits for an earlier one only if both change the same container's
+process: while the earlier one changes it, and until that one is healed if the schedule ends it first. These rules hold
+for faults that overlap on a container:
 
-- Of faults that hold a container down (or frozen), the last one to end brings it back.
-- What ends a frozen process ends its freeze.
-- A fault that a restart would end, such as a partition, applies again once its container is back. If it was not proven
-  before, it begins then: its proof and its duration count from there.
+- If several faults hold a container down (or frozen), the last one to end brings it back.
+- A fault that ends a frozen process ends the freeze, too.
+- A fault that a restart would end, such as a partition, is applied again once its container is back. If it was not
+  proven before, its duration and the time for its proof count from then on.
 
-A fault whose target nobody is at its time, such as the leader amid an election, waits until somebody is. So does one
-that needs more than its target (`can_begin`), until that is there.
+If no node has the target's role when a fault is due, as amid an election, the fault waits for one. It also waits for
+whatever else it needs (`can_begin`).
 
-The injector emits no events. It calls an observer instead, which makes it testable without a cluster.
+The injector emits no events. It calls an observer instead, so that tests need no cluster.
 """
 
 from __future__ import annotations
@@ -30,25 +30,32 @@ from kafka_chaos.faults.cluster import ClusterControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.target import TargetError, VacantRoleError
 
+ROLE_TIMEOUT = 60.0
+"""Seconds that a role may be vacant: elections take seconds, and many of them on a machine that is short of time."""
+_PROOF_INTERVAL = 0.1
+_CANCELLED_INTERVAL = 0.1
+_TURN_INTERVAL = 0.05
+_ROLE_INTERVAL = 0.2
+
 
 @dataclass(eq=False)
 class Occurrence:
-    """One fault whose target is resolved, with the containers that it hits. Times are those of `time.monotonic()`."""
+    """A fault with the containers that its target was resolved to. Times are those of `time.monotonic()`."""
 
     number: int
     fault: Fault
     nodes: Nodes
     due: float | None
-    """When its schedule wants it; None without a schedule."""
+    """The time that its schedule gives it; None without a schedule."""
     injected_at: float | None = None
-    """None: it waits for others to end."""
+    """When its injection began; None before that."""
     applied_ns: int = 0
-    """When it took effect as its proof tells, else when its injection was done; on the monotonic clock."""
+    """When it took effect according to its proof, else when its injection ended, in ns of the monotonic clock."""
     proven: bool = False
     ended: bool = False
-    """It is healed, or is about to be: it holds no container any more."""
+    """Whether it is healed or being healed, so that it no longer holds any container."""
     healing: bool = False
-    """Its containers are being brought back."""
+    """Whether its containers are being brought back."""
 
     @property
     def fault_id(self) -> str:
@@ -56,12 +63,12 @@ class Occurrence:
         return f"{self.fault.kind}-{self.number}"
 
     def begins_again(self) -> None:
-        """It was applied again: it begins now, unless it was proven to have begun before."""
+        """Count its times from now on, since it was applied again, unless it was proven before."""
         if not self.proven:
             self.injected_at, self.applied_ns = time.monotonic(), time.monotonic_ns()
 
     def took_effect(self, since_ns: int | None) -> None:
-        """It is proven, and since when, if its proof tells; what was so before it was injected is not its effect."""
+        """Note that it is proven, and since when according to the proof; earlier than its injection does not count."""
         self.proven = True
         if since_ns is not None and self.injected_at is not None and self.injected_at * 1e9 <= since_ns:
             self.applied_ns = min(self.applied_ns, since_ns)
@@ -76,7 +83,7 @@ class Occurrence:
         return any(node.name in names for node in self.nodes)
 
     def comes_after(self, other: Occurrence) -> bool:
-        """Whether the schedule ends the other, which changes the same container's process, before this one is due."""
+        """Whether both change the same container's process, and the schedule ends the other before this one is due."""
         if self.due is None or other.due is None or other.number >= self.number:
             return False
         if self.fault.ends_with_process or other.fault.ends_with_process:
@@ -84,35 +91,27 @@ class Occurrence:
         return other.due + other.fault.duration <= self.due and other.hits(*(node.name for node in self.nodes))
 
 
-ROLE_TIMEOUT = 60.0
-"""Seconds that a role may be vacant: elections take seconds, and many of them on a machine that is short of time."""
-_PROOF_INTERVAL = 0.1
-_CANCELLED_INTERVAL = 0.1
-_TURN_INTERVAL = 0.05
-_ROLE_INTERVAL = 0.2
-
-
 class Observer(Protocol):
-    """Is called at each step of the injector, from several threads; `fault_id` identifies one fault."""
+    """Called at each step of the injector, from several threads. `fault_id` identifies a fault."""
 
     def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...], *, late: float | None) -> None:
         """The fault is about to be injected into these containers, `late` seconds after its time in the schedule.
 
-        `late` None: it has no time, since it belongs to a lock-step phase.
+        `late` is None if the fault has no time, because it belongs to a phase in steps.
         """
 
     def proven(self, fault_id: str, evidence: Mapping[str, Any], *, applied_ns: int) -> None:
-        """It took effect, at `applied_ns` on the monotonic clock."""
+        """The fault took effect, at `applied_ns` on the monotonic clock."""
 
     def not_proven(self, fault_id: str, reason: str) -> None:
-        """Nothing showed that it took effect."""
+        """Nothing showed that the fault took effect."""
 
     def healed(self, fault_id: str) -> None:
-        """It is healed."""
+        """The fault is healed."""
 
 
 class Injector:
-    """Injects and heals; as a context manager it heals whatever is still broken when the block ends."""
+    """Injects and heals faults. As a context manager, it heals whatever is still broken when the block ends."""
 
     def __init__(self, cluster: ClusterControl, observer: Observer, *, seed: int) -> None:
         self._cluster = cluster
@@ -121,7 +120,7 @@ class Injector:
         self._count = 0
         self._occurrences: list[Occurrence] = []
         self._changing: defaultdict[tuple[str, bool], threading.RLock] = defaultdict(threading.RLock)
-        """By container, and whether a restart ends the fault: held while such a fault changes the container."""
+        """Locks by container and `Fault.ends_with_process`: held while a fault of that sort changes the container."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -133,7 +132,7 @@ class Injector:
     def inject(self, fault: Fault) -> Occurrence:
         """Resolve the target, inject, and wait for the proof (at most its `proof_timeout`).
 
-        Raises `TargetError` if the cluster has no such target, or nobody holds the role within `ROLE_TIMEOUT` seconds.
+        Raises `TargetError` if the cluster has no such target, or no node has the role within `ROLE_TIMEOUT` seconds.
         """
         return self._inject(fault, self._next_number(), None, threading.Event())
 
@@ -153,7 +152,7 @@ class Injector:
         self._observer.healed(occurrence.fault_id)
 
     def heal_all(self) -> None:
-        """Heal all faults, the latest first. An error is raised only after healing every one was tried."""
+        """Heal all faults, the latest first. The first error is raised after every one was tried."""
         errors: list[Exception] = []
         for occurrence in reversed(self._occurrences):
             try:
@@ -166,27 +165,28 @@ class Injector:
     def run(self, faults: Sequence[Fault], *, start: float, cancelled: threading.Event) -> None:
         """Inject each fault at `start + at` and heal it `duration` later, side by side; returns after the last one.
 
-        `start` is a reading of `time.monotonic()`. `cancelled` ends the wait early; `heal_all` then heals what is still
-        broken. The first error ends the wait, too, and is raised.
+        `start` is a reading of `time.monotonic()`. `cancelled` and the first error end the schedule early: then
+        `heal_all` has to heal what is still broken. The error is raised.
         """
         if not faults:
             return
         ended = threading.Event()
-        # Numbered by time, so that a seed chooses the same targets every time.
+        # Numbered by time: the number is part of the seed that chooses the target.
         numbered = [(self._next_number(), fault) for fault in sorted(faults, key=lambda fault: fault.at)]
         with ThreadPoolExecutor(max_workers=len(faults), thread_name_prefix="fault") as threads:
             try:
-                lives = [threads.submit(self._live, fault, number, start, ended) for number, fault in numbered]
+                futures = [threads.submit(self._run_one, fault, number, start, ended) for number, fault in numbered]
                 while not cancelled.is_set():
-                    done, pending = wait(lives, timeout=_CANCELLED_INTERVAL, return_when=FIRST_EXCEPTION)
-                    if not pending or any(life.exception() for life in done):
+                    done, pending = wait(futures, timeout=_CANCELLED_INTERVAL, return_when=FIRST_EXCEPTION)
+                    if not pending or any(future.exception() for future in done):
                         break
             finally:
                 ended.set()
-        for life in lives:
-            life.result()
+        for future in futures:
+            future.result()
 
-    def _live(self, fault: Fault, number: int, start: float, ended: threading.Event) -> None:
+    def _run_one(self, fault: Fault, number: int, start: float, ended: threading.Event) -> None:
+        """Inject a fault when it is due and heal it after its duration, unless the schedule has `ended` before."""
         due = start + fault.at
         if ended.wait(max(0.0, due - time.monotonic())):
             return
@@ -200,9 +200,9 @@ class Injector:
         try:
             nodes = self._resolve(fault, number, ended)
         except TargetError as error:
-            nowhere = Occurrence(number, fault, (), due)
-            self._observer.requested(nowhere.fault_id, fault, (), late=_late(due))
-            self._observer.not_proven(nowhere.fault_id, str(error))
+            unresolved = Occurrence(number, fault, (), due)
+            self._observer.requested(unresolved.fault_id, fault, (), late=_late(due))
+            self._observer.not_proven(unresolved.fault_id, str(error))
             raise
         occurrence = Occurrence(number, fault, nodes or (), due)
         if nodes is None:
@@ -228,7 +228,7 @@ class Injector:
         return occurrence
 
     def _resolve(self, fault: Fault, number: int, ended: threading.Event) -> Nodes | None:
-        """The containers that hold the target's role, once somebody does; None if the schedule ended before."""
+        """Wait for containers that have the target's role; None if the schedule ended before."""
         deadline = time.monotonic() + ROLE_TIMEOUT
         while True:
             try:
@@ -240,7 +240,7 @@ class Injector:
                 return None
 
     def _await_beginning(self, occurrence: Occurrence, ended: threading.Event) -> bool:
-        """Wait until it can begin, and no longer than for a role; False if the schedule ended before."""
+        """Wait until the fault can begin, at most `ROLE_TIMEOUT` seconds; False if the schedule ended before."""
         deadline = time.monotonic() + ROLE_TIMEOUT
         while not occurrence.fault.can_begin(self._cluster, occurrence.nodes):
             if time.monotonic() > deadline:
@@ -250,32 +250,33 @@ class Injector:
         return True
 
     def _heal(self, occurrence: Occurrence) -> None:
-        """Heal what no other fault holds in the same state; then apply again what a restart has ended."""
+        """Heal the nodes that no other fault holds in the same state; then apply faults again that a restart ended."""
         state, others = occurrence.fault.holds, list(self._occurrences)
-        free = tuple(
+        nodes = tuple(
             node
             for node in occurrence.nodes
             if state is None or not any(other.holds(node.name, state) for other in others)
         )
-        if not free:
+        if not nodes:
             return
-        occurrence.fault.heal(self._cluster, free)
+        occurrence.fault.heal(self._cluster, nodes)
         if occurrence.fault.ends_with_process:
             return
-        back = {node.name for node in free}
-        # Those that began during the restart count, too: they may have changed what the restart replaced.
+        names = {node.name for node in nodes}
+        # Faults that began during the restart count, too: they may have changed what the restart replaced.
         for other in list(self._occurrences):
-            if other.fault.ends_with_process and other.hits(*back):
+            if other.fault.ends_with_process and other.hits(*names):
                 with self._change(other.fault, other.nodes):
                     if other.injected_at is not None and not other.ended:
                         other.fault.inject(self._cluster, other.nodes)
                         other.begins_again()
 
     def _await_proof(self, occurrence: Occurrence, ended: threading.Event) -> Proof:
+        """The first proof that the fault took effect, or the last one in the time that it has."""
         timeout = occurrence.fault.proof_timeout
         deadline = time.monotonic() + timeout
         while True:
-            # Asked before the proof, which may be too early: it applies again as the last step of the restart.
+            # Asked before the proof: a fault is applied again as the last step of a restart, when that still counts.
             if self._is_restarted(occurrence):
                 deadline = time.monotonic() + timeout
             proof = occurrence.fault.proof(self._cluster, occurrence.nodes)
@@ -283,7 +284,7 @@ class Injector:
                 return proof
 
     def _is_restarted(self, occurrence: Occurrence) -> bool:
-        """Whether another fault is bringing back a container whose restart ends this one."""
+        """Whether another fault's healing restarts a container, which ends this fault until it is applied again."""
         names = [node.name for node in occurrence.nodes]
         return occurrence.fault.ends_with_process and any(
             other.healing and not other.fault.ends_with_process and other.hits(*names)
@@ -292,9 +293,10 @@ class Injector:
 
     @contextmanager
     def _change(self, fault: Fault, nodes: Nodes) -> Iterator[None]:
-        """Keeps other faults from changing the same of these containers.
+        """Keep faults of the same sort from changing these containers meanwhile.
 
-        Locks are taken in the order of names, and those of processes first, so that nobody waits in a circle.
+        Every fault takes the locks in the order of the containers' names. A fault that restarts containers may then
+        take those of faults that end with the process (`_heal`), never the other way round: so no deadlock can arise.
         """
         with ExitStack() as held:
             for name in sorted({node.name for node in nodes}):

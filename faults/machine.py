@@ -4,33 +4,36 @@ import os
 import sys
 from pathlib import Path
 
-CAP_SYS_ADMIN = 21
+_CAP_SYS_ADMIN = 21
+"""The number of the Linux capability to mount file systems and to enter namespaces."""
 _LOCAL = ("unix://", "http+unix://")
 
 
 def engine_elsewhere() -> str | None:
-    """The address of a Docker engine on another machine; None where it is on this one."""
+    """The address of a Docker engine on another machine; None if the engine is on this machine."""
     engine = os.environ.get("DOCKER_HOST", _LOCAL[0])
     return None if engine.startswith(_LOCAL) else engine
 
 
-def why_not_inside(what: str, *, of: str = "network namespaces") -> str | None:
-    """Why this machine can't do things inside the containers' network namespaces (or what else they have: `of`), and
-    what would be needed; None where it can. `what`: in the plural, such as `links`."""
+def why_not_here(what: str, *, capabilities: str) -> str | None:
+    """Why this machine can't break something outside of the Docker engine, and what would be needed; None if it can.
+
+    `what` begins the message, such as `disks are loop mounts`; `capabilities` are those that a container would need.
+    """
     if not sys.platform.startswith("linux"):
-        return f"{what} are in the containers' {of}: it needs Linux, with the Docker engine on this machine"
+        return f"{what}: it needs Linux, with the Docker engine on this machine"
     if (engine := engine_elsewhere()) is not None:
-        return f"{what} are in {of} of this machine, and DOCKER_HOST={engine} is another: unset it"
-    if not has_capability(CAP_SYS_ADMIN):
-        return f"{what} enter the containers' {of}: it needs root (with CAP_SYS_ADMIN and CAP_NET_ADMIN)"
+        return f"{what} of this machine, and DOCKER_HOST={engine} is another: unset it"
+    if not may_administer():
+        return f"{what}: it needs root (in a container, with {capabilities})"
     return None
 
 
-def has_capability(number: int) -> bool:
-    """Whether this process has a capability of Linux, by its number."""
+def may_administer() -> bool:
+    """Whether this process has CAP_SYS_ADMIN."""
     try:
         status = Path("/proc/self/status").read_text(encoding="utf-8")
     except OSError:
         return False
     (effective,) = (line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
-    return bool(int(effective, 16) >> number & 1)
+    return bool(int(effective, 16) >> _CAP_SYS_ADMIN & 1)

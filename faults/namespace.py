@@ -19,7 +19,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Namespace:
-    """The network namespace of a process. Sockets made here work until they are closed, whatever the process does."""
+    """The network namespace of a process. Its sockets work until they are closed, even if the process ends."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

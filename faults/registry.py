@@ -23,7 +23,7 @@ from kafka_chaos.faults.fault import Appearance, Fault, plain
 
 GROUP = "kafka_chaos.faults"
 _DEPTH = GROUP.count(".") + 2
-"""The dots in the name of a module in the folder of a family."""
+"""The number of dots in the name of a module with kinds, such as `kafka_chaos.faults.network.partition`."""
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _REQUIRED = ("kind", "appearance")
 _TCP_HIDES = "TCP hides it from Kafka; `delay` lets requests or responses arrive later, `packet-loss` loses packets"
@@ -33,7 +33,7 @@ FORMER_KINDS = {
     "packet-reorder": _TCP_HIDES,
     "packet-duplicate": _TCP_HIDES,
 }
-"""Kinds of former versions, and what to write instead."""
+"""Kinds that are no more, and what to write instead."""
 
 
 class FaultKindError(EnvironmentFailure):
@@ -45,7 +45,7 @@ def fault_kinds() -> Mapping[str, type[Fault]]:
     """The classes of all installed fault kinds by name, this project's first; raises `FaultKindError`."""
     entries = {kind.kind: EntryPoint(kind.kind, f"{kind.__module__}:{kind.__name__}", GROUP) for kind in _own()}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        # An editable installation that is older than the search for modules still has own kinds as entry points.
+        # An older editable installation still has this project's own kinds as entry points.
         if entry.name in entries and entry.value.startswith(f"{GROUP}."):
             continue
         other = entries.setdefault(entry.name, entry)
@@ -57,7 +57,7 @@ def fault_kinds() -> Mapping[str, type[Fault]]:
 
 
 def _own() -> list[type[Fault]]:
-    """The kinds of this project, by name: each is a class of a module in the folder of its family."""
+    """The kinds of this project in the order of their names: classes with a `kind`, in modules of a family's folder."""
     modules = [info.name for info in walk_packages(faults.__path__, f"{GROUP}.") if info.name.count(".") == _DEPTH]
     classes = [value for name in modules for value in vars(import_module(name)).values() if isinstance(value, type)]
     kinds = {kind for kind in classes if issubclass(kind, Fault) and "kind" in vars(kind)}
@@ -82,10 +82,10 @@ def appearances() -> Mapping[str, Appearance]:
 
 
 def describe_evidence(kind: str, evidence: Mapping[str, Any]) -> str:
-    """A proof's evidence in words, per container.
+    """A proof's evidence in words, for each container.
 
-    The kind's `describe_evidence` chooses the words. Keys and values are shown if the kind has no such method, or if
-    the method cannot describe this evidence, for example because an older version wrote it.
+    The kind's `describe_evidence` chooses the words. Keys and values are shown if the kind is not installed, or if the
+    method cannot describe this evidence, for example because an older version wrote it.
     """
     per_container = [_described(kind, value) if isinstance(value, Mapping) else None for value in evidence.values()]
     if len(per_container) == 1 and per_container[0] is not None:

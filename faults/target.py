@@ -1,16 +1,12 @@
-"""A target is a role. It is resolved to containers at the moment of injection, and the run records the result.
+"""The targets of faults. A target is a role, such as `leader(lane)`; which nodes have it is found out at the injection.
 
-`leader(lane)`, `follower(lane)`, `group-coordinator(lane)`, `transaction-coordinator(lane)`,
-`share-coordinator(lane)`, `controller`, `broker:2`, `brokers:1,3`, `zookeeper`, `zookeeper:1`, `controllers`,
-`controllers:minority`, `controllers:majority`, `controller:1`, `controllers:1,3`, `random`, `all`, `minority`,
-`majority`, `member(lane)`, `members(lane)`, `producer(lane)`, `producers(lane)`, `consumer(lane)`, `consumers(lane)`.
-`leader(lane)` means the leader of partition 0; `leader(lane/3)` names another partition. `group-coordinator(lane)`
-coordinates the lane's group, the group that feeds its loop, or its share group, `transaction-coordinator(lane)` its
-first transactional id, and `share-coordinator(lane)` keeps the state of its share group. `all`, `minority`, `majority`
-and `random` mean brokers. `controllers`, a part of them and `controller:1` mean KRaft's dedicated controllers.
-`controller` is the active one, broker or not. `member(lane)` is one of the lane's group, of its loop, or of its share
-group, `members(lane)` are all of them; the same of its producers and consumers, where its client runs as a process of
-its own: processes of this machine, each of them a client.
+`leader(lane)` leads partition 0, `leader(lane/3)` partition 3. `group-coordinator(lane)` coordinates the lane's group,
+the group that feeds its loop, or its share group, `transaction-coordinator(lane)` its first transactional id, and
+`share-coordinator(lane)` keeps the state of its share group. `all`, `minority`, `majority` and `random` mean brokers.
+`controllers`, `controllers:…` and `controller:1` mean KRaft's dedicated controllers. `controller` is the active
+controller, broker or not. `member(lane)` is one member of the lane's group, loop or share group, and `members(lane)`
+are all of them. `producer(lane)` and `consumer(lane)` with their plurals mean the lane's clients if these run as
+processes of their own.
 """
 
 import random as random_numbers
@@ -23,13 +19,11 @@ from kafka_chaos.contract.command.errors import ExitCode, UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 
 T = TypeVar("T")
-_OF_A_LANE = ("leader", "follower")
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = "group-coordinator", "transaction-coordinator"
 SHARE_COORDINATOR = "share-coordinator"
 MEMBER, PRODUCER, CONSUMER = "member", "producer", "consumer"
 OF_CLIENTS = tuple(f"{role}{plural}" for role in (MEMBER, PRODUCER, CONSUMER) for plural in ("", "s"))
 """Roles of clients; all others are roles of servers."""
-_IN_KRAFT = "brokers and controllers"
 _SYNTAX = re.compile(
     r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"
     r"|(?P<coordinator>(?:group|transaction|share)-coordinator)\((?P<coordinated>[^()/]+)\)"
@@ -49,11 +43,11 @@ EXPECTED = (
 
 
 class TargetError(UsageFailure, ValueError):
-    """A text that is no target, or a target that the cluster or the experiment does not have."""
+    """Raised for a text that is no target, or a target that the cluster or the experiment does not have."""
 
 
 class VacantRoleError(TargetError):
-    """Nobody holds the target's role at the moment of injection."""
+    """Raised when no node has the target's role at the moment of injection."""
 
     exit_code = ExitCode.ENVIRONMENT
 
@@ -69,7 +63,7 @@ class Target:
     number: int | None = None
     several: tuple[int, ...] = ()
     part: str | None = None
-    """`minority` or `majority` of the dedicated controllers; None: all of them, or the one with the number."""
+    """`minority` or `majority` of the dedicated controllers; None: all of them, or those with the numbers."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -98,10 +92,11 @@ class Target:
     def check(self, *, brokers: int, zookeepers: int, lanes: Collection[str], controllers: int = 0) -> None:
         """Raise `TargetError` if a cluster of this size with these lanes has no such target.
 
-        `controllers` counts those that are no brokers.
+        `controllers` is the number of controllers that are no brokers.
         """
         if self.role == "zookeeper" and not zookeepers:
-            raise TargetError(f"{self.text}: a cluster in KRaft mode has no ZooKeeper; its targets are {_IN_KRAFT}")
+            targets = "brokers and controllers"
+            raise TargetError(f"{self.text}: a cluster in KRaft mode has no ZooKeeper; its targets are {targets}")
         if self.role == "controllers" and not controllers:
             raise TargetError(
                 f"{self.text}: the cluster has no controllers that are no brokers (metadata_mode: kraft with "
@@ -118,14 +113,14 @@ class Target:
                 raise TargetError(f"{self.text}: the cluster's {kind} are numbered 1 to {counts[kind]}")
 
     def resolve(self, cluster: ClusterControl, seed: int) -> tuple[NodeControl, ...]:
-        """The containers that hold this role now; raises `TargetError` if there are none."""
-        chosen = random_numbers.Random(seed)
+        """The nodes that have this role now; raises `TargetError` if there are none. `seed` chooses between nodes."""
+        rng = random_numbers.Random(seed)
         brokers = list(cluster.brokers.values())
         if self.role in ("zookeeper", "controllers"):
             servers = cluster.zookeepers if self.role == "zookeeper" else cluster.controllers
             numbers = [self.number] if self.number is not None else list(self.several or servers)
             if self.part is not None:
-                numbers = sorted(chosen.sample(numbers, self.controllers_hit(len(numbers))))
+                numbers = sorted(rng.sample(numbers, self.controllers_hit(len(numbers))))
             return tuple(servers[number] for number in numbers)
         if self.role == "broker":
             assert self.number is not None
@@ -133,11 +128,11 @@ class Target:
         if self.role == "brokers":
             return tuple(cluster.brokers[number] for number in self.several)
         if self.role == "controller":
-            held = self._held(cluster.controller())
-            nodes = [*cluster.brokers.values(), *cluster.controllers.values()]
-            return tuple(node for node in nodes if node.number == held)
-        if self.role in _OF_A_LANE:
-            return (cluster.brokers[self._of_lane(cluster, chosen)],)
+            active = self._required(cluster.controller())
+            nodes = [*brokers, *cluster.controllers.values()]
+            return tuple(node for node in nodes if node.number == active)
+        if self.role in ("leader", "follower"):
+            return (cluster.brokers[self._leader_or_follower(cluster, rng)],)
         if self.role in (GROUP_COORDINATOR, TRANSACTION_COORDINATOR, SHARE_COORDINATOR):
             assert self.lane is not None
             coordinators = {
@@ -145,20 +140,20 @@ class Target:
                 TRANSACTION_COORDINATOR: cluster.transaction_coordinator,
                 SHARE_COORDINATOR: cluster.share_coordinator,
             }
-            return (cluster.brokers[self._held(coordinators[self.role](self.lane))],)
+            return (cluster.brokers[self._required(coordinators[self.role](self.lane))],)
         if self.role in OF_CLIENTS:
             assert self.lane is not None
             role = self.role.removesuffix("s")
             clients = list(cluster.clients(self.lane, role))
             if not clients:
                 raise VacantRoleError(f"{self.text}: no {role} runs as a process of its own at the moment")
-            return tuple(clients) if self.role != role else (chosen.choice(clients),)
+            return tuple(clients) if self.role != role else (rng.choice(clients),)
         if self.role == "random":
-            return (chosen.choice(brokers),)
-        return tuple(sorted(chosen.sample(brokers, self.brokers_hit(len(brokers))), key=lambda node: node.number))
+            return (rng.choice(brokers),)
+        return tuple(sorted(rng.sample(brokers, self.brokers_hit(len(brokers))), key=lambda node: node.number))
 
     def brokers_hit(self, brokers: int) -> int:
-        """How many of a cluster's brokers hold this role at once."""
+        """How many of a cluster's brokers have this role at once."""
         if self.role in ("zookeeper", "controllers", *OF_CLIENTS):
             return 0
         if self.role == "brokers":
@@ -166,7 +161,7 @@ class Target:
         return {"all": brokers, **_parts(brokers)}.get(self.role, 1)
 
     def controllers_hit(self, controllers: int) -> int:
-        """How many of a cluster's dedicated controllers hold this role at once; a broker is never one of them."""
+        """How many of a cluster's dedicated controllers, which are no brokers, have this role at once."""
         if self.role not in ("controller", "controllers"):
             return 0
         if self.role == "controller" or self.number is not None:
@@ -175,24 +170,25 @@ class Target:
             return len(self.several) if controllers else 0
         return controllers if self.part is None else _parts(controllers)[self.part]
 
-    def _of_lane(self, cluster: ClusterControl, chosen: random_numbers.Random) -> int:
+    def _leader_or_follower(self, cluster: ClusterControl, rng: random_numbers.Random) -> int:
         assert self.lane is not None
-        leader = self._held(cluster.leader(self.lane, self.partition))
+        leader = self._required(cluster.leader(self.lane, self.partition))
         if self.role == "leader":
             return leader
-        replicas = self._held(cluster.replicas(self.lane, self.partition) or None)
+        replicas = self._required(cluster.replicas(self.lane, self.partition) or None)
         followers = [broker for broker in replicas if broker != leader]
         if not followers:
             raise TargetError(f"{self.text}: the partition has no followers")
-        return chosen.choice(followers)
+        return rng.choice(followers)
 
-    def _held(self, held: T | None) -> T:
-        if held is None:
+    def _required(self, holder: T | None) -> T:
+        """The holder of the role; raises `VacantRoleError` if there is none."""
+        if holder is None:
             raise VacantRoleError(f"{self.text}: nobody holds this role at the moment")
-        return held
+        return holder
 
 
 def _parts(members: int) -> dict[str, int]:
-    """How many are the largest minority, and how many are the majority without which it is left."""
+    """The sizes of the largest `minority` of so many nodes, and of the `majority` that the others are."""
     minority = (members - 1) // 2
     return {"minority": minority, "majority": members - minority}

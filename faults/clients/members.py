@@ -16,8 +16,8 @@ from kafka_chaos.faults.machine import engine_elsewhere
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientKill(Fault):
-    """Kill clients (SIGKILL), amid whatever they do; at the fault's end, new ones take their places, with the same
-    `client.id`. Its proof: each ran, and is gone by that signal."""
+    """Kill clients (SIGKILL), whatever they are doing; at the fault's end, new ones take their places, with the same
+    `client.id`. Its proof: each client ran, and is gone by that signal."""
 
     kind: ClassVar[str] = "client-kill"
     holds: ClassVar[str] = DOWN
@@ -38,29 +38,29 @@ class ClientKill(Fault):
         if node.name not in self._noted(cluster):
             return Proof(False, evidence, "its process had ended before")
         if state["Running"]:
-            return Proof(False, evidence, "its process runs still")
+            return Proof(False, evidence, "its process still runs")
         if state["ExitCode"] != -signal.SIGKILL:
             return Proof(False, evidence, f"it ended with {state['ExitCode']} instead of SIGKILL")
         return Proof(True, evidence)
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """Which process ended, and by which signal."""
+        """The process that ended, and the signal."""
         return f"process {evidence['Pid']} gone by {signal.Signals(-int(evidence['ExitCode'])).name}"
 
 
-# Unlike the `freezes` of a group, which keep a member from polling, nothing of the process goes on: no heartbeats, no
-# requests, no time-outs of the client's own. Thawed, it goes on as if nothing had happened.
+# The `freezes` of a group only keep a member from polling. Here the whole process stands still: it sends no heartbeats
+# and no requests, and its own time-outs don't expire. Thawed, it continues as if nothing had happened.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPause(Fault):
-    """Freeze the processes of clients (SIGSTOP), and thaw them at the fault's end. Its proof: the kernel tells that
-    each is stopped."""
+    """Freeze the processes of clients (SIGSTOP), and thaw them at the fault's end. Its proof: the kernel reports each
+    of them as stopped."""
 
     kind: ClassVar[str] = "client-pause"
     in_words: ClassVar[str] = "process {Pid}: {State}"
     holds: ClassVar[str] = FROZEN
     hits_clients: ClassVar[bool] = True
-    # The model expects nothing: any client may be slow, and a member be removed without knowing it.
+    # The model expects nothing: any client may be slow, and any member may be removed without knowing it.
     appearance: ClassVar[Appearance] = Appearance("#6b6a1f", "#c9c76a", Pattern.DIAGONALS)
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
@@ -72,9 +72,7 @@ class ClientPause(Fault):
         evidence = {key: state.get(key) for key in ("Pid", "State")}
         if not state["Running"]:
             return Proof(False, evidence, "its process has ended")
-        return Proof(
-            bool(state["Paused"]), evidence, "" if state["Paused"] else f"the kernel tells {state.get('State')}"
-        )
+        return Proof(bool(state["Paused"]), evidence, f"the kernel reports {state.get('State')}")
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
         node.unpause()
@@ -85,13 +83,13 @@ _OPTION = "CONFIG_INET_DIAG_DESTROY"
 _KERNEL_CONFIG = Path("/proc/config.gz")
 
 
-# The broker lives, leads and goes on with what it has read. Whoever waited for an answer learns nothing, connects anew,
-# and asks again where it may.
+# The broker keeps running and leading, and handles the requests that it has read. Clients that wait for an answer learn
+# nothing, connect again, and repeat their requests if they may.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionReset(Fault):
-    """Reset every connection that clients have to the targets, once, with all that is on its way (TCP RST, to both
-    sides). Where the container engine relays connections, clients see theirs closed instead. They connect again at
-    will; duration means nothing. Its proof: how many connections there were, and that none of them is left."""
+    """Reset every connection of clients to the targets once (TCP RST, to both sides); data on its way is lost. If the
+    container engine relays connections, clients see them closed instead. Clients may connect again at once, so the
+    fault needs no duration. Its proof: the number of connections, none of which is left."""
 
     kind: ClassVar[str] = "connection-reset"
     only_brokers: ClassVar[bool] = True
@@ -102,7 +100,7 @@ class ConnectionReset(Fault):
 
     @staticmethod
     def unavailable() -> str | None:
-        """Why the kernel can't reset connections of other processes; None if it can, or hides how it was built."""
+        """Why the kernel can't reset connections of other processes; None if it can, or if nobody can know."""
         if engine_elsewhere() is not None or not _KERNEL_CONFIG.is_file():
             return None
         with gzip.open(_KERNEL_CONFIG, "rt", encoding="utf-8", errors="replace") as lines:
@@ -114,7 +112,7 @@ class ConnectionReset(Fault):
         state, noted = node.state(), self._noted(cluster)
         if node.name in noted or not state["Running"] or state["Paused"]:
             return
-        # At one go, since each command that is run in a container takes its time.
+        # One command lists and resets them: starting two would leave more time for new connections in between.
         chosen = shlex.join(_CONNECTIONS)
         noted[node.name] = _peers(inside_of(node).must_execute("sh", "-c", f"ss {chosen} && ss -K {chosen} >/dev/null"))
 
@@ -136,6 +134,6 @@ class ConnectionReset(Fault):
         return f"{counted(evidence['connections'], 'connection')} of clients reset"
 
 
-def _peers(listed: str) -> frozenset[str]:
-    """The addresses of the clients that are connected."""
-    return frozenset(line.split()[3] for line in listed.splitlines() if line.strip())
+def _peers(listing: str) -> frozenset[str]:
+    """The addresses of the connected clients in a listing of `ss`."""
+    return frozenset(line.split()[3] for line in listing.splitlines() if line.strip())

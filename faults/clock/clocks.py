@@ -1,7 +1,6 @@
-"""The kinds that move wall clocks: the clock of a node, the proof, and whether this machine can.
+"""The kinds that move the wall clocks of nodes.
 
-Such a kind says so by `needs_clock`. Clusters get clocks that can be moved only where a fault of the schedule needs
-them.
+They set `needs_clock`: a cluster gets clocks that can be moved only if a fault of the schedule needs them.
 """
 
 from collections.abc import Mapping
@@ -9,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
-from kafka_chaos.faults.cluster import ClusterControl, NodeControl
+from kafka_chaos.faults.cluster import ClockControl, ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Pattern, Proof, mark
-from kafka_chaos.faults.machine import why_not_inside
-from kafka_chaos.faults.parts import ClockControl
+from kafka_chaos.faults.machine import why_not_here
 
 MOST_SECONDS = 1800
 """Half of what brokers of Kafka 4 tolerate: they refuse records from more than an hour ahead of their own clock."""
@@ -21,22 +19,22 @@ _LEAST_SHOWN = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedClock(Fault):
-    """A wall clock that is not where it was. A restart of the process does not mend it; the fault's end does."""
+    """A fault that moves a wall clock until the fault ends. A restart of the process does not set the clock right."""
 
-    # The model expects nothing: who leads and what is acknowledged does not hang on wall clocks. A follower that seems
+    # The model expects nothing: neither leadership nor acknowledgements depend on wall clocks. A follower that seems
     # slow may always occur.
     needs_clock: ClassVar[bool] = True
-    # As with a partition: it need not wait for faults that end or start the process.
+    # It does not end with the process. But like a partition, it need not wait for faults that end or start processes.
     ends_with_process: ClassVar[bool] = True
 
     @staticmethod
     def unavailable() -> str | None:
         """Why this machine can't move clocks."""
-        return why_not_inside("clocks", of="processes")
+        return why_not_here("clocks are in the containers' processes", capabilities="CAP_SYS_ADMIN and CAP_NET_ADMIN")
 
     @property
     def furthest(self) -> float:
-        """The most seconds that the clock is off, before or behind, while the fault lasts."""
+        """The most seconds that the clock is ahead or behind while the fault lasts."""
         raise NotImplementedError
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
@@ -52,6 +50,7 @@ class MovedClock(Fault):
         return f"the process's own clock was {abs(ahead):,.2f} s {'ahead' if ahead > 0 else 'behind'}"
 
     def _shift(self) -> dict[str, float]:
+        """The arguments of `ClockControl.shift`."""
         raise NotImplementedError
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
@@ -64,15 +63,13 @@ class MovedClock(Fault):
         evidence = {"ahead": round(reading["ahead"], 3)}
         if abs(reading["moved"]) < _LEAST_SHOWN:
             return Proof(False, evidence, "its clock has hardly moved yet")
-        # A process that looks once a second is late by so much of a drift.
-        near = _LEAST_SHOWN + abs(reading["moved"]) / 5
-        without = reading["wanted"] - reading["moved"]
-        if abs(reading["ahead"] - reading["wanted"]) > near or 2 * abs(reading["ahead"] - without) < abs(
-            reading["moved"]
-        ):
-            return Proof(
-                False, evidence, f"its process's clock is {reading['ahead']:+.2f} s off, not {reading['wanted']:+.2f} s"
-            )
+        ahead, wanted, moved = reading["ahead"], reading["wanted"], abs(reading["moved"])
+        # The process follows a drift once a second, so it may lag behind. But it has to be nearer to where this fault
+        # and the others want it than to where the others alone would.
+        tolerance = _LEAST_SHOWN + moved / 5
+        without_this = wanted - reading["moved"]
+        if abs(ahead - wanted) > tolerance or 2 * abs(ahead - without_this) < moved:
+            return Proof(False, evidence, f"its process's clock is {ahead:+.2f} s off, not {wanted:+.2f} s")
         return Proof(True, evidence)
 
 
@@ -85,9 +82,9 @@ def clock_of(node: NodeControl) -> ClockControl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockDrift(MovedClock):
-    """Let the wall clocks of the targets go `percent` too fast (or too slow, if negative), in steps of about a second,
-    and set them right at the fault's end. The monotonic clock goes on as it was. Its proof: each process tells that it
-    is off by as much, asked by the JVM's attach mechanism."""
+    """Let the wall clocks of the targets run `percent` too fast (or too slow, if negative), in steps of about a second,
+    and set them right at the fault's end. The monotonic clock stays right. Its proof: each process, asked by the JVM's
+    attach mechanism, tells a time that is off by as much."""
 
     percent: float = 10.0
     kind: ClassVar[str] = "clock-drift"
@@ -101,7 +98,7 @@ class ClockDrift(MovedClock):
 
     @property
     def furthest(self) -> float:
-        """The drift at its end, in seconds."""
+        """How far the clock is off at the end, in seconds."""
         return abs(self.percent) / 100 * self.duration
 
     def _shift(self) -> dict[str, float]:
@@ -110,9 +107,9 @@ class ClockDrift(MovedClock):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockStep(MovedClock):
-    """Set the wall clocks of the targets `seconds` ahead (or behind, if negative), and back at the fault's end. One
-    that begins with the load and lasts is a skew. The monotonic clock goes on as it was. Its proof: each process tells
-    that time, asked by the JVM's attach mechanism."""
+    """Set the wall clocks of the targets `seconds` ahead (or behind, if negative), and back at the fault's end. A step
+    that lasts for the whole load is a skew. The monotonic clock stays right. Its proof: each process, asked by the
+    JVM's attach mechanism, tells that time."""
 
     seconds: float = 60.0
     kind: ClassVar[str] = "clock-step"

@@ -1,8 +1,8 @@
 """The wall clock of one container's Java process: moved by libfaketime, and read from the process itself.
 
-Guarantee: the monotonic clock is left alone, so that what waits waits as long as before. What moves a clock is a file
-of the container (`+12.5`, in seconds), which outlives a restart of the process, as a machine's clock does. The process
-looks into it once a second.
+Guarantee: the monotonic clock is left alone, so that time-outs last as long as before. A file in the container moves
+the clock (`+12.5`, in seconds). Like a machine's clock, it outlives a restart of the process, which reads the file once
+a second.
 """
 
 import os
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.faults.parts import ClockControl
+from kafka_chaos.faults.cluster import ClockControl
 
 PRELOADED = {
     "LD_PRELOAD": "/opt/kafka/libfaketime.so",
@@ -34,7 +34,7 @@ PRELOADED = {
 
 _FILE = PRELOADED["FAKETIME_TIMESTAMP_FILE"]
 _STAMPED = re.compile(rb"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{3})\d*Z (\[\d{4}-[^\]]*\])?", re.MULTILINE)
-"""A line with the engine's time, and (where the server wrote it) the server's own."""
+"""The beginning of a log line: the engine's time, and the server's own if the server wrote it."""
 _DRIFT_INTERVAL = 0.25
 _ATTACH_TIMEOUT = 5.0
 _ENDING_TIMEOUT = 5.0
@@ -51,13 +51,13 @@ class _Shift:
 
 
 def with_engine_time(lines: bytes) -> bytes:
-    """Log lines, each of which the engine has given its time, with that in place of the server's own."""
-    return _STAMPED.sub(lambda found: b"[%s %s,%s]" % found.groups()[:3] if found[4] else b"", lines)
+    """Log lines that begin with the engine's time, with that time in place of the server's own."""
+    return _STAMPED.sub(lambda stamp: b"[%s %s,%s]" % stamp.groups()[:3] if stamp[4] else b"", lines)
 
 
 class Clock(ClockControl):
-    """The clock of a container. `pid` is that of its process now, 0: none; `write_file` writes a file of it, running or
-    not."""
+    """The clock of a container. `pid` returns the id of its process, 0 while there is none; `write_file` takes a path
+    and a text, and writes a file of the container, running or not."""
 
     def __init__(self, pid: Callable[[], int], write_file: Callable[[str, str], None]) -> None:
         self._pid = pid
@@ -66,7 +66,7 @@ class Clock(ClockControl):
         self._lock = threading.Lock()
         self._no_drift = threading.Event()
         self._drifting: threading.Thread | None = None
-        self._failed: str | None = None
+        self._failure: str | None = None
 
     def shift(self, name: str, *, seconds: float = 0.0, per_second: float = 0.0) -> None:
         with self._lock:
@@ -74,55 +74,55 @@ class Clock(ClockControl):
                 return
             self._shifts[name] = _Shift(seconds, per_second, time.monotonic())
             self._write()
-            self._drift()
+            self._start_or_end_drift()
 
     def end(self, name: str) -> None:
         with self._lock:
             if self._shifts.pop(name, None) is not None:
-                self._failed = None
+                self._failure = None
                 self._write()
-                self._drift()
+                self._start_or_end_drift()
 
     def reading(self, name: str) -> Mapping[str, float] | None:
-        if self._failed is not None:
-            raise ClusterFailure(self._failed)
+        if self._failure is not None:
+            raise ClusterFailure(self._failure)
         pid = self._pid()
         with self._lock:
-            moved = {one: shift.now() for one, shift in self._shifts.items()}
+            moved = {shift_name: shift.now() for shift_name, shift in self._shifts.items()}
         if not pid or name not in moved:
             return None
         before = time.time()
-        ahead = _told_by_java(pid) - (before + time.time()) / 2
+        ahead = _time_of_java(pid) - (before + time.time()) / 2
         return {"ahead": ahead, "wanted": sum(moved.values()), "moved": moved[name]}
 
-    def _drift(self) -> None:
-        """Let a thread move the clock further, as long as a shift wants it."""
-        wanted = any(one.per_second for one in self._shifts.values())
-        if wanted and self._drifting is None:
+    def _start_or_end_drift(self) -> None:
+        """Have a thread that moves the clock further as long as a shift drifts, and none otherwise."""
+        drifts = any(shift.per_second for shift in self._shifts.values())
+        if drifts and self._drifting is None:
             self._no_drift = threading.Event()
-            self._drifting = threading.Thread(target=self._move_on, args=(self._no_drift,), daemon=True, name="clock")
+            self._drifting = threading.Thread(target=self._drift, args=(self._no_drift,), daemon=True, name="clock")
             self._drifting.start()
-        elif not wanted:
+        elif not drifts:
             self._no_drift.set()
             self._drifting = None
 
-    def _move_on(self, ended: threading.Event) -> None:
+    def _drift(self, ended: threading.Event) -> None:
         while not ended.wait(_DRIFT_INTERVAL):
             with self._lock:
                 try:
                     if not ended.is_set():
                         self._write()
-                except Exception as error:  # noqa: BLE001 - told to whoever asks for the clock
-                    self._failed = f"its clock drifts no more: {error}"
+                except Exception as error:  # noqa: BLE001 - raised by the next `reading`
+                    self._failure = f"its clock drifts no more: {error}"
                     return
 
     def _write(self) -> None:
-        text = f"{sum(one.now() for one in self._shifts.values()):+.3f}\n"
+        text = f"{sum(shift.now() for shift in self._shifts.values()):+.3f}\n"
         pid = self._pid()
         if not pid:
             self._write_file(_FILE, text)
             return
-        # In one step: the process may look at any moment.
+        # Replaced in one step: the process may read the file at any moment.
         file = Path(f"/proc/{pid}/root{_FILE}")
         try:
             file.with_suffix(".new").write_text(text, encoding="ascii")
@@ -136,9 +136,10 @@ class Clock(ClockControl):
             raise ClusterFailure(f"{file}: {error.strerror}") from error
 
 
-def _told_by_java(pid: int) -> float:
+def _time_of_java(pid: int) -> float:
     """A Java process's wall clock, in seconds since the epoch, by its attach mechanism (as `jcmd VM.uptime -date`)."""
     root = Path(f"/proc/{pid}/root/tmp")
+    # The last of these ids is the one that the process has inside its container.
     own = Path(f"/proc/{pid}/status").read_text(encoding="ascii").partition("NSpid:")[2].splitlines()[0].split()[-1]
     path, request = root / f".java_pid{own}", root / f".attach_pid{own}"
     try:

@@ -1,11 +1,11 @@
-"""Faults that move leadership while all processes run on: of partitions, of the controller, or by the end of a broker's
-session with ZooKeeper.
+"""Faults that move the leadership of partitions, or the controller, while all processes keep running.
 
-A transfer is what an operator does before a broker is taken away, and what a preferred leader election does: the former
-leader runs on, and learns a moment later that it was replaced.
+`leader-transfer` does what operators do before they remove a broker, and what a preferred leader election does: the
+former leader keeps running, and learns a moment later that it was replaced.
 
-`session-expiry`: the controller takes the broker for dead and lets others lead. The broker learns of it when it
-connects again: it registers anew, under a new broker epoch (KIP-380), and is told whom to follow.
+`session-expiry` ends a broker's session with ZooKeeper: the controller takes the broker for dead and lets others lead.
+The broker learns of it when it connects again: it registers under a new broker epoch (KIP-380), and is told whom to
+follow.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.lane.metadata import KRAFT
-from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl
-from kafka_chaos.faults.cluster import Partition as Place
+from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, Partition
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, Setting, all_took_effect, mark
 from kafka_chaos.faults.process.ended import runs_on
 
@@ -23,9 +22,9 @@ from kafka_chaos.faults.process.ended import runs_on
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderTransfer(Fault):
     """Move the leadership of every partition that the targets lead to another replica in sync, with
-    AlterPartitionReassignments (a new order of the same replicas) and a preferred leader election. The brokers run on.
-    With `lane`, the partitions of that lane alone move. Leadership stays where it is when the fault ends. Its proof: in
-    the metadata, each of these partitions has another leader, in a higher leader epoch than before."""
+    AlterPartitionReassignments (a new order of the same replicas) and a preferred leader election. The brokers keep
+    running. With `lane`, only that lane's partitions move. Leadership stays with the new leaders when the fault ends.
+    Its proof: in the metadata, each of these partitions has another leader, in a higher leader epoch than before."""
 
     lane: str | None = None
     kind: ClassVar[str] = "leader-transfer"
@@ -33,47 +32,51 @@ class LeaderTransfer(Fault):
     spares_other_lanes: ClassVar[bool] = True
     leaves_nodes_alone: ClassVar[bool] = True
     since: ClassVar[tuple[str, str]] = ("2.4", "leadership moves by AlterPartitionReassignments (KIP-455)")
-    # The nearest fault that the model has: a leader that runs on is replaced by a member of the ISR, and learns of it
-    # later. Unlike after a session expiry, the former leader stays in the ISR.
+    # The nearest fault that the model has: a running leader is replaced by a member of the ISR, and learns of it later.
+    # Unlike after a session expiry, the former leader stays in the ISR.
     counts_as: ClassVar[str] = "session-expiry"
     appearance: ClassVar[Appearance] = Appearance("#2f6f4f", "#7fcfa4", Pattern.LINES)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Note the leaders, and transfer leadership to other replicas in sync."""
+        """Note the leaders, and transfer leadership to replicas in sync, but of no partition that is being moved."""
         now, moving = cluster.leadership(), cluster.moving()
-        still = {place: state for place, state in now.items() if moving is not None and place not in moving}
-        successors = {
-            place: heir for place, state in still.items() if (heir := self._next_leader(cluster, nodes, place, state))
+        heirs = {
+            partition: heir
+            for partition, state in now.items()
+            if moving is not None and partition not in moving
+            if (heir := self._heir(cluster, nodes, partition, state)) is not None
         }
-        noted = self._noted(cluster)
-        noted.update({place: now[place] for place in successors})
-        cluster.transfer(successors)
+        self._noted(cluster).update({partition: now[partition] for partition in heirs})
+        cluster.transfer(heirs)
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Proven if every partition that a target led has another leader, in a higher leader epoch."""
-        before: Mapping[Place, Leadership] = self._noted(cluster)
+        """Whether every partition that a target led has another leader, in a higher leader epoch."""
+        before: Mapping[Partition, Leadership] = self._noted(cluster)
         now = cluster.leadership() if before else {}
-        return all_took_effect({node.name: _moved(node, before, now) for node in nodes})
+        return all_took_effect({node.name: _leaders_moved(node, before, now) for node in nodes})
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """Words for the partitions that moved, each with its new leader and leader epoch."""
+        """The partitions that moved, each with its new leader and leader epoch."""
         moved = evidence["moved"]
         words = [
             f"{move['partition']} to broker {move['leader'][1]} (epoch {move['leader_epoch'][1]})" for move in moved
         ]
         return f"leadership of {counted(len(moved), 'partition')} moved: {first_of(words)}"
 
-    def _next_leader(self, cluster: ClusterControl, nodes: Nodes, place: Place, state: Leadership) -> int | None:
+    def _heir(self, cluster: ClusterControl, nodes: Nodes, partition: Partition, state: Leadership) -> int | None:
+        """The broker that is to lead a partition instead of a target; None if no target leads it, or no other can."""
         targets = {node.number for node in nodes}
-        if state.leader not in targets or (self.lane is not None and cluster.topic(self.lane) != place[0]):
+        if state.leader not in targets or (self.lane is not None and cluster.topic(self.lane) != partition[0]):
             return None
         candidates = [broker for broker in state.replicas if broker in state.isr and broker not in targets]
         return next((broker for broker in candidates if cluster.brokers[broker].is_running()), None)
 
 
-def _moved(node: NodeControl, before: Mapping[Place, Leadership], now: Mapping[Place, Leadership]) -> Proof:
-    led = {place: state for place, state in before.items() if state.leader == node.number}
+def _leaders_moved(
+    node: NodeControl, before: Mapping[Partition, Leadership], now: Mapping[Partition, Leadership]
+) -> Proof:
+    led = {partition: state for partition, state in before.items() if state.leader == node.number}
     if not led:
         return Proof(False, {}, "it led no partition that another replica in sync could lead")
     moved, stayed = [], []
@@ -90,26 +93,26 @@ def _moved(node: NodeControl, before: Mapping[Place, Leadership], now: Mapping[P
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerMove(Fault):
     """Depose the target, which has to be the controller (`target: controller`): the controller's node in ZooKeeper is
-    removed, and the brokers elect one again, perhaps the same. They run on. Its proof: there is a controller, in a
-    higher controller epoch than before, and the former one's process is the same."""
+    removed, and the brokers elect a controller again, perhaps the same. They keep running. Its proof: there is a
+    controller in a higher controller epoch than before, and the process of the former one still runs."""
 
     kind: ClassVar[str] = "controller-move"
     in_words: ClassVar[str] = (
         "broker {controller} is controller in epoch {controller_epoch[1]} (before: {controller_epoch[0]})"
     )
     only_brokers: ClassVar[bool] = True
-    # The model expects nothing: a new controller elects leaders for those partitions alone whose leader is gone.
+    # The model expects nothing: a new controller only elects leaders for partitions whose leader is gone.
     appearance: ClassVar[Appearance] = Appearance("#7a6a00", "#d6c65a", Pattern.CROSSES)
 
     @classmethod
     def refusal(cls, cluster: Setting) -> str | None:
-        """In KRaft mode no request deposes a controller that is well."""
+        """In KRaft mode, no request deposes a working controller."""
         if cluster.metadata_mode != KRAFT:
             return None
         return "nothing deposes the active controller in KRaft mode: pause it, isolate it or kill it"
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Note the controller's epoch, and depose it, if it is a target."""
+        """Note the controller's epoch and depose the controller, if it is a target."""
         epoch, controller = cluster.controller_epoch(), cluster.controller()
         deposed = next((node for node in nodes if node.number == controller), None)
         if deposed is not None and epoch is not None and mark(self) not in cluster.noted:
@@ -117,7 +120,7 @@ class ControllerMove(Fault):
             cluster.depose_controller()
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Proven if there is a controller in a later epoch, and the former one's process runs on."""
+        """Whether there is a controller in a later epoch, and the former one's process still runs."""
         before = cluster.noted.get(mark(self))
         epoch, controller = (cluster.controller_epoch(), cluster.controller()) if before else (None, None)
         return all_took_effect({node.name: _deposed(node, before, epoch, controller) for node in nodes})
@@ -136,9 +139,9 @@ def _deposed(node: NodeControl, before: Mapping[str, Any] | None, epoch: int | N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionExpiry(Fault):
-    """End the brokers' sessions with ZooKeeper while their processes run on: ZooKeeper closes each session, and removes
-    the broker's registration. Its proof: the broker is registered again in another session, under a higher broker
-    epoch, and its process is the same as before."""
+    """End the brokers' sessions with ZooKeeper while their processes keep running: ZooKeeper closes each session, and
+    removes the broker's registration. Its proof: the broker is registered again in another session, under a higher
+    broker epoch, and its process is the same as before."""
 
     kind: ClassVar[str] = "session-expiry"
     in_words: ClassVar[str] = (
@@ -150,7 +153,7 @@ class SessionExpiry(Fault):
 
     @classmethod
     def refusal(cls, cluster: Setting) -> str | None:
-        """There are no sessions in KRaft mode; heartbeats that don't arrive have the same effect."""
+        """In KRaft mode there are no sessions with ZooKeeper; a loss of heartbeats has the same effect."""
         if cluster.metadata_mode != KRAFT:
             return None
         return (
@@ -159,7 +162,7 @@ class SessionExpiry(Fault):
         )
 
     def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
-        """Whether every target has a session that can expire: one that was cut off may have lost its own."""
+        """Whether every target has a session that can expire: a broker that was cut off may have lost its session."""
         return all(cluster.registration(node.number) is not None for node in nodes)
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
@@ -188,5 +191,5 @@ class SessionExpiry(Fault):
         return Proof(True, evidence)
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Wait until the running targets are registered: brokers register anew by themselves."""
+        """Wait until the running targets are registered, as they do by themselves."""
         cluster.await_registered([node for node in nodes if node.is_running()])

@@ -1,7 +1,7 @@
-"""The kinds that act on single requests and responses: which ones, and whether this machine can have links.
+"""The kinds that act on single requests and responses, which Kafka's protocol sends as frames.
 
-Such a kind says so by `needs_links`. Where a schedule has one, every connection to a broker or controller passes a link
-from the start of the cluster on, so that a fault neither breaks connections nor misses one.
+They set `needs_links`: if a schedule has one of them, every connection to a broker or controller passes a link from the
+start of the cluster on. So a fault that begins breaks no connection, and misses none.
 """
 
 import re
@@ -13,12 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Gt
 
 from kafka_chaos.contract.command.errors import UsageFailure, counted
-from kafka_chaos.faults.cluster import ClusterControl, NodeControl
+from kafka_chaos.faults.cluster import ClusterControl, LinkControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, at_once, mark
-from kafka_chaos.faults.machine import why_not_inside
-from kafka_chaos.faults.parts import LinkControl
-
-CLIENTS = "clients"
+from kafka_chaos.faults.machine import why_not_here
 
 _SENDER = re.compile(r"clients|brokers|controller|controllers|(?:broker|controller):(?P<number>\d+)")
 _SENDERS = "clients, brokers, broker:ID, controller, controllers or controller:NUMBER"
@@ -26,8 +23,9 @@ _SHOWN_IDS = 5
 
 
 def why_no_links() -> str | None:
-    """Why there can't be links on this machine, and what would be needed; None where there can."""
-    if (reason := why_not_inside("links")) is not None:
+    """Why connections can't pass links on this machine, and what would be needed; None if they can."""
+    what, capabilities = "links are in the containers' network namespaces", "CAP_SYS_ADMIN and CAP_NET_ADMIN"
+    if (reason := why_not_here(what, capabilities=capabilities)) is not None:
         return reason
     if shutil.which("nsenter") is None:
         return "nsenter not found in PATH: install util-linux"
@@ -36,12 +34,12 @@ def why_no_links() -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnFrames(Fault):
-    """Which requests to the targets a fault means, or which responses of theirs; what is left out means any.
+    """A fault of requests to the targets, or of their responses. Its keys say which; a key that is left out means any.
 
-    `api` is Kafka's name of the request, such as `EndTxn`. `sender` is who sends the request (and gets the response):
-    `clients`, `brokers`, `broker:2`, `controller`, `controllers` or `controller:1`; `client_id` its `client.id`, which
-    for a lane's producer is LANE-NUMBER. `lane`, `partition` and `transactional_id`: what the request speaks of.
-    `nth`: that frame alone, counted from 1 on each target since the fault began.
+    `api` is Kafka's name of the request, such as `EndTxn`. `sender` sends the request (and gets the response): it is
+    `clients`, `brokers`, `broker:2`, `controller`, `controllers` or `controller:1`. `client_id` is the sender's
+    `client.id`: LANE-NUMBER for a lane's producer. `lane`, `partition` and `transactional_id` are those that the
+    request names. `nth` is the number of a single frame, counted from 1 on each target since the fault began.
     """
 
     api: str | None = None
@@ -52,7 +50,7 @@ class OnFrames(Fault):
     partition: int | None = None
     transactional_id: str | None = None
     nth: Annotated[int, Ge(1)] | None = None
-    # Of each broker hit, from clients or from other nodes: what is late or lost looks so to them.
+    # To clients and other nodes, late or lost requests and responses look as if the broker was cut off from them.
     counts_as: ClassVar[str] = "partition"
     needs_links: ClassVar[bool] = True
     # As with a partition: it need not wait for faults that end or start the process.
@@ -65,7 +63,7 @@ class OnFrames(Fault):
     unavailable = staticmethod(why_no_links)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Let the rule begin on the targets."""
+        """Add the rule to the targets' links."""
         frames = {
             "side": self.side,
             "api": self.api,
@@ -80,51 +78,56 @@ class OnFrames(Fault):
         at_once(nodes, lambda node: link_of(node).apply(mark(self), **frames))
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """One of the targets got such a frame."""
+        """Whether the rule has taken a frame on any target."""
         tallies = {node.name: link_of(node).tally(mark(self)) for node in nodes}
         evidence = {name: self._evidence(tally) for name, tally in tallies.items() if tally and tally["taken"]}
         if evidence:
             return Proof(True, evidence)
         named = sum(tally["named"] for tally in tallies.values() if tally)
-        what = f"{self.api or 'any'} {self.side}"
-        return Proof(False, {}, f"{counted(named, f'such {what}')} passed, none was the one" if named else f"no {what}")
+        frame = f"{self.api or 'any'} {self.side}"
+        return Proof(
+            False, {}, f"{counted(named, f'such {frame}')} passed, none was the one" if named else f"no {frame}"
+        )
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
         link_of(node).lift(mark(self), release=self._releases())
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
-        """How many frames it was, and which."""
+        """The number of frames, and the correlation ids of the first."""
         told = evidence["told"]
-        apis = " and ".join(sorted({one["api"] for one in told}))
-        ids = [str(one["correlation_id"]) for one in told[:_SHOWN_IDS]]
+        apis = " and ".join(sorted({frame["api"] for frame in told}))
+        ids = [str(frame["correlation_id"]) for frame in told[:_SHOWN_IDS]]
         more = ", …" if evidence["frames"] > len(ids) else ""
-        what = counted(evidence["frames"], f"{apis} {evidence['side']}")
-        return f"{what} {evidence['fate']}, correlation ids {', '.join(ids)}{more}"
+        frames = counted(evidence["frames"], f"{apis} {evidence['side']}")
+        return f"{frames} {evidence['fate']}, correlation ids {', '.join(ids)}{more}"
 
     def _action(self) -> dict[str, Any]:
-        """The action on the frames, as a link's rule states it."""
+        """The action on the frames, as fields of a link's `Rule`."""
         return {"action": self.kind}
 
     def _releases(self) -> bool:
+        """Whether frames that wait at the fault's end go on to their receivers."""
         return True
 
     def _evidence(self, tally: Mapping[str, Any]) -> dict[str, Any]:
         fates = {"hold": "held", "delay": "delayed", "rate": "slowed", "drop": "lost", "cut": "cut off"}
         return {"frames": tally["taken"], "side": self.side, "fate": fates[self.kind], "told": tally["told"]}
 
-    def _senders(self, cluster: ClusterControl) -> tuple[str, ...]:
-        if self.sender is None or self.sender == CLIENTS:
-            return () if self.sender is None else (CLIENTS,)
-        nodes = {node.number: node for node in (*cluster.brokers.values(), *cluster.controllers.values())}
+    def _senders(self, cluster: ClusterControl) -> tuple[str, ...] | None:
+        """The senders for a link's `Rule`: host names, or `clients`; None for any sender."""
+        if self.sender is None:
+            return None
         match self.sender.partition(":"):
+            case "clients", _, _:
+                return ("clients",)
             case "brokers", _, _:
                 return tuple(node.name for node in cluster.brokers.values())
             case "controllers", _, _:
                 return tuple(node.name for node in cluster.controllers.values())
             case "controller", _, "":
-                active = cluster.controller()
-                return () if active is None else (nodes[active].name,)
+                active, nodes = cluster.controller(), (*cluster.brokers.values(), *cluster.controllers.values())
+                return tuple(node.name for node in nodes if node.number == active)
             case role, _, number:
                 return ((cluster.brokers if role == "broker" else cluster.controllers)[int(number)].name,)
 
@@ -139,8 +142,8 @@ def link_of(node: NodeControl) -> LinkControl:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut(OnFrames):
     """Break the connection: with `side: request` as soon as the request has gone on to the target, which handles it;
-    with `side: response` as soon as the target has answered. Whoever asked learns nothing either way. Its proof: the
-    frames after or before which it was cut, counted, with their correlation ids."""
+    with `side: response` as soon as the target has answered. The sender of the request gets no response either way. Its
+    proof: the requests or responses at which connections were cut, counted, with their correlation ids."""
 
     kind: ClassVar[str] = "cut"
     appearance: ClassVar[Appearance] = Appearance("#2f6b3a", "#8fd19e", Pattern.CROSSES)
@@ -148,8 +151,8 @@ class Cut(OnFrames):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay(OnFrames):
-    """Let requests to the targets, or their responses, arrive `seconds` later, but at the fault's end at the latest.
-    What comes after one on its connection waits behind it. Its proof: the frames delayed, counted, with their
+    """Let requests to the targets, or their responses, arrive `seconds` later, but no later than the fault ends.
+    Whatever follows such a frame on its connection waits behind it. Its proof: the frames delayed, counted, with their
     correlation ids."""
 
     seconds: Annotated[float, Gt(0)] = 1.0
@@ -162,9 +165,9 @@ class Delay(OnFrames):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop(OnFrames):
-    """Lose requests to the targets, or their responses. All that follows one in its direction of its connection is lost
-    with it, as in a network that swallows packets, until its sender gives the connection up; those left at the fault's
-    end are closed. Its proof: the frames lost, counted, with their correlation ids."""
+    """Lose requests to the targets, or their responses. Whatever follows such a frame on its connection in the same
+    direction is lost, too, as in a network that swallows packets, until the sender gives the connection up; connections
+    left at the fault's end are closed. Its proof: the frames lost, counted, with their correlation ids."""
 
     kind: ClassVar[str] = "drop"
     appearance: ClassVar[Appearance] = Appearance("#a8324a", "#f093a5", Pattern.BACK_DIAGONALS)
@@ -173,8 +176,8 @@ class Drop(OnFrames):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold(OnFrames):
     """Hold requests to the targets, or their responses, until the fault ends. `then` is what happens to them at the
-    end: `release` or `drop`. What comes after one on its connection waits behind it. Whoever sent it may have given
-    up by then; it arrives all the same. Its proof: the frames held, counted, with their correlation ids."""
+    end: `release` or `drop`. Whatever follows such a frame on its connection waits behind it. A released frame arrives
+    even if its sender has given up. Its proof: the frames held, counted, with their correlation ids."""
 
     then: Literal["release", "drop"] = "release"
     kind: ClassVar[str] = "hold"
@@ -186,8 +189,8 @@ class Hold(OnFrames):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate(OnFrames):
-    """Let at most `kbit_per_second` of the requests to each target arrive, or of its responses, all connections
-    together. The rest waits for its turn, until the fault ends. Its proof: the frames that took so long, counted, with
+    """Let at most `kbit_per_second` of the requests to each target, or of its responses, arrive over all connections
+    together. The rest waits for its turn, until the fault ends. Its proof: the frames that were slowed, counted, with
     their correlation ids."""
 
     kbit_per_second: Annotated[float, Gt(0)] = 1000.0

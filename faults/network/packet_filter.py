@@ -1,7 +1,7 @@
-"""Rules of the kernel's packet filter inside a container's own network namespace, in a chain of each fault's own.
+"""Rules of the kernel's packet filter in a container's own network namespace. Each fault has chains of its own.
 
-Faults neither see nor remove each other's rules. Rules go with the container's network namespace, which is a new one
-after a restart; the injector installs them again once a restarted container serves.
+So faults neither see nor remove each other's rules. A restarted container has a new network namespace without rules;
+the injector installs them again once the container serves.
 """
 
 import threading
@@ -9,11 +9,11 @@ import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
-from kafka_chaos.faults.fault import Fault, Nodes, Proof
+from kafka_chaos.faults.fault import Fault, Proof
 
 _ENDING_SECONDS = 3.0
 _INTERVAL = 0.1
@@ -25,7 +25,10 @@ Rule = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of one fault in one container, by hook (`INPUT` or `OUTPUT`). `name` belongs to the fault alone."""
+    """The rules of one fault in one container, by hook (`INPUT` or `OUTPUT`).
+
+    The chains' names begin with `name`, which no other fault has.
+    """
 
     name: str
     by_hook: Mapping[str, Sequence[Rule]]
@@ -75,35 +78,37 @@ class Rules:
 
 
 def _run(node: NodeControl, script: str) -> None:
-    """Run a script that may be repeated; nothing where the container ends meanwhile, and its rules with it."""
+    """Run a script that may be repeated. If the container ends meanwhile, its rules are gone: that is no failure."""
     deadline = time.monotonic() + _ENDING_SECONDS
     while time.monotonic() < deadline:
         if inside_of(node).execute("sh", "-c", script, in_network=True)[0] == 0 or not node.is_running():
             return
-        # Its process may be gone before the engine says so.
+        # The script fails as soon as the process is gone; the engine may say so later.
         _NEVER.wait(_INTERVAL)
     inside_of(node).must_execute("sh", "-c", script, in_network=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiltersPackets(Fault):
-    """A fault by rules of the packet filter, which go with the process. Its proof: packets that met them."""
+    """A fault by rules of the packet filter, which end with the process. Its proof: packets that matched them."""
 
     ends_with_process: ClassVar[bool] = True
     # Enough loss in a row is a cut; and in the model, a partition may cut off clients, too.
     counts_as: ClassVar[str] = "partition"
-    hooks: ClassVar[tuple[str, ...]] = ("INPUT", "OUTPUT")
 
-    @property
-    def _rules(self) -> Rules:
-        """The fault's own chains, without what is in them."""
-        return Rules(chain_name(self), dict.fromkeys(self.hooks, ()))
+    def _hooks(self) -> Sequence[str]:
+        """The hooks of the packet filter at which the fault has rules."""
+        return ("INPUT", "OUTPUT")
+
+    def _chains(self) -> Rules:
+        """The fault's own chains without their rules, which are not needed to count packets or to remove the chains."""
+        return Rules(chain_name(self), dict.fromkeys(self._hooks(), ()))
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        return self._rules.matched(node)
+        return self._chains().matched(node)
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        self._rules.remove(node)
+        self._chains().remove(node)
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
@@ -112,7 +117,7 @@ class FiltersPackets(Fault):
 
 
 def chain_name(fault: object) -> str:
-    """The name of a fault's own chain; equal faults have the same name."""
+    """The beginning of the names of a fault's chains, the same for equal faults."""
     return f"KC-{zlib.crc32(repr(fault).encode()):08x}"
 
 
@@ -121,26 +126,3 @@ def counted_packets(evidence: Mapping[str, object]) -> str:
     packets = evidence["packets"]
     assert isinstance(packets, Mapping)
     return counted(sum(packets.values()), "packet")
-
-
-PORTS = {"replication": 9092, "control": 9091}
-"""Listener ports that can be cut separately: replication (followers fetch from it) and control (controller to broker
-with ZooKeeper, the controllers' own listener in KRaft mode)."""
-
-Direction = Literal["both", "in", "out"]
-"""Relative to a target."""
-HOOKS = {"in": "INPUT", "out": "OUTPUT"}
-"""Where the packet filter sees what comes to a target, and what it sends."""
-
-Named = tuple[int, ...] | Literal["brokers", "controllers"] | None
-"""Nodes as experiments name them: by ids, by kind, or (None) those of the targets' own kind."""
-
-
-def named_nodes(named: Named, cluster: ClusterControl, nodes: Nodes) -> Sequence[NodeControl]:
-    """The nodes that are named, the targets `nodes` among them where they are of that kind."""
-    kinds = {"brokers": list(cluster.brokers.values()), "controllers": list(cluster.controllers.values())}
-    if isinstance(named, tuple):
-        return [node for kind in kinds.values() for node in kind if node.number in named]
-    targets = {node.name for node in nodes}
-    controllers = named is None and any(node.name in targets for node in kinds["controllers"])
-    return kinds[named or ("controllers" if controllers else "brokers")]

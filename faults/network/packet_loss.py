@@ -1,5 +1,6 @@
 """The kind that loses packets by chance."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -17,8 +18,10 @@ class PacketLoss(FiltersPackets):
 
     percent: Annotated[float, Interval(gt=0, le=100)] = 10.0
     kind: ClassVar[str] = "packet-loss"
-    hooks: ClassVar[tuple[str, ...]] = ("INPUT",)
     appearance: ClassVar[Appearance] = Appearance("#4a6785", "#9db8d6", Pattern.LINES)
+
+    def _hooks(self) -> Sequence[str]:
+        return ("INPUT",)
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         by_chance = ("-m", "statistic", "--mode", "random", "--probability", f"{self.percent / 100:.4f}")

@@ -9,22 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, at_once
-from kafka_chaos.faults.network.packet_filter import (
-    HOOKS,
-    PORTS,
-    Direction,
-    FiltersPackets,
-    Rule,
-    Rules,
-    chain_name,
-    counted_packets,
-    named_nodes,
-)
+from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, at_once
+from kafka_chaos.faults.network.packet_filter import FiltersPackets, Rule, Rules, chain_name, counted_packets
+
+_PORTS = {"replication": 9092, "control": 9091}
+"""Listener ports that can be cut separately: replication (followers fetch from it) and control (controller to broker
+with ZooKeeper, the controllers' own listener in KRaft mode)."""
+_HOOKS = {"in": "INPUT", "out": "OUTPUT"}
+"""Where the packet filter sees what comes to a target, and what it sends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition(Fault):
+class Partition(FiltersPackets):
     """Cut the target off from the other brokers, or a controller that is no broker from the other controllers.
 
     `peers` names others: `brokers`, `controllers` (KRaft's dedicated ones), or nodes by id; targets are never their own
@@ -34,27 +30,23 @@ class Partition(Fault):
     packets that matched the rules, counted by the kernel.
     """
 
-    direction: Direction = "both"
+    direction: Literal["both", "in", "out"] = "both"
     port: Literal["replication", "control"] | None = None
     action: Literal["drop", "reject"] = "drop"
     peers: tuple[int, ...] | Literal["brokers", "controllers"] | None = None
     kind: ClassVar[str] = "partition"
-    ends_with_process: ClassVar[bool] = True
-    # If controllers alone are cut off, the model counts one `session-expiry` for each broker instead.
-    counts_as: ClassVar[str] = "partition"
+    # If controllers alone are cut off, the model counts one `session-expiry` for each broker instead of partitions.
     appearance: ClassVar[Appearance] = Appearance("#0b7285", "#57c3d6", Pattern.DOTS)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Install the rules on the targets that run and lack them."""
         peers = self._peers(cluster, nodes)
-        at_once(nodes, self._rules(peers).install)
+        by_hook = {hook: [self._rule(hook, peer) for peer in peers] for hook in self._hooks()}
+        at_once(nodes, Rules(chain_name(self), by_hook).install)
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        proof = self._rules().matched(node)
+        proof = self._chains().matched(node)
         return replace(proof, evidence={**proof.evidence, "action": self.action})
-
-    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        self._rules().remove(node)
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
@@ -63,17 +55,24 @@ class Partition(Fault):
         return f"{counted_packets(evidence)} {fate}"
 
     def _peers(self, cluster: ClusterControl, nodes: Nodes) -> Sequence[NodeControl]:
+        """The nodes from which the targets are cut off."""
         targets = {node.name for node in nodes}
-        return [node for node in named_nodes(self.peers, cluster, nodes) if node.name not in targets]
+        brokers, controllers = list(cluster.brokers.values()), list(cluster.controllers.values())
+        if isinstance(self.peers, tuple):
+            named = [node for node in (*brokers, *controllers) if node.number in self.peers]
+        elif self.peers is None:
+            named = controllers if any(node.name in targets for node in controllers) else brokers
+        else:
+            named = controllers if self.peers == "controllers" else brokers
+        return [node for node in named if node.name not in targets]
 
-    def _rules(self, peers: Sequence[NodeControl] = ()) -> Rules:
-        hooks = [hook for direction, hook in HOOKS.items() if self.direction in ("both", direction)]
-        return Rules(chain_name(self), {hook: [self._rule(hook, peer) for peer in peers] for hook in hooks})
+    def _hooks(self) -> Sequence[str]:
+        return [hook for direction, hook in _HOOKS.items() if self.direction in ("both", direction)]
 
     def _rule(self, hook: str, peer: NodeControl) -> Rule:
         rule = ["-s" if hook == "INPUT" else "-d", peer.address]
         if self.port is not None:
-            rule += ["-p", "tcp", "--dport", str(PORTS[self.port])]
+            rule += ["-p", "tcp", "--dport", str(_PORTS[self.port])]
         elif self.action == "reject":
             rule += ["-p", "tcp"]
         jump = ["-j", "DROP"] if self.action == "drop" else ["-j", "REJECT", "--reject-with", "tcp-reset"]

@@ -1,4 +1,4 @@
-"""The kinds that end or freeze processes; and whether processes ended as intended."""
+"""The kinds that end or freeze the processes of servers, and the proof that a process ended as intended."""
 
 import contextlib
 import signal
@@ -14,7 +14,7 @@ from kafka_chaos.faults.fault import DOWN, FROZEN, Appearance, Fault, Pattern, P
 
 
 def _monotonic_ns(finished_at: str | None) -> int | None:
-    """The moment on the monotonic clock that the engine tells, in RFC 3339 with up to nanoseconds; None without one."""
+    """The reading of the monotonic clock at a moment that the engine gives in RFC 3339; None for an absent moment."""
     if not finished_at:
         return None
     ago = time.time() - datetime.fromisoformat(finished_at).timestamp()
@@ -22,20 +22,20 @@ def _monotonic_ns(finished_at: str | None) -> int | None:
 
 
 def runs_on(state: Mapping[str, Any], pid: int) -> bool:
-    """Whether a node, by its state, runs the same process as before, the one with this id."""
+    """Whether a node's state shows that the process with this id still runs."""
     return bool(state["Running"]) and state["Pid"] == pid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedBy(Fault):
-    """A fault that ends processes by a signal. Its proof: each is gone with the signal's exit code, and not by the OOM
-    killer."""
+    """A fault that ends processes by a signal. Its proof: each process is gone with the signal's exit code, and not by
+    the OOM killer."""
 
     holds: ClassVar[str] = DOWN
-    by: ClassVar[signal.Signals]
+    by_signal: ClassVar[signal.Signals]
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        state, expected = node.state(), 128 + self.by
+        state, expected = node.state(), 128 + self.by_signal
         evidence: dict[str, Any] = {key: state.get(key) for key in ("Status", "ExitCode", "OOMKilled", "FinishedAt")}
         if state["Running"]:
             return Proof(False, evidence, "the process still runs")
@@ -55,7 +55,7 @@ class Kill(EndedBy):
     """Kill the processes (SIGKILL). Its proof: each is gone with the signal's exit code, not by the OOM killer."""
 
     kind: ClassVar[str] = "kill"
-    by: ClassVar[signal.Signals] = signal.SIGKILL
+    by_signal: ClassVar[signal.Signals] = signal.SIGKILL
     counts_as: ClassVar[str] = "kill"
     appearance: ClassVar[Appearance] = Appearance("#b3431f", "#f0895f", Pattern.CROSSES)
 
@@ -68,7 +68,7 @@ class Stop(EndedBy):
     """Stop the processes (SIGTERM): a broker first moves its leaders. Its proof: each process ended by itself."""
 
     kind: ClassVar[str] = "stop"
-    by: ClassVar[signal.Signals] = signal.SIGTERM
+    by_signal: ClassVar[signal.Signals] = signal.SIGTERM
     counts_as: ClassVar[str] = "stop"
     appearance: ClassVar[Appearance] = Appearance("#9a6a00", "#dfae4a", Pattern.LINES)
 
@@ -116,7 +116,7 @@ class Pause(Fault):
 
 
 def _kernel_freezer(pid: int) -> str | None:
-    """The freezer's state of a process, if the container runs on this machine and the file can be read."""
+    """A process's state in the kernel's freezer (cgroup version 1 or 2); None if this machine can't read it."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             number, controllers, path = line.split(":", 2)

@@ -1,33 +1,24 @@
-"""The kinds that break disks: a broker's own disk, and whether this machine can give brokers one.
-
-Clusters get disks only where a fault of the schedule needs them.
-"""
+"""The kinds that break brokers' own disks. A cluster gets such disks only if a fault of the schedule needs them."""
 
 import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import UsageFailure, counted, first_of
-from kafka_chaos.faults.cluster import ClusterControl, NodeControl
+from kafka_chaos.faults.cluster import ClusterControl, DiskControl, NodeControl
 from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Nodes, Pattern, Proof, at_once
-from kafka_chaos.faults.machine import CAP_SYS_ADMIN, engine_elsewhere, has_capability
-from kafka_chaos.faults.parts import DiskControl
+from kafka_chaos.faults.machine import why_not_here
 from kafka_chaos.faults.storage.log_files import SHOWN
 
 _TOOLS = ("mkfs.ext4", "mount", "umount", "losetup")
 
 
 def why_no_disks() -> str | None:
-    """Why brokers can't have disks of their own on this machine, and what would be needed; None where they can."""
-    if not sys.platform.startswith("linux"):
-        return "disks are loop mounts of ext4: it needs Linux, with the Docker engine on the same machine"
-    if (engine := engine_elsewhere()) is not None:
-        return f"disks are mounted on this machine, and DOCKER_HOST={engine} is another: unset it"
-    if not has_capability(CAP_SYS_ADMIN):
-        return "disks are loop mounts: it needs root (with CAP_SYS_ADMIN, where this is a container)"
+    """Why brokers can't have disks of their own on this machine, and what would be needed; None if they can."""
+    if (reason := why_not_here("disks are loop mounts", capabilities="CAP_SYS_ADMIN")) is not None:
+        return reason
     if missing := [tool for tool in _TOOLS if shutil.which(tool) is None]:
         return f"{', '.join(missing)} not found in PATH: install e2fsprogs, mount and util-linux"
     if not Path("/dev/loop-control").exists():
@@ -53,30 +44,31 @@ class OnDisk(Fault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailsWrites(OnDisk):
-    """A disk that refuses what a broker writes. The broker ends by itself, sooner or later, without a controlled
-    shutdown; so it is ended where it has not yet, and starts with a whole disk."""
+    """A fault of a disk that then refuses writes. Sooner or later, the broker ends by itself, without a controlled
+    shutdown. The healing kills a broker that has not ended yet, and starts it with a repaired disk."""
 
     holds: ClassVar[str] = DOWN
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """End what still runs on such a disk, and start the brokers again."""
-        at_once(nodes, lambda node: node.kill() if _is_broken(disk_of(node)) else None)
+        """Kill the brokers whose disks are still broken, and start all of them again."""
+
+        def kill_if_broken(node: NodeControl) -> None:
+            disk = disk_of(node)
+            if disk.is_filled() or disk.refuses_writes() or any(disk.refused().values()):
+                node.kill()
+
+        at_once(nodes, kill_if_broken)
         cluster.start_again(nodes)
 
 
-def what_became(node: NodeControl) -> dict[str, Any]:
+def _broker_state(node: NodeControl) -> dict[str, Any]:
     """Whether a broker still runs, or how it ended, as evidence."""
     state = node.state()
     return {"Running": state["Running"], "ExitCode": state.get("ExitCode")}
 
 
-def described_end(evidence: Mapping[str, Any]) -> str:
-    """The end of a broker in words."""
+def _described_state(evidence: Mapping[str, Any]) -> str:
     return "the broker still ran" if evidence["Running"] else f"the broker ended with {evidence['ExitCode']}"
-
-
-def _is_broken(disk: DiskControl) -> bool:
-    return disk.is_filled() or disk.refuses_writes() or any(disk.refused().values())
 
 
 _FIRST_OF_SIGNALS = 128
@@ -87,10 +79,10 @@ _FIRST_OF_SIGNALS = 128
 class FullDisk(FailsWrites):
     """The disks of the brokers are filled to the last block. A broker whose write fails takes its log directory
     offline, and ends if it has no other. Its proof: the file system has no free block left, or the broker has ended by
-    itself, which may free some."""
+    itself, which may free some blocks."""
 
     kind: ClassVar[str] = "full-disk"
-    # It ends without a controlled shutdown, and keeps what it had written.
+    # The broker ends without a controlled shutdown, and keeps what it had written.
     counts_as: ClassVar[str] = "kill"
     appearance: ClassVar[Appearance] = Appearance("#7a5c2e", "#d3ae72", Pattern.LINES)
 
@@ -98,23 +90,23 @@ class FullDisk(FailsWrites):
         disk_of(node).fill()
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        disk, became = disk_of(node), what_became(node)
+        disk, state = disk_of(node), _broker_state(node)
         free = disk.free_bytes()
-        evidence = {"free_bytes": free, **became}
+        evidence = {"free_bytes": free, **state}
         if not disk.is_filled():
             return Proof(False, evidence, "its disk was not filled")
         # A process that ends gives back what it had reserved for its files.
-        ended_by_itself = not became["Running"] and 0 < int(became["ExitCode"]) < _FIRST_OF_SIGNALS
+        ended_by_itself = not state["Running"] and 0 < int(state["ExitCode"]) < _FIRST_OF_SIGNALS
         return Proof(free == 0 or ended_by_itself, evidence, f"{free} bytes of its disk are free")
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """How full the disk is, and what became of the broker."""
-        return f"{evidence['free_bytes']:,} bytes free; {described_end(evidence)}"
+        return f"{evidence['free_bytes']:,} bytes free; {_described_state(evidence)}"
 
 
-# This is how ext4 behaves with `errors=remount-ro`, the usual setting of Debian and others. What had not been flushed
-# by then never reaches the disk: it is lost when the broker, which ends on the failed write, comes back.
+# ext4 behaves like this with `errors=remount-ro`, the usual setting of Debian and others. What was not flushed by then
+# never reaches the disk: it is gone when the broker, which ends at the failed write, comes back.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOnlyDisk(FailsWrites):
     """The file systems of the brokers find an error of their disks and become read-only; what was not flushed is lost.
@@ -122,7 +114,7 @@ class ReadOnlyDisk(FailsWrites):
     refused with EROFS."""
 
     kind: ClassVar[str] = "read-only-disk"
-    # It ends, and what it had not flushed is gone when it is back.
+    # The broker ends, and what it had not flushed is gone when it is back.
     counts_as: ClassVar[str] = "power-loss"
     appearance: ClassVar[Appearance] = Appearance("#4d6b2f", "#a9cc83", Pattern.BACK_DIAGONALS)
 
@@ -130,28 +122,28 @@ class ReadOnlyDisk(FailsWrites):
         disk_of(node).fail()
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        evidence = {"refused": disk_of(node).refuses_writes(), **what_became(node)}
+        evidence = {"refused": disk_of(node).refuses_writes(), **_broker_state(node)}
         return Proof(evidence["refused"], evidence, "its disk takes writes")
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """The refusal, and what became of the broker."""
-        return f"a write was refused: read-only file system; {described_end(evidence)}"
+        return f"a write was refused: read-only file system; {_described_state(evidence)}"
 
 
-# A disk that stalls, as with a broken disk controller or a storage network that hangs. Whoever writes waits, and can't
-# be ended until the disk goes on. Whoever does not write goes on: a leader with a stalled disk keeps its session, so it
-# stays leader and answers nobody whose records it should append.
+# A disk stalls if its controller is broken or its storage network hangs. A thread that writes waits, and its process
+# can't be ended until the disk works again. Other threads run on: a leader with a stalled disk keeps its session, so it
+# stays leader and does not answer producers whose records it should append.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreezeDisk(OnDisk):
-    """The disks of the brokers stall: every write waits until the fault is healed. Its proof: the kernel holds all
-    writers of each disk, so that it refuses to freeze it once more."""
+    """The disks of the brokers stall: every write waits until the fault is healed. Its proof: the kernel refuses to
+    freeze each disk once more, since it is frozen."""
 
     kind: ClassVar[str] = "freeze-disk"
     in_words: ClassVar[str] = "every write waits: the kernel reports the file system as frozen"
     holds: ClassVar[str] = "disk frozen"
     # Requests to a leader pile up and are appended later, as after a pause, whether another broker has become leader
-    # or not; a follower stops fetching. What goes on without writing changes no log and acknowledges nothing.
+    # or not; a follower stops fetching. Whatever runs on without writing changes no log and acknowledges nothing.
     counts_as: ClassVar[str] = "pause"
     appearance: ClassVar[Appearance] = Appearance("#1f6f8b", "#7cc4de", Pattern.DIAGONALS)
 
@@ -166,18 +158,18 @@ class FreezeDisk(OnDisk):
         disk_of(node).thaw()
 
 
-# The kernel refuses writes to the file with EPERM, also by those who have it open. To a broker it is what a bad block
-# would be, EIO: an append that fails, for whichever reason, takes the log directory offline.
+# The kernel refuses writes to the file with EPERM, even through descriptors that are open. To a broker this is the same
+# as EIO from a bad block: an append that fails for any reason takes the log directory offline.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingSegment(FailsWrites):
-    """Writes to the newest segment of each partition fail on the brokers, with `lane` to those of that lane alone; all
-    else of their disks works. A broker whose append fails takes its log directory offline, and ends if it has no other.
-    Its proof: the kernel refuses writes to every one of these files."""
+    """Writes to the newest segment of each partition fail on the brokers, with `lane` only those of that lane. The rest
+    of their disks works. A broker whose append fails takes its log directory offline, and ends if it has no other. Its
+    proof: the kernel refuses writes to every one of these files."""
 
     lane: str | None = None
     kind: ClassVar[str] = "failing-segment"
     only_brokers: ClassVar[bool] = True
-    # It ends without a controlled shutdown, and keeps what it had written.
+    # The broker ends without a controlled shutdown, and keeps what it had written.
     counts_as: ClassVar[str] = "kill"
     appearance: ClassVar[Appearance] = Appearance("#8a3f2b", "#dd9680", Pattern.CROSSES)
 
@@ -186,25 +178,26 @@ class FailingSegment(FailsWrites):
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         refused = disk_of(node).refused()
-        evidence = {"files": sorted(refused), **what_became(node)}
-        taken = [name for name, refuses in refused.items() if not refuses]
+        evidence = {"files": sorted(refused), **_broker_state(node)}
+        writable = [name for name, refuses in refused.items() if not refuses]
         if not refused:
             return Proof(False, evidence, "it has no such segment")
-        return Proof(not taken, evidence, f"{first_of(taken, SHOWN)} can be written to")
+        return Proof(not writable, evidence, f"{first_of(writable, SHOWN)} can be written to")
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """Which files, and what became of the broker."""
         files = evidence["files"]
-        return f"writes to {counted(len(files), 'file')} refused: {first_of(files, SHOWN)}; {described_end(evidence)}"
+        named = f"{counted(len(files), 'file')} refused: {first_of(files, SHOWN)}"
+        return f"writes to {named}; {_described_state(evidence)}"
 
 
-# Brokers flush nothing before they acknowledge (`log.flush.interval.messages` is not set by default): what a broker
-# alone holds is lost, though it was acknowledged.
+# Brokers flush nothing before they acknowledge (`log.flush.interval.messages` is not set by default): an acknowledged
+# record is lost if no other broker has it.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerLoss(OnDisk):
     """The machines of the targets lose power: their processes end at once, and what was not flushed to their disks is
-    gone. Its proof: each process is gone, its disk was cut off from its file system and mounted again, and the bytes
+    gone. Its proof: each process is gone, its file system was cut off from its disk and mounted again, and the bytes
     that the segments lost were counted."""
 
     kind: ClassVar[str] = "power-loss"

@@ -1,8 +1,7 @@
-"""The kinds that take or change files of a broker's log directories: the broker dies, and comes back without them.
+"""The kinds that remove or change files of a broker's log directories while they kill the broker.
 
-The process is suspended first, so that it writes nothing any more while commands inside the container still run; then
-the files are taken, and the process is killed. To the broker that starts again it is the same as if they had gone while
-it was down.
+The process is suspended first: it writes nothing any more, but commands still run inside the container. Then the files
+are changed, and the process is killed. To the broker that starts again, they might have changed while it was down.
 """
 
 from collections.abc import Mapping
@@ -20,66 +19,67 @@ Sizes = Mapping[str, int]
 """Bytes by path, inside a container."""
 
 SHOWN = 3
-_OF_EVERY_KIND = text_in(__package__, "log_files.sh")
+"""The number of files that a message names."""
+_SHELL_FUNCTIONS = text_in(__package__, "log_files.sh")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnLogFiles(Fault):
-    """A broker that dies, and files of its log directories that it does not find when it comes back."""
+    """A fault that kills a broker, and removes or changes files of its log directories."""
 
-    # No record is in these files.
+    # Where the files have no records, as checkpoints and indexes.
     counts_as: ClassVar[str] = "kill"
     holds: ClassVar[str] = DOWN
     only_brokers: ClassVar[bool] = True
     script: ClassVar[str]
-    """The shell script that changes the files: it prints each with its former size. `topic` is empty for all topics."""
+    """The shell script that changes the files, and prints each with its former size. It begins after the functions of
+    `log_files.sh`, and has the log directories as its arguments."""
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
-        """Suspend the process, take the files, and kill the process."""
         if not node.is_running():
             return
-        lane, taken, inside = getattr(self, "lane", None), getattr(self, "bytes", 0), inside_of(node)
+        lane, size, inside = getattr(self, "lane", None), getattr(self, "bytes", 0), inside_of(node)
         topic = "" if lane is None else cluster.topic(lane)
         inside.suspend()
         try:
-            script = ("sh", "-c", _OF_EVERY_KIND + self.script, "sh", topic, str(taken), *cluster.log_directories)
-            told = [line.split(" ", 1) for line in inside.must_execute(*script).splitlines()]
-            self._noted(cluster)[node.name] = {path: int(size) for size, path in told}
+            script = ("sh", "-c", _SHELL_FUNCTIONS + self.script, "sh", topic, str(size), *cluster.log_directories)
+            changed = [line.split(" ", 1) for line in inside.must_execute(*script).splitlines()]
+            self._noted(cluster)[node.name] = {path: int(former_size) for former_size, path in changed}
         finally:
             node.kill()
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
-        """How many files, how many bytes of them, and some of their names."""
+        """The number of bytes that are gone, and of the files that they were in, with some names."""
         files = evidence["files"]
         lost = sum(before - (now or 0) for before, now in files.values())
         names = [path.removeprefix("/") for path in files]
         return f"{lost:,} bytes of {counted(len(files), 'file')} gone: {first_of(names, SHOWN)}"
 
-    def _left(self, size: int) -> int | None:
-        """The size that a file of that size is cut to; None: the file is removed."""
+    def _size_after(self, size: int) -> int | None:
+        """The size that a file of this size has after the fault; None: the file is removed."""
         return None
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        """The process is gone, and so are the files, or their ends, as the Docker engine sees them."""
         before: Sizes = self._noted(cluster).get(node.name, {})
         if node.state()["Running"]:
             return Proof(False, {}, "the process still runs")
         if not before:
             return Proof(False, {}, "there was no such file, or its process was gone before")
-        return self._seen(node, before)
+        return self._files_changed(node, before)
 
-    def _seen(self, node: NodeControl, before: Sizes) -> Proof:
+    def _files_changed(self, node: NodeControl, before: Sizes) -> Proof:
+        """Whether the Docker engine sees the files without what the fault has taken of them."""
         files = {path: (size, inside_of(node).file_size(path)) for path, size in before.items()}
-        kept = [path for path, (size, now) in files.items() if now != self._left(size)]
+        kept = [path for path, (size, now) in files.items() if now != self._size_after(size)]
         return Proof(not kept, {"files": files}, f"still there: {first_of(kept, SHOWN)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostCheckpoint(OnLogFiles):
     """Kill the brokers, and remove all checkpoints of their log directories: high watermarks, recovery points, log
-    starts, the cleaner's, and every partition's leader epochs. What records brokers have is in the segments, from which
-    they recover. Its proof: each process is gone, and so is each file that was there, by name and size."""
+    starts, the cleaner's, and every partition's leader epochs. Brokers recover from their segments, which hold all
+    records. Its proof: each process is gone, and so is each file that was there, by name and size."""
 
     kind: ClassVar[str] = "lost-checkpoint"
     appearance: ClassVar[Appearance] = Appearance("#6d4c1f", "#cfa56b", Pattern.DOTS)
@@ -94,8 +94,8 @@ for folder in $(partitions "$@"); do lose "$folder"/leader-epoch-checkpoint; don
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostIndex(OnLogFiles):
-    """Kill the brokers, and remove the offset and time indexes of their segments, with `lane` that lane's alone. They
-    are made anew from the segments. Its proof: each process is gone, and so is each index, by name and size."""
+    """Kill the brokers, and remove the offset and time indexes of their segments, with `lane` only those of that lane.
+    Brokers make new ones from the segments. Its proof: each process is gone, and so is each index, by name and size."""
 
     lane: str | None = None
     kind: ClassVar[str] = "lost-index"
@@ -107,15 +107,15 @@ for folder in $(partitions "$@"); do lose "$folder"/*.index "$folder"/*.timeinde
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedSegment(OnLogFiles):
-    """Kill the brokers, and cut the last `bytes` off the newest segment of each partition, with `lane` of that lane's
-    alone; of a shorter one, all. Where a cut goes through a batch, the broker drops what is left of it. Its proof: each
-    process is gone, and each of these files is as much shorter."""
+    """Kill the brokers, and cut the last `bytes` off the newest segment of each partition, or all of a shorter segment.
+    With `lane`, only that lane's partitions are hit. If the cut goes through a batch, the broker drops the rest of the
+    batch. Its proof: each process is gone, and each of these files is shorter by so many bytes."""
 
     lane: str | None = None
     bytes: Annotated[int, Ge(1)] = 10_000
     kind: ClassVar[str] = "truncated-segment"
-    # The model has nothing narrower: any end of a log may be gone. Brokers flush no segment before the next one
-    # begins, so a loss of power may take as much of the newest.
+    # The model has nothing narrower: any end of a log may be gone. A loss of power may take as much of the newest
+    # segment, since brokers flush a segment only when the next one begins.
     counts_as: ClassVar[str] = "power-loss"
     appearance: ClassVar[Appearance] = Appearance("#a02c5a", "#f08bb4", Pattern.BACK_DIAGONALS)
     script: ClassVar[str] = """
@@ -125,20 +125,20 @@ for folder in $(partitions "$@"); do
 done
 """
 
-    def _left(self, size: int) -> int | None:
+    def _size_after(self, size: int) -> int | None:
         return max(0, size - self.bytes)
 
 
 _BYTES = b"kafka-chaos was "
-"""Longer than what of a batch has no checksum, and no length that a segment could have."""
+"""Longer than the part of a batch that no checksum covers; read as a batch's length, too great for a segment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorruptedSegment(OnLogFiles):
-    """Kill the brokers, and overwrite 16 bytes of the newest segment of each partition, so many `bytes` before its end,
-    with `lane` of that lane's alone; of a shorter one, its beginning. A broker that recovers drops the batch whose
-    checksum is wrong, and all that follow. Its proof: each process is gone, each file has its former size, and has the
-    other bytes in it."""
+    """Kill the brokers, and overwrite 16 bytes of the newest segment of each partition, from `bytes` before its end on,
+    or from the beginning of a shorter segment. With `lane`, only that lane's partitions are hit. A broker that recovers
+    drops the batch whose checksum is wrong, and all that follow. Its proof: each process is gone, and each file has its
+    former size with the new bytes in it."""
 
     lane: str | None = None
     bytes: Annotated[int, Ge(len(_BYTES))] = 10_000
@@ -158,16 +158,17 @@ done
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
-        """Which files, and from where on."""
-        told = [f"{path.removeprefix('/')} at {place}" for path, place in evidence["files"].items()]
-        return f"bytes of {counted(len(told), 'file')} overwritten: {first_of(told, SHOWN)}"
+        """The files, each with the position of the new bytes."""
+        files = [f"{path.removeprefix('/')} at {position}" for path, position in evidence["files"].items()]
+        return f"bytes of {counted(len(files), 'file')} overwritten: {first_of(files, SHOWN)}"
 
-    def _seen(self, node: NodeControl, before: Sizes) -> Proof:
-        places = {path: max(0, size - self.bytes) for path, size in before.items()}
+    def _files_changed(self, node: NodeControl, before: Sizes) -> Proof:
+        """Whether the files have the new bytes, and their former sizes."""
+        positions = {path: max(0, size - self.bytes) for path, size in before.items()}
         inside = inside_of(node)
-        missing = [
+        unchanged = [
             path
-            for path, place in places.items()
-            if inside.file_size(path) != before[path] or inside.read_at(path, place, len(_BYTES)) != _BYTES
+            for path, position in positions.items()
+            if inside.file_size(path) != before[path] or inside.read_at(path, position, len(_BYTES)) != _BYTES
         ]
-        return Proof(not missing, {"files": places}, f"not overwritten: {first_of(missing, SHOWN)}")
+        return Proof(not unchanged, {"files": positions}, f"not overwritten: {first_of(unchanged, SHOWN)}")

@@ -1,6 +1,7 @@
+# Arguments: a topic (empty: all topics), a number of bytes, and the log directories.
 set -eu
 topic=$1; bytes=$2; shift 2
-partitions() { # The folders of all partitions, or of the topic's, but never the log of KRaft's metadata.
+partitions() { # Prints the folders of the topic's partitions, or of all but KRaft's metadata.
   for directory; do
     for folder in "$directory"/*; do
       name=${folder##*/}
@@ -10,7 +11,7 @@ partitions() { # The folders of all partitions, or of the topic's, but never the
     done
   done
 }
-lose() { # Files that are there; each is told with its size.
+lose() { # Removes files that exist, and prints each with its size.
   for file; do
     if [ -f "$file" ]; then stat -c '%s %n' "$file"; rm "$file"; fi
   done

@@ -1,7 +1,8 @@
 """The kinds that break the remote store of tiered topics (KIP-405), for single brokers or for all.
 
-The store's plugin does what files in the store say, and notes each operation that met a fault: that is the proof. What
-brokers do meanwhile is theirs: they copy later, give consumers an error, and keep their local segments.
+A fault writes a file to the store, which tells the store's plugin how operations of a broker are to fail. The plugin
+notes each operation that met a fault: that is the proof. Brokers then copy later, keep their local segments, and give
+consumers an error.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, S
 from kafka_chaos.faults.storage.log_files import SHOWN
 
 REMOTE_STORE = "/var/lib/kafka-remote"
-"""Where every broker of a cluster with tiered storage has the volume that is their remote store."""
+"""The path in brokers' containers of the volume that is their remote store, if the cluster has tiered storage."""
 Operation = Literal["copy", "fetch", "delete"]
 Operations = Annotated[tuple[Operation, ...], MinLen(1)]
 ALL_OPERATIONS: tuple[Operation, ...] = ("copy", "fetch", "delete")
@@ -39,63 +40,63 @@ class OnRemoteStore(Fault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreaksOperations(OnRemoteStore):
-    """Operations on the remote store that go wrong for the targets, until the fault is healed."""
+    """A fault that makes the targets' operations on the remote store go wrong until it is healed."""
 
-    def _broken(self) -> tuple[str, ...]:
-        """A line for each operation: its name, and what the plugin is to do with it."""
+    def _orders(self) -> tuple[str, ...]:
+        """A line for the plugin for each operation: the operation's name, and how it goes wrong."""
         raise NotImplementedError
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         self._noted(cluster).setdefault(node.name, len(_affected(node)))
-        self._say(node, *self._broken())
+        self._write_orders(node, self._orders())
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Whether operations of any target met it: only leaders copy, and only those fetch who are asked for old
-        records."""
-        noted, broken, evidence = self._noted(cluster), self._broken(), {}
+        """Whether the fault met operations of any target. One is enough: only leaders copy segments, and a broker
+        fetches only if a consumer asks it for old records."""
+        noted, orders, evidence = self._noted(cluster), self._orders(), {}
         for node in nodes:
-            met = [line.split()[0] for line in _affected(node)[noted.get(node.name, 0) :] if line in broken]
-            evidence[node.name] = {"operations": {name: met.count(name) for name in sorted(set(met))}}
+            affected = [line.split()[0] for line in _affected(node)[noted.get(node.name, 0) :] if line in orders]
+            evidence[node.name] = {"operations": {name: affected.count(name) for name in sorted(set(affected))}}
         took_effect = any(of_node["operations"] for of_node in evidence.values())
         return Proof(took_effect, evidence, "no operation of a target on the remote store met it")
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        self._say(node)
+        self._write_orders(node, ())
 
-    def _say(self, node: NodeControl, *lines: str) -> None:
+    def _write_orders(self, node: NodeControl, lines: tuple[str, ...]) -> None:
         text = "".join(f"{line}\n" for line in lines)
         inside_of(node).write_file(f"{REMOTE_STORE}/faults/{node.number}-{mark(self)}", text)
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
-        """How many operations of which kind met it."""
-        met = ", ".join(f"{name} {counted(number, 'time')}" for name, number in evidence["operations"].items())
-        return met or "it asked nothing of the remote store"
+        """How many operations of each kind met the fault."""
+        counts = ", ".join(f"{name} {counted(number, 'time')}" for name, number in evidence["operations"].items())
+        return counts or "it asked nothing of the remote store"
 
 
 def _affected(node: NodeControl) -> list[str]:
-    """The operations of a broker that met a fault, the oldest first, as the faults have them."""
+    """The orders that a broker's operations have met so far, the oldest first."""
     return inside_of(node).read_file(f"{REMOTE_STORE}/affected/{node.number}").decode().splitlines()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingRemoteStore(BreaksOperations):
-    """The remote store refuses the targets' `operations`: to copy segments to it, to fetch from them, to delete them;
-    all three by default, as if it were gone. Its proof: the store's plugin noted operations that it refused."""
+    """The remote store refuses the targets' `operations`: to copy segments to it, to fetch from them, and to delete
+    them; by default all three, as if it were gone. Its proof: the store's plugin noted operations that it refused."""
 
     operations: Operations = ALL_OPERATIONS
     kind: ClassVar[str] = "failing-remote-store"
     holds: ClassVar[str] = "remote store failing"
     appearance: ClassVar[Appearance] = Appearance("#7d3c5a", "#d598b5", Pattern.CROSSES)
 
-    def _broken(self) -> tuple[str, ...]:
+    def _orders(self) -> tuple[str, ...]:
         return tuple(f"{operation} fail" for operation in self.operations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowRemoteStore(BreaksOperations):
     """Each of the targets' `operations` on the remote store takes `seconds` longer. Its proof: the store's plugin noted
-    operations that it made wait."""
+    operations that it delayed."""
 
     operations: Operations = ALL_OPERATIONS
     seconds: Annotated[float, Interval(gt=0, le=60)] = 2.0
@@ -103,50 +104,50 @@ class SlowRemoteStore(BreaksOperations):
     holds: ClassVar[str] = "remote store slow"
     appearance: ClassVar[Appearance] = Appearance("#2f6f73", "#86c5c9", Pattern.LINES)
 
-    def _broken(self) -> tuple[str, ...]:
+    def _orders(self) -> tuple[str, ...]:
         return tuple(f"{operation} delay {round(self.seconds * 1000)}" for operation in self.operations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullRemoteStore(BreaksOperations):
-    """The remote store is full for the targets: of a segment that is copied, half arrives, and the copy fails. Its
+    """The remote store is full for the targets: half of a segment that they copy arrives, and the copy fails. Its
     proof: the store's plugin noted copies that it broke off."""
 
     kind: ClassVar[str] = "full-remote-store"
     holds: ClassVar[str] = "remote store full"
     appearance: ClassVar[Appearance] = Appearance("#7a5c2e", "#d3ae72", Pattern.DIAGONALS)
 
-    def _broken(self) -> tuple[str, ...]:
+    def _orders(self) -> tuple[str, ...]:
         return ("copy full",)
 
 
-# The oldest segments are those that are in the remote store alone: brokers have deleted theirs.
+# Only the remote store has the oldest segments: brokers have deleted theirs.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRemoteSegment(OnRemoteStore):
-    """The oldest segment of each partition, with `lane` of that lane's alone, is gone from the remote store for good.
-    Its proof: each of them was there, and is not there any more."""
+    """The oldest segment of each partition, with `lane` only of that lane's, is gone from the remote store for good.
+    Its proof: each of these segments was there, and is there no more."""
 
     lane: str | None = None
     kind: ClassVar[str] = "lost-remote-segment"
-    # The model has nothing narrower: records may be gone that were acknowledged and stored.
+    # The model has nothing narrower: acknowledged and stored records may be gone.
     counts_as: ClassVar[str] = "power-loss"
     spares_other_lanes: ClassVar[bool] = True
     appearance: ClassVar[Appearance] = Appearance("#a02c5a", "#f08bb4", Pattern.DOTS)
 
     def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
-        """Commands run only where the process does."""
+        """Whether the first target runs, so that commands can run in its container."""
         state = nodes[0].state()
         return bool(state["Running"]) and not state["Paused"]
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Take the segments, once, by way of the first target: all brokers share the store."""
+        """Remove the segments, once, in the container of the first target: all brokers share the store."""
         noted = self._noted(cluster)
         if "lost" not in noted:
             topics = topics_of(cluster, self.lane)
             noted["lost"] = inside_of(nodes[0]).must_execute("sh", "-c", _LOSE, "sh", *topics).split()
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Whether there were segments, and none of them is in the store, as the Docker engine sees it."""
+        """Whether there were segments, and the Docker engine sees none of them in the store."""
         lost, first = self._noted(cluster).get("lost", []), nodes[0]
         kept = [path for path in lost if inside_of(first).file_size(path) is not None]
         reason = f"still there: {first_of(kept, SHOWN)}" if lost else "no segment was in the remote store"
@@ -154,7 +155,7 @@ class LostRemoteSegment(OnRemoteStore):
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
-        """How many segments, and some of their names: the partition, the first and the last offset, an id."""
+        """How many segments, with some names, which consist of partition, first offset, last offset and an id."""
         names = [path.removeprefix(f"{SEGMENTS}/") for path in evidence["segments"]]
         return f"{counted(len(names), 'segment')} gone: {first_of(names, SHOWN)}"
 

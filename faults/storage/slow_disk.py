@@ -1,6 +1,7 @@
-"""`slow-disk`: a disk that takes few writes a second, as one of metal that spins, or one of a cloud.
+"""The kind `slow-disk`: a disk that takes few writes a second, like a spinning one or a small one of a cloud.
 
-The kernel's cache would hide it from brokers, who do not wait for their disks. So each write waits until it is there.
+Brokers do not wait for their disks: they would not notice, thanks to the kernel's cache. So each write waits until it
+is on the disk.
 """
 
 import re
@@ -22,13 +23,13 @@ _TOOK = re.compile(r", (?P<seconds>[\d.e-]+) s,")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowDisk(OnDisk):
-    """The disks of the brokers take `writes_per_second`, and each write waits until it is there. Its proof: writes to
-    each disk, made and timed inside the broker's container, take as long as that."""
+    """The disks of the brokers take `writes_per_second`, and each write waits until it is on the disk. Its proof:
+    writes to each disk, made and timed inside the broker's container, take at least half as long as that."""
 
     writes_per_second: Annotated[int, Interval(ge=1, le=100)] = 20
     kind: ClassVar[str] = "slow-disk"
     holds: ClassVar[str] = "disk slow"
-    # The limit goes with the process.
+    # The limit ends with the process.
     ends_with_process: ClassVar[bool] = True
     # Requests pile up and are appended later.
     counts_as: ClassVar[str] = "pause"
@@ -53,7 +54,7 @@ class SlowDisk(OnDisk):
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """How long a write took."""
+        """How long a write took on average, and out of how many."""
         return f"a write took {evidence['seconds'] * 1000:,.0f} ms, out of {evidence['writes']}"
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
@@ -61,13 +62,13 @@ class SlowDisk(OnDisk):
         if not node.is_running():
             return Proof(False, {}, "its process does not run")
         try:
-            code, told = inside.execute("dd", "if=/dev/zero", f"of={probe}", "bs=512", f"count={_PROBES + 1}")
+            code, output = inside.execute("dd", "if=/dev/zero", f"of={probe}", "bs=512", f"count={_PROBES + 1}")
         finally:
             inside.execute("rm", "-f", probe)
-        took = _TOOK.search(told)
+        took = _TOOK.search(output)
         if code != 0 or took is None:
-            return Proof(False, {}, f"nothing could be written: {told.strip()}")
+            return Proof(False, {}, f"nothing could be written: {output.strip()}")
         seconds = float(took["seconds"]) / _PROBES
         evidence = {"seconds": round(seconds, 4), "writes": _PROBES}
-        # The first write need not wait; a limit lets some through early.
+        # The first write need not wait. Half of the time is enough, since a limit may let writes through early.
         return Proof(2 * seconds * self.writes_per_second >= 1, evidence, f"a write took {seconds:.4f} s")

@@ -1,4 +1,4 @@
-"""One connection through a link: what is asked and answered on it, and what the rules do to that."""
+"""One connection through a link: its requests and responses, and what the rules do to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO, Any
 from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
 from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
 from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, PRODUCE, Header, correlation_id, read_header
-from kafka_chaos.faults.links.relay.rules import CUT, DROP, REQUEST, RESPONSE, Rule, Tally
+from kafka_chaos.faults.links.relay.rules import CUT, DROP, REQUEST, RESPONSE, Tally
 from kafka_chaos.faults.links.relay.stream import HEAD, Fate
 
 _MOST_TOLD = 50
@@ -19,7 +19,7 @@ _MOST_TOLD = 50
 
 @dataclass(slots=True)
 class Exchange:
-    """A request, and what became of it. Times are those of `time.monotonic_ns()`."""
+    """A request, its response, and what a rule did to them. Times are those of `time.monotonic_ns()`."""
 
     header: Header
     size: int
@@ -29,10 +29,11 @@ class Exchange:
     answer_size: int | None = None
     errors: tuple[int, ...] = ()
     answer: Mapping[str, Any] | None = None
-    """All of it, where a controller asked."""
-    fault: dict[str, Any] | None = None
+    """The response's body, if the request came from a controller."""
+    fault: dict[str, Any] = field(default_factory=dict)
+    """The `rule` (its id) that took a frame of the exchange, its `action`, `side` and `at_ns`; empty if none did."""
     seconds: float | None = None
-    """How long its frame waits; None: until its rule ends."""
+    """How long that frame waits; None: until the rule ends."""
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ class Counts:
 
 
 class RelayContext:
-    """Shared by a relay's conversations. `traces_controllers`: whether every request of controllers is recorded."""
+    """Shared by a relay's conversations. `traces_controllers`: whether requests of controllers are recorded whole."""
 
     def __init__(self) -> None:
         self.decoder = MessageDecoder()
@@ -57,7 +58,7 @@ class RelayContext:
         self.traces_controllers = False
 
     def record(self, conversation: Conversation, exchange: Exchange) -> None:
-        """Take an exchange that is over."""
+        """Write an exchange that is over to the trace, if there is one."""
         if self.trace is not None:
             json.dump(conversation.line(exchange), self.trace, separators=(",", ":"), default=str)
             self.trace.write("\n")
@@ -72,14 +73,15 @@ class Conversation:
     node: str
     port: int
     peer: str
-    waiting: dict[str, tuple[Rule, Exchange]] = field(default_factory=dict)
-    """By side: the rule for whose sake a frame waits, or all that follows is lost."""
+    waiting: dict[str, Exchange] = field(default_factory=dict)
+    """By side, the exchange whose frame waits, or is lost with all that follow it."""
     session: FetchSession = field(default_factory=FetchSession)
     _pending: dict[int, Exchange] = field(default_factory=dict)
+    """The exchanges without a response so far, by correlation id."""
     is_opaque: bool = False
 
     def request(self, frame: memoryview, size: int) -> Fate:
-        """The fate of a request."""
+        """The fate of a request of `size` bytes, of which `frame` has the beginning or all."""
         header = None if self.is_opaque else read_header(frame)
         if header is None:
             self.is_opaque = True
@@ -102,7 +104,7 @@ class Conversation:
         return fate
 
     def response(self, frame: memoryview, size: int) -> Fate:
-        """The fate of a response."""
+        """The fate of a response of `size` bytes, of which `frame` has the beginning or all."""
         if self.is_opaque or len(frame) < 4:
             return Fate.OPAQUE
         exchange = self._pending.get(correlation_id(frame))
@@ -115,7 +117,7 @@ class Conversation:
         header = exchange.header
         traces_all = self._traces_all(header)
         if (header.api == METADATA or traces_all) and len(frame) < size:
-            # Names of topic ids stand in metadata.
+            # Metadata is read for the names of topic ids.
             counts.answers -= 1
             counts.bytes -= size
             return Fate.WHOLE
@@ -132,30 +134,29 @@ class Conversation:
         return fate
 
     def goes_on(self, side: str) -> None:
-        """Let the frames that waited on this side go on."""
-        _, exchange = self.waiting.pop(side)
-        assert exchange.fault is not None
+        """Note that the frame that waited on this side goes on."""
+        exchange = self.waiting.pop(side)
         exchange.fault["until_ns"] = time.monotonic_ns()
         if side == RESPONSE or exchange.header.correlation_id not in self._pending:
             self.context.record(self, exchange)
 
     def ends(self) -> None:
-        """The connection is over."""
+        """Record what is left when the connection is over."""
         self.record_unanswered()
         self._pending.clear()
         self.waiting.clear()
 
     def record_unanswered(self) -> None:
-        """Record the requests that were not answered so far."""
-        left = list(self._pending.values())
-        rule, exchange = self.waiting.get(RESPONSE, (None, None))
-        if rule is not None and exchange is not None and rule.action != DROP:
-            left.append(exchange)
-        for exchange in left:
+        """Record the requests whose senders have no response so far."""
+        for exchange in self._pending.values():
             self.context.record(self, exchange)
+        waiting = self.waiting.get(RESPONSE)
+        # A response that was lost is recorded already.
+        if waiting is not None and waiting.fault["action"] != DROP:
+            self.context.record(self, waiting)
 
     def _contents(self, header: Header, frame: memoryview, size: int, *, reads: bool) -> tuple[bool, Contents | None]:
-        """Whether the request is answered at all (Produce with acks=0 is not), and what it speaks of."""
+        """Whether the request is answered at all (Produce with acks=0 is not), and its contents."""
         decoder = self.context.decoder
         if header.api == PRODUCE:
             produced = produced_to(header, frame, decoder.topic_names)
@@ -163,35 +164,35 @@ class Conversation:
             if reads:
                 contents = decoder.request(header, frame, self.session) or contents
             return acks != 0, contents
-        # Of a session of fetches, every request counts: each names only what changed.
+        # Every fetch of a session is read: it names only the partitions that changed.
         if len(frame) < size or not (reads or self.context.trace is not None or header.api == FETCH):
             return True, None
         return True, decoder.request(header, frame, self.session)
 
     def _possible(self, header: Header) -> list[Tally]:
         """The rules that may name an exchange with this header."""
-        return [one for one in self.context.tallies.values() if one.rule.may_name(self.node, header, self.peer)]
+        return [tally for tally in self.context.tallies.values() if tally.rule.may_name(self.node, header, self.peer)]
 
     def _traces_all(self, header: Header) -> bool:
+        """Whether request and response are recorded whole."""
         return self.context.traces_controllers and header.api in FROM_CONTROLLERS
 
     def unanswered(self) -> int:
-        """How many of the controllers' requests have no answer yet."""
-        return sum(one.header.api in FROM_CONTROLLERS for one in self._pending.values())
+        """How many of the controllers' requests have no response yet."""
+        return sum(exchange.header.api in FROM_CONTROLLERS for exchange in self._pending.values())
 
     def _fate(self, exchange: Exchange, side: str, possible: list[Tally]) -> Fate:
+        """The fate of a request or response by the first rule that takes it."""
         for tally in possible:
             rule = tally.rule
-            if (
-                rule.side != side
-                or not rule.names(exchange.contents)
-                or not tally.takes(exchange.header, self.peer, exchange.contents)
-            ):
+            if rule.side != side or not rule.names(exchange.contents):
+                continue
+            if not tally.takes(exchange.header, self.peer, exchange.contents):
                 continue
             exchange.fault = {"rule": rule.id, "action": rule.action, "side": side, "at_ns": time.monotonic_ns()}
             if rule.action == CUT:
                 return Fate.LAST if side == REQUEST else Fate.END
-            self.waiting[side] = rule, exchange
+            self.waiting[side] = exchange
             size = exchange.size if side == REQUEST else exchange.answer_size
             exchange.seconds = tally.seconds_of(size or 0)
             return Fate.LOSE if rule.action == DROP else Fate.WAIT
@@ -220,14 +221,14 @@ class Conversation:
             if contents.transactional_ids:
                 line["transactional_ids"] = contents.transactional_ids[:_MOST_TOLD]
             if contents.leader_epochs:
-                told = list(contents.leader_epochs.items())[:_MOST_TOLD]
-                line["leader_epochs"] = [[*place, epoch] for place, epoch in told]
+                epochs = list(contents.leader_epochs.items())[:_MOST_TOLD]
+                line["leader_epochs"] = [[*place, epoch] for place, epoch in epochs]
             if contents.detail:
                 line["detail"] = contents.detail
             if contents.body is not None and self._traces_all(header):
                 line["request"], line["answer"] = contents.body, exchange.answer
         if exchange.errors:
             line["errors"] = exchange.errors
-        if exchange.fault is not None:
+        if exchange.fault:
             line["fault"] = exchange.fault
         return line

@@ -1,7 +1,7 @@
-"""The subjects of requests: topic-partitions, transactional ids, groups, producers, and the error codes of answers.
+"""The contents of requests: topic-partitions, transactional ids, groups, producers; and error codes of responses.
 
-The bodies are read by kafka-python's messages, and by those between brokers and controllers that it lacks
-(contract/wire). What none can read has no contents, and passes like everything else.
+Bodies are decoded by kafka-python's messages, and by those between brokers and controllers that it lacks
+(contract/wire). A request that can't be decoded has no contents, and passes like any other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TOPIC_NAMES = ("topic", "name", "topic_name", "topic_id")
 _PARTITIONS = ("partitions", "partition_indexes", "partition_data", "partition_states")
 _INDEXES = ("partition", "partition_index", "index")
 _TRANSACTIONAL_IDS = ("transactional_id", "v3_and_below_transactional_id")
-_KEPT = (
+_DETAILS = (
     "group_id",
     "producer_id",
     "producer_epoch",
@@ -44,8 +44,11 @@ _KEPT = (
 
 @dataclass(slots=True)
 class Contents:
-    """The subjects of a request. `leader_epochs`: those that a controller tells a broker (LeaderAndIsr). `detail` has
-    single values worth telling, under Kafka's names. `body`: all of a request that a controller sent."""
+    """The contents of a request, as far as rules and traces need them.
+
+    `leader_epochs`: those that a controller tells a broker (LeaderAndIsr). `detail` has further values under Kafka's
+    names. `body`: the whole request, if a controller sent it.
+    """
 
     partitions: tuple[Place, ...] = ()
     transactional_ids: tuple[str, ...] = ()
@@ -55,13 +58,13 @@ class Contents:
 
 
 class MessageDecoder:
-    """Reads contents, and learns the names of topic ids from metadata that passes."""
+    """Decodes requests and responses, and learns the names of topic ids from metadata that passes."""
 
     def __init__(self) -> None:
         self.topic_names: dict[uuid.UUID, str] = {}
 
     def request(self, header: Header, frame: memoryview, session: FetchSession) -> Contents | None:
-        """The contents of a whole request; None where it can't be read. `session`: the fetches of its connection."""
+        """The contents of a whole request; None if it can't be decoded. `session`: the fetches of its connection."""
         body = _decoded("Request", header, frame[header.body :])
         if body is None:
             return None
@@ -69,14 +72,19 @@ class MessageDecoder:
             forgotten = tuple(self._places({"forgotten": body.get("forgotten_topics_data") or ()}))
             changed = tuple(self._places({"topics": body["topics"]}))
             return Contents(session.covered(body.get("session_epoch", -1), changed, forgotten))
-        found = self._contents(body)
-        if header.api in FROM_CONTROLLERS:
-            found.body = body
+        from_controller = header.api in FROM_CONTROLLERS
+        if from_controller:
             self._learn(body.get("topic_states", ()))
-        return found
+        return Contents(
+            tuple(dict.fromkeys(self._places(body))),
+            tuple(dict.fromkeys(_transactional_ids(body))),
+            {key: body[key] for key in _DETAILS if body.get(key) not in (None, "")},
+            dict(_leader_epochs(body)),
+            body if from_controller else None,
+        )
 
     def response(self, header: Header, frame: memoryview) -> Mapping[str, Any] | None:
-        """The body of a whole response to a request with this header; None where it can't be read."""
+        """The body of a whole response to a request with this header; None if it can't be decoded."""
         body = _decoded("Response", header, frame[4:])
         if header.api == METADATA and body is not None:
             self._learn(body["topics"] or ())
@@ -88,30 +96,25 @@ class MessageDecoder:
             if name and isinstance(topic.get("topic_id"), uuid.UUID):
                 self.topic_names[topic["topic_id"]] = name
 
-    def _contents(self, body: Mapping[str, Any]) -> Contents:
-        found = Contents(tuple(dict.fromkeys(self._places(body))), tuple(dict.fromkeys(_transactional_ids(body))))
-        found.leader_epochs = dict(_leader_epochs(body))
-        found.detail = {key: body[key] for key in _KEPT if body.get(key) not in (None, "")}
-        return found
-
     def _places(self, value: Mapping[str, Any]) -> Iterator[Place]:
+        """The topic-partitions anywhere in a message: each API nests topics and partitions in its own way."""
         name = next((value[key] for key in _TOPIC_NAMES if value.get(key)), None)
         if isinstance(name, uuid.UUID):
             name = self.topic_names.get(name, str(name)) if name.int else None
         for key, inner in value.items():
             if not isinstance(inner, list | tuple):
                 continue
-            for one in inner:
-                if isinstance(one, int) and name is not None and key in _PARTITIONS:
-                    yield name, one
-                elif isinstance(one, Mapping):
-                    index = next((one[of] for of in _INDEXES if of in one), None)
+            for element in inner:
+                if isinstance(element, int) and name is not None and key in _PARTITIONS:
+                    yield name, element
+                elif isinstance(element, Mapping):
+                    index = next((element[field_name] for field_name in _INDEXES if field_name in element), None)
                     # Old versions repeat the topic's name in each partition.
-                    of_topic = one.get("topic_name") or (name if key in _PARTITIONS else None)
-                    if of_topic is not None and index is not None:
-                        yield of_topic, index
+                    topic = element.get("topic_name") or (name if key in _PARTITIONS else None)
+                    if topic is not None and index is not None:
+                        yield topic, index
                     else:
-                        yield from self._places({"topic": name, **one} if name and key in _PARTITIONS else one)
+                        yield from self._places({"topic": name, **element} if name and key in _PARTITIONS else element)
 
 
 class FetchSession:
@@ -121,7 +124,7 @@ class FetchSession:
         self._partitions: dict[Place, None] = {}
 
     def covered(self, epoch: int, changed: tuple[Place, ...], forgotten: tuple[Place, ...]) -> tuple[Place, ...]:
-        """All partitions of a request of this session epoch that names these as changed, and those as forgotten."""
+        """All partitions that a fetch of this session epoch covers; it names those that changed and are forgotten."""
         if epoch <= 0:
             self._partitions.clear()
         self._partitions.update(dict.fromkeys(changed))
@@ -131,29 +134,29 @@ class FetchSession:
 
 
 def produced_to(header: Header, frame: memoryview, names: Mapping[uuid.UUID, str]) -> tuple[int, Contents] | None:
-    """acks of a Produce request, and what its beginning speaks of: the first topic-partition, the transactional id.
+    """The acks of a Produce request, and the contents of its beginning: transactional id and first topic-partition.
 
-    A request may be too large to wait for its end. None where even the beginning can't be read.
+    Only the beginning is read, since the request may be too large to wait for its end. None if it can't be read.
     """
     compact = header.version >= _FLEXIBLE_PRODUCE
-    # Clients send no tagged fields in headers: one byte that says so.
+    # Clients send no tagged fields in headers: a single byte says so.
     head = io.BytesIO(frame[header.body + compact : header.body + _PRODUCE_HEAD])
-    found = Contents()
+    contents = Contents()
     try:
         if header.version >= _TRANSACTIONAL_PRODUCE and (transactional_id := _STRING.decode(head, compact=compact)):
-            found.transactional_ids = (transactional_id,)
+            contents.transactional_ids = (transactional_id,)
         acks = int(Int16.decode(head))
         Int32.decode(head)
-        found.detail = {"acks": acks}
+        contents.detail = {"acks": acks}
     except (ValueError, IndexError, struct.error):
         return None
-    # A topic's name may be longer than what was looked at.
+    # A topic's name may be longer than the beginning.
     with suppress(ValueError, IndexError, struct.error):
         if _count(head, compact=compact):
             topic = (UUID if header.version >= _PRODUCE_BY_ID else _STRING).decode(head, compact=compact)
             if _count(head, compact=compact):
-                found.partitions = ((names.get(topic, str(topic)), int(Int32.decode(head))),)
-    return acks, found
+                contents.partitions = ((names.get(topic, str(topic)), int(Int32.decode(head))),)
+    return acks, contents
 
 
 def _count(head: io.BytesIO, *, compact: bool) -> int:
@@ -162,16 +165,16 @@ def _count(head: io.BytesIO, *, compact: bool) -> int:
 
 
 def errors_of(body: Mapping[str, Any]) -> Iterator[int]:
-    """The error codes of a response that say that something failed."""
+    """The error codes anywhere in a response, without those that say that there was no error."""
     for key, value in body.items():
         if (key == "error" or key.endswith("error_code")) and isinstance(value, int) and value:
             yield value
         elif isinstance(value, Mapping):
             yield from errors_of(value)
         elif isinstance(value, list | tuple):
-            for one in value:
-                if isinstance(one, Mapping):
-                    yield from errors_of(one)
+            for element in value:
+                if isinstance(element, Mapping):
+                    yield from errors_of(element)
 
 
 def _transactional_ids(body: Mapping[str, Any]) -> Iterator[str]:
@@ -192,19 +195,20 @@ def _leader_epochs(body: Mapping[str, Any]) -> Iterator[tuple[Place, int]]:
             yield (topic["topic_name"], state["partition_index"]), state["leader_epoch"]
 
 
-def _decoded(named: str, header: Header, rest: memoryview) -> Mapping[str, Any] | None:
-    """The body in what follows the fixed part of a header; None where it can't be read."""
-    kind = _messages(named).get(header.api)
+def _decoded(kind_name: str, header: Header, rest: memoryview) -> Mapping[str, Any] | None:
+    """The body of a `Request` or `Response`, from the bytes after the fixed part of its header; None if it can't be
+    decoded."""
+    kind = _messages(kind_name).get(header.api)
     if kind is None or header.version > kind.max_version:
         return None
-    # Nobody sends tagged fields in headers: one byte that says so. The answer to ApiVersions has not even that, since
-    # any client must be able to read it.
+    # Nobody sends tagged fields in headers: a single byte says so. The response to ApiVersions has not even that, since
+    # every client must be able to read it.
     flexible = kind.flexible_version_q(header.version) and kind.name != "ApiVersionsResponse"
     body = rest[int(flexible) :]
     try:
         message = kind.decode(body, version=header.version)
         if kind.API_KEY in FROM_CONTROLLERS and message.encode() != body:
-            # kafka-python does not mind what is cut off, or what is left.
+            # kafka-python decodes messages that are cut off, or followed by more bytes, without an error.
             return None
         decoded: Mapping[str, Any] = message.to_dict(json=False)
     except Exception:  # noqa: BLE001 - another library's, over bytes from anybody
@@ -213,13 +217,13 @@ def _decoded(named: str, header: Header, rest: memoryview) -> Mapping[str, Any] 
 
 
 @cache
-def _messages(named: str) -> Mapping[int, Any]:
-    """kafka-python's messages of this name, by API key."""
-    kinds = [kind for kind in _below(ApiMessage) if kind._class_version is None and named in kind.__name__]
+def _messages(kind_name: str) -> Mapping[int, Any]:
+    """kafka-python's messages whose names contain `Request` or `Response`, by API key."""
+    kinds = [kind for kind in _subclasses(ApiMessage) if kind._class_version is None and kind_name in kind.__name__]
     return {kind.API_KEY: kind for kind in kinds}
 
 
-def _below(kind: Any) -> Iterator[Any]:
-    for one in kind.__subclasses__():
-        yield one
-        yield from _below(one)
+def _subclasses(kind: Any) -> Iterator[Any]:
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)

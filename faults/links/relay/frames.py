@@ -11,7 +11,7 @@ from kafka_chaos.contract.wire.kafka_python import ApiKey
 
 SIZE_BYTES = 4
 MAX_FRAME = 100 * 2**20
-"""The default of `socket.request.max.bytes`: data that claims a greater size is no frame of Kafka."""
+"""The default of `socket.request.max.bytes`: bytes that would make a greater frame are none of Kafka's."""
 
 PRODUCE, FETCH, METADATA, SASL_HANDSHAKE = 0, 1, 3, 17
 
@@ -21,7 +21,7 @@ API_KEYS = {name: key for key, name in API_NAMES.items()}
 
 
 def unknown_api(name: str) -> str | None:
-    """The message that no request has this name, with similar names; None if a request has it."""
+    """The message, with similar names, that no request of Kafka has this name; None if one has it."""
     if name in API_KEYS:
         return None
     near = ", ".join(get_close_matches(name, API_KEYS)) or "Kafka's names, such as Produce"
@@ -31,12 +31,12 @@ def unknown_api(name: str) -> str | None:
 _HEADER = struct.Struct(">hhih")
 _SIZE = struct.Struct(">i")
 _VERSION_LIMIT = 40
-"""No API has as many versions; a greater number means that the bytes are no request."""
+"""More versions than any API has: bytes with a greater number are no request."""
 
 
 @dataclass(slots=True)
 class Header:
-    """A request's header; `body` is where its body begins, or its header's tagged fields in a flexible version."""
+    """A request's header. `body` is the position of its body, or of the tagged fields of a flexible version."""
 
     api: int
     version: int
@@ -69,5 +69,5 @@ def read_header(frame: memoryview) -> Header | None:
 
 
 def correlation_id(frame: memoryview) -> int:
-    """The correlation id of a response: that of the request which it answers."""
+    """The correlation id of a response, which its request has, too."""
     return int(_SIZE.unpack_from(frame)[0])

@@ -1,8 +1,8 @@
-"""A cluster's links: every connection to a broker or controller passes a process that knows Kafka's frames.
+"""The harness's side of a cluster's links: every connection to a broker or controller passes through their process.
 
-Guarantee: from `attach` on, nobody talks to the node past its link. Links end with `close`, and with this process
-however it ends. They leave nothing behind: their process removes the rules of containers that live on, and a container
-that starts again has a network namespace without rules. See docs/decisions/0043-links.md.
+Guarantee: from `attach` on, no connection bypasses the node's link. Links end with `close`, and with this process
+however it ends. They leave nothing behind: their process removes its packet filter rules from running containers, and a
+container that starts again has a network namespace without rules. See docs/decisions/0043-links.md.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.errors import ClusterFailure, first_line
+from kafka_chaos.faults.cluster import LinkControl
 from kafka_chaos.faults.helper import Helper
 from kafka_chaos.faults.links.relay.rules import Rule
-from kafka_chaos.faults.parts import LinkControl
 
 _PROCESS = "kafka_chaos.faults.links.relay.process"
 
 
 class Links:
-    """The links of one cluster. `names`: its host names by address; `ports`: those of its Kafka listeners."""
+    """The links of one cluster. `names`: its host names by address; `ports`: the ports of its Kafka listeners."""
 
     def __init__(self, names: Mapping[str, str], ports: Sequence[int]) -> None:
         self._process = Helper(_PROCESS, "links", {"names": dict(names), "ports": list(ports)})
@@ -32,22 +32,23 @@ class Links:
         return NodeLink(self, node)
 
     def trace_to(self, path: Path | None, *, controllers: bool = False) -> None:
-        """Record what passes in this file (JSON lines), in place of another; None ends it, all being written.
+        """Record requests and their answers in this file (JSON lines) from now on, and no more in another one.
 
-        `controllers`: also the whole `request` and `answer` of what controllers ask brokers in ZooKeeper mode.
+        None ends the trace; the file is complete then. `controllers`: record requests from controllers to brokers in
+        ZooKeeper mode as a whole, as `request` and `answer`.
         """
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         self.ask("trace", path=None if path is None else str(path), controllers=controllers)
 
     def counts(self) -> dict[str, int]:
-        """How much has passed, how much of it could not be read, what waits now, and what controllers asked without an
-        answer so far (`unanswered`)."""
-        found: dict[str, int] = self.ask("counts")
-        return found
+        """The fields of `Counts`, with the numbers of open `connections`, of frames that wait (`waiting`), and of
+        requests of controllers that have no answer yet (`unanswered`)."""
+        counts: dict[str, int] = self.ask("counts")
+        return counts
 
     def close(self) -> None:
-        """Take every link away; what waits is lost."""
+        """Remove every link; frames that wait are lost."""
         self._process.close()
 
 
@@ -59,31 +60,32 @@ class NodeLink(LinkControl):
         self._node = node
 
     def attach(self, pid: int) -> None:
-        """Let every connection to the node pass: `pid` is that of its process."""
+        """Let every connection to the node pass the link; `pid` is the id of the node's process."""
         self._links.ask("attach", node=self._node, pid=pid)
 
     def detach(self) -> None:
-        """Take the link away."""
+        """Remove the link."""
         self._links.ask("detach", node=self._node)
 
     def apply(self, rule_id: str, **frames: Any) -> None:
-        """Let a rule begin, unless it has begun; `frames` are the fields of `Rule`."""
-        rule = Rule(id=self._named(rule_id), node=self._node, **frames)
+        """Add a rule, unless there is one with this id; `frames` are the fields of `Rule`."""
+        rule = Rule(id=self._global_id(rule_id), node=self._node, **frames)
         self._links.ask("apply", rule=asdict(rule))
 
     def lift(self, rule_id: str, *, release: bool) -> None:
-        self._links.ask("lift", rule=self._named(rule_id), release=release)
+        self._links.ask("lift", rule=self._global_id(rule_id), release=release)
 
     def tally(self, rule_id: str) -> Mapping[str, Any] | None:
-        found: Mapping[str, Any] | None = self._links.ask("tally", rule=self._named(rule_id))
-        return found
+        tally: Mapping[str, Any] | None = self._links.ask("tally", rule=self._global_id(rule_id))
+        return tally
 
-    def _named(self, rule_id: str) -> str:
+    def _global_id(self, rule_id: str) -> str:
+        """The rule's id among the rules of all links."""
         return f"{self._node}/{rule_id}"
 
 
 def try_link(pid: int) -> str | None:
-    """Attach a link to a process's namespace and take it away: why that failed, and what to do; None where it works."""
+    """Attach a link to a process's namespace and remove it; returns why that failed and what to do, or None."""
     links = Links({}, (9092,))
     try:
         links.of("trial").attach(pid)

@@ -1,7 +1,7 @@
 """The two sockets of a connection through a link, and the streams between them.
 
-A connection ends on both sides where one ends, except that what waits of a client that hung up still reaches the broker
-when it may go on: a request on its way is not lost because its sender has lost patience.
+If one side ends the connection, the link ends the other. There is one exception: a waiting request still reaches the
+broker when it may go on, even if the client has hung up. In a network, a request on its way would not be lost either.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kafka_chaos.faults.links.relay.stream import Stream
 
 _MOST_QUEUED = 1024 * 1024
 _MOST_KEPT = 128 * 1024 * 1024
-"""Bytes that may wait in a connection before its sender has to."""
+"""The number of bytes that may wait in a connection before the link reads no more from the sender."""
 
 
 class End(asyncio.Protocol):
-    """One of a connection's two sockets; what comes from it goes to its stream. `full`: it takes nothing more now."""
+    """One of a connection's two sockets, whose bytes go to a stream of the pair. `full`: it takes no more bytes now."""
 
     transport: asyncio.Transport
 
@@ -30,58 +30,61 @@ class End(asyncio.Protocol):
         self.full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait until both ends are there."""
+        """Read nothing until both ends are connected."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(_MOST_QUEUED)
         self.transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
-        """Let the stream decide."""
+        """Pass the bytes to the pair."""
         self._pair.received(self, memoryview(data))
 
     def eof_received(self) -> bool:
-        """It sends nothing more, and may still be written to."""
+        """Note that the peer sends no more; the socket stays open for writing."""
         self.eof = True
         self._pair.settle()
         return True
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is gone."""
+        """Note that the connection is gone."""
         self.eof = True
         self._pair.settle()
 
     def pause_writing(self) -> None:
-        """Too much waits to be written."""
+        """Note that too many bytes wait to be written."""
         self.full = True
         self._pair.settle()
 
     def resume_writing(self) -> None:
-        """There is room again."""
+        """Note that the socket takes bytes again."""
         self.full = False
         self._pair.settle()
 
     def send(self, data: memoryview) -> None:
-        """Write this as soon as it is possible; nothing where it has ended."""
+        """Write bytes as soon as possible; do nothing if the peer has ended the connection."""
         if not self.eof:
             self.transport.write(data)
 
 
 class Pair:
-    """A connection that was redirected, and the one that goes on to the broker; it is one of `connections` while it
-    lasts."""
+    """A client's redirected connection, and the link's own connection to the broker.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, connections: set[Pair], talk: Conversation) -> None:
+    The pair is one of `connections` as long as it is open.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, connections: set[Pair], conversation: Conversation) -> None:
         self._loop = loop
         self._connections = connections
         self.client, self.broker = End(self), End(self)
-        self.talk = talk
-        self.requests = Stream(talk.request, self.broker.send, self._hang_up_on_client)
-        self.responses = Stream(talk.response, self.client.send, self.close)
+        self.conversation = conversation
+        self.requests = Stream(conversation.request, self.broker.send, self._hang_up_on_client)
+        self.responses = Stream(conversation.response, self.client.send, self.close)
         self.is_open = False
         self._timed: dict[str, Exchange] = {}
+        """By side, the last exchange for whose delay there is a timer."""
 
     async def open(self, accepted: socket.socket, onward: socket.socket) -> None:
-        """Begin on two sockets that are connected."""
+        """Begin, on the connected sockets to the client and to the broker."""
         await self._loop.create_connection(lambda: self.broker, sock=onward)
         await self._loop.create_connection(lambda: self.client, sock=accepted)
         self.is_open = True
@@ -93,34 +96,34 @@ class Pair:
         return self.requests if side == REQUEST else self.responses
 
     def received(self, end: End, data: memoryview) -> None:
-        """Take what came from an end."""
+        """Take bytes that came from an end."""
         side = REQUEST if end is self.client else RESPONSE
         self.stream(side).feed(data)
-        if end is self.client and self.talk.is_opaque:
+        if end is self.client and self.conversation.is_opaque:
             self.responses.opaque = True
-        self._watch_delay(side)
+        self._time_delay(side)
         self.settle()
 
     def go_on(self, side: str) -> None:
-        """Let what waits pass."""
-        if side in self.talk.waiting and self.is_open:
-            self.talk.goes_on(side)
+        """Let the frame pass that waits on this side."""
+        if side in self.conversation.waiting and self.is_open:
+            self.conversation.goes_on(side)
             self.stream(side).go_on()
-            self._watch_delay(side)
+            self._time_delay(side)
             self.settle()
 
     def close(self) -> None:
-        """End it on both sides."""
+        """End the connection on both sides."""
         if not self.is_open:
             return
         self.is_open = False
-        self.talk.ends()
+        self.conversation.ends()
         for end in (self.client, self.broker):
             end.transport.close()
         self._connections.discard(self)
 
     def settle(self) -> None:
-        """After anything has happened: pass on who has ended, and read only as much as can be kept."""
+        """Called after every change: pass on that a side has ended, and read only as much as can be kept."""
         if not self.is_open:
             return
         if self.broker.eof and (self.client.eof or not self.responses.waits):
@@ -135,19 +138,21 @@ class Pair:
             elif not end.eof:
                 end.transport.resume_reading()
 
-    def _watch_delay(self, side: str) -> None:
-        _, delayed = self.talk.waiting.get(side, (None, None))
+    def _time_delay(self, side: str) -> None:
+        """Start a timer for the frame that waits on this side, if it waits for a time and has none yet."""
+        delayed = self.conversation.waiting.get(side)
         if delayed is None or delayed.seconds is None or self._timed.get(side) is delayed:
             return
         self._timed[side] = delayed
 
-        def is_over() -> None:
-            if self.talk.waiting.get(side, (None, None))[1] is delayed:
+        def end_delay() -> None:
+            if self.conversation.waiting.get(side) is delayed:
                 self.go_on(side)
 
-        self._loop.call_later(delayed.seconds, is_over)
+        self._loop.call_later(delayed.seconds, end_delay)
 
     def _hang_up_on_client(self) -> None:
+        """End the client's connection only: the broker still gets what has passed."""
         self.client.transport.close()
         self.client.eof = True
         self.responses.lose()

@@ -1,6 +1,6 @@
-"""The process that serves a cluster's links, told what to do on its standard input (`faults/helper.py`).
+"""The process that serves a cluster's links. It gets commands on its standard input (`faults/helper.py`).
 
-When that ends, it takes every link away, and ends.
+When standard input ends, it removes every link, and ends.
 """
 
 import json
@@ -15,8 +15,8 @@ from kafka_chaos.faults.links.relay.relay import Relay
 from kafka_chaos.faults.links.relay.rules import Rule
 
 
-def _do(relay: Relay, what: str, values: dict[str, Any]) -> Any:
-    match what:
+def _do(relay: Relay, command: str, values: dict[str, Any]) -> Any:
+    match command:
         case "attach":
             relay.attach(values["node"], values["pid"])
         case "detach":
@@ -38,12 +38,12 @@ def _do(relay: Relay, what: str, values: dict[str, Any]) -> Any:
                 "unanswered": relay.unanswered,
             }
         case _:
-            raise ValueError(f"{what!r} is no command")
+            raise ValueError(f"{command!r} is no command")
     return None
 
 
 def main() -> None:
-    """Serve until standard input ends. The first line says which nodes there are, and on which ports they listen."""
+    """Serve until standard input ends. The argument has the nodes' names by address, and their ports."""
     start = json.loads(sys.argv[1])
     relay = Relay(start["names"], start["ports"])
     try:

@@ -1,4 +1,4 @@
-"""All links of a cluster: connections that are led to their loop, the rules that apply, and the trace."""
+"""All links of a cluster: the connections that are redirected to them, their rules, and the trace of requests."""
 
 import asyncio
 import itertools
@@ -20,7 +20,8 @@ _FLUSH_INTERVAL = 0.5
 
 @dataclass(slots=True)
 class _Attached:
-    """A node with its namespace, and the rules that lead to the listener."""
+    """A node whose connections are redirected: its network namespace, the link's listener there, and the packet filter
+    rules that lead to it."""
 
     name: str
     namespace: Namespace
@@ -31,7 +32,7 @@ class _Attached:
 class Relay:
     """All links of a cluster. `names`: host names by address; `ports`: those on which nodes speak Kafka's protocol.
 
-    One thread serves all connections, in an event loop of its own.
+    One event loop serves all connections.
     """
 
     def __init__(self, names: Mapping[str, str], ports: Iterable[int]) -> None:
@@ -45,7 +46,7 @@ class Relay:
         self.context = RelayContext()
 
     def attach(self, name: str, pid: int) -> None:
-        """Redirect what goes to a node from now on. Raises `ClusterFailure`."""
+        """Redirect connections to a node from now on; `pid` is the id of its process. Raises `ClusterFailure`."""
         self.detach(name)
         namespace = Namespace(pid)
         listener = namespace.listener()
@@ -59,69 +60,67 @@ class Relay:
             raise
 
     def detach(self, name: str) -> None:
-        """Let connections to a node go their own way again; those through its link end."""
-        found = self._attached.pop(name, None)
-        if found is None:
+        """Let new connections reach the node directly again; those that pass its link end."""
+        attached = self._attached.pop(name, None)
+        if attached is None:
             return
-        if found.namespace.exists():
+        if attached.namespace.exists():
             # The node may be about to end, and its rules with it.
             with suppress(ClusterFailure, OSError):
-                found.namespace.run("iptables-restore", "-w", "--noflush", text=undone(found.rules))
-        self.loop.remove_reader(found.listener)
-        found.listener.close()
-        found.namespace.close()
-        for connection in [one for one in self.connections if one.talk.node == name]:
+                attached.namespace.run("iptables-restore", "-w", "--noflush", text=undone(attached.rules))
+        self.loop.remove_reader(attached.listener)
+        attached.listener.close()
+        attached.namespace.close()
+        for connection in [pair for pair in self.connections if pair.conversation.node == name]:
             connection.close()
 
     def apply(self, rule: Rule) -> None:
-        """Let a rule begin, unless it has begun."""
+        """Add a rule, unless there is one with its id."""
         self.context.tallies.setdefault(rule.id, Tally(rule))
 
     def lift(self, rule_id: str, *, release: bool) -> None:
-        """Let a rule end. What it holds goes on, or (without `release`) is lost with its connection."""
-        tally = self.context.tallies.pop(rule_id, None)
-        if tally is None:
+        """Remove a rule. With `release`, the frames that it holds continue; else their connections are closed."""
+        if self.context.tallies.pop(rule_id, None) is None:
             return
         for connection in list(self.connections):
             for side in (REQUEST, RESPONSE):
-                rule, _ = connection.talk.waiting.get(side, (None, None))
-                if rule is None or rule.id != rule_id:
+                exchange = connection.conversation.waiting.get(side)
+                if exchange is None or exchange.fault["rule"] != rule_id:
                     continue
-                # A connection on which something got lost would be silent until its client loses patience.
-                if release and rule.action != DROP:
+                # A connection that has lost a frame is closed: it would be silent until its client gives it up.
+                if release and exchange.fault["action"] != DROP:
                     connection.go_on(side)
                 else:
                     connection.close()
 
     def tally(self, rule_id: str) -> Tally | None:
-        """The tally of a rule so far; None where it does not apply."""
+        """The tally of a rule so far; None if there is no such rule."""
         return self.context.tallies.get(rule_id)
 
     @property
     def waiting(self) -> int:
         """How many frames wait now."""
-        return sum(one.requests.waits + one.responses.waits for one in self.connections)
+        return sum(pair.requests.waits + pair.responses.waits for pair in self.connections)
 
     @property
     def unanswered(self) -> int:
-        """How many requests of controllers have no answer yet."""
-        return sum(one.talk.unanswered() for one in self.connections)
+        """How many requests of controllers have no response yet."""
+        return sum(pair.conversation.unanswered() for pair in self.connections)
 
     def trace_to(self, path: Path | None, *, controllers: bool = False) -> None:
-        """Record exchanges in this file from now on, in place of another; None ends it.
+        """Record exchanges in this file from now on, and no more in another one; None ends the trace.
 
-        `controllers`: record all that controllers ask brokers in ZooKeeper mode, and all of the answers.
+        `controllers`: record requests from controllers to brokers in ZooKeeper mode, and their responses, whole.
         """
         if self.context.trace is not None:
             for connection in self.connections:
-                connection.talk.record_unanswered()
+                connection.conversation.record_unanswered()
             self.context.trace.close()
         self.context.trace = None if path is None else path.open("a", encoding="utf-8")
         self.context.traces_controllers = controllers
 
     def serve(self, fd: int, read: Callable[[], bool]) -> None:
-        """Serve all connections, and call `read` whenever this file has something to read, until it says that it is
-        over."""
+        """Serve all connections, and call `read` whenever the file `fd` can be read, until `read` returns True."""
 
         def ready() -> None:
             if read():
@@ -133,13 +132,13 @@ class Relay:
         self.loop.run_forever()
 
     def close(self) -> None:
-        """Take every link away."""
+        """Remove every link."""
         for name in list(self._attached):
             self.detach(name)
         self.trace_to(None)
         for connection in list(self.connections):
             connection.close()
-        # The sockets are closed in the next turn.
+        # The sockets are closed in the next turn of the loop.
         self.loop.run_until_complete(asyncio.sleep(0))
         self.loop.close()
 
@@ -162,7 +161,7 @@ class Relay:
         try:
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # Where the redirected connection was to go.
+            # The address that the client connected to, before the redirection.
             raw = accepted.getsockopt(socket.SOL_IP, _SO_ORIGINAL_DST, 16)
             destination = socket.inet_ntoa(raw[4:8]), int.from_bytes(raw[2:4], "big")
             onward = node.namespace.connection(mark=MARK)
@@ -172,24 +171,24 @@ class Relay:
             if onward is not None:
                 onward.close()
             return
-        talk = Conversation(self.context, next(self._numbers), node.name, destination[1], peer)
-        pair = Pair(self.loop, self.connections, talk)
+        conversation = Conversation(self.context, next(self._numbers), node.name, destination[1], peer)
+        pair = Pair(self.loop, self.connections, conversation)
         await pair.open(accepted, onward)
         if self._attached.get(node.name) is not node:
             pair.close()
 
 
 MARK = 0x4B43
-"""The mark of a link's own packets, which no rule sends back to it. (`KC`, in hexadecimal.)"""
+"""The mark of the link's own packets, which no rule redirects to the link again. (`KC`, in hexadecimal.)"""
 
 _SO_ORIGINAL_DST = 80
 
 
 def redirection(ports: Sequence[int], listener: int) -> str:
-    """iptables-restore's words that send new connections to these ports to the listener.
+    """The input of iptables-restore that redirects new connections to these ports to the port `listener`.
 
-    They end, by a reset, connections that began before: nobody talks to a broker past its link. Connections of the
-    container to itself go there too.
+    Connections of the container to itself are redirected, too. Connections that began before are reset, so that none
+    bypasses the link.
     """
     marked = f"-m mark ! --mark {MARK:#x}"
     nat = [
@@ -213,5 +212,5 @@ def redirection(ports: Sequence[int], listener: int) -> str:
 
 
 def undone(rules: str) -> str:
-    """The words that remove the same rules."""
+    """The input of iptables-restore that removes these rules."""
     return rules.replace("-A ", "-D ")

@@ -1,6 +1,6 @@
-"""The rules of a link: which frames, which action, and how many so far.
+"""The rules of a link: which frames they mean, what happens to these, and how many there were so far.
 
-A rule names frames by what they are and who sends them. Of those that it names it takes all, or the nth alone.
+A rule names frames by their contents and their sender. It takes all the frames that it names, or only the nth of them.
 """
 
 import time
@@ -14,20 +14,19 @@ from kafka_chaos.faults.links.relay.frames import Header
 HOLD, DELAY, RATE, DROP, CUT = "hold", "delay", "rate", "drop", "cut"
 REQUEST, RESPONSE = "request", "response"
 CLIENTS = "clients"
-"""Everybody who is no node of the cluster."""
+"""The peer of every connection from outside of the cluster's nodes."""
 
-_TOLD = 20
+_MOST_TOLD = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Frames to or from a node, and what happens to them.
+    """Frames to or from a node, and the `action` on them: `hold`, `delay`, `rate`, `drop` or `cut`.
 
-    `sender`: host names of the nodes whose requests are meant, and `clients` for everybody else; empty: whoever sends.
-    `client_id`: the sender's, as the request's header has it. `nth`: which of the frames that are named, counted from 1
-    since the rule came; None: all. `seconds` belong to `delay`,
-    `kbit_per_second` to `rate`. A response belongs to the request that it answers: the
-    rule names it by that.
+    All but `side` describe requests; a response is named by its request. `sender`: the host names of nodes that send
+    the request, or `clients` for all others; None: any sender. `client_id` is in the request's header. `nth`: the
+    number of the one frame to take, counted from 1 since the rule was added; None: all. `seconds` is for `delay`,
+    `kbit_per_second` for `rate`.
     """
 
     id: str
@@ -35,7 +34,7 @@ class Rule:
     action: str
     side: str = REQUEST
     api: str | None = None
-    sender: Sequence[str] = ()
+    sender: Sequence[str] | None = None
     client_id: str | None = None
     topic: str | None = None
     partition: int | None = None
@@ -46,17 +45,17 @@ class Rule:
 
     @property
     def reads_contents(self) -> bool:
-        """Whether a header is not enough to decide."""
-        return any(one is not None for one in (self.topic, self.partition, self.transactional_id))
+        """Whether the rule depends on a request's contents, and not only on its header."""
+        return any(value is not None for value in (self.topic, self.partition, self.transactional_id))
 
     def may_name(self, node: str, header: Header, peer: str) -> bool:
-        """Whether it may name an exchange that begins with this header, whatever its contents are."""
+        """Whether the rule may name a request with this header from `peer` to `node`; its contents decide the rest."""
         if node != self.node or self.api not in (None, header.name) or self.client_id not in (None, header.client_id):
             return False
-        return not self.sender or peer in self.sender or (CLIENTS in self.sender and peer == CLIENTS)
+        return self.sender is None or peer in self.sender
 
     def names(self, contents: Contents | None) -> bool:
-        """Whether it names an exchange that it may name, by its contents (None: unknown)."""
+        """Whether the rule names a request with these contents (None: unknown) whose header it may name."""
         if not self.reads_contents:
             return True
         if contents is None:
@@ -73,16 +72,17 @@ class Rule:
 
 @dataclass(slots=True)
 class Tally:
-    """A rule at work: how many frames it named and took; `told` describes the first of those taken."""
+    """A rule at work: the number of frames that it named, and of those taken; `told` describes the first taken."""
 
     rule: Rule
     named: int = 0
     taken: int = 0
     told: list[dict[str, Any]] = field(default_factory=list)
     _free_at: float = 0.0
+    """When the last frame of a `rate` has passed, by `time.monotonic()`."""
 
     def seconds_of(self, size: int) -> float | None:
-        """How long a frame of this size, in bytes, waits from now on; None: until somebody lets it go on."""
+        """How long a frame of `size` bytes waits from now on; None: until the rule ends."""
         if self.rule.action == DELAY:
             return self.rule.seconds
         if self.rule.action != RATE:
@@ -92,12 +92,12 @@ class Tally:
         return self._free_at - now
 
     def takes(self, header: Header, peer: str, contents: Contents | None) -> bool:
-        """Count a frame that the rule names, and decide whether it is taken."""
+        """Count a frame that the rule names, and return whether the rule takes it."""
         self.named += 1
         if self.rule.nth not in (None, self.named):
             return False
         self.taken += 1
-        if len(self.told) < _TOLD:
+        if len(self.told) < _MOST_TOLD:
             self.told.append(
                 {
                     "api": header.name,
@@ -111,5 +111,5 @@ class Tally:
         return True
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """The numbers and descriptions as a JSON object."""
         return {"named": self.named, "taken": self.taken, "told": self.told}

@@ -1,7 +1,7 @@
-"""One direction of a connection: cuts it into frames, and asks about each before its first byte goes on.
+"""One direction of a connection, as a stream of frames: the fate of each is decided before its first byte goes on.
 
-Frames keep their order. One that waits lets all behind it wait, as a slow network would. No frame is kept in memory
-longer than it takes to decide, unless it waits; large ones pass piece by piece.
+Frames keep their order: if one waits, all behind it wait, as in a slow network. A frame is kept in memory only until
+its fate is decided, or while it waits; large frames pass piece by piece.
 """
 
 from collections.abc import Callable
@@ -10,29 +10,33 @@ from enum import Enum, auto
 from kafka_chaos.faults.links.relay.frames import SIZE_BYTES, frame_size
 
 HEAD = 16 * 1024
-"""Bytes of a frame that are there, or all of a smaller one, when the question about it is asked."""
+"""The number of bytes of a frame that have to be there before its fate is decided; all bytes of a smaller frame."""
 
 
 class Fate(Enum):
-    """The treatment of a frame."""
+    """What becomes of a frame."""
 
     PASS = auto()
     WAIT = auto()
-    """It waits, until `go_on`."""
+    """The frame waits until `go_on`."""
     WHOLE = auto()
-    """Ask again once all of it is there."""
+    """Not decided yet: all of the frame has to be there."""
     LOSE = auto()
-    """It is lost, and all behind it."""
+    """The frame is lost, and all behind it."""
     LAST = auto()
-    """It passes, and nothing behind it; then `finished` is called."""
+    """The frame passes, and nothing behind it; then `finished` is called."""
     END = auto()
-    """It is lost, and all behind it; then `finished` is called."""
+    """The frame is lost, and all behind it; then `finished` is called."""
     OPAQUE = auto()
-    """It is none of Kafka's: this and all that follows passes without questions."""
+    """This is no frame of Kafka: from here on, everything passes."""
 
 
 class Stream:
-    """`inspect` decides a frame by its beginning (without the size) and its whole size; `send` takes what passes."""
+    """The bytes of one direction.
+
+    `inspect` decides the fate of a frame by its beginning (without the size field) and its size. `send` gets the bytes
+    that pass. `finished` is called when a fate ends the stream.
+    """
 
     def __init__(
         self,
@@ -43,10 +47,14 @@ class Stream:
         self._inspect = inspect
         self._send = send
         self._finished = finished
-        self._left = bytearray()
+        self._kept = bytearray()
+        """Bytes that have come and not gone on."""
         self._needed = 0
+        """The number of kept bytes with which the next decision is possible."""
         self._passing = 0
-        self._is_decided = False
+        """The number of bytes that the present frame still has."""
+        self._next_passes = False
+        """Whether the next frame passes without a decision: it has waited."""
         self._is_last = False
         self.waits = False
         self.ended = False
@@ -54,38 +62,38 @@ class Stream:
 
     @property
     def kept(self) -> int:
-        """Bytes that came and did not go on."""
-        return len(self._left)
+        """The number of bytes that have come and not gone on."""
+        return len(self._kept)
 
     def feed(self, data: memoryview) -> None:
-        """Take what came, and let go on what may."""
+        """Take bytes that came, and send on those that may pass."""
         if self.ended:
             return
-        if self.waits or len(self._left) + len(data) < self._needed:
-            self._left += data
+        if self.waits or len(self._kept) + len(data) < self._needed:
+            self._kept += data
             return
-        if self._left:
-            data = memoryview(bytes(self._left) + data)
-            self._left.clear()
+        if self._kept:
+            data = memoryview(bytes(self._kept) + data)
+            self._kept.clear()
         self._needed = 0
-        gone = self._cut(data)
+        passed = self._pass_frames(data)
         if not self.ended:
-            if gone:
-                self._send(data[:gone])
-            self._left += data[gone:]
+            if passed:
+                self._send(data[:passed])
+            self._kept += data[passed:]
 
     def go_on(self) -> None:
-        """Let the frame that waits pass, and ask about those behind it."""
-        self.waits, self._is_decided = False, True
+        """Let the frame that waits pass, and decide about those behind it."""
+        self.waits, self._next_passes = False, True
         self.feed(memoryview(b""))
 
     def lose(self) -> None:
-        """Nothing goes on from here."""
+        """End the stream: nothing passes any more, and kept bytes are lost."""
         self.ended, self.waits = True, False
-        self._left.clear()
+        self._kept.clear()
 
-    def _cut(self, data: memoryview) -> int:
-        """How far the data may go on, from frame to frame."""
+    def _pass_frames(self, data: memoryview) -> int:
+        """Decide about the frames in the data, and return how many of its bytes may pass now."""
         position, end = 0, len(data)
         while position < end:
             if self.opaque:
@@ -95,14 +103,14 @@ class Stream:
                 position += step
                 self._passing -= step
                 if self._is_last and not self._passing:
-                    self._end(data[:position], tell=True)
+                    self._end(data[:position], finished=True)
                     return position
                 continue
             fate, size = self._decide(data, position)
             if fate is None or fate is Fate.WAIT:
                 return position
             if fate in (Fate.LOSE, Fate.END):
-                self._end(data[:position], tell=fate is Fate.END)
+                self._end(data[:position], finished=fate is Fate.END)
                 return position
             self.opaque = fate is Fate.OPAQUE
             self._is_last = fate is Fate.LAST
@@ -110,30 +118,30 @@ class Stream:
         return position
 
     def _decide(self, data: memoryview, position: int) -> tuple[Fate | None, int]:
-        """The fate of the frame that begins here, and its size; None where not enough of it is there yet."""
-        there = len(data) - position - SIZE_BYTES
-        if there < 0:
+        """The fate of the frame that begins at `position`, and its size; None while too few of its bytes are there."""
+        available = len(data) - position - SIZE_BYTES
+        if available < 0:
             return None, 0
         size = frame_size(data, position)
         if size < 0:
             return Fate.OPAQUE, 0
-        if there < min(size, HEAD):
+        if available < min(size, HEAD):
             self._needed = SIZE_BYTES + min(size, HEAD)
             return None, size
-        if self._is_decided:
-            self._is_decided = False
+        if self._next_passes:
+            self._next_passes = False
             return Fate.PASS, size
         begin = position + SIZE_BYTES
-        fate = self._inspect(data[begin : begin + min(there, size)], size)
+        fate = self._inspect(data[begin : begin + min(available, size)], size)
         if fate is Fate.WHOLE:
             self._needed = SIZE_BYTES + size
             return None, size
         self.waits = fate is Fate.WAIT
         return fate, size
 
-    def _end(self, last: memoryview, *, tell: bool) -> None:
+    def _end(self, last: memoryview, *, finished: bool) -> None:
         if last:
             self._send(last)
         self.lose()
-        if tell:
+        if finished:
             self._finished()

@@ -1,7 +1,7 @@
 """One node's disk: an ext4 in an image file, mounted on this machine, with a folder for each log directory.
 
-What is done to it stands in the journal first. All actions are idempotent. Each thaws the disk first, except `freeze`:
-otherwise it would wait for whoever thaws it, and he perhaps for it.
+Every action is noted in the journal before it is done. All actions are idempotent. All but `freeze` thaw the disk
+first: an action on a frozen disk would wait for the thread that thaws it, which may itself wait for the action.
 """
 
 import errno
@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kafka_chaos.contract.command.errors import ClusterFailure
-from kafka_chaos.faults.parts import DiskControl
+from kafka_chaos.faults.cluster import DiskControl
 from kafka_chaos.faults.storage.devices import kernel
 from kafka_chaos.faults.storage.devices.healing import DiskFiles, Journal, remove_disks, take_down, thaw_disks
 
@@ -22,7 +22,7 @@ _LARGEST_PIECE = 1 << 30
 
 
 class Disk(DiskControl):
-    """A node's disk."""
+    """A node's disk of `size` bytes."""
 
     def __init__(self, files: DiskFiles, size: int, journal: Journal) -> None:
         self.files = files
@@ -32,16 +32,16 @@ class Disk(DiskControl):
         self._lengths: Mapping[Path, int] = {}
         self._refused: list[Path] = []
         self._slowed: int | None = None
-        """The process whose container's writes are slow."""
+        """The process id of the container whose writes are slow."""
         self._freezing = threading.Lock()
-        """Held while `is_frozen` tries: a freeze that comes meanwhile would find the disk frozen, and not last."""
+        """Held while `is_frozen` freezes the disk for a moment: `freeze` would take it for frozen already."""
 
-    def make(self, folders: int) -> None:
-        """Make the file system and mount it, with empty folders for so many log directories."""
+    def make(self, log_directories: int) -> None:
+        """Make the file system and mount it, with an empty folder for each log directory."""
         kernel.make_file_system(self.files.image, self._size)
         self.files.point.mkdir()
         kernel.mount(self.files.image, self.files.point)
-        for number in range(folders):
+        for number in range(log_directories):
             self.folder(number).mkdir()
         kernel.flush(self.files.point)
 
@@ -55,7 +55,7 @@ class Disk(DiskControl):
         kernel.flush(self.files.point)
 
     def freeze(self) -> None:
-        """Let every write wait; nothing where a broken file system refuses writes already."""
+        """Let every write wait; do nothing if a broken file system already refuses writes."""
         self._note("freeze")
         with self._freezing, suppress(kernel.BrokenFileSystem):
             kernel.freeze(self.files.point)
@@ -99,21 +99,21 @@ class Disk(DiskControl):
 
     def power_back(self) -> None:
         self._mount_again()
-        left = _lengths(self.files.point)
-        lost = {path: length - left.get(path, 0) for path, length in self._lengths.items()}
-        gone = [bytes_ for bytes_ in lost.values() if bytes_ > 0]
-        self._loss = {"lost_bytes": sum(gone), "shorter_files": len(gone), "kept_bytes": sum(left.values())}
+        kept = _lengths(self.files.point)
+        lost = [length - kept.get(path, 0) for path, length in self._lengths.items() if length > kept.get(path, 0)]
+        self._loss = {"lost_bytes": sum(lost), "shorter_files": len(lost), "kept_bytes": sum(kept.values())}
 
     @property
     def loss(self) -> Mapping[str, int] | None:
         return self._loss
 
     def fill(self) -> None:
-        """Take all free blocks; nothing where a broken file system refuses writes already."""
+        """Take all free blocks; do nothing if a broken file system already refuses writes."""
         self._note("fill")
         if self._refusal() is not None:
             return
         with (self.files.point / _FILLER).open("ab") as filler:
+            # Smaller and smaller pieces, as long as each fits.
             piece = _LARGEST_PIECE
             while piece >= 1:
                 try:
@@ -127,28 +127,24 @@ class Disk(DiskControl):
         return (self.files.point / _FILLER).exists()
 
     def free_bytes(self) -> int:
-        room = os.statvfs(self.files.point)
-        return room.f_bavail * room.f_frsize
+        status = os.statvfs(self.files.point)
+        return status.f_bavail * status.f_frsize
 
     def refuse_appends(self, topic: str | None) -> None:
         self._note("refuse appends")
         self.thaw()
-        # Of each partition of a topic, or of all; but not of KRaft's metadata.
-        found = []
-        for partition in self.files.point.glob("*/*-*/"):
+        for partition in sorted(self.files.point.glob("*/*-*/")):
             name, _, number = partition.name.rpartition("-")
             segments = sorted(partition.glob("*.log"))
             if number.isdigit() and segments and name != "__cluster_metadata" and topic in (None, name):
-                found.append(segments[-1])
-        for path in found:
-            kernel.refuse_writes(path, refuse=True)
-            self._refused.append(path)
+                kernel.refuse_writes(segments[-1], refuse=True)
+                self._refused.append(segments[-1])
 
     def refused(self) -> Mapping[str, bool]:
         return {str(path.relative_to(self.files.point)): _refuses(path) for path in self._refused}
 
     def take_appends(self) -> None:
-        """Take writes again to what refused them."""
+        """Let the segments take writes again that `refuse_appends` chose."""
         self.thaw()
         while self._refused:
             with suppress(FileNotFoundError):
@@ -165,10 +161,9 @@ class Disk(DiskControl):
         return self._refusal() == errno.EROFS
 
     def make_whole(self) -> None:
-        """Undo whatever was done to it: thawed, writable and without the filler.
+        """Undo whatever was done to the disk: thaw it, let it take writes, and free the blocks that `fill` took.
 
-        What a loss of power took is not brought back. Where the file system has to be mounted again, the broker must
-        not run.
+        What a loss of power took stays lost. The broker must not run if the file system has to be mounted again.
         """
         self.thaw()
         self.speed_up()
@@ -179,7 +174,7 @@ class Disk(DiskControl):
         self._loss = None
 
     def _refusal(self) -> int | None:
-        """The error number with which a new file is refused; None where it is not."""
+        """The error number with which the file system refuses a new file; None if it takes one."""
         self.thaw()
         probe = self.files.point / "probe"
         try:
@@ -202,17 +197,17 @@ class Disk(DiskControl):
 def make_disks(
     run_id: str, labels: Mapping[str, str], folder: Path, *, names: Mapping[int, str], mib: int, log_directories: int
 ) -> dict[int, Disk]:
-    """A disk of `mib` MiB for each node of a run, in a new folder; `labels` say whose run it is.
+    """Make disks of `mib` MiB in a new folder for the nodes in `names` (by id); returns the disks by node id.
 
-    `names`: by id, the nodes that get one.
+    `labels` are those of the run.
     """
-    # As the kernel writes paths.
+    # The kernel lists mounts by resolved paths.
     folder = folder.resolve()
     files = [DiskFiles(node, folder / f"{name}.img", folder / name) for node, name in names.items()]
     journal = Journal(run_id)
     journal.begin_with(labels, folder, tuple(files))
     folder.mkdir(parents=True)
-    disks = {one.node: Disk(one, mib << 20, journal) for one in files}
+    disks = {disk_files.node: Disk(disk_files, mib << 20, journal) for disk_files in files}
     for disk in disks.values():
         disk.make(log_directories)
     return disks
@@ -227,27 +222,22 @@ def _refuses(path: Path) -> bool:
 
 
 def _lengths(folder: Path) -> dict[Path, int]:
-    """The lengths of all segments below a folder; a file that goes meanwhile is passed over."""
-    found = {}
+    """The lengths of all segments below a folder; a file that is deleted meanwhile is left out."""
+    lengths = {}
     for path in folder.glob("*/*/*.log"):
-        try:
-            found[path] = path.stat().st_size
-        except FileNotFoundError:
-            continue
-    return found
-
-
-_MIB = 256
+        with suppress(FileNotFoundError):
+            lengths[path] = path.stat().st_size
+    return lengths
 
 
 def lost_in_trial(run_id: str, labels: Mapping[str, str]) -> int:
-    """Freeze, thaw and cut off a disk: the bytes that were lost, since nothing had flushed them.
+    """Try to freeze, thaw and cut off a disk; returns the number of bytes that were lost since nothing flushed them.
 
-    Raises `ClusterFailure` or `OSError` where something of it can't be done, or has no effect.
+    Raises `ClusterFailure` or `OSError` if any of it can't be done, or has no effect.
     """
     folder = Path(tempfile.gettempdir(), f"kafka-chaos-disks-{run_id}")
     try:
-        disk = make_disks(run_id, labels, folder, names={1: "broker-1"}, mib=_MIB, log_directories=1)[1]
+        disk = make_disks(run_id, labels, folder, names={1: "broker-1"}, mib=256, log_directories=1)[1]
         disk.freeze()
         if not disk.is_frozen():
             raise ClusterFailure("a frozen file system takes writes")

@@ -1,8 +1,8 @@
-"""The journal of a run's disks, and how it is healed: thawed, unmounted, loop devices detached and files removed.
+"""The journal of a run's disks, and their removal: thawed, unmounted, loop devices detached and files deleted.
 
-Guarantee: whatever exists of a run's disks was named in its journal before, so that healing needs nothing else. It
-looks at what is there, never at what should be there, so that it may be called at any moment and any number of times,
-by another process too. It touches nothing that the journal does not name.
+Guarantee: the journal names everything before it is made, so that the removal needs nothing but the journal, and
+touches nothing else. It looks at what exists, never at what should exist, so it may be called at any moment and any
+number of times, by another process too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _IN_USE_TIMEOUT = 20.0
 
 
 def thaw_disks(run_id: str) -> None:
-    """Thaw a run's disks. Before anything else: a process that waits for a frozen disk can't even be killed."""
+    """Thaw a run's disks. This comes before anything else: a process that waits for its disk can't even be killed."""
     recorded = read_journal(run_id)
     for disk in recorded.disks if recorded else ():
         if kernel.mounted(disk.point):
@@ -29,7 +29,7 @@ def thaw_disks(run_id: str) -> None:
 
 
 def remove_disks(run_id: str) -> int:
-    """Remove a run's disks, and its journal last; the number of disks. The containers must be gone."""
+    """Remove a run's disks, and then its journal; returns the number of disks. The containers must be gone."""
     recorded = read_journal(run_id)
     if recorded is None:
         return 0
@@ -42,7 +42,7 @@ def remove_disks(run_id: str) -> int:
 
 
 def take_down(disk: DiskFiles) -> None:
-    """Unmount a disk and free its loop device, as soon as nobody uses them; the image stays."""
+    """Unmount a disk and detach its loop device as soon as no process uses them; the image stays."""
     wait_until(
         lambda: _unmounted(disk),
         f"{disk.point} to be unmounted",
@@ -60,13 +60,13 @@ def _unmounted(disk: DiskFiles) -> bool:
         for device in kernel.loop_devices(disk.image):
             kernel.detach(device)
     except (ClusterFailure, OSError):
-        # Used by a process that is about to end, or gone between two looks.
+        # A process that is about to end still uses it, or it was removed a moment ago.
         return False
     return not any(kernel.loop_devices(disk.image))
 
 
 def _remove_folder(folder: Path) -> None:
-    # One that is gone, or holds what the journal does not name.
+    # The folder may be gone, or hold files that the journal does not name.
     with suppress(OSError):
         folder.rmdir()
 
@@ -94,15 +94,15 @@ class Recorded:
 
 
 class Journal(JournalFile):
-    """The journal of a run."""
+    """The journal of a run's disks."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(_KIND, run_id)
 
     def begin_with(self, labels: Mapping[str, str], folder: Path, disks: tuple[DiskFiles, ...]) -> None:
-        """Name the run by its labels, the folder of its disks, and all that will be made there."""
-        made = [{"node": disk.node, "image": str(disk.image), "point": str(disk.point)} for disk in disks]
-        self.begin({"step": "begin", "labels": dict(labels), "folder": str(folder), "disks": made})
+        """Begin with the run's labels, the folder of its disks, and the files that will be made there."""
+        named = [{"node": disk.node, "image": str(disk.image), "point": str(disk.point)} for disk in disks]
+        self.begin({"step": "begin", "labels": dict(labels), "folder": str(folder), "disks": named})
 
 
 def journals() -> Iterator[Recorded]:
@@ -114,10 +114,10 @@ def journals() -> Iterator[Recorded]:
 
 
 def read_journal(run_id: str) -> Recorded | None:
-    """The content of a run's journal; None where there is none."""
+    """The content of a run's journal; None if it has none."""
     lines = Journal(run_id).lines()
     if not lines:
         return None
     begin = lines[0]
-    disks = tuple(DiskFiles(int(one["node"]), Path(one["image"]), Path(one["point"])) for one in begin["disks"])
+    disks = tuple(DiskFiles(int(disk["node"]), Path(disk["image"]), Path(disk["point"])) for disk in begin["disks"])
     return Recorded(run_id, begin["labels"], Path(begin["folder"]), disks)

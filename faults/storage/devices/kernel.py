@@ -1,6 +1,6 @@
-"""Operations of the kernel on disks: loop mounts, freezing, cutting a file system off, and the present mounts.
+"""Operations of the kernel on disks: loop mounts, freezing, cutting a file system off from its disk, limits of writes.
 
-All of it needs root. File systems are ext4, since only some can be cut off without a flush.
+All of them need root. The file systems are ext4, one of the few that can be cut off without a flush.
 """
 
 import errno
@@ -22,7 +22,7 @@ _GET_FLAGS = 0x80086601
 _SET_FLAGS = 0x40086602
 _IMMUTABLE = 0x10
 _WITHOUT_FLUSH = struct.pack("I", 2)
-"""`EXT4_GOING_FLAGS_NOLOGFLUSH`: what is in memory only is gone, the journal's unwritten end too."""
+"""`EXT4_GOING_FLAGS_NOLOGFLUSH`: what is only in memory is lost, the unwritten end of ext4's journal included."""
 _OPTIONS = "loop,noatime,noinit_itable,errors=remount-ro"
 CGROUPS = Path("/sys/fs/cgroup")
 _WRITE_LIMIT = "blkio.throttle.write_iops_device"
@@ -31,7 +31,7 @@ _GONE = " (deleted)"
 
 
 class BrokenFileSystem(ClusterFailure):
-    """The file system has met an error, or was cut off: it takes no writes."""
+    """Raised when a file system takes no writes, since it has met an error or was cut off from its disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +44,40 @@ class Mount:
 
 
 def make_file_system(image: Path, size: int) -> None:
-    """An empty ext4 of `size` bytes in a new sparse file; nothing in it is reserved for root."""
+    """Make an empty ext4 of `size` bytes in a new sparse file, with no blocks reserved for root."""
     with image.open("xb") as file:
         file.truncate(size)
     _run("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,nodiscard", "-i", "65536", str(image))
 
 
 def mount(image: Path, point: Path) -> None:
-    """Mount an image through a loop device, which goes with the mount."""
+    """Mount an image through a loop device, which is detached when the image is unmounted."""
     _run("mount", "-t", "ext4", "-o", _OPTIONS, str(image), str(point))
 
 
 def unmount(point: Path) -> None:
-    """Unmount; raises `ClusterFailure` where the file system is in use."""
+    """Unmount a file system; raises `ClusterFailure` if it is in use."""
     _run("umount", str(point))
 
 
 def detach(device: str) -> None:
-    """Let go of a loop device's image."""
+    """Detach a loop device from its image."""
     _run("losetup", "--detach", device)
 
 
 def mounted(point: Path) -> Mount | None:
-    """The mount at a path; the uppermost, if there is more than one."""
-    found = None
+    """The mount at a path, the uppermost if there are several; None if nothing is mounted there."""
+    uppermost = None
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
         fields, kind = before.split(), after.split()
         if _unescaped(fields[4]) == str(point):
-            found = Mount(point, kind[1], frozenset((*fields[5].split(","), *kind[2].split(","))))
-    return found
+            uppermost = Mount(point, kind[1], frozenset((*fields[5].split(","), *kind[2].split(","))))
+    return uppermost
 
 
 def loop_devices(image: Path) -> Iterator[str]:
-    """The loop devices that hold an image, also one that was deleted meanwhile."""
+    """The loop devices that hold an image, even if the image's file is deleted."""
     for file in sorted(_LOOPS.glob("loop*/loop/backing_file")):
         try:
             backing = file.read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
@@ -88,7 +88,7 @@ def loop_devices(image: Path) -> Iterator[str]:
 
 
 def freeze(point: Path) -> bool:
-    """Let every writer of the file system wait, once all that was written is on the disk; False: it was frozen.
+    """Flush a file system and let all its writers wait; returns False if it was frozen already.
 
     Raises `BrokenFileSystem`.
     """
@@ -105,7 +105,7 @@ def freeze(point: Path) -> bool:
 
 
 def thaw(point: Path) -> None:
-    """Let the writers go on; nothing where it is not frozen."""
+    """Let the writers of a file system continue; nothing happens if it is not frozen."""
     with _opened(point) as file:
         try:
             fcntl.ioctl(file, _THAW, 0)
@@ -115,16 +115,16 @@ def thaw(point: Path) -> None:
 
 
 def shut_down(point: Path) -> None:
-    """Cut the file system off from its disk at once: what was not flushed by now never will be.
+    """Cut a file system off from its disk at once: what is not flushed by now is lost.
 
-    From then on nobody can read or write it. Mounting it again shows what was on the disk.
+    It can't be read or written any more. Mounted again, it shows what is on the disk.
     """
     with _opened(point) as file:
         fcntl.ioctl(file, _SHUT_DOWN, _WITHOUT_FLUSH)
 
 
 def fail(device: str) -> None:
-    """Let ext4 notice an error of the disk, on which it refuses to write any more (`errors=remount-ro`)."""
+    """Let ext4 notice an error of the disk: from then on it refuses writes (`errors=remount-ro`)."""
     Path("/sys/fs/ext4", Path(device).name, "trigger_fs_error").write_text("1")
 
 
@@ -134,25 +134,25 @@ def remount(point: Path, option: str) -> None:
 
 
 def limit_writes(pid: int, device: str, per_second: int | None) -> None:
-    """Let the processes of a container, one of them by its id, write to a device so often a second; None: ever.
+    """Limit how many writes per second the container with the process `pid` may make to a device; None: no limit.
 
-    Raises `ClusterFailure` where the kernel keeps no such limits. The limit goes with the container's process.
+    Raises `ClusterFailure` if the kernel has no such limits. The limit ends with the container's process.
     """
-    number = os.stat(device).st_rdev
-    of = f"{os.major(number)}:{os.minor(number)}"
+    device_id = os.stat(device).st_rdev
+    number = f"{os.major(device_id)}:{os.minor(device_id)}"
     try:
         file = limits_of(Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8"))
         if file is None:
             raise ClusterFailure(f"process {pid} is in no cgroup whose writes can be limited")
-        old = file.name == _WRITE_LIMIT
-        file.write_text(f"{of} {per_second or 0}" if old else f"{of} wiops={per_second or 'max'}", encoding="ascii")
+        limit = str(per_second or 0) if file.name == _WRITE_LIMIT else f"wiops={per_second or 'max'}"
+        file.write_text(f"{number} {limit}", encoding="ascii")
     except (FileNotFoundError, ProcessLookupError):
         # The process is gone, and the limit with it.
         return
 
 
 def limits_of(groups: str) -> Path | None:
-    """The file with the limits of a process's writes, by its lines of `/proc/PID/cgroup`, of either version."""
+    """The file that limits a process's writes, from the text of its `/proc/PID/cgroup` (cgroup version 1 or 2)."""
     for line in groups.splitlines():
         hierarchy, controllers, path = line.split(":", 2)
         if "blkio" in controllers.split(","):
@@ -163,15 +163,15 @@ def limits_of(groups: str) -> Path | None:
 
 
 def refuse_writes(path: Path, *, refuse: bool) -> None:
-    """Let the kernel refuse every write to a file (`chattr +i`), also by those who have it open; or take them again."""
+    """Make the kernel refuse all writes to a file (`chattr +i`), even through open descriptors, or take them again."""
     with _opened(path, os.O_RDONLY) as file:
         (flags,) = struct.unpack("i", fcntl.ioctl(file, _GET_FLAGS, bytes(8))[:4])
-        wanted = flags | _IMMUTABLE if refuse else flags & ~_IMMUTABLE
-        fcntl.ioctl(file, _SET_FLAGS, struct.pack("q", wanted))
+        flags = flags | _IMMUTABLE if refuse else flags & ~_IMMUTABLE
+        fcntl.ioctl(file, _SET_FLAGS, struct.pack("q", flags))
 
 
 def flush(point: Path) -> None:
-    """Write everything of the file system to its disk."""
+    """Write everything that a file system has in memory to its disk."""
     _run("sync", "--file-system", str(point))
 
 
@@ -185,7 +185,7 @@ def _opened(path: Path, how: int = os.O_RDONLY | os.O_DIRECTORY) -> Iterator[int
 
 
 def _run(*command: str) -> None:
-    # Of a session of its own: a Ctrl-C in the terminal would end it half-way.
+    # In a session of its own: otherwise, a Ctrl-C in the terminal would end it half-way.
     done = subprocess.run(command, capture_output=True, text=True, check=False, start_new_session=True)
     if done.returncode != 0:
         reason = (done.stderr or done.stdout).strip()
@@ -193,6 +193,6 @@ def _run(*command: str) -> None:
 
 
 def _unescaped(path: str) -> str:
-    """A path of mountinfo, which writes blanks and the like as octal numbers."""
+    """The path that mountinfo writes with blanks and the like as octal numbers."""
     first, *rest = path.split("\\")
     return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in rest)

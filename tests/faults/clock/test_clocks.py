@@ -93,5 +93,5 @@ def test_a_node_whose_clock_cannot_be_moved_is_refused() -> None:
 
 def test_a_machine_without_root_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(machine, "has_capability", lambda _: False)
-    assert "clocks enter the containers' processes: it needs root" in str(MovedClock.unavailable())
+    monkeypatch.setattr(machine, "may_administer", lambda: False)
+    assert "clocks are in the containers' processes: it needs root" in str(MovedClock.unavailable())

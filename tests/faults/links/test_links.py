@@ -67,7 +67,7 @@ def test_without_a_frame_the_reason_says_what_passed(cluster: FakeCluster) -> No
 @pytest.mark.parametrize(
     ("sender", "names"),
     [
-        (None, ()),
+        (None, None),
         ("clients", ("clients",)),
         ("brokers", ("broker-1", "broker-2", "broker-3")),
         ("broker:2", ("broker-2",)),
@@ -76,13 +76,19 @@ def test_without_a_frame_the_reason_says_what_passed(cluster: FakeCluster) -> No
         ("controller:1", ("controller-1",)),
     ],
 )
-def test_senders_are_resolved_by_role(sender: str | None, names: tuple[str, ...], cluster: FakeCluster) -> None:
+def test_senders_are_resolved_by_role(sender: str | None, names: tuple[str, ...] | None, cluster: FakeCluster) -> None:
     cluster.controllers = {1: FakeNode("controller-1", 101)}
     fault = Cut(target=BROKER, sender=sender, lane="orders", partition=2, client_id="orders-1")
     fault.inject(cluster, fault.target.resolve(cluster, 0))
     (frames,) = link_of(cluster, 1).rules.values()
     assert frames["sender"] == names
     assert (frames["topic"], frames["partition"], frames["client_id"]) == ("topic-of-orders", 2, "orders-1")
+
+
+def test_while_nobody_is_controller_no_frame_is_the_controllers(cluster: FakeCluster) -> None:
+    cluster.controller_id = None
+    hit_by(Cut(target=BROKER, sender="controller"), cluster)
+    assert [frames["sender"] for frames in link_of(cluster, 1).rules.values()] == [()]
 
 
 def test_what_is_held_is_lost_if_asked_for(cluster: FakeCluster) -> None:
@@ -108,8 +114,8 @@ def test_a_node_without_a_link_is_refused() -> None:
 
 def test_a_machine_without_root_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(machine, "has_capability", lambda _: False)
+    monkeypatch.setattr(machine, "may_administer", lambda: False)
     assert "root" in str(on_frames.why_no_links())
-    monkeypatch.setattr(machine, "has_capability", lambda _: True)
+    monkeypatch.setattr(machine, "may_administer", lambda: True)
     monkeypatch.setattr(on_frames.shutil, "which", lambda _: None)
     assert "util-linux" in str(on_frames.why_no_links())

@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.faults import machine
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.ended import Kill
@@ -103,14 +104,14 @@ def test_they_and_no_others_need_disks() -> None:
 
 def test_a_machine_without_root_can_do_none_of_them_and_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(disks, "has_capability", lambda _: False)
+    monkeypatch.setattr(machine, "may_administer", lambda: False)
     assert {kind.unavailable() for kind in KINDS} == {
-        "disks are loop mounts: it needs root (with CAP_SYS_ADMIN, where this is a container)"
+        "disks are loop mounts: it needs root (in a container, with CAP_SYS_ADMIN)"
     }
 
 
 def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(disks, "has_capability", lambda _: True)
+    monkeypatch.setattr(machine, "may_administer", lambda: True)
     monkeypatch.setattr(disks.shutil, "which", lambda tool: None if tool == "mkfs.ext4" else f"/sbin/{tool}")
     assert str(disks.why_no_disks()).startswith("mkfs.ext4 not found in PATH")

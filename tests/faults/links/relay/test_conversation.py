@@ -84,6 +84,7 @@ def test_a_rule_takes_what_a_controller_tells_of_a_partition(named: dict[str, ob
         ({"api": "Produce"}, False),
         ({"sender": (CLIENTS,)}, True),
         ({"sender": ("broker-2",)}, False),
+        ({"sender": ()}, False),
         ({"client_id": "client"}, True),
         ({"client_id": "client-1"}, False),
         ({"transactional_id": "tx"}, True),
