@@ -19,7 +19,7 @@ PRODUCERS = {"acks0": {"acks": "0"}, "acks1": {"acks": "1"}, "all": {}, "all-ide
 def lanes(name: str) -> Iterator[tuple[str, Lane]]:
     """Each cluster with each lane of an experiment."""
     for cluster in benchmark.CLUSTERS:
-        for _, _, lane in benchmark.experiment(name, cluster).lanes():
+        for _, _, lane in benchmark.experiment(name, cluster).lanes:
             yield cluster, lane
 
 

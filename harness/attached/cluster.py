@@ -148,7 +148,7 @@ def with_brokers_configuration(
     described = {broker: admin.described(ResourceType.BROKER, str(broker)) for broker in sorted(broker_ids)}
     unread = [f"of broker {broker}" for broker, entries in described.items() if entries is None]
     brokers = {broker: entries for broker, entries in described.items() if entries is not None}
-    for _, _, lane in experiment.lanes():
+    for _, _, lane in experiment.lanes:
         for broker, entries in brokers.items():
             for _, message in refused_of("broker", without_defaults(entries), lane):
                 raise ExperimentError(("cluster", "assume"), f"broker {broker}: {message}")
@@ -161,7 +161,7 @@ def with_brokers_configuration(
         for key, weakest in _WEAKEST_VALUE.items()
         if key in version_keys and any(key in entries for entries in brokers.values())
     }
-    if any(lane.transactional for _, lane, _ in experiment.lanes()) and (state := admin.partitions(TRANSACTION_STATE)):
+    if any(lane.transactional for lane in experiment.lane_specs) and (state := admin.partitions(TRANSACTION_STATE)):
         # The topic exists: it keeps the configuration of its creation, whatever brokers have now.
         read[f"{_STATE_LOG}.replication.factor"] = str(min(len(partition.replicas) for partition in state.values()))
         if topic := admin.described(ResourceType.TOPIC, TRANSACTION_STATE):

@@ -73,8 +73,8 @@ class Atlas(BaseModel):
                     for number, keys in enumerate(self.lanes, 1)
                 ]
                 experiment = self.experiment(cluster, family, lanes, seed=0)
-                kinds = faults_of(fault.kind for phase in experiment.phases for fault in phase.faults())
-                for keys, (_, spec, lane) in zip(lanes, experiment.lanes(), strict=True):
+                kinds = faults_of(fault.kind for phase in experiment.phases for fault in phase.faults)
+                for keys, (_, spec, lane) in zip(lanes, experiment.lanes, strict=True):
                     client = client_named(spec.client)
                     trials.append(Trial(Cell(client, cluster, settings_of(lane.to_json()), kinds), family, keys))
         return trials

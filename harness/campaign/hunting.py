@@ -167,7 +167,7 @@ class Hunt:
     def _draw_predictable(self, seeds: random.Random) -> Experiment:
         for _ in range(MOST_DRAWS):
             experiment = self.draw(seeds.randrange(2**31))
-            unpredicted = next(filter(None, (_unpredicted(lane) for _, _, lane in experiment.lanes())), None)
+            unpredicted = next(filter(None, (_unpredicted(lane) for _, _, lane in experiment.lanes)), None)
             if unpredicted is None:
                 return experiment
             self.not_drawn.append(f"{', '.join(_drawn(experiment))}: {unpredicted}")
@@ -260,7 +260,7 @@ def _unpredicted(lane: Lane) -> str | None:
 
 def _drawn(experiment: Experiment) -> Iterator[str]:
     phase, cluster = experiment.phases[0], experiment.cluster
-    for fault in phase.faults():
+    for fault in phase.faults:
         yield from (fault.kind, fault.target.text)
     yield f"{cluster.kafka_version}/{cluster.metadata_mode}"
     yield from (str(lane.client) for lane in phase.lanes)

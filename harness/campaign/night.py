@@ -138,7 +138,7 @@ class Night:
         """Each lane of each experiment: its settings, its verdicts, and what it showed of the anomalies judged."""
         lanes: dict[tuple[str, str], tuple[Lane, list[LaneVerdict]]] = {}
         for run in self.runs:
-            for _, _, lane in run.attempt.experiment.lanes():
+            for _, _, lane in run.attempt.experiment.lanes:
                 _, verdicts = lanes.setdefault((run.attempt.name, lane.lane), (lane, []))
                 if not isinstance(run.outcome, Exception):
                     verdicts.append(run.outcome.verdict.lane(lane.lane))

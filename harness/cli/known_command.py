@@ -149,12 +149,12 @@ def show(path: Path, run: Callable[[Experiment], RunResult]) -> Shown:
 
     def side(name: str, experiment: Experiment, result: RunResult, names: Collection[str]) -> Side:
         lanes = tuple(lane for lane in result.verdict.lanes if lane.lane in names)
-        clients = {spec.lane: spec.client for _, spec, _ in experiment.lanes()}
+        clients = {spec.lane: spec.client for spec in experiment.lane_specs}
         using = [f"{lane.lane}: {clients[lane.lane]}" for lane in lanes] if head.lanes else []
         software = "; ".join([f"Kafka {experiment.cluster.kafka_version}", *using])
         return Side(name, software, lanes, head, max((result.gaps.get(name, 0.0) for name in names), default=0.0))
 
-    first, names = run(affected), [spec.lane for _, spec, _ in affected.lanes()]
+    first, names = run(affected), [spec.lane for spec in affected.lane_specs]
     if control is None:
         others = side("control", affected, first, [name for name in names if name not in head.lanes])
     else:

@@ -91,7 +91,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     from kafka_chaos.reference_model.recovery import bounds_of
     from kafka_chaos.verification.judging.assessment import by_configuration
 
-    cluster = experiment.cluster.spec()
+    cluster = experiment.cluster.as_layout()
     schedule = [
         {
             "at": fault.at,
@@ -104,7 +104,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
             "crashes": phase.members_hit(fault) if fault.crashes_members else 0,
             "parameters": parameters(fault),
         }
-        for fault in phase.faults()
+        for fault in phase.faults
     ]
     lanes = []
     grown = phase.grown().lanes
@@ -129,7 +129,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         "workload": phase.workload.model_dump(mode="json"),
         "steps": phase.steps.model_dump(mode="json") if phase.steps else None,
         "schedule": schedule,
-        "model_faults_together": list(together(phase.faults(), cluster)),
+        "model_faults_together": list(together(phase.faults, cluster)),
         "lanes": lanes,
     }
 

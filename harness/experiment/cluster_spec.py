@@ -23,7 +23,7 @@ KafkaVersion = Annotated[str, AfterValidator(_known_version)]
 
 
 class ClusterSpec(Spec):
-    """The key `cluster`: see `ClusterLayout`."""
+    """The key `cluster`: the brokers of a run, and who keeps their metadata."""
 
     brokers: int = Field(default=3, ge=1, le=9, description="brokers, numbered from 1")
     metadata_mode: Literal["zookeeper", "kraft"] = Field(
@@ -63,7 +63,7 @@ class ClusterSpec(Spec):
     links: bool = Field(
         default=False,
         description="every connection to a broker or controller passes a link, which records it in `trace/`; faults "
-        "that act on single requests see to it themselves",
+        "that act on single requests switch it on themselves",
     )
     tiered_storage: bool = Field(
         default=False,
@@ -76,12 +76,12 @@ class ClusterSpec(Spec):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_kraft(cls, value: Any) -> Any:
-        """In KRaft mode the newest version is the default, and no ensemble: one that is asked for is refused later."""
+    def _with_defaults_of_kraft(cls, value: Any) -> Any:
+        """In KRaft mode, the newest version and no ZooKeeper are the defaults; `zookeepers: 1` is refused later."""
         if isinstance(value, dict) and value.get("metadata_mode") == KRAFT:
             return {"zookeepers": 0, "kafka_version": usual_version(KRAFT), **value}
         return value
 
-    def spec(self) -> ClusterLayout:
-        """The cluster to start."""
+    def as_layout(self) -> ClusterLayout:
+        """The cluster to start; raises `UsageFailure` if there can be none of this kind."""
         return ClusterLayout(**self.model_dump())

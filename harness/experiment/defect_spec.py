@@ -14,7 +14,7 @@ from kafka_chaos.harness.experiment.values import Spec
 
 def _ticket(address: str) -> str:
     if not address.startswith("https://"):
-        raise ValueError("expected the address of a ticket, or of what else tells of the defect: https://…")
+        raise ValueError("expected the address of a ticket, or of another page about the defect: https://…")
     return address
 
 
@@ -28,7 +28,7 @@ class ControlSpec(Spec):
 
 
 class DefectSpec(Spec):
-    """The key `defect`: what breaks in which versions, and how the experiment shows it and its absence."""
+    """The key `defect`: what breaks in which versions, and which lanes, or which cluster, have the defect."""
 
     ticket: Annotated[str, AfterValidator(_ticket)] = Field(description="where it is reported: an address")
     title: str = Field(min_length=1, max_length=100, description="what breaks, in one sentence")
@@ -64,7 +64,7 @@ class DefectSpec(Spec):
     tried: str | None = Field(default=None, description="what was tried where no run showed it, and what came of it")
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _check(self) -> Self:
         if not self.anomalies and self.reason is None and self.gap is None:
             raise ValueError("expected anomalies, a gap, or a reason for which a lane is unknown")
         if self.shown > self.runs:

@@ -14,7 +14,7 @@ from kafka_chaos.harness.experiment.values import Seconds, Spec
 class FaultSpec(Spec):
     """An entry of `schedule`: a fault kind, its target and times in seconds, and the keys that the kind takes.
 
-    `times`, `every` and `stagger` make several faults of one entry: see `one_by_one`.
+    With `times`, or `stagger`, an entry stands for several faults: see `one_by_one`.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -36,7 +36,7 @@ class FaultSpec(Spec):
         description="with a target such as `brokers:1,2,3`: seconds from one broker to the next, as in a rolling "
         "restart; 0 hits all at the same moment",
     )
-    _entry: int | None = PrivateAttr(default=None)
+    _entry_index: int = PrivateAttr(default=0)
 
     @model_validator(mode="before")
     @classmethod
@@ -59,16 +59,14 @@ class FaultSpec(Spec):
             raise ValueError("expected 0, or a target of several brokers, such as brokers:1,2,3")
         return stagger
 
-    def entry(self, index: int) -> int:
-        """The index of its entry in the file; `index` is its own among all faults."""
-        return index if self._entry is None else self._entry
-
-    def build(self) -> Fault:
-        """The fault; raises `TargetError`, or `ValueError` of the form `KEY: what was expected`."""
-        return self._fault
+    @property
+    def entry_index(self) -> int:
+        """The index of the file's entry, which may stand for several faults."""
+        return self._entry_index
 
     @cached_property
-    def _fault(self) -> Fault:
+    def built(self) -> Fault:
+        """The fault; raises `TargetError`, or `ValueError` of the form `KEY: what was expected`."""
         try:
             kind = fault_kind(self.fault)
         except ValueError as error:
@@ -79,23 +77,22 @@ class FaultSpec(Spec):
 
 
 def one_by_one(entries: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
-    """A schedule in which each entry is one fault: those with `times` come as often, those with `stagger` at one broker
-    after the other."""
-    return tuple(fault for index, entry in enumerate(entries) for fault in _faults(index, entry))
+    """A schedule in which each entry is a single fault.
 
-
-def _faults(index: int, entry: FaultSpec) -> list[FaultSpec]:
-    several = _several(entry.target) if entry.stagger else ()
-    targets = [f"broker:{broker}" for broker in several] or [entry.target]
-    plain = {"times": 1, "every": 0.0, "stagger": 0.0}
+    An entry with `times` is repeated, one with `stagger` becomes an entry for each of its brokers.
+    """
     faults = []
-    for time in range(entry.times):
-        for place, target in enumerate(targets):
-            at = entry.at + time * entry.every + place * entry.stagger
-            fault = entry.model_copy(update={**plain, "target": target, "at": round(at, 3)})
-            fault._entry = index
-            faults.append(fault)
-    return faults
+    for index, entry in enumerate(entries):
+        brokers = _several(entry.target) if entry.stagger else ()
+        targets = [f"broker:{broker}" for broker in brokers] or [entry.target]
+        for time in range(entry.times):
+            for position, target in enumerate(targets):
+                at = round(entry.at + time * entry.every + position * entry.stagger, 3)
+                single = {"times": 1, "every": 0.0, "stagger": 0.0, "target": target, "at": at}
+                fault = entry.model_copy(update=single)
+                fault._entry_index = index
+                faults.append(fault)
+    return tuple(faults)
 
 
 def _several(target: str) -> tuple[int, ...]:

@@ -58,20 +58,21 @@ def experiment_of(values: Mapping[str, Any], source: str) -> Experiment:
 
 
 def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) -> Experiment:
+    """The experiment of these values. `located` makes a refusal's text of its place and its message."""
     try:
         experiment = Experiment.model_validate(expand(_renamed(values, located)))
         check(experiment)
     except ValidationError as error:
-        # What several phases share is refused in each of them.
-        found = dict.fromkeys(one_line(located(*one)) for one in refusals(error, Experiment))
-        raise UsageFailure("\n".join(found)) from None
+        # A key that several phases share is refused in each of them, and named once.
+        lines = dict.fromkeys(one_line(located(*refusal)) for refusal in refusals(error, Experiment))
+        raise UsageFailure("\n".join(lines)) from None
     except ExperimentError as error:
         raise UsageFailure(one_line(located(error.place, error.message))) from None
     return experiment
 
 
 def _renamed(values: Mapping[str, Any], located: Callable[[Place, str], str]) -> Mapping[str, Any]:
-    """The values with the key `steps` of phases where they have its former name, which is told to people."""
+    """The values with `steps` in place of the key's former name, which a line on standard error points out."""
 
     def of_phase(phase: Any, *place: str | int) -> Any:
         if not isinstance(phase, Mapping) or _FORMER not in phase or _STEPS in phase:
@@ -88,24 +89,24 @@ def _renamed(values: Mapping[str, Any], located: Callable[[Place, str], str]) ->
 
 
 def _as_written(place: Place, values: Mapping[Any, Any]) -> Place:
-    """Where the file has what stands at a place of the checked experiment: keys of a phase may be at the top."""
-    of_phase = place[0:1] == ("phases",) and len(place) > 1
-    if of_phase and "phases" not in values:
-        place, phase = place[2:], values
-    elif of_phase and len(place) > 2:
-        phase = values["phases"][place[1]]
-        if place[2] in values and place[2] not in phase:
-            place, phase = place[2:], values
-    else:
+    """The place in the file of a key that the checked experiment has at `place`.
+
+    The file may have a phase's keys at its top, and `steps` under its former name.
+    """
+    if place[:1] != ("phases",) or len(place) == 1:
         return place
-    at = 0 if phase is values else 2
-    if place[at : at + 1] == (_STEPS,) and _STEPS not in phase and _FORMER in phase:
-        place = (*place[:at], _FORMER, *place[at + 1 :])
-    return place
+    outer, keys = place[:2], place[2:]
+    phase = values["phases"][place[1]] if "phases" in values else values
+    if keys and keys[0] in values and keys[0] not in phase:
+        phase = values
+    if keys[:1] == (_STEPS,) and _STEPS not in phase and _FORMER in phase:
+        keys = (_FORMER, *keys[1:])
+    return keys if phase is values else (*outer, *keys)
 
 
 def dump_experiment(experiment: Experiment, extra: Mapping[str, Any] | None = None) -> str:
-    """The experiment as YAML: with all defaults, followed by `extra`, or without any."""
+    """The experiment as YAML, followed by the keys of `extra`. Without `extra`, keys that have their defaults are left
+    out."""
     yaml = YAML()
     yaml.default_flow_style = False
     buffer = io.StringIO()
@@ -115,25 +116,26 @@ def dump_experiment(experiment: Experiment, extra: Mapping[str, Any] | None = No
 
 def one_line(text: str) -> str:
     """The text with line breaks and control characters escaped."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
 def model_of(path: Path, kind: type[M], what: str) -> M:
-    """The model that a YAML file describes, which should be `what`. Raises `UsageFailure` with file and line."""
+    """The pydantic model of a YAML file. Raises `UsageFailure` with file and line. `what`: what the file should be."""
     document, values = document_of(text_of(path), str(path), what)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         # For a key that is no number, pydantic adds a step.
-        found = [(tuple(step for step in place if step != "[key]"), why) for place, why in refusals(error, kind)]
-        lines = [f"{path}:{line_of(document, place)}: {dotted(place)}: {why}" for place, why in found]
+        places = [(tuple(step for step in place if step != "[key]"), why) for place, why in refusals(error, kind)]
+        lines = [f"{path}:{line_of(document, place)}: {dotted(place)}: {why}" for place, why in places]
         raise UsageFailure("\n".join(map(one_line, lines))) from None
 
 
 def document_of(text: str, source: str, what: str) -> tuple[CommentedMap, dict[Any, Any]]:
-    """The document with its positions, and its plain values. `what` it should be, such as `an experiment`.
+    """The YAML document with the positions of its keys, and the same as plain values.
 
-    Raises `UsageFailure`, whose message begins with `source` and a line.
+    Raises `UsageFailure`, whose message begins with `source` and a line. `what`: what the document should be, such as
+    `an experiment`.
     """
     try:
         with warnings.catch_warnings():
@@ -163,7 +165,7 @@ def document_of(text: str, source: str, what: str) -> tuple[CommentedMap, dict[A
 
 
 def _plain(node: Any) -> Any:
-    """The document without its comments and positions, as the checks need it."""
+    """The node of a YAML document as plain Python values, without comments and positions."""
     if isinstance(node, CommentedMap):
         for key in node:
             if isinstance(key, CommentedKeyMap | CommentedKeySeq):
@@ -177,7 +179,7 @@ def _plain(node: Any) -> Any:
     return node
 
 
-def line_of(document: Any, place: tuple[str | int, ...]) -> int:
+def line_of(document: Any, place: Place) -> int:
     """The line of the deepest part of `place` that the document has, counted from 1."""
     line = 1
     node = document

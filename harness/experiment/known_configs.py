@@ -1,4 +1,4 @@
-"""The effect of a cluster's and a topic's configuration on a lane, and the keys that no prediction knows.
+"""The effect of brokers' and topics' configuration on a lane, and the keys of which the model knows no effect.
 
 The keys themselves are classified in contract/lane/configuration.toml.
 """
@@ -26,7 +26,7 @@ Configs = Mapping[str, object]
 
 
 def cleanup_of(configs: Configs) -> str | None:
-    """The lane's `cleanup_policy` for a topic with these configs: None if nothing is removed during a run."""
+    """The lane's `cleanup_policy` for a topic with these configs; None if no record is removed during a run."""
     retention_ms, retention_bytes = _number(configs, "retention.ms", -1), _number(configs, "retention.bytes", -1)
     retains_all = (retention_ms < 0 or retention_ms >= SHORTEST_RETENTION_MS) and retention_bytes < 0
     policies = sorted(policy.strip() for policy in str(configs.get("cleanup.policy", "delete")).split(","))
@@ -34,7 +34,7 @@ def cleanup_of(configs: Configs) -> str | None:
 
 
 def _removal(broker: Configs) -> dict[str, object]:
-    """What a broker's configs say of the removal of records, by the topic's keys."""
+    """A broker's configs for the removal of records, under the names of the topic's keys."""
     return {name: broker.get(key, default) for key, (name, default) in REMOVAL_CONFIGS.items()}
 
 
@@ -46,7 +46,7 @@ def _only_by_size(topic: Configs, brokers: Sequence[Configs]) -> int | None:
 
 
 def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
-    """The configuration of each broker, and last of dedicated controllers if there are any, without the defaults."""
+    """The configs that the experiment sets for each broker, and last for dedicated controllers if there are any."""
     own = [cluster.configs_of.get(broker, {}) for broker in range(1, cluster.brokers + 1)]
     return [{**cluster.broker_configs, **configs} for configs in (*own, *([{}] if cluster.controllers else []))]
 
@@ -54,10 +54,10 @@ def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
 def lane_settings(
     topic: Configs, cluster: ClusterLayout, replicas: int, *, has_group: bool, transactional: bool
 ) -> dict[str, Any]:
-    """The keys of a lane, by name, that the configs of its topic and brokers decide.
+    """The keys of a `Lane` that the configs of its topic and brokers decide.
 
-    If brokers differ, the weakest promise of any broker counts. `replicas`: the replication factor of the lane, which
-    predictions assume for internal topics unless the lane's keys say otherwise.
+    If brokers differ, the weakest promise of any broker counts. `replicas`: the lane's replication factor. Predictions
+    assume that internal topics have the same, unless `consumer_offsets` or `transaction_state` says otherwise.
     """
     brokers = brokers_configs(cluster)
     flush_all = all(_number(broker, "log.flush.interval.messages", 0) == 1 for broker in brokers)
@@ -81,7 +81,7 @@ def lane_settings(
         )
         settings["consumer_offsets"] = internal if internal != InternalTopic() else None
     if transactional:
-        # This topic never has unclean elections, whatever the brokers' default is (TransactionStateManager).
+        # `__transaction_state` never has unclean elections, whatever the brokers' default is (TransactionStateManager).
         internal = InternalTopic(
             replication_factor=replication("transaction.state.log.replication.factor"),
             min_insync_replicas=min(_number(broker, "transaction.state.log.min.isr", 1) for broker in brokers),
@@ -94,9 +94,9 @@ def lane_settings(
 
 
 def rebalance_faults(cluster: ClusterLayout, faults: int) -> tuple[str, ...]:
-    """A `stop` for each of so many faults if leaders move back by themselves (auto.leader.rebalance.enable), else none.
+    """The model's faults for leaders that move back after each of `faults` faults (auto.leader.rebalance.enable).
 
-    The model has no move of a leader alone; a `stop` begins with one.
+    The model can't move a leader without a fault, and a `stop` begins with such a move.
     """
     return ("stop",) * faults if any(_is(configs, REBALANCE, False) for configs in brokers_configs(cluster)) else ()
 

@@ -1,9 +1,10 @@
-"""Schedules drawn from a seed: which fault hits which target, when and for how long; and what they hit: clusters, the
-clients of lanes with their configs, and lives of producers.
+"""Draws what an experiment leaves to its seed: faults with targets and times, the cluster's version, and the clients of
+lanes with their configs and lives.
 
 Guarantee: the same seed, phase and bounds give the same schedule; no more brokers are broken at once than `breaks`
 allows; and all faults are healed before the load ends. A run writes the drawn schedule into its experiment.yaml, which
-replays exactly that schedule.
+replays exactly that schedule. All values are those of the file, not checked yet: what is wrong with them is left as it
+is, and refused by the experiment's own check, which names the place.
 """
 
 import random
@@ -15,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.fault import can_go_together, defaults, fits
-from kafka_chaos.faults.registry import fault_kind, fault_kinds
+from kafka_chaos.faults.registry import fault_kind
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, ROLES, chosen, has_kafkas_names
 from kafka_chaos.harness.cluster.containers.versions import cluster_named
@@ -116,9 +117,9 @@ class GenerateSpec(Spec):
     def draw(
         self, *, seed: int, phase: str, load_seconds: float, brokers: int, timeouts: Iterable[float] = ()
     ) -> list[dict[str, Any]]:
-        """Entries of a schedule; ValueError if not `count`, or not even one, fit into the load.
+        """Draw the entries of a schedule. Raises `ValueError` if not `count`, or not even one, fit into the load.
 
-        `timeouts`: those in seconds that durations are drawn around, with `around_timeouts`.
+        `timeouts`: the seconds around which durations are drawn, with `around_timeouts`.
         """
         # A text as seed gives the same numbers on every machine and in every version of Python.
         drawn = random.Random(f"{seed}/{phase}")
@@ -126,7 +127,7 @@ class GenerateSpec(Spec):
         around = [factor * timeout for timeout in timeouts for factor in FACTORS]
         around = [seconds for seconds in around if self.around_timeouts and shortest <= seconds <= longest]
         wanted = self.count or 1
-        # Long faults may leave no time for the last ones: others are drawn then.
+        # Long faults may leave no time for the last ones: then all are drawn again.
         for _ in range(_DRAWS):
             entries = self._entries(drawn, load_seconds, brokers, around)
             if len(entries) >= wanted:
@@ -139,7 +140,7 @@ class GenerateSpec(Spec):
     def _entries(
         self, drawn: random.Random, load_seconds: float, brokers: int, around: Sequence[float]
     ) -> list[dict[str, Any]]:
-        """Entries one after the other, as long as they fit into the load; at most `count`."""
+        """Draw one entry after the other, as long as they fit into the load; at most `count`."""
         budget = _Budget(self.breaks, brokers, self.targets)
         entries: list[dict[str, Any]] = []
         at = self.first_at
@@ -162,19 +163,22 @@ class GenerateSpec(Spec):
             at += gap if self.breaks else duration + gap
         return entries
 
-    def with_cluster(self, cluster: Any, seed: int) -> Any:
-        """The cluster's keys with the version and the mode that are drawn."""
-        if not self.clusters or not isinstance(cluster, Mapping | None):
-            return cluster
-        return {**(cluster or {}), **cluster_named(self._choose(random.Random(f"{seed}/cluster"), self.clusters))}
+    def draw_cluster(self, seed: int) -> dict[str, str]:
+        """Draw the cluster's version and mode: its keys `kafka_version` and `metadata_mode`."""
+        return cluster_named(self._choose(random.Random(f"{seed}/cluster"), self.clusters))
+
+    @property
+    def cluster_weights(self) -> dict[str, float]:
+        """The clusters to draw from, with their weights."""
+        return {cluster: self.weights.get(cluster, 1.0) for cluster in self.clusters}
 
     def on(self, cluster: Any) -> Self:
-        """The same without the kinds of faults that the cluster with these keys can't have.
+        """The same without the kinds of faults that a cluster with these keys can't have.
 
-        Raises `ValueError` if it can have none; keys that are not valid are refused with the experiment.
+        Raises `ValueError` if no kind is left.
         """
         try:
-            layout = ClusterSpec.model_validate(cluster).spec()
+            layout = ClusterSpec.model_validate(cluster).as_layout()
         except ValidationError:
             return self
         able = tuple(kind for kind in self.faults if fault_kind(kind).refusal(layout) is None)
@@ -183,12 +187,13 @@ class GenerateSpec(Spec):
         return self.model_copy(update={"faults": able})
 
     def with_client(self, lane: Any, drawn: random.Random) -> Any:
-        """The lane with a client and producer configs that are drawn. What is no lane stays."""
+        """The lane with a client and producer configs that are drawn."""
         if not isinstance(lane, Mapping):
             return lane
         if "client" not in lane and self.clients:
             roles = {role for key, role in ROLES.items() if lane.get(key) is not None}
-            able = [name for name in self.clients if (one := chosen(name)) is None or roles.issubset(one.kind.roles)]
+            clients = {name: chosen(name) for name in self.clients}
+            able = [name for name, client in clients.items() if client is None or roles.issubset(client.kind.roles)]
             if not able:
                 raise ValueError(f"clients: none of {', '.join(self.clients)} can be a {' and '.join(roles)}")
             lane = of_client(lane, self._choose(drawn, able))
@@ -198,10 +203,9 @@ class GenerateSpec(Spec):
         return {**lane, "producer_configs": {**configs, **own}}
 
     def _kinds_beside(self, entries: Sequence[Mapping[str, Any]]) -> list[str]:
-        """The kinds that may stand in one schedule with those drawn so far."""
-        known = fault_kinds()
-        drawn = {known[entry["fault"]] for entry in entries}
-        return [kind for kind in self.faults if all(can_go_together(known[kind], other) for other in drawn)]
+        """The kinds of faults that may be in one schedule with those drawn so far."""
+        drawn = {fault_kind(entry["fault"]) for entry in entries}
+        return [kind for kind in self.faults if all(can_go_together(fault_kind(kind), other) for other in drawn)]
 
     def _choose(self, drawn: random.Random, options: Sequence[str]) -> str:
         if not self.weights:
@@ -210,12 +214,13 @@ class GenerateSpec(Spec):
 
 
 def of_client(lane: Mapping[str, Any], client: str) -> dict[str, Any]:
-    """The lane with this client: with as many requests in flight as it can have with idempotence, if not five."""
-    known = chosen(client)
+    """The lane with this client. If the lane is idempotent and the client can't have five requests in flight, the lane
+    has as many as the client can have."""
+    chosen_client = chosen(client)
     lane = {"client": client, **lane}
     is_idempotent = any(lane.get(key) not in (None, False) for key in ("idempotence", "transactional", "loop"))
-    if known is not None and is_idempotent and 5 not in known.kind.idempotent_in_flight:
-        lane.setdefault("max_in_flight", max(known.kind.idempotent_in_flight))
+    if chosen_client is not None and is_idempotent and 5 not in chosen_client.kind.idempotent_in_flight:
+        lane.setdefault("max_in_flight", max(chosen_client.kind.idempotent_in_flight))
     return lane
 
 
@@ -223,7 +228,7 @@ def _fits(kind: str, target: str) -> bool:
     try:
         return fits(fault_kind(kind), Target.parse(target))
     except TargetError:
-        return True  # The check of the schedule refuses it, and names its place.
+        return True
 
 
 class _Budget:
@@ -256,7 +261,7 @@ class _Budget:
         try:
             parsed = Target.parse(target)
         except TargetError:
-            return 0  # The check of the schedule refuses it, and names its place.
+            return 0
         if parsed.role in OF_CLIENTS:
             return 0
         # Without ZooKeeper, or without controllers, any broker may lose its session.
@@ -264,19 +269,38 @@ class _Budget:
 
 
 def expand(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw every `schedule: {generate: …}` of an experiment's values, each key of a phase in its phase; raises
-    `ExperimentError` with the place."""
+    """Draw every `schedule: {generate: …}` and `lives: {generate: …}` of an experiment's values, which then have each
+    key of a phase in its phase. Raises `ExperimentError` with the place."""
     expanded = with_phases(values)
     phases = expanded["phases"]
-    for number, phase in enumerate(phases if isinstance(phases, list) else ()):
+    if not isinstance(phases, list):
+        return expanded
+    generated = {
+        number: _bounds(phase["schedule"], ("phases", number, "schedule"), GenerateSpec, "faults")
+        for number, phase in enumerate(phases)
+        if isinstance(phase, Mapping) and isinstance(phase.get("schedule"), Mapping)
+    }
+    _draw_cluster(expanded, [(bounds, place) for bounds, place in generated.values() if bounds.clusters])
+    for number, phase in enumerate(phases):
         if isinstance(phase, Mapping):
-            phases[number] = _with_schedule(phase, ("phases", number, "schedule"), expanded)
-            lanes = phases[number].get("lanes")
-            if isinstance(lanes, list):
+            if number in generated:
+                phase = _with_schedule(phase, *generated[number], expanded)
+            if isinstance(phase.get("lanes"), list):
                 place = "phases", number, "lanes"
-                drawn = [_with_lives(lane, (*place, at), expanded, phase) for at, lane in enumerate(lanes)]
-                phases[number] = {**phases[number], "lanes": drawn}
+                lanes = [_with_lives(lane, (*place, at), expanded, phase) for at, lane in enumerate(phase["lanes"])]
+                phase = {**phase, "lanes": lanes}
+            phases[number] = phase
     return expanded
+
+
+def _draw_cluster(values: dict[str, Any], generated: Sequence[tuple[GenerateSpec, Place]]) -> None:
+    """Draw the version and mode of the cluster, which all phases share, if there are phases that leave it open."""
+    for bounds, place in generated[1:]:
+        if bounds.cluster_weights != generated[0][0].cluster_weights:
+            expected = f"expected {', '.join(generated[0][0].clusters)}, with the same weights as in the phase before"
+            raise ExperimentError((*place, "clusters"), f"{expected}: all phases run on one cluster")
+    if generated and isinstance(values.get("cluster"), Mapping | None):
+        values["cluster"] = {**(values.get("cluster") or {}), **generated[0][0].draw_cluster(_seed(values))}
 
 
 def _with_lives(lane: Any, place: Place, values: dict[str, Any], phase: Mapping[str, Any]) -> Any:
@@ -289,16 +313,15 @@ def _with_lives(lane: Any, place: Place, values: dict[str, Any], phase: Mapping[
     return {**lane, "lives": drawn}
 
 
-def _with_schedule(phase: Mapping[str, Any], place: Place, values: dict[str, Any]) -> Mapping[str, Any]:
-    """The phase with its schedule, if it is to be drawn, and with lanes whose producer configs are drawn."""
-    if not isinstance(phase.get("schedule"), Mapping):
-        return phase
+def _with_schedule(
+    phase: Mapping[str, Any], bounds: GenerateSpec, place: Place, values: dict[str, Any]
+) -> Mapping[str, Any]:
+    """The phase with a schedule, and with clients and configs of its lanes, that are drawn within these bounds."""
     seed, name, lanes = _seed(values), str(phase.get("phase")), phase.get("lanes")
-    bounds, place = _bounds(phase["schedule"], place, GenerateSpec, "faults")
-    cluster = bounds.with_cluster(values.get("cluster"), seed)
+    cluster = values.get("cluster")
     with _refused_at(place):
         if bounds.clusters:
-            values["cluster"], bounds = cluster, bounds.on(cluster)
+            bounds = bounds.on(cluster)
         if isinstance(lanes, list):
             drawn = random.Random(f"{seed}/{name}/clients")
             lanes = [bounds.with_client(lane, drawn) for lane in lanes]
@@ -322,7 +345,7 @@ def _refused_at(place: Place) -> Iterator[None]:
 
 
 def _bounds(given: Mapping[str, Any], place: Place, kind: type[S], what: str) -> tuple[S, Place]:
-    """The values to draw from, and their place; raises `ExperimentError`."""
+    """The value of the key `generate`, and its place; raises `ExperimentError`. `what`: what is drawn, as a plural."""
     if list(given) != ["generate"]:
         keys = ", ".join(dotted((key,)) for key in given) or "nothing"
         raise ExperimentError(place, f"expected a list of {what}, or the one key generate, got {keys}")
@@ -334,11 +357,8 @@ def _bounds(given: Mapping[str, Any], place: Place, kind: type[S], what: str) ->
         raise ExperimentError((*place, *inner), message) from None
 
 
-# The experiment's own check refuses what is no such number, and names the place.
-
-
 def _seed(values: dict[str, Any]) -> int:
-    """The experiment's seed, which is drawn where it has none."""
+    """The experiment's seed, which is drawn and set if there is none."""
     seed = values.setdefault("seed", random.SystemRandom().randrange(2**31))
     return seed if isinstance(seed, int) and not isinstance(seed, bool) else 0
 
@@ -348,6 +368,7 @@ def _load_seconds(phase: Mapping[str, Any]) -> float:
 
 
 def _number(values: object, key: str, default: float) -> float:
-    found = values.get(key) if isinstance(values, Mapping) else None
-    is_number = isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < _MOST
-    return float(found) if is_number and found is not None else default
+    """The number under a key, or the default if there is none that makes sense."""
+    value = values.get(key) if isinstance(values, Mapping) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST
+    return float(value) if is_number and value is not None else default

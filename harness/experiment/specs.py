@@ -35,7 +35,8 @@ _SHARED = ("lanes", "workload")
 HISTORY_BYTES = 200
 """Bytes of a record's rows in `produced/`, `consumed/`, `log/` and `findings/`; compressed they take less."""
 _ROOM = 2
-"""How many times the planned load has room on each disk, for indexes and for the load's own topics on one broker."""
+"""A broker's disk is this many times as large as the planned load: indexes take room, too, and one broker may have all
+topics."""
 
 
 class ExperimentError(UsageFailure):
@@ -48,7 +49,7 @@ class ExperimentError(UsageFailure):
 
 
 Refusals = Iterator[tuple[tuple[str | int, ...], str]]
-"""A check's refusals: the keys below the place that it examines, and the reason."""
+"""What a check refuses: the keys below the place that it examines, and the reason."""
 
 
 def raise_first(place: tuple[str | int, ...], refusals: Refusals) -> None:
@@ -75,7 +76,7 @@ class LockstepSpec(Spec):
 
 
 class PhaseSpec(Spec):
-    """An entry of `phases`; it has a `schedule` or `steps`, or neither (load without faults)."""
+    """An entry of `phases`: it has a `schedule`, or `steps`, or neither (load without faults)."""
 
     phase: Name = Field(description="the phase's name")
     lanes: tuple[LaneSpec, ...] = Field(min_length=1, strict=False, description="topics with their producers")
@@ -91,16 +92,13 @@ class PhaseSpec(Spec):
     )
 
     @cached_property
-    def _faults(self) -> tuple[Fault, ...]:
-        return tuple(sorted((entry.build() for entry in self.schedule), key=lambda fault: fault.at))
-
     def faults(self) -> tuple[Fault, ...]:
-        """The timed faults in the order of their start; raises `ValueError` for one that can't be."""
-        return self._faults
+        """The timed faults in the order of their start; raises `ValueError` for an entry that is no fault."""
+        return tuple(sorted((entry.built for entry in self.schedule), key=lambda fault: fault.at))
 
     def grown(self) -> Self:
-        """The phase whose lanes have all partitions that they have in the end."""
-        growths = [fault for fault in self.faults() if isinstance(fault, PartitionGrowth)]
+        """The same phase, whose lanes have the partitions that faults add, too."""
+        growths = [fault for fault in self.faults if isinstance(fault, PartitionGrowth)]
         added = {lane.lane: sum(growth.add for growth in growths if concerns(growth, lane.lane)) for lane in self.lanes}
         return self.model_copy(update={"lanes": tuple(lane.grown_by(added[lane.lane]) for lane in self.lanes)})
 
@@ -114,15 +112,15 @@ class PhaseSpec(Spec):
         return (*faults, *rebalance_faults(cluster, len(faults)))
 
     def outside(self, cluster: ClusterLayout) -> tuple[str, ...]:
-        """The kinds of faults that may occur beside those of the run; as many as in any of its lanes."""
+        """The kinds of faults that may occur beside those that the run injects, each as often as in any lane."""
         most = max(len(self._injected(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
         return (*self.outside_faults, *rebalance_faults(cluster, most))
 
     def _injected(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
-        """The run's own faults, as a lane goes through them."""
+        """The faults that the run itself injects, as the model counts them for a lane."""
         if self.steps is not None:
             return LOCKSTEP_COUNTS_AS
-        return lane_faults_of(self.faults(), lane.lane, lane.replication_factor, cluster)
+        return lane_faults_of(self.faults, lane.lane, lane.replication_factor, cluster)
 
     def members_hit(self, fault: Fault) -> int:
         """How many members of a group or a loop a fault may hit; 0 where its target is a server."""
@@ -137,7 +135,7 @@ class PhaseSpec(Spec):
 
     def member_crashes(self, lane: LaneSpec) -> int:
         """How many members of the lane's group, or of its loop, the timed faults may end."""
-        ending = [fault for fault in self.faults() if fault.target.lane == lane.lane and fault.crashes_members]
+        ending = [fault for fault in self.faults if fault.target.lane == lane.lane and fault.crashes_members]
         return sum(self.members_hit(fault) for fault in ending)
 
 
@@ -177,10 +175,9 @@ class Experiment(Spec):
 
     @property
     def layout(self) -> ClusterLayout:
-        """The cluster that it needs, with disks where one of its faults breaks disks, links where one acts on single
-        requests, and clocks that can be moved where one moves them."""
-        kinds = {type(fault) for phase in self.phases for fault in phase.faults()}
-        layout = self.cluster.spec()
+        """The cluster that it needs: its `cluster`, and what its faults break: disks, links and clocks of nodes."""
+        kinds = {type(fault) for phase in self.phases for fault in phase.faults}
+        layout = self.cluster.as_layout()
         if any(kind.needs_links for kind in kinds):
             layout = replace(layout, links=True)
         if any(kind.needs_clock for kind in kinds):
@@ -190,16 +187,18 @@ class Experiment(Spec):
         return layout
 
     @cached_property
-    def _lanes(self) -> tuple[tuple[PhaseSpec, LaneSpec, Lane], ...]:
-        return tuple((phase, lane, self.as_lane(phase, lane)) for phase in self.phases for lane in phase.grown().lanes)
-
     def lanes(self) -> tuple[tuple[PhaseSpec, LaneSpec, Lane], ...]:
         """All lanes with their phase, and as the model knows them; they have all partitions that faults add."""
-        return self._lanes
+        return tuple((phase, spec, self.as_lane(phase, spec)) for phase in self.phases for spec in phase.grown().lanes)
+
+    @property
+    def lane_specs(self) -> list[LaneSpec]:
+        """The lanes of all phases, with all partitions that faults add."""
+        return [spec for _, spec, _ in self.lanes]
 
     def as_lane(self, phase: PhaseSpec, lane: LaneSpec) -> Lane:
         """A lane of a phase as the model knows it, with all its faults."""
-        cluster = self.cluster.spec()
+        cluster = self.cluster.as_layout()
         faults = phase.lane_faults(cluster, lane)
         return lane.as_lane(faults, cluster, crashes=phase.member_crashes(lane))
 

@@ -1,7 +1,7 @@
-"""The time-outs of an experiment's lanes: those that it gives, the harness's defaults, and Kafka's and librdkafka's.
+"""The time-outs of an experiment's lanes: as the experiment sets them, else defaults of harness, Kafka and clients.
 
-Guarantee: of brokers that differ, the longest counts, and of a client's roles, too. The time-outs of an application and
-of a command of the user's are not known, unless that says them itself when it is ready.
+Guarantee: if brokers, or a client's roles, differ, the longest time-out counts. The time-outs of an application and of
+a user's own command are unknown, unless the command reports them when it is ready.
 """
 
 import math
@@ -21,16 +21,14 @@ from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.reference_model.recovery import bounds_of
 
 _MOST_PATIENCE = 300.0
-_OF_BROKERS: Mapping[str, int] = {
+_KAFKAS_DEFAULTS: Mapping[str, int] = {
     "controller.quorum.election.backoff.max.ms": 1_000,
     "controller.quorum.fetch.timeout.ms": 2_000,
     "replica.lag.time.max.ms": USUAL_TIMINGS.lag_ms,
     "replica.socket.timeout.ms": USUAL_TIMINGS.replica_socket_ms,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": USUAL_TIMINGS.abort_check_ms,
 }
-"""Kafka's defaults, where the harness has none of its own. `replica.lag.time.max.ms` was less before 2.5."""
-
-
+"""Kafka's defaults for brokers, where the harness has none. `replica.lag.time.max.ms` was less before 2.5."""
 _BEFORE_3 = ("kafka-python 1.", "kafka-python 2.")
 _KEYS = {
     "reconnect_ms": "reconnect.backoff.max.ms",
@@ -39,9 +37,9 @@ _KEYS = {
     "request_ms": "request.timeout.ms",
     "fetch_ms": "socket.timeout.ms",
 }
-"""The keys that set a client's time-outs, in the words of librdkafka."""
+"""The keys that set a client's time-outs, as librdkafka calls them."""
 _OF_LIBRDKAFKA = ("socket.connection.setup.timeout.ms", "socket.timeout.ms")
-"""Those of which Java's client has none, or means something else by them."""
+"""Keys that other clients lack, or understand differently."""
 _USUAL_OF: Mapping[str, tuple[int, ...]] = {
     IN_PROCESS: (10_000, 1_000, 30_000, 30_000, 60_000),
     "java": (1_000, 1_000, 30_000, 30_000, 30_000),
@@ -56,69 +54,56 @@ _USUAL_OF: Mapping[str, tuple[int, ...]] = {
     # Its consumer is a member of a group of its own: a request, its session, and a rebalance.
     "kafkajs": (1_000, 1_000, 1_000, 30_000, 120_000),
 }
-"""By kind of client what the time-outs of `_KEYS` are, in milliseconds: what the harness's adapter gives, else the
-library's documented default. Read off librdkafka 2.16, kafka-clients 2.6 to 4.1, kafka-python 3.0 and 2.2, aiokafka
+"""The time-outs of `_KEYS` for each kind of client, in milliseconds: those that the harness's adapter sets, else the
+library's documented defaults. Read off librdkafka 2.16, kafka-clients 2.6 to 4.1, kafka-python 3.0 and 2.2, aiokafka
 0.14, franz-go 1.18, sarama 1.43 and kafkajs 2.2; backoffs of less than a second count as one."""
 
 
 def timings_document(experiment: Experiment, applications: Collection[str]) -> dict[str, Any]:
     """The content of timings.json. `applications`: the lanes whose clients are an application's."""
-    cluster = experiment.cluster.spec()
+    cluster = experiment.cluster.as_layout()
     return {
         "format_version": FORMAT_VERSION,
         "lanes": {
             spec.lane: timings_of(spec, cluster, known=spec.lane not in applications).to_json()
-            for _, spec, _ in experiment.lanes()
+            for spec in experiment.lane_specs
         },
     }
 
 
 def patience_of(lanes: Iterable[LaneSpec], cluster: ClusterLayout) -> dict[str, float]:
-    """By lane, for how many seconds a consumer that reads nothing is awaited: as long as the widest bound of a stall.
+    """The seconds for which a consumer that reads nothing is awaited, by lane: its bound for a stall.
 
-    A run that ended earlier could neither show nor exclude one. Not where that takes longer than five minutes, nor
-    where a read_committed consumer may wait for a transaction that hangs, or a member for its group: those have bounds
-    of their own.
+    A run that ended earlier could neither show nor exclude a stall. Lanes are left out whose bound is longer than five
+    minutes, and those in which a read_committed consumer may wait for a transaction that hangs, or a member for its
+    group: those waits have bounds of their own.
     """
-    found = {}
+    patience = {}
     for lane in lanes:
         bound = bounds_of(lane.as_lane(()), timings_of(lane, cluster), ()).get(RecoveryAnomaly.STALLED_CONSUMER)
         alone = lane.transactional is None and lane.loop is None and lane.group is None
         if bound is not None and alone and bound.seconds <= _MOST_PATIENCE:
-            found[lane.lane] = bound.seconds
-    return found
+            patience[lane.lane] = bound.seconds
+    return patience
+
+
+def broker_times(cluster: ClusterLayout, key: str) -> list[int]:
+    """The milliseconds of a time-out in the configuration of each broker, the defaults included."""
+    group = "brokers_with_zookeeper" if cluster.metadata_mode == ZOOKEEPER else "kraft"
+    usual = DEFAULTS[group].get(key, _KAFKAS_DEFAULTS.get(key))
+    return [int(str(configs.get(key, usual))) for configs in brokers_configs(cluster)]
 
 
 def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) -> Timings:
     """The time-outs of a lane in such a cluster. `known`: whether its clients are the harness's."""
 
     def broker(key: str) -> int:
-        group = "brokers_with_zookeeper" if cluster.metadata_mode == ZOOKEEPER else "kraft"
-        usual = DEFAULTS[group].get(key, _OF_BROKERS.get(key))
-        return max(int(str(configs.get(key, usual))) for configs in brokers_configs(cluster))
+        return max(broker_times(cluster, key))
 
-    configs = lane.producer_configs
-    chosen_client = chosen(lane.client)
-    kind = IN_PROCESS if chosen_client is None else chosen_client.kind.name
-    usual = _USUAL_OF.get(kind, ()) if known else ()
-    producers, consumers = (
-        {dotted(key): value for key, value in of_role.items() if kind == IN_PROCESS or key not in _OF_LIBRDKAFKA}
-        for of_role in (configs, lane.consumer_configs)
-    )
-    if kind != IN_PROCESS and "request.timeout.ms" in consumers:
-        # Only librdkafka has one for all requests: other libraries time a fetch out as they do every request.
-        consumers["socket.timeout.ms"] = consumers["request.timeout.ms"]
-    clients = {}
-    for name, value in zip(_KEYS, usual, strict=False):
-        roles = (producers,) if name == "request_ms" else (producers, consumers)
-        given = (int(str(of_role[_KEYS[name]])) for of_role in roles if _KEYS[name] in of_role)
-        clients[name] = max(given, default=value)
     delivery = None
-    if known and chosen_client is None:
-        message = configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)
-        delivery = int(str(configs.get("delivery.timeout.ms", message)))
-    if kind == "kafka-python" and str(chosen_client).startswith(_BEFORE_3):
-        clients["fetch_ms"] = 305_000
+    if known and chosen(lane.client) is None:
+        message = lane.producer_configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)
+        delivery = int(str(lane.producer_configs.get("delivery.timeout.ms", message)))
     lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "queue.buffering.max.ms"))
     if cluster.metadata_mode == ZOOKEEPER:
         session = election = broker("zookeeper.session.timeout.ms")
@@ -135,22 +120,43 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
         linger_ms=max((math.ceil(float(str(linger))) for linger in lingers if linger), default=0) or None,
         delivery_ms=min(delivery, DAY_MS) if delivery else delivery,
         recover_within_ms=None if lane.recover_within is None else round(lane.recover_within * 1000),
-        **clients,
+        **(_client_times(lane) if known else {}),
     )
+
+
+def _client_times(lane: LaneSpec) -> dict[str, int]:
+    """The time-outs of `_KEYS` for the clients of a lane, in milliseconds; none for a user's own command."""
+    client = chosen(lane.client)
+    kind = IN_PROCESS if client is None else client.kind.name
+    producers, consumers = (
+        {dotted(key): value for key, value in of_role.items() if kind == IN_PROCESS or key not in _OF_LIBRDKAFKA}
+        for of_role in (lane.producer_configs, lane.consumer_configs)
+    )
+    if kind != IN_PROCESS and "request.timeout.ms" in consumers:
+        # Only librdkafka has one for all requests: other libraries time a fetch out as they do every request.
+        consumers["socket.timeout.ms"] = consumers["request.timeout.ms"]
+    times = {}
+    for name, usual in zip(_KEYS, _USUAL_OF.get(kind, ()), strict=False):
+        roles = (producers,) if name == "request_ms" else (producers, consumers)
+        given = (int(str(of_role[_KEYS[name]])) for of_role in roles if _KEYS[name] in of_role)
+        times[name] = max(given, default=usual)
+    if kind == "kafka-python" and str(client).startswith(_BEFORE_3):
+        times["fetch_ms"] = 305_000
+    return times
 
 
 _BROKER_TIMEOUTS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms")
 _OF_PRODUCERS = ("socket.timeout.ms", "request.timeout.ms", "message.timeout.ms", "delivery.timeout.ms")
 _OF_CLIENTS = (("transactional", "timeout_ms"), ("group", "session_timeout_ms"))
-_USUAL = {"replica.lag.time.max.ms": 30_000, "request.timeout.ms": 30_000}
 FACTORS = (0.9, 1.1, 1.5, 2.0)
-"""How long a fault lasts, in time-outs: just below one, above it, and long enough for what comes of it."""
+"""Durations of faults as multiples of a time-out: just below it, above it, and long enough for its consequences."""
 
 
 def timeouts_of(lanes: object, cluster: object) -> list[float]:
-    """In seconds, each once: of sessions, of lags, and of the requests, records, transactions and groups of lanes.
+    """The time-outs in seconds that an experiment's values ask for, each once, in order.
 
-    The values may be wrong: those that are no numbers are left out here, and refused by the experiment's check.
+    They are those of sessions and lags, and of the lanes' requests, records, transactions and groups. The values are
+    not checked yet: what is no number is left out here, and refused by the experiment's check.
     """
 
     def configs_in(holder: object, name: str) -> Mapping[str, Any]:
@@ -158,11 +164,11 @@ def timeouts_of(lanes: object, cluster: object) -> list[float]:
         return configs if isinstance(configs, Mapping) else {}
 
     given = configs_in(cluster, "broker_configs")
-    brokers = {**_USUAL, **DEFAULTS["brokers_with_zookeeper"], **DEFAULTS["kraft"], **given}
+    brokers = {**_KAFKAS_DEFAULTS, **DEFAULTS["brokers_with_zookeeper"], **DEFAULTS["kraft"], **given}
     values = [brokers[key] for key in _BROKER_TIMEOUTS]
     for lane in lanes if isinstance(lanes, list) else ():
         if isinstance(lane, Mapping):
-            configs = {**_USUAL, **configs_in(lane, "producer_configs")}
+            configs = {"request.timeout.ms": USUAL_TIMINGS.request_ms, **configs_in(lane, "producer_configs")}
             values += [configs[key] for key in _OF_PRODUCERS if key in configs]
             clients = ((lane.get(key), name) for key, name in _OF_CLIENTS)
             values += [

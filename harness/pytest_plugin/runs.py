@@ -87,7 +87,7 @@ class Runs:
         consumer: Consuming | Mapping[str, Consuming] | None,
     ) -> ChaosRun:
         experiment = self._experiment(lanes, faults, load)
-        names = [lane.lane for _, lane, _ in experiment.lanes()]
+        names = [lane.lane for lane in experiment.lane_specs]
         producers, consumers = _by_lane("producer", producer, names), _by_lane("consumer", consumer, names)
         applications = {
             name: Application(producer=producers.get(name), consumer=consumers.get(name))
@@ -112,7 +112,7 @@ class Runs:
                 )
             finally:
                 self._made += sorted(path for path in set(self.out.glob("*")) - before if not path.is_symlink())
-                delete_topics(self.cluster, [lane.topic_name for _, lane, _ in experiment.lanes()])
+                delete_topics(self.cluster, [lane.topic_name for lane in experiment.lane_specs])
         self._notes += [
             f"{self.nodeid}: lane {lane.lane}: violation accepted as known: {', '.join(lane.accepted_defects)}"
             for lane in result.verdict.lanes

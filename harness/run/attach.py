@@ -118,7 +118,7 @@ def run_attached(
     cluster's topics. Raises `EnvironmentFailure` if the cluster does not answer, or a node is down before it is broken.
     """
     _refuse_what_changes(experiment, cluster)
-    topics = {lane.lane: lane.topic_name for _, lane, _ in experiment.lanes()}
+    topics = {lane.lane: lane.topic_name for lane in experiment.lane_specs}
     try:
         admin = ClusterAdmin(cluster.bootstrap_servers, topics=topics, configs=dict(cluster.client_configs))
     except KafkaException as error:
@@ -180,7 +180,7 @@ class _Stages:
                 starts[lane.lane] = self.admin.end_offsets(lane.lane, range(lane.partitions))
             self._load(phase, starts)
         run.say("reading the records of this run back")
-        for _, lane, _ in run.experiment.lanes():
+        for lane in run.experiment.lane_specs:
             ends = self.admin.end_offsets(lane.lane, range(lane.partitions))
             configs = {**self.cluster.client_configs, "bootstrap.servers": self.cluster.bootstrap_servers}
             _read_log(lane, configs, starts[lane.lane], ends, run.directory.path / "log")
@@ -196,7 +196,7 @@ class _Stages:
             run.cancelled,
             client_configs=self.cluster.client_configs,
             start_offsets=starts,
-            outside=phase.outside(run.experiment.cluster.spec()),
+            outside=phase.outside(run.experiment.cluster.as_layout()),
         )
         with running.loaded():
             start, duration = time.monotonic(), phase.workload.duration
@@ -209,7 +209,7 @@ class _Stages:
 
     def _break(self, broken: AttachedCluster, phase: PhaseSpec, start: float) -> None:
         """Inject the timed faults of a phase by the nodes' commands, and heal them."""
-        faults = [by_commands(fault) for fault in phase.faults()]
+        faults = [by_commands(fault) for fault in phase.faults]
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=tuple(lane.lane for lane in phase.lanes))
         view = ClusterView[AttachedNode](broken, self.admin)
         with Injector(view, observer, seed=self.run.experiment.seed) as injector:
@@ -227,12 +227,12 @@ def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
                 "an attached cluster is broken only with --nodes and --allow-faults; without them, leave it out "
                 "(outside_faults says what others do)",
             )
-        for index, entry in enumerate(phase.schedule):
+        for entry in phase.schedule:
             assert cluster.nodes is not None
             try:
-                require_commands(entry.build(), cluster.nodes, cluster.allowed)
+                require_commands(entry.built, cluster.nodes, cluster.allowed)
             except UsageFailure as failure:
-                raise ExperimentError(("phases", number, "schedule", entry.entry(index)), str(failure)) from failure
+                raise ExperimentError(("phases", number, "schedule", entry.entry_index), str(failure)) from failure
         for index, lane in enumerate(phase.lanes):
             for key in ("leader", "topic_configs", "group", "loop", "created_at"):
                 if getattr(lane, key):

@@ -1,8 +1,8 @@
 """Runs a lock-step phase: a sequence of faults at one leader, in which each step waits for its own condition.
 
-The prediction of a lock-step phase holds under conditions: the ISR is full when the cut begins, and the kill comes
-before `replica.lag.time.max.ms` could shrink it. If the steps miss a condition, the phase reports it, and its lanes get
-another prediction, which does not need it.
+The prediction of a lock-step phase holds under two conditions: the ISR is full when the cut begins, and the kill comes
+before `replica.lag.time.max.ms` could shrink it. If the steps miss one, the phase reports it, and its lanes get another
+prediction, which does not need the conditions.
 """
 
 import threading
@@ -20,18 +20,19 @@ from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.reference_model import LockstepStep
 
-REPLICA_LAG_TIME_MAX = 30.0
-"""Kafka's default for replica.lag.time.max.ms, in seconds."""
-
 RECORDS_PER_APPEND = 100
 _STEP_TIMEOUT = 40.0
 
 Counts = Mapping[str, tuple[int, int, int]]
+"""By lane, how many records were sent, acknowledged and consumed."""
 
 
 @dataclass
 class LockstepRun:
-    """The steps of a lock-step phase under load. `run` returns the conditions that were missed, or nothing."""
+    """Executes the steps of a lock-step phase under load.
+
+    `acks`: by lane. `lag_time_max`: the shortest `replica.lag.time.max.ms` of the brokers, in seconds.
+    """
 
     target: Target
     topics: Sequence[str]
@@ -50,7 +51,7 @@ class LockstepRun:
         self._occurrences: dict[str, Occurrence] = {}
 
     def run(self, steps: Sequence[LockstepStep]) -> str | None:
-        """Execute the steps in order."""
+        """Execute the steps in order; returns the last condition that was missed, in words, or None."""
         actions: Mapping[LockstepStep, Callable[[], str | None]] = {
             LockstepStep.CUT_REPLICATION: self._cut,
             LockstepStep.HEAL_REPLICATION: lambda: self._heal("partition"),
@@ -81,7 +82,7 @@ class LockstepRun:
 
         def behind() -> list[str]:
             now = self.counts()
-            # Acknowledged records count where a leader alone may acknowledge, else sent ones.
+            # With acks=1 the cut leader goes on acknowledging, and these records count. Else sent ones count.
             counted = {lane: 1 if self.acks[lane] == "1" else 0 for lane in self.topics}
             return [lane for lane, at in counted.items() if now[lane][at] - before[lane][at] < RECORDS_PER_APPEND]
 

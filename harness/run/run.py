@@ -111,7 +111,7 @@ class Run:
             # Each record is produced, read, in the log and in its replicas.
             rows = sum(
                 round(phase.workload.rate * phase.workload.duration) * (3 + lane.replication_factor)
-                for phase, _, lane in self.experiment.lanes()
+                for phase, _, lane in self.experiment.lanes
             )
             self._spark = self._starter.submit(_start_spark, rows)
 
@@ -138,7 +138,7 @@ class Run:
 
     def _plan(self, collects: tuple[str, ...]) -> None:
         """Write down what is going to happen, and predict its outcome."""
-        lanes = self.experiment.lanes()
+        lanes = self.experiment.lanes
         started = {"wall_clock": datetime.now(UTC).isoformat(), "monotonic_at_epoch_ns": self.monotonic_at_epoch_ns}
         recorded = {
             "run_id": self.directory.run_id,

@@ -25,8 +25,7 @@ from kafka_chaos.harness.cluster.remote_store.reading import fetch_tiered
 from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stored
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
-from kafka_chaos.harness.experiment.timings import patience_of, timings_document
-from kafka_chaos.harness.run.lockstep_phase import REPLICA_LAG_TIME_MAX
+from kafka_chaos.harness.experiment.timings import broker_times, patience_of, timings_document
 from kafka_chaos.harness.run.observing.collection import collect_logs, emit_broker_events, leader_ends
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.observing.late_requests import late_end_txns
@@ -55,7 +54,7 @@ def run_experiment(
 
     `cluster`: a running cluster that matches the experiment's `cluster`; it is left running. `applications` maps lanes
     to functions that replace their producer or consumer. `replay`: the command that repeats the run, if the experiment
-    file alone cannot. `accept_known`, `engine`: see `verify`. `report`: whether one is written, which takes
+    file alone cannot. `accept_known`, `engine`: see `verify`. `report`: whether a report is written, which takes
     seconds.
     """
     require_available(experiment)
@@ -78,9 +77,9 @@ def run_experiment(
 
 
 def require_available(experiment: Experiment) -> None:
-    """Raise `EnvironmentFailure` if this machine can't do a fault of the experiment."""
+    """Raise `EnvironmentFailure` if this machine lacks what a fault of the experiment needs."""
     for phase in experiment.phases:
-        for fault in phase.faults():
+        for fault in phase.faults:
             if (reason := fault.unavailable()) is not None:
                 raise EnvironmentFailure(f"phase {phase.phase}: {fault.kind} can't be done on this machine: {reason}")
 
@@ -98,12 +97,12 @@ class Stages:
         """All stages, on a cluster that ends with them unless it was `given`."""
         self.run.directory.write_json(TIMINGS_FILE, timings_document(self.run.experiment, self.applications))
         with self.cluster() as cluster, self.traced(cluster):
-            topics = {lane.lane: lane.topic_name for _, lane, _ in self.run.experiment.lanes()}
+            topics = {lane.lane: lane.topic_name for lane in self.run.experiment.lane_specs}
             admin = cluster.admin(topics=topics)
             phases = self.run.experiment.phases
             for number, phase in enumerate(phases):
-                # Spark's start takes both cores for seconds: timed faults come first. It does no harm where steps wait
-                # for conditions, or while a phase settles.
+                # Spark's start takes both cores for seconds, which would delay timed faults: so it waits until the last
+                # of them is over. Steps that wait for conditions, and phases that settle, bear the delay.
                 no_timed_left = all(later.steps is not None for later in phases[number + 1 :])
                 if no_timed_left and phase.steps is not None:
                     self.run.start_spark()
@@ -156,10 +155,10 @@ class Stages:
 
     @property
     def transactional_ids(self) -> dict[str, str]:
-        """Of the lanes' transactional producers, each with its lane."""
+        """The lanes' names by the transactional ids of their producers."""
         return {
             transactional_id(lane.lane, number): lane.lane
-            for _, lane, _ in self.run.experiment.lanes()
+            for lane in self.run.experiment.lane_specs
             for number in range(lane.transactional.producers if lane.transactional is not None else 0)
         }
 
@@ -174,7 +173,7 @@ class Stages:
         collect_logs(cluster, folder, since=self.run.started_at if self.given is not None else None)
         emit_broker_events(
             folder,
-            topics={lane.topic_name: lane.lane for _, lane, _ in self.run.experiment.lanes()},
+            topics={lane.topic_name: lane.lane for lane in self.run.experiment.lane_specs},
             transactional_ids=self.transactional_ids,
             monotonic_at_epoch_ns=self.run.monotonic_at_epoch_ns,
             events=self.run.events,
@@ -183,6 +182,9 @@ class Stages:
     @contextmanager
     def phase(self, cluster: Cluster, admin: ClusterAdmin, phase: PhaseSpec) -> Iterator[None]:
         """One phase: topics, load, faults, settling and draining. The block runs once the faults are over."""
+        layout = self.run.experiment.cluster.as_layout()
+        own_clients = [lane for lane in phase.lanes if lane.lane not in self.applications]
+        lag_time_max = min(broker_times(layout, "replica.lag.time.max.ms")) / 1000
         running = PhaseRun(
             phase.grown(),
             admin,
@@ -195,19 +197,18 @@ class Stages:
             brokers=cluster.addresses,
             controller=lambda: cluster.controller(admin),
             seed=self.run.experiment.seed,
-            outside=phase.outside(self.run.experiment.cluster.spec()),
-            patience=patience_of(
-                [lane for lane in phase.lanes if lane.lane not in self.applications], self.run.experiment.cluster.spec()
-            ),
+            outside=phase.outside(layout),
+            patience=patience_of(own_clients, layout),
         )
         self.run.say(f"making {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
-        # Of a cluster that stands, a broker may be on its way back: it would lead no topic that is made now.
-        admin.await_brokers(self.run.experiment.cluster.brokers)
+        # A broker of a cluster that other runs have used may still be coming back: no new topic would get it as leader.
+        admin.await_brokers(layout.brokers)
         made = [lane for lane in phase.lanes if lane.created_at is None]
-        if found := [lane for lane in phase.lanes if lane not in made and admin.partitions(lane.lane)]:
-            raise ClusterFailure(f"the topic {found[0].topic_name} exists already")
+        for lane in phase.lanes:
+            if lane not in made and admin.partitions(lane.lane):
+                raise ClusterFailure(f"the topic {lane.topic_name} exists already")
         for lane in made:
-            create_topic(admin, lane, brokers=self.run.experiment.cluster.brokers)
+            create_topic(admin, lane, brokers=layout.brokers)
         admin.await_full_isr([lane.lane for lane in made])
         groups = {lane.lane: lane.group_id for lane in phase.lanes}
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=running.lanes)
@@ -217,17 +218,11 @@ class Stages:
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:
                 if phase.steps is None:
                     self.follow_schedule(phase, injector)
-                elif not running.run_lockstep(injector, load, lag_time_max=self.lag_time_max):
+                elif not running.run_lockstep(injector, load, lag_time_max=lag_time_max):
                     self.run.predict_timed(phase)
                 injector.heal_all()
             yield
         self.run.gaps.update(running.gaps)
-
-    @property
-    def lag_time_max(self) -> float:
-        """The brokers' `replica.lag.time.max.ms`, in seconds."""
-        configs = self.run.experiment.cluster.broker_configs
-        return float(str(configs.get("replica.lag.time.max.ms", REPLICA_LAG_TIME_MAX * 1000))) / 1000
 
     def follow_schedule(self, phase: PhaseSpec, injector: Injector) -> None:
         """Inject the timed faults under load, until the load ends."""
@@ -236,7 +231,7 @@ class Stages:
             f"loading {counted(len(phase.lanes), 'lane')} for {phase.workload.duration:g} s",
             seconds=phase.workload.duration,
         )
-        injector.run(phase.faults(), start=start, cancelled=self.run.cancelled)
+        injector.run(phase.faults, start=start, cancelled=self.run.cancelled)
         left = start + phase.workload.duration - time.monotonic()
         self.run.cancelled.wait(max(0.0, left))
 
@@ -245,10 +240,10 @@ class Stages:
         self.run.say("reading the final log and every replica from the brokers' own files")
         stored = [
             StoredLane(lane.lane, lane.topic_name, lane.partitions, transactional=lane.transactional is not None)
-            for _, lane, _ in self.run.experiment.lanes()
+            for lane in self.run.experiment.lane_specs
         ]
         ends = leader_ends(admin, stored)
-        topics = {lane.topic_name for _, lane, _ in self.run.experiment.lanes() if lane.tiered}
+        topics = {lane.topic_name for lane in self.run.experiment.lane_specs if lane.tiered}
         with tempfile.TemporaryDirectory(prefix="kafka-chaos-tiered-") as folder:
             tiered = fetch_tiered(
                 cluster.broker_client,

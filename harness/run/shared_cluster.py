@@ -89,7 +89,7 @@ class ClusterOfRuns:
         except BaseException:
             self._discard()
             raise
-        delete_topics(cluster, [lane.topic_name for _, lane, _ in experiment.lanes()])
+        delete_topics(cluster, [lane.topic_name for lane in experiment.lane_specs])
         return result
 
     def _discard(self) -> None:

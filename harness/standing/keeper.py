@@ -117,7 +117,7 @@ class Keeper:
         if lacking := self._cluster.spec.lacks(experiment.layout):
             raise UsageFailure(f"{fault}: {lacking}")
         self._view.topics = list(topics)
-        occurrence = self._injector.inject(experiment.phases[0].faults()[0])
+        occurrence = self._injector.inject(experiment.phases[0].faults[0])
         self._faults[occurrence.fault_id] = occurrence
         nodes = tuple(node.name for node in occurrence.nodes)
         self._note.journal.note({"broken": occurrence.fault_id, "at": [target, nodes, occurrence.proven]})
@@ -160,7 +160,7 @@ def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayo
     except ValidationError as error:
         place, message = refusals(error, ClusterSpec)[0]
         raise UsageFailure(f"{dotted(place)}: {message}") from None
-    return replace(cluster.spec(), disk_mib=USUAL_DISK_MIB if disks else 0, clocks=clocks)
+    return replace(cluster.as_layout(), disk_mib=USUAL_DISK_MIB if disks else 0, clocks=clocks)
 
 
 def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool) -> int:

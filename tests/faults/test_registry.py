@@ -28,7 +28,7 @@ def test_a_row_is_a_schedule(name: str, entry: str) -> None:
     cluster = KRAFT if "KRaft" in name else "{}"
     head = f"name: said\ncluster: {cluster}\nworkload: {{duration: 60}}\nlanes: [{{lane: orders}}]\n"
     text = f"{head}schedule:\n  - {entry}\n"
-    assert parse_experiment(text, "said.yaml").phases[0].faults()
+    assert parse_experiment(text, "said.yaml").phases[0].faults
 
 
 def test_the_table_is_found() -> None:
@@ -133,7 +133,7 @@ schedule:
   - {fault: stop, target: all, at: 3, duration: 1}
   - {fault: pause, target: zookeeper, at: 5, duration: 1}
 """
-    lanes = {lane.lane: lane.faults for _, _, lane in parse_experiment(text, "several.yaml").lanes()}
+    lanes = {lane.lane: lane.faults for _, _, lane in parse_experiment(text, "several.yaml").lanes}
     assert lanes["three"] == ("kill",) * 3 + ("stop",) * 3 + ("session-expiry",) * 3
     assert lanes["five"] == ("kill",) * 3 + ("stop",) * 5 + ("session-expiry",) * 5
 

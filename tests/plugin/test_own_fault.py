@@ -48,7 +48,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.file import dump_experiment, parse_experiment
 text = sys.stdin.read()
 experiment = parse_experiment(text, "slow.yaml")
-(fault,) = experiment.phases[0].faults()
+(fault,) = experiment.phases[0].faults
 print(type(fault).__name__, fault.kbit_per_second)
 print(parse_experiment(dump_experiment(experiment, {}), "again.yaml") == experiment)
 for old, new in ((": 64", ": many"), (": 64", ": 0"), ("fault: slow", "fault: kill"), ("kbit_per", "mbit_per")):

@@ -1,7 +1,6 @@
-"""Refuses faults and lock-step phases that their cluster or their lanes can't have, and faults after the load; cuts of
-nothing, peers that are not there, and what a link can't do.
+"""Refuses faults and lock-step phases that don't fit their cluster, their lanes or their load.
 
-Each check yields what it refuses: the keys below the fault, and why.
+Each check gets the cluster, the phase and one of its faults, and yields what it refuses: keys of the fault, and why.
 """
 
 from collections.abc import Callable
@@ -33,11 +32,11 @@ from kafka_chaos.reference_model import LockstepStep
 
 
 def check_entries(number: int, phase: PhaseSpec) -> None:
-    """Refuse entries of a schedule that are no faults; raises `ExperimentError`. After it, `phase.faults()` holds."""
-    for index, entry in enumerate(phase.schedule):
-        place = ("phases", number, "schedule", entry.entry(index))
+    """Refuse entries of a schedule that are no faults; raises `ExperimentError`. `phase.faults` needs this check."""
+    for entry in phase.schedule:
+        place = ("phases", number, "schedule", entry.entry_index)
         try:
-            entry.build()
+            _ = entry.built
         except TargetError as error:
             raise ExperimentError((*place, "target"), str(error)) from error
         except ValueError as error:
@@ -46,12 +45,12 @@ def check_entries(number: int, phase: PhaseSpec) -> None:
 
 
 def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
-    """Refuse what the faults of a phase can't be; raises `ExperimentError`."""
+    """Refuse faults of a phase that don't fit; raises `ExperimentError`. `number`: the phase's index."""
     if phase.steps is not None and phase.schedule:
         raise ExperimentError(("phases", number, "steps"), "expected either steps or schedule, not both")
-    for index, entry in enumerate(phase.schedule):
-        place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry(index))
-        fault = entry.build()
+    for entry in phase.schedule:
+        place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry_index)
+        fault = entry.built
         for check in (*_CHECKS, *((_power,) if number else ())):
             raise_first(place, check(cluster, phase, fault))
         if fault.at >= phase.workload.duration:
@@ -64,7 +63,7 @@ def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
 def _kraft(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse stops that KRaft mode does not allow: a broker shuts down in a controlled way only while there is an
     active controller to lead it."""
-    voters = 0 if cluster.controllers else cluster.spec().voters
+    voters = 0 if cluster.controllers else cluster.as_layout().voters
     stopped = min(voters, fault.target.brokers_hit(cluster.brokers))
     if fault.kind == "stop" and 2 * (voters - stopped + 1) <= voters:
         yield (
@@ -75,9 +74,9 @@ def _kraft(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _kind(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """The limits of a kind: in a cluster of this mode or version, or to servers that are no brokers."""
+    """Refuse kinds that a cluster of this mode or version can't have, or that can't hit this kind of target."""
     target = fault.target
-    if reason := fault.refusal(cluster.spec()):
+    if reason := fault.refusal(cluster.as_layout()):
         yield ("fault",), f"{fault.kind}: {reason}"
     if not fits(type(fault), target):
         clients = ", ".join(f"{role}(LANE)" for role in OF_CLIENTS)
@@ -98,9 +97,10 @@ def _lane_key(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _frozen_producer(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """A producer that is frozen, and repeats what it was not answered: the model knows no slow producers.
+    """Refuse to freeze a producer without idempotence.
 
-    Thawed, it takes requests for lost whose answers wait in its sockets.
+    Thawed, it takes requests for lost whose answers wait in its sockets, and sends them again. The model has no slow
+    producers, and so no such duplicates.
     """
     frozen = fault.target.lane if fault.kind == ClientPause.kind else None
     lane = next((lane for lane in phase.lanes if lane.lane == frozen), None)
@@ -111,15 +111,15 @@ def _frozen_producer(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
 
 
 def _power(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """A loss of power that takes what earlier phases left unflushed: their lanes are judged at the run's end, by the
-    faults of their own phase."""
+    """Refuse a loss of power after the first phase. It also takes what earlier phases left unflushed, and their lanes
+    are judged by the faults of their own phase."""
     if "power-loss" in fault.model_faults(cluster.brokers):
         message = "takes records of the phases before, too, which expect no loss of power: put it into the first phase"
         yield ("fault",), f"{fault.kind} {message}"
 
 
 def _clock(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """A clock that would be further off than records or transactions of a lane last."""
+    """Refuse to move a clock so far that brokers would delete records, or abort transactions that go on."""
     if not isinstance(fault, MovedClock):
         return
     key = "percent" if fault.kind == "clock-drift" else "seconds"
@@ -134,10 +134,10 @@ def _clock(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _reassignment(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """A lane whose replicas can't move, or are all that its promise rests on.
+    """Refuse to move replicas of a lane where they have no place, or where its promise rests on all of its replicas.
 
-    While a replica moves, a partition has one more. That changes no answer of the model unless a record that was
-    acknowledged is in every replica: then it is not in the new one.
+    While a replica moves, the partition has an additional one. That matters to the model only where an acknowledged
+    record would be in every replica: it may be missing in the additional one.
     """
     if not isinstance(fault, Reassignment):
         return
@@ -158,7 +158,7 @@ def _reassignment(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refus
 
 
 def _growth(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """New partitions of a lane to which nobody would write, or too many of them."""
+    """Refuse to add partitions to which no producer would write, or too many of them."""
     if not isinstance(fault, PartitionGrowth):
         return
     begins = "writes to the partitions that its topic begins with; expected another lane"
@@ -175,7 +175,7 @@ def _growth(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _lockstep(cluster: ClusterSpec, phase: PhaseSpec) -> Refusals:
-    """The limits of a lock-step phase."""
+    """Refuse unknown steps, targets that are no leader, and lanes with different leaders."""
     assert phase.steps is not None
     for index, step in enumerate(phase.steps.steps):
         if step not in set(LockstepStep):
@@ -194,7 +194,7 @@ def _lockstep(cluster: ClusterSpec, phase: PhaseSpec) -> Refusals:
 
 
 def _target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """A target that is not there, or that has nothing that a fault could hit."""
+    """Refuse a target that does not exist, and roles of groups, transactions or clients that its lane does not have."""
     target, lanes = fault.target, {lane.lane: lane for lane in phase.lanes}
     try:
         target.check(
@@ -221,7 +221,7 @@ def _target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Peers that are not there."""
+    """Refuse `peers` that are no nodes of the cluster."""
     peers = parameters(fault).get("peers")
     known = [*range(1, cluster.brokers + 1), *(CONTROLLER_IDS + n for n in range(1, cluster.controllers + 1))]
     for number in peers if isinstance(peers, tuple) else ():
@@ -232,8 +232,7 @@ def _peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _cut(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """A partition that cuts nothing: peers that are the targets, or a listener that is not there, or that nobody
-    connects to."""
+    """Refuse a partition that cuts nothing: its peers are its targets, or nobody connects to its listener."""
     if not isinstance(fault, Partition):
         return
     peers = fault.peers
@@ -251,12 +250,12 @@ def _cut(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
         yield ("port",), "brokers have no such listener where controllers are no brokers: expected replication"
     if fault.port == "replication" and (of_controllers or to_controllers):
         yield ("port",), "controllers have no such listener: expected control"
-    if fault.port == "control" and not (oldest := cluster.spec().oldest).has_control_plane:
+    if fault.port == "control" and not (oldest := cluster.as_layout().oldest).has_control_plane:
         yield ("port",), f"Kafka {oldest.number} has no such listener (before 2.2): expected replication"
 
 
 def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """The limits of a link, and of clients that go past one."""
+    """Refuse what links can't do, and other faults of connections where the connections of clients end at links."""
     from kafka_chaos.faults.links.relay.frames import unknown_api
 
     keys = parameters(fault)

@@ -1,4 +1,4 @@
-"""Checks of an experiment: names used twice, and lanes and faults that the cluster or other lanes do not allow.
+"""Refuses experiments with names used twice, and with lanes and faults that the cluster or other lanes do not allow.
 
 Every refusal is an `ExperimentError` with its place, before anything starts. The checks of a lane yield refusals: the
 path of the refused key below the lane, and a message.
@@ -38,13 +38,13 @@ from kafka_chaos.harness.signals import new_client
 
 def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
     """Refusals of a lane's keys that conflict with the cluster, with other keys, or with other lanes."""
-    brokers, oldest = cluster.brokers, cluster.spec().oldest
+    brokers, oldest = cluster.brokers, cluster.as_layout().oldest
     if ":" in lane.topic_name:
         yield ("topic",), f"no topic can be called {lane.topic_name!r}: expected a name of its own, without a colon"
     if lane.idempotence and not oldest.has_idempotence:
         yield ("idempotence",), f"Kafka {oldest.number} has no idempotent producers: they came with 0.11"
     try:
-        lane.as_lane((), cluster.spec())
+        lane.as_lane((), cluster.as_layout())
     except LaneError as error:
         yield (*error.key.split("."),), f"{error.shown}: expected {error.expected}"
     except UsageFailure as failure:
@@ -90,7 +90,7 @@ def _created_late(phase: PhaseSpec, lane: LaneSpec, at: float) -> Refusals:
         yield ("created_at",), f"expected timed faults and less than their load of {phase.workload.duration:g} s"
     if lane.lane in loops or lane.lane in loops.values():
         yield ("created_at",), "expected a lane that is no loop, and that no loop reads"
-    for fault in (fault for fault in phase.faults() if fault.at < at):
+    for fault in (fault for fault in phase.faults if fault.at < at):
         if fault.target.lane == lane.lane or (fault.spares_other_lanes and concerns(fault, lane.lane)):
             yield ("created_at",), f"{fault.kind} on {fault.target.text} concerns the topic, and begins before {at:g} s"
         elif fault.at + fault.duration <= at:
@@ -122,7 +122,7 @@ def _share(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
     if lane.share is None:
         return
     configs = {**DEFAULTS["kraft"], **cluster.broker_configs}
-    if not has_limit_of_groups(lane.as_lane((), cluster.spec())):
+    if not has_limit_of_groups(lane.as_lane((), cluster.as_layout())):
         limit = int(str(configs.get(SHARE_DELIVERY_LIMIT, USUAL_LIMIT)))
         if lane.share.delivery_limit != limit:
             message = f"before Kafka 4.4 brokers decide: expected {limit}, or set {SHARE_DELIVERY_LIMIT}"
@@ -211,7 +211,7 @@ def _refused_by(kind: Any, name: str, configs: Mapping[str, object]) -> Refusals
 
 def _configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> Refusals:
     """Refusals of configuration with which no prediction for a lane of the phase holds; checked last."""
-    layout = cluster.spec()
+    layout = cluster.as_layout()
     for index, lane in enumerate(phase.lanes):
         contract_lane = lane.as_lane(phase.lane_faults(layout, lane), layout)
         for kind in ("topic", "producer", "consumer"):
@@ -226,7 +226,7 @@ def check(experiment: Experiment) -> None:
     """Refuse conflicts between keys; raises `ExperimentError` with the place."""
     cluster = experiment.cluster
     try:
-        layout = cluster.spec()
+        layout = cluster.as_layout()
     except UsageFailure as failure:
         raise ExperimentError(("cluster",), str(failure)) from failure
     for lane in (lane for phase in experiment.phases for lane in phase.lanes):

@@ -94,7 +94,7 @@ def experiment_with(fault: str) -> Experiment:
 def test_the_model_is_told_of_members_that_crash_and_of_no_fault_of_brokers(
     fault: str, crashes: tuple[int, int]
 ) -> None:
-    lanes = {lane.lane: lane for _, _, lane in experiment_with(fault).lanes()}
+    lanes = {lane.lane: lane for _, _, lane in experiment_with(fault).lanes}
     assert lanes["orders"].group is not None
     assert lanes["sums"].loop is not None
     assert (lanes["orders"].group.crashes, lanes["sums"].loop.group.crashes) == crashes
@@ -103,7 +103,7 @@ def test_the_model_is_told_of_members_that_crash_and_of_no_fault_of_brokers(
 
 def test_a_reset_is_told_as_requests_and_answers_that_are_lost() -> None:
     experiment = experiment_with("fault: connection-reset, target: leader(plain)")
-    assert {lane.faults for _, _, lane in experiment.lanes()} == {("partition",)}
+    assert {lane.faults for _, _, lane in experiment.lanes} == {("partition",)}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ schedule:
     drawn = {
         (fault.kind, fault.target.text)
         for phase in parse_experiment(text, "clients.yaml").phases
-        for fault in phase.faults()
+        for fault in phase.faults
     }
     assert drawn == {("kill", "leader(orders)"), ("client-kill", "member(orders)")}
     with pytest.raises(UsageFailure, match=r"targets: none of leader\(orders\) is one for client-kill"):

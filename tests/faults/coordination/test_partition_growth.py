@@ -78,11 +78,11 @@ def test_a_lane_has_all_its_partitions_for_the_model_and_the_verdict_and_its_top
         "{fault: partition-growth, target: broker:1, lane: orders, at: 2}",
         "{lane: orders, partitions: 3}, {lane: payments}",
     )
-    assert {lane.lane: (lane.partitions, lane.faults) for _, _, lane in found.lanes()} == {
+    assert {lane.lane: (lane.partitions, lane.faults) for _, _, lane in found.lanes} == {
         "orders": (6, ()),
         "payments": (3, ()),
     }
-    specs = {spec.lane: spec for _, spec, _ in found.lanes()}
+    specs = {spec.lane: spec for spec in found.lane_specs}
     assert [len(specs[name].replica_assignment(3)) for name in ("orders", "payments")] == [3, 1]
     assert all(spec.grows for spec in specs.values())
     (phase,) = found.phases
@@ -95,4 +95,4 @@ def test_a_quorum_is_not_lost_by_it() -> None:
         "{fault: kill, target: broker:1, at: 1, duration: 5}, {fault: partition-growth, target: all, at: 2}",
         cluster="{metadata_mode: kraft, kafka_version: 4.3.1}",
     )
-    assert [lane.faults for _, _, lane in found.lanes()] == [("kill",)]
+    assert [lane.faults for _, _, lane in found.lanes] == [("kill",)]

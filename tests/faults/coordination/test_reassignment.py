@@ -146,7 +146,7 @@ def experiment(fault: str, lanes: str = "{lane: orders}", cluster: str = "{broke
 
 
 def faults_of(*args: str, **kwargs: str) -> dict[str, tuple[str, ...]]:
-    return {lane.lane: lane.faults for _, _, lane in experiment(*args, **kwargs).lanes()}
+    return {lane.lane: lane.faults for _, _, lane in experiment(*args, **kwargs).lanes}
 
 
 def test_while_a_replica_moves_a_fault_may_hit_one_more() -> None:

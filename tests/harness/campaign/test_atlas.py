@@ -61,7 +61,7 @@ def test_runs_take_what_was_tried_least_until_all_was(tmp_path: Path) -> None:
 
 
 def cells_of_run(atlas: Atlas, experiment: object) -> list[Cell]:
-    lanes = {spec.lane for _, spec, _ in experiment.lanes()}  # type: ignore[attr-defined]
+    lanes = {spec.lane for spec in experiment.lane_specs}  # type: ignore[attr-defined]
     version = experiment.cluster.kafka_version  # type: ignore[attr-defined]
     family = experiment.name.removeprefix("atlas-")  # type: ignore[attr-defined]
     return [

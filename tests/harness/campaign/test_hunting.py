@@ -267,7 +267,7 @@ def test_random_schedules_draw_every_kind_that_the_machine_and_the_cluster_have(
     drawn: dict[str, Counter[str]] = {"zookeeper": Counter(), "kraft": Counter()}
     for seed in range(200):
         experiment = hunt.draw(seed)
-        drawn[experiment.cluster.metadata_mode].update(fault.kind for fault in experiment.phases[0].faults())
+        drawn[experiment.cluster.metadata_mode].update(fault.kind for fault in experiment.phases[0].faults)
     kinds = fault_kinds().keys() - {"slow-disk", "controller-move", "reassignment", "client-kill", "client-pause"}
     assert drawn["zookeeper"].keys() == kinds
     assert drawn["kraft"].keys() == kinds - {"session-expiry"}

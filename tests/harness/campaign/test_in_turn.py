@@ -176,7 +176,7 @@ def test_the_nightly_experiments_cross_every_setting_with_every_fault() -> None:
             continue
         experiment = load_experiment(path, overrides={"seed": 1})
         drawn = written["schedule"]["generate"]["faults"]
-        for _, _, lane in experiment.lanes():
+        for _, _, lane in experiment.lanes:
             settings = (lane.acks, lane.idempotence, lane.min_insync_replicas, lane.unclean_leader_election)
             assert lane.faults
             assert set(lane.faults) <= {*drawn, "session-expiry"}

@@ -158,6 +158,6 @@ def test_what_is_accepted_runs(values: dict[str, Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", range(len(ROWS)))
 def test_what_is_accepted_has_bounds(number: int) -> None:
     experiment = experiment_of(ROWS[number], f"row {number}")
-    for phase, spec, lane in experiment.lanes():
+    for phase, spec, lane in experiment.lanes:
         timings = timings_of(spec, experiment.layout)
         assert RecoveryAnomaly.ISR_NOT_RESTORED in bounds_of(lane, timings, phase.lane_faults(experiment.layout, spec))

@@ -116,8 +116,8 @@ REFUSALS = [
 
 def test_the_good_one_is_accepted() -> None:
     experiment = parse_experiment(GOOD, "good.yaml")
-    assert [lane.lane for _, _, lane in experiment.lanes()] == ["one", "two"]
-    assert all(lane.faults == ("kill",) for _, _, lane in experiment.lanes())
+    assert [lane.lane for _, _, lane in experiment.lanes] == ["one", "two"]
+    assert all(lane.faults == ("kill",) for _, _, lane in experiment.lanes)
 
 
 @pytest.mark.parametrize(("old", "new", "key", "expected", "line"), REFUSALS)
@@ -133,7 +133,7 @@ def test_a_refusal_names_file_line_and_key(old: str, new: str, key: str, expecte
 def test_a_transactional_lane_is_idempotent_and_has_its_settings() -> None:
     text = GOOD.replace("acks: 1", "transactional: {size: 5, abort: 0.1, producers: 3, timeout_ms: 10000, restarts: 2}")
     experiment = parse_experiment(text, "good.yaml")
-    lane = next(lane for _, _, lane in experiment.lanes())
+    lane = next(lane for _, _, lane in experiment.lanes)
     assert (lane.acks, lane.idempotence) == ("all", True)
     expected = {"size": 5, "abort": 0.1, "producers": 3, "timeout_ms": 10_000, "restarts": 2}
     assert lane.to_json()["transactional"] == expected
@@ -144,7 +144,7 @@ def test_a_transactional_lane_is_idempotent_and_has_its_settings() -> None:
 def test_a_group_whose_brokers_assign_has_no_assignor() -> None:
     newer = "brokers: 3\n  kafka_version: 4.3.1\n  metadata_mode: kraft"
     text = GOOD.replace("acks: 1", "group: {protocol: consumer}").replace("brokers: 3", newer)
-    lane = next(lane for _, _, lane in parse_experiment(text, "good.yaml").lanes())
+    lane = next(lane for _, _, lane in parse_experiment(text, "good.yaml").lanes)
     assert lane.group is not None
     assert lane.group.assignor is None
     other = text.replace("protocol: consumer", "protocol: consumer, session_timeout_ms: 9000")
@@ -194,7 +194,7 @@ def test_an_entry_may_stand_for_several_faults() -> None:
   - {fault: stop, target: "brokers:3,1", at: 10, duration: 1, times: 2, every: 9, stagger: 4}
 """
     experiment = parse_experiment(GOOD[: GOOD.index("  - fault")] + entries, "good.yaml")
-    hit = [(fault.kind, fault.target.text, fault.at, fault.duration) for fault in experiment.phases[0].faults()]
+    hit = [(fault.kind, fault.target.text, fault.at, fault.duration) for fault in experiment.phases[0].faults]
     assert hit == [
         ("kill", "leader(one)", 1.0, 1.0),
         ("kill", "leader(one)", 3.5, 1.0),
@@ -204,7 +204,7 @@ def test_an_entry_may_stand_for_several_faults() -> None:
         ("stop", "broker:1", 23.0, 1.0),
     ]
     written = dump_experiment(experiment, {})
-    assert parse_experiment(written, "again.yaml").phases[0].faults() == experiment.phases[0].faults()
+    assert parse_experiment(written, "again.yaml").phases[0].faults == experiment.phases[0].faults
     assert not any(key in written for key in ("times", "every", "stagger"))
 
 
@@ -261,8 +261,8 @@ def test_a_copy_of_an_experiment_has_the_faults_and_lanes_of_its_own_values() ->
     text = "name: x\nlanes: [{lane: one}]\nschedule: [{fault: kill, target: leader(one), at: 1, duration: 1}]\n"
     calm = parse_experiment("name: x\nlanes: [{lane: one}]\n", "calm.yaml")
     rough = parse_experiment(text, "rough.yaml")
-    assert [lane.faults for _, _, lane in rough.lanes()] == [("kill",)]
+    assert [lane.faults for _, _, lane in rough.lanes] == [("kill",)]
     copy = rough.model_copy(update={"phases": calm.phases})
-    assert [lane.faults for _, _, lane in copy.lanes()] == [()]
+    assert [lane.faults for _, _, lane in copy.lanes] == [()]
     (phase,) = rough.phases
-    assert phase.model_copy(update={"schedule": ()}).faults() == ()
+    assert phase.model_copy(update={"schedule": ()}).faults == ()

@@ -15,7 +15,7 @@ ALONE = "{metadata_mode: kraft, controllers: 1}"
 def lane(cluster: str, *faults: str) -> Lane:
     schedule = "".join(f"  - {{{fault}}}\n" for fault in faults)
     text = f"name: kraft\ncluster: {cluster}\nlanes:\n  - {{lane: orders}}\nschedule:\n{schedule}"
-    ((_, _, found),) = parse_experiment(text, "kraft.yaml").lanes()
+    ((_, _, found),) = parse_experiment(text, "kraft.yaml").lanes
     return found
 
 

@@ -183,6 +183,25 @@ def test_the_cluster_is_drawn_and_keeps_its_other_keys() -> None:
     assert found.count(("4.3.1", "kraft", 4)) > 9
 
 
+def test_phases_that_draw_the_cluster_draw_the_same() -> None:
+    def text(*clusters: str) -> str:
+        schedules = [
+            f"{{generate: {{faults: [kill], targets: [controller], clusters: [{names}]}}}}" for names in clusters
+        ]
+        phases = [
+            f"- {{phase: p{number}, lanes: [{{lane: lane-{number}}}], schedule: {schedule}}}\n"
+            for number, schedule in enumerate(schedules)
+        ]
+        return "name: two\nseed: 1\nphases:\n" + "".join(phases)
+
+    both = "3.9.1/zookeeper, 4.3.1/kraft"
+    assert {one.cluster.metadata_mode for one in _drawn(text(both, both))} == {"zookeeper", "kraft"}
+    with pytest.raises(
+        UsageFailure, match=r"two:5: phases\[1\]\.schedule\.generate\.clusters: expected 3\.9\.1/zookee"
+    ):
+        parse_experiment(text(both, "4.3.1/kraft"), "two")
+
+
 def test_further_keys_are_drawn_for_the_kinds_that_have_them() -> None:
     text = TEXT.replace("[kill, pause, partition]", "[kill, hold]")
     text += "    keys: {api: [Produce, EndTxn], nth: [1, 2]}\n"

@@ -25,7 +25,7 @@ phases:
 
 def test_each_phase_has_the_shared_lanes_under_names_of_its_own() -> None:
     experiment = parse_experiment(SHARED, "shared.yaml")
-    lanes = [(phase.phase, lane.lane, lane.acks, lane.faults) for phase, _, lane in experiment.lanes()]
+    lanes = [(phase.phase, lane.lane, lane.acks, lane.faults) for phase, _, lane in experiment.lanes]
     assert lanes == [
         ("freeze", "freeze-safe", "all", ("pause",)),
         ("freeze", "freeze-fast", "1", ("pause",)),

@@ -9,9 +9,10 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly, Timings
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.clients.kinds import KINDS
+from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.file import experiment_of, parse_experiment
 from kafka_chaos.harness.experiment.lives import LifeSpec
-from kafka_chaos.harness.experiment.timings import patience_of, timings_document
+from kafka_chaos.harness.experiment.timings import broker_times, patience_of, timings_document
 from kafka_chaos.reference_model.recovery import bounds_of
 
 
@@ -35,13 +36,16 @@ def timings(lane: str = "", cluster: str = "") -> Timings:
 )
 def test_consumers_are_awaited_for_as_long_as_they_may_stall(lane: str, expected: dict[str, float]) -> None:
     experiment = parse_experiment(f"name: timed\nlanes: [{{lane: orders{lane}}}]\n", "a.yaml")
-    assert patience_of(experiment.phases[0].lanes, experiment.cluster.spec()) == expected
+    assert patience_of(experiment.phases[0].lanes, experiment.cluster.as_layout()) == expected
 
 
 def test_the_harness_s_own_defaults_go_before_those_of_kafka() -> None:
     found = timings()
     assert (found.session_ms, found.election_ms) == (3_000, 3_000)
     assert (found.lag_ms, found.request_ms, found.reconnect_ms) == (30_000, 30_000, 10_000)
+    # A lock-step phase has to be faster than the most impatient leader.
+    layout = ClusterLayout(configs_of={2: {"replica.lag.time.max.ms": 4_000}})
+    assert broker_times(layout, "replica.lag.time.max.ms") == [30_000, 4_000, 30_000]
     in_kraft = timings(cluster="metadata_mode: kraft")
     # The quorum misses its leader after 2 s, elects for 0.5 s, and may have to wait for 1 s before it tries again.
     assert (in_kraft.session_ms, in_kraft.election_ms) == (3_000, 3_500)

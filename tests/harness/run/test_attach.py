@@ -127,8 +127,8 @@ def test_a_cluster_that_does_not_answer_is_reported(tmp_path: Path, monkeypatch:
 
 def test_faults_of_others_are_predicted_for() -> None:
     text = TEXT.format(topic="orders")
-    (calm,) = parse_experiment(text, "a.yaml").lanes()
-    (rough,) = parse_experiment(text + "outside_faults: [kill, pause]\n", "a.yaml").lanes()
+    (calm,) = parse_experiment(text, "a.yaml").lanes
+    (rough,) = parse_experiment(text + "outside_faults: [kill, pause]\n", "a.yaml").lanes
     assert calm[2].faults == ()
     assert rough[2].faults == ("kill", "pause")
     with pytest.raises(UsageFailure, match=r"a\.yaml:5: outside_faults\[0\]: 'bomb' is not a fault kind"):
@@ -212,8 +212,8 @@ def read(
     experiment = parse_experiment(CONFIGS_TEXT.format(lane=lane, more=more, cluster=cluster), "a.yaml")
     found, doubts = attached_cluster.with_brokers_configuration(experiment, client_configs or {}, admin)
     assert list(doubts) == [f"of broker {broker}" for broker, configs in given.items() if not configs]
-    ((phase, _, known),) = found.lanes()
-    assert phase.outside(found.cluster.spec()) == known.faults
+    ((phase, _, known),) = found.lanes
+    assert phase.outside(found.cluster.as_layout()) == known.faults
     return known
 
 

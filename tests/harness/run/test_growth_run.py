@@ -58,7 +58,7 @@ def test_new_partitions_are_written_read_and_judged(text: str, mode: str, tmp_pa
     assert result.verdict.outcome is Verdict.CONFORMS, [lane.reasons for lane in result.verdict.lanes]
     events = [json.loads(line) for line in (result.path / "events.jsonl").read_text().splitlines()]
     assert not [event for event in events if event["type"] == "fault_not_proven"]
-    lanes = {spec.lane for _, spec, _ in experiment.lanes()}
+    lanes = {spec.lane for spec in experiment.lane_specs}
     for table in ("produced", "log", "replicas", "consumed"):
         found = {(row["lane"], row["partition"]) for row in rows_of(result.path, table)}
         assert found == {(lane, number) for lane in lanes for number in range(PARTITIONS[lane])}, table

@@ -23,7 +23,7 @@ def text(lane: str = "", cluster: str = "", more: str = "") -> str:
 
 
 def lane_of(lane: str = "", cluster: str = "", more: str = "") -> Lane:
-    ((_, _, found),) = parse_experiment(text(lane, cluster, more), "a.yaml").lanes()
+    ((_, _, found),) = parse_experiment(text(lane, cluster, more), "a.yaml").lanes
     return found
 
 
@@ -83,7 +83,7 @@ def test_what_holds_recovery_back_is_allowed_where_it_is_not_judged() -> None:
 )
 def test_a_topic_that_removes_records_has_a_cleanup_policy(configs: str, policy: str | None) -> None:
     experiment = parse_experiment(text(f", topic_configs: {{{configs}}}"), "a.yaml")
-    ((_, spec, lane),) = experiment.lanes()
+    ((_, spec, lane),) = experiment.lanes
     # Verification compares the two files key by key.
     assert lane.cleanup_policy == spec.cleanup_policy == policy
 
@@ -170,14 +170,14 @@ def test_leaders_that_move_back_do_so_after_each_fault() -> None:
     assert lane_of(cluster=rebalancing, more=schedule).faults == ("kill", "stop")
     experiment = parse_experiment(text("", rebalancing, schedule), "a.yaml")
     # The verdict needs an event for every fault that a lane declares.
-    assert experiment.phases[0].outside(experiment.cluster.spec()) == ("stop",)
-    ((_, _, again),) = parse_experiment(dump_experiment(experiment, {}), "b.yaml").lanes()
+    assert experiment.phases[0].outside(experiment.cluster.as_layout()) == ("stop",)
+    ((_, _, again),) = parse_experiment(dump_experiment(experiment, {}), "b.yaml").lanes
     assert again.faults == ("kill", "stop")
 
 
 def test_an_application_s_settings_are_refused_unless_they_are_assumed() -> None:
-    ((_, spec, _),) = parse_experiment(text(), "a.yaml").lanes()
-    ((_, assuming, _),) = parse_experiment(text(", assume: [auto.offset.reset, queuing.strategy]"), "a.yaml").lanes()
+    ((_, spec, _),) = parse_experiment(text(), "a.yaml").lanes
+    ((_, assuming, _),) = parse_experiment(text(", assume: [auto.offset.reset, queuing.strategy]"), "a.yaml").lanes
     with pytest.raises(UsageFailure, match=r"lane orders: auto\.offset\.reset=latest: the model does not know it"):
         ConsumerHandle(spec, NO_CLUSTER, NOBODY).consumer({"auto.offset.reset": "latest"})
     with pytest.raises(UsageFailure, match=r"lane orders: queuing\.strategy=lifo"):

@@ -21,7 +21,7 @@ def test_the_lanes_of_a_fault() -> None:
     (phase,) = parse_experiment(TEXT, "moving.yaml").phases
     seen: list[Event] = []
     observer = FaultEvents(EventBus(seen.append), phase="main", lanes=("a", "b"))
-    for number, fault in enumerate(phase.faults()):
+    for number, fault in enumerate(phase.faults):
         observer.requested(f"f-{number}", fault, ("broker-1",), late=0.0)
     assert [(one.kind, one.lanes) for one in seen if isinstance(one, FaultRequested)] == [
         ("kill", ("a", "b")),
