@@ -18,15 +18,12 @@ def write_report(run_dir: Path) -> Path:
     Raises `UsageFailure` where verdict.json or lanes.json is missing or unusable.
     """
     from kafka_chaos.harness.report.inputs.evidence import read_evidence
-    from kafka_chaos.harness.report.inputs.series import Span, condense
+    from kafka_chaos.harness.report.inputs.series import condense
     from kafka_chaos.harness.report.page import render
-    from kafka_chaos.harness.report.timeline.events import timeline_events_of
+    from kafka_chaos.harness.report.timeline.events import timeline_of
 
     evidence = read_evidence(run_dir)
-    timeline_events = timeline_events_of(evidence)
-    spans = {
-        lane: Span(phase.start_ns, phase.end_ns, phase.name) for phase in timeline_events.phases for lane in phase.lanes
-    }
+    timeline = timeline_of(evidence)
     target = run_dir / REPORT_FILE
-    write_whole(target, render(evidence, timeline_events, condense(evidence.tables, spans)))
+    write_whole(target, render(evidence, timeline, condense(evidence.tables, timeline.phases)))
     return target

@@ -23,7 +23,7 @@ from kafka_chaos.harness.report.inputs.trace import around_faults, has_trace, re
 from kafka_chaos.harness.report.pages import environment, join, label, lateness, shapes, static
 from kafka_chaos.harness.report.svg import Scale, clock, duration, even_ticks
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
-from kafka_chaos.harness.report.timeline.events import TimelineEvents
+from kafka_chaos.harness.report.timeline.events import Timeline
 from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, style_sheet
 
 LEFT, RIGHT = 150, 992
@@ -44,7 +44,7 @@ class Panel:
     total: int
 
 
-def panels(series: Series, timeline_events: TimelineEvents, *, lines: int, most: int) -> dict[str, list[Panel]]:
+def panels(series: Series, timeline: Timeline, *, lines: int, most: int) -> dict[str, list[Panel]]:
     """Per lane the panels of its partitions with findings: at most `most` panels with `lines` ranges in words each."""
     groups: dict[tuple[str, int | None, int | None], list[FindingRange]] = {}
     for records in series.ranges:
@@ -58,14 +58,14 @@ def panels(series: Series, timeline_events: TimelineEvents, *, lines: int, most:
             title = f"producer {producer}, by sequence number"
         else:
             title = f"partition {partition}, by offset" if partition is not None else "partition not known, by offset"
-        place = (lane, partition if partition is not None else -1)
-        elections = sorted(timeline_events.elections.get(place, ()), key=lambda won: won.leader_epoch)
-        truncations = timeline_events.truncations.get(place, ())
+        place = partition if partition is not None else -1
+        elections = sorted(timeline.elections.get(lane, {}).get(place, ()), key=lambda won: won.leader_epoch)
+        truncations = timeline.truncations.get(lane, {}).get(place, ())
         largest = sorted(ranges, key=lambda records: -records.count)[:lines]
         listed = sorted(largest, key=lambda records: (order.index(records.anomaly), records.first))
         panel = Panel(
             title=title,
-            picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get(place), number),
+            picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get((lane, place)), number),
             lines=[
                 (label(records.anomaly), records.where, records.count, cause(records, elections)) for records in listed
             ],
@@ -136,25 +136,24 @@ LEVELS = (
 )
 
 
-def render(evidence: Evidence, timeline_events: TimelineEvents, series: Series) -> str:
+def render(evidence: Evidence, timeline: Timeline, series: Series) -> str:
     """The page at the most detail that stays below `LIMIT`."""
     template = environment().get_template("report.html.j2")
     page = ""
     for detail in LEVELS:
-        page = template.render(_context(evidence, timeline_events, series, detail))
+        page = template.render(_context(evidence, timeline, series, detail))
         if len(page.encode()) < LIMIT:
             return page
     raise AssertionError(f"a page without details takes {len(page):,} characters")
 
 
-def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series, detail: Detail) -> dict[str, Any]:
+def _context(evidence: Evidence, timeline: Timeline, series: Series, detail: Detail) -> dict[str, Any]:
     everything = matrix.rows(evidence)
     # What deviates is shown before what conforms, if not everything can be shown.
     kept = {row.lane for row in sorted(everything, key=lambda row: _WORST_FIRST.index(row.verdict))[: detail.rows]}
     table = [row for row in everything if row.lane in kept]
     phases = [
-        (phase, [row for row in table if timeline_events.phase_of(row.lane) is phase])
-        for phase in (*timeline_events.phases, None)
+        (phase, [row for row in table if timeline.phase_of(row.lane) is phase]) for phase in (*timeline.phases, None)
     ]
     named = [(phase.name if phase else "other lanes", members) for phase, members in phases if members]
     return {
@@ -163,7 +162,7 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "evidence": evidence,
         "verdict": evidence.verdict,
         "everything": everything,
-        "timeline_events": timeline_events,
+        "timeline": timeline,
         "confirmations": matrix.confirmations(everything),
         "safe_lanes": matrix.safe_lanes(everything),
         "reasons": [(row.lane, reason) for row in table for reason in row.reasons][:60],
@@ -178,9 +177,9 @@ def _context(evidence: Evidence, timeline_events: TimelineEvents, series: Series
         "placed": {row.lane: (name, row.verdict) for name, members in named for row in members},
         "ledger": ledger.ledger_of(evidence),
         "ledger_columns": ledger.COLUMNS,
-        "charts": draw_charts(table, timeline_events, series, detail),
-        "faults": [(fault, _fault_times(fault, timeline_events)) for fault in timeline_events.faults[: detail.events]],
-        "panels": panels(series, timeline_events, lines=detail.lines, most=detail.panels),
+        "charts": draw_charts(table, timeline, series, detail),
+        "faults": [(fault, _fault_times(fault, timeline)) for fault in timeline.faults[: detail.events]],
+        "panels": panels(series, timeline, lines=detail.lines, most=detail.panels),
         "panel_count": len({(found.lane, found.partition, found.producer_id) for found in series.ranges}),
         "detail": detail,
         "series": series,
@@ -231,9 +230,9 @@ def _longest_gap(series: LaneSeries | None) -> str:
     return duration(series.longest_gap_ns) if series.longest_gap_ns else f"below {duration(SLOT_NS)}"
 
 
-def _fault_times(fault: Any, timeline_events: TimelineEvents) -> tuple[str, str]:
+def _fault_times(fault: Any, timeline: Timeline) -> tuple[str, str]:
     """When a fault began, from the start of the phase around it, and how long it lasted."""
-    starts = [phase.start_ns for phase in timeline_events.phases if phase.start_ns is not None]
+    starts = [phase.start_ns for phase in timeline.phases if phase.start_ns is not None]
     before = [start for start in starts if start <= fault.requested_ns]
     begun = clock((fault.requested_ns - max(before)) / 1e9) if before else "not known"
     begun = ", ".join(filter(None, (begun, lateness(fault.late))))

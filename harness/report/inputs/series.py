@@ -25,9 +25,9 @@ from kafka_chaos.harness.report.inputs.transactions import TransactionalId, read
 from kafka_chaos.harness.report.pages import label
 
 RANGES = 200
-"""Findings of an anomaly in a partition that lie closer than this part of their spread form one range."""
+"""Findings of an anomaly in a partition form one range if they are closer than the 200th part of all that they span."""
 MOST_RANGES = 20_000
-"""Most ranges that are kept, the fullest ones."""
+"""Most ranges that are kept: those with most findings."""
 
 # `spot`: the offset of a finding, or without one the sequence number of its producer. Of several findings at the first
 # place of a range, one that has a cause counts as the first.
@@ -57,10 +57,11 @@ SELECT * FROM fullest ORDER BY lane, anomaly, partition NULLS FIRST, producer_id
 
 @dataclass(frozen=True)
 class FindingRange:
-    """`count` findings of one anomaly between two offsets, or, where records have none, two sequence numbers.
+    """`count` findings of one anomaly from offset `first` to `last`, or, for records without offsets, between two
+    sequence numbers.
 
-    `partition` None: unknown. `producer_id` is set where `first` and `last` are sequence numbers. `cause` is that of
-    the first finding, as the verification recorded it.
+    `partition` None: unknown. `producer_id` is set where `first` and `last` are sequence numbers. `cause`: the recorded
+    cause of the first finding.
     """
 
     lane: str
@@ -151,7 +152,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Gap:
-    """No acknowledgement arrived between these two."""
+    """A time without acknowledgements, from one to the next."""
 
     start_ns: int
     end_ns: int
@@ -214,22 +215,23 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Span:
-    """The time that a lane's phase covers, as far as events show it."""
+class Phase:
+    """A phase of the run: load on some lanes, from `start_ns` to `end_ns`; None where no event tells the time."""
 
+    name: str
+    lanes: tuple[str, ...]
     start_ns: int | None = None
     end_ns: int | None = None
-    group: str = ""
 
 
-def condense(tables: Mapping[str, Sequence[Path]], spans: Mapping[str, Span]) -> Series:
-    """Aggregate the tables; `spans` names the lanes and their phases (`group`)."""
+def condense(tables: Mapping[str, Sequence[Path]], phases: Sequence[Phase]) -> Series:
+    """Aggregate the tables of a run with these phases."""
     produced = tables.get("produced", ())
     extents = {row["lane"]: (row["first"], row["last"]) for row in ask(_EXTENTS, produced, PRODUCED)}
-    frames = _frames(extents, spans)
-    found = ask(_JOINED, tables.get("findings", ()), FINDINGS, ranges=RANGES, most=MOST_RANGES)
-    ranges = [FindingRange(**row) for row in found]
-    concerned = {one.lane for one in ranges}
+    frames = _frames(extents, phases)
+    findings = ask(_JOINED, tables.get("findings", ()), FINDINGS, ranges=RANGES, most=MOST_RANGES)
+    ranges = [FindingRange(**row) for row in findings]
+    concerned = {findings.lane for findings in ranges}
     return Series(
         lanes=_over_time(produced, frames),
         ranges=ranges,
@@ -249,21 +251,24 @@ def bucket_width(span_ns: int, buckets: int) -> int:
     return next(width for width in widths if width * buckets >= span_ns)
 
 
-def _frames(extents: Mapping[str, tuple[int, int]], spans: Mapping[str, Span]) -> Frames:
-    """Start and bucket width per lane: lanes of one phase share both, so that their charts can be compared."""
-    edges: defaultdict[str, list[int]] = defaultdict(list)
-    of_lane = {lane: spans[lane] for lane in extents if lane in spans}
-    for lane, span in of_lane.items():
-        edges[span.group] += [edge for edge in (span.start_ns, span.end_ns, *extents[lane]) if edge is not None]
-    starts = {group: min(of_group) // SLOT_NS * SLOT_NS for group, of_group in edges.items()}
-    return {
-        lane: (starts[span.group], bucket_width(max(edges[span.group]) - starts[span.group] + 1, BUCKETS))
-        for lane, span in of_lane.items()
-    }
+def _frames(extents: Mapping[str, tuple[int, int]], phases: Sequence[Phase]) -> Frames:
+    """Start and bucket width per lane: lanes of one phase share both, so that their charts can be compared.
+
+    `extents`: the times of a lane's first and last record.
+    """
+    frames: dict[str, tuple[int, int]] = {}
+    for phase in phases:
+        lanes = [lane for lane in phase.lanes if lane in extents]
+        records = [edge for lane in lanes for edge in extents[lane]]
+        edges = [edge for edge in (phase.start_ns, phase.end_ns, *records) if edge is not None]
+        if lanes:
+            start = min(edges) // SLOT_NS * SLOT_NS
+            frames |= dict.fromkeys(lanes, (start, bucket_width(max(edges) - start + 1, BUCKETS)))
+    return frames
 
 
 def _over_time(files: Sequence[Path], frames: Frames) -> dict[str, LaneSeries]:
-    """Everything over time of the lanes that have a frame."""
+    """The data over time of each lane that has a frame."""
     buckets = _buckets(ask(_COUNTS, files, PRODUCED, frames, step=math.log1p(LATENCY_STEP)))
     gaps: defaultdict[str, list[Gap]] = defaultdict(list)
     for row in ask(_GAPS, files, PRODUCED, frames, slot=SLOT_NS, most=GAPS):
@@ -285,6 +290,7 @@ def _over_time(files: Sequence[Path], frames: Frames) -> dict[str, LaneSeries]:
 
 
 def _buckets(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Bucket, ...]]:
+    """The buckets of each lane, from the rows of `_COUNTS`."""
     lanes: defaultdict[str, tuple[Bucket, ...]] = defaultdict(tuple)
     for (lane, index), group in groupby(rows, key=lambda row: (row["lane"], row["bucket"])):
         of_bucket, counts = list(group), Counter[str]()
@@ -298,7 +304,10 @@ def _buckets(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Bucket, ...]]
 
 
 def _latency(steps: Sequence[tuple[int, int]], share: float) -> int:
-    """The latency that this share is below, of so many records in each step; between two of them by interpolation."""
+    """A percentile of latencies in nanoseconds: `share` of the records are below it.
+
+    `steps`: by logarithmic step of `LATENCY_STEP`, the number of records. Between two records, it is interpolated.
+    """
     rank, reached = share * (sum(count for _, count in steps) - 1), np.cumsum([count for _, count in steps])
     low, high = (
         steps[int(np.searchsorted(reached, at, side="right"))][0] for at in (math.floor(rank), math.ceil(rank))

@@ -5,10 +5,10 @@ Guarantee: shows no more than `Detail` allows, and counts everything that it lea
 alone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TypeVar
 
 from markupsafe import Markup
 
@@ -18,7 +18,13 @@ from kafka_chaos.harness.report.inputs.series import ErrorCount, LaneSeries, Ser
 from kafka_chaos.harness.report.pages import shapes, short
 from kafka_chaos.harness.report.svg import Scale, compact, duration, round_up
 from kafka_chaos.harness.report.timeline.activities import draw_group, draw_transactions
-from kafka_chaos.harness.report.timeline.events import Change, TimelineEvents, election_states, explain_skipped_epochs
+from kafka_chaos.harness.report.timeline.events import (
+    ByPartition,
+    Change,
+    Timeline,
+    election_states,
+    explain_skipped_epochs,
+)
 from kafka_chaos.harness.report.timeline.frame import (
     ORDINARY,
     Activity,
@@ -29,8 +35,8 @@ from kafka_chaos.harness.report.timeline.frame import (
     describe_faults,
     gravest,
 )
-from kafka_chaos.verification.inputs.documents.events import Place
 
+T = TypeVar("T")
 _STRIP_HEIGHT = 28
 _BURSTS = 40
 _BURST_NAME = 64
@@ -77,43 +83,38 @@ class Strip:
     changes: Sequence[Change]
 
 
-def draw_charts(
-    table: Sequence[matrix.Row], timeline_events: TimelineEvents, series: Series, detail: Detail
-) -> list[Chart]:
+def draw_charts(table: Sequence[matrix.Row], timeline: Timeline, series: Series, detail: Detail) -> list[Chart]:
     """The charts of the first lanes of `table` whose time is known."""
-    spans = [(row, _span(row.lane, timeline_events, series)) for row in table]
+    spans = [(row, _span(row.lane, timeline, series)) for row in table]
     drawn = [(row, span) for row, span in spans if span is not None]
     charts: list[Chart] = []
     for number, (row, (start, end)) in enumerate(drawn[: detail.charts]):
         over_time = series.lanes.get(row.lane)
-        concerned = (fault for fault in timeline_events.faults if fault.concerns(row.lane))
+        concerned = (fault for fault in timeline.faults if fault.concerns(row.lane))
         faults = [fault for fault in concerned if start <= fault.requested_ns <= end]
         frame = Frame(short(row.lane), start, end, faults[: detail.events])
-        events, left_out = gravest(frame, _events(row.lane, timeline_events, frame), detail.events)
+        events, left_out = gravest(frame, _events(row.lane, timeline, frame), detail.events)
         chart = Chart(
             row=row,
-            picture=_draw_lane(frame, over_time, _strips(row.lane, timeline_events, detail.partitions, end), number),
+            picture=_draw_lane(frame, over_time, _strips(row.lane, timeline, detail.partitions, end), number),
             events=events,
             left_out=left_out,
             errors=over_time.errors if over_time else (),
-            skipped_epochs=explain_skipped_epochs(row.lane, timeline_events, start, end, detail.lines),
-            activities=_activities(row.lane, frame, timeline_events, series, detail, number),
+            skipped_epochs=explain_skipped_epochs(row.lane, timeline, start, end, detail.lines),
+            activities=_activities(row.lane, frame, timeline, series, detail, number),
         )
         charts.append(chart)
     return charts
 
 
 def _activities(
-    lane: str, frame: Frame, timeline_events: TimelineEvents, series: Series, detail: Detail, number: int
+    lane: str, frame: Frame, timeline: Timeline, series: Series, detail: Detail, number: int
 ) -> list[Activity]:
     """The lane's transactions, the groups that read it, and the group that feeds its loop."""
     activities: list[Activity] = []
     most = {"rows": detail.activity, "events": detail.events}
     if lane in series.transactions:
-        offsets = [
-            (place[1], reports) for place, reports in sorted(timeline_events.offsets.items()) if place[0] == lane
-        ]
-        offsets = offsets[: detail.partitions]
+        offsets = sorted(timeline.offsets.get(lane, {}).items())[: detail.partitions]
         activities.append(draw_transactions(frame, series.transactions[lane], offsets, number=number, **most))
     loops = {loop_group_of(name) for name in series.lanes}
     own = [
@@ -122,38 +123,32 @@ def _activities(
         if (read == lane and name not in loops) or name == loop_group_of(lane)
     ]
     for index, group in enumerate(own[: detail.activity]):
-        members = timeline_events.members.get(group.group, ())
+        members = timeline.members.get(group.group, ())
         activities.append(draw_group(frame, group, members, name=f"group-{number}-{index}", **most))
     return activities
 
 
-def _span(lane: str, timeline_events: TimelineEvents, series: Series) -> tuple[int, int] | None:
+def _span(lane: str, timeline: Timeline, series: Series) -> tuple[int, int] | None:
     """From the phase's start (or the first record) to its end, the last acknowledgement included."""
-    phase, over_time = timeline_events.phase_of(lane), series.lanes.get(lane)
+    phase, over_time = timeline.phase_of(lane), series.lanes.get(lane)
     edges = [edge for edge in (phase.start_ns, phase.end_ns) if edge is not None] if phase else []
     if over_time is not None and over_time.buckets:
         edges += [over_time.start_ns, over_time.start_ns + (over_time.buckets[-1].index + 1) * over_time.width_ns]
     return (min(edges), max(edges)) if len(edges) >= 2 else None
 
 
-def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns: int) -> list[Strip]:
+def _strips(lane: str, timeline: Timeline, partitions: int, end_ns: int) -> list[Strip]:
     """Per partition the brokers' own elections and what clients see, until the phase ends."""
-    partitions_of_lane = sorted(
-        partition
-        for name, partition in timeline_events.leaders.keys()
-        | timeline_events.isrs.keys()
-        | timeline_events.elections.keys()
-        if name == lane
-    )
+    leaders, isrs = timeline.leaders.get(lane, {}), timeline.isrs.get(lane, {})
+    elections = timeline.elections.get(lane, {})
+    partitions_of_lane = sorted(leaders.keys() | isrs.keys() | elections.keys())
     strips = []
     for partition in partitions_of_lane[:partitions]:
-        place = (lane, partition)
         suffix = f" {partition}" if len(partitions_of_lane) > 1 else ""
-        won = election_states(timeline_events.elections.get(place, ()))
         for name, source, changes in (
-            ("elections", "as brokers log them", won),
-            ("leader", "as clients see it", timeline_events.leaders.get(place, ())),
-            ("ISR", "as clients see it", timeline_events.isrs.get(place, ())),
+            ("elections", "as brokers log them", election_states(elections.get(partition, ()))),
+            ("leader", "as clients see it", leaders.get(partition, ())),
+            ("ISR", "as clients see it", isrs.get(partition, ())),
         ):
             shown = [change for change in changes if change.ts_ns <= end_ns]
             if shown:
@@ -161,28 +156,26 @@ def _strips(lane: str, timeline_events: TimelineEvents, partitions: int, end_ns:
     return strips
 
 
-def _events(lane: str, timeline_events: TimelineEvents, frame: Frame) -> list[EventText]:
+def _events(lane: str, timeline: Timeline, frame: Frame) -> list[EventText]:
     """Elections, truncations, and changes as clients saw them, in words."""
     events: list[EventText] = []
 
-    def of_lane(by_place: Mapping[Place, Sequence[Any]]) -> Iterator[tuple[int, Any]]:
-        for (name, partition), entries in by_place.items():
-            if name == lane:
-                yield from ((partition, entry) for entry in entries)
+    def of_lane(by_lane: ByPartition[T]) -> Iterator[tuple[int, T]]:
+        for partition, entries in by_lane.get(lane, {}).items():
+            yield from ((partition, entry) for entry in entries)
 
-    for partition, change in of_lane(timeline_events.leaders):
+    for partition, change in of_lane(timeline.leaders):
         leader = "no leader" if change.value == "nobody" else f"broker {change.value} as leader"
         events.append((change.ts_ns, ORDINARY, f"clients see {leader} of partition {partition}"))
-    for partition, change in of_lane(timeline_events.isrs):
+    for partition, change in of_lane(timeline.isrs):
         events.append((change.ts_ns, ORDINARY, f"clients see the ISR {change.value} of partition {partition}"))
-    for partition, won in of_lane(timeline_events.elections):
-        place = f"partition {partition} in leader epoch {won.leader_epoch} from offset {won.start_offset:,}"
-        events.append((won.ts_ns, ORDINARY, f"broker {won.broker} logs that it leads {place}"))
-    for partition, cut in of_lane(timeline_events.truncations):
-        events.append(
-            (cut.ts_ns, ORDINARY, f"broker {cut.broker} truncates partition {partition} to offset {cut.offset:,}")
-        )
-    for before, after in pairwise(timeline_events.controllers):
+    for partition, won in of_lane(timeline.elections):
+        led = f"partition {partition} in leader epoch {won.leader_epoch} from offset {won.start_offset:,}"
+        events.append((won.ts_ns, ORDINARY, f"broker {won.broker} logs that it leads {led}"))
+    for partition, cut in of_lane(timeline.truncations):
+        truncated = f"truncates partition {partition} to offset {cut.offset:,}"
+        events.append((cut.ts_ns, ORDINARY, f"broker {cut.broker} {truncated}"))
+    for before, after in pairwise(timeline.controllers):
         if before.value != after.value and frame.start_ns <= after.ts_ns <= frame.end_ns:
             controller = "no controller" if after.value == "nobody" else f"broker {after.value} as controller"
             events.append((after.ts_ns, ORDINARY, f"clients see {controller}"))

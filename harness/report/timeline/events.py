@@ -1,6 +1,4 @@
-"""The events of a run by phase, fault, lane and partition: leaders, ISRs, truncated logs, and what the events show when
-leader epochs skip a number.
-"""
+"""The events of a run by phase, fault, lane and partition, and the causes of leader epochs that were skipped."""
 
 import json
 from collections import defaultdict
@@ -14,6 +12,7 @@ from kafka_chaos.contract.events import LeaderElected
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.report.inputs.evidence import Evidence
+from kafka_chaos.harness.report.inputs.series import Phase
 from kafka_chaos.harness.report.pages import join
 from kafka_chaos.harness.report.svg import clock
 from kafka_chaos.verification.inputs.documents.events import Place
@@ -23,18 +22,10 @@ _OfPartition = _Changed | contract.HighWatermark | contract.LastStableOffset
 T = TypeVar("T")
 E = TypeVar("E")
 P = TypeVar("P", bound=_OfPartition)
+ByPartition = Mapping[str, Mapping[int, Sequence[T]]]
+"""Entries in order of time, by lane and partition."""
 WHOLE_RUN = "run"
 """The name of the only phase of a run whose events name no phase."""
-
-
-@dataclass(frozen=True)
-class Phase:
-    """A phase of the run: load on some lanes. `end_ns` is None if no event tells the phase's end."""
-
-    name: str
-    lanes: tuple[str, ...]
-    start_ns: int | None = None
-    end_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -100,20 +91,21 @@ class MemberChange:
 
 
 @dataclass(frozen=True)
-class TimelineEvents:
-    """Everything that the events show, by phase, lane and partition. `controllers`: brokers, as clients see them.
+class Timeline:
+    """Everything that the events of a run show.
 
-    `offsets`: of transactional lanes. `members`: by group.
+    `leaders`, `isrs` and `controllers` as clients saw them, `elections` and `truncations` as brokers logged them.
+    `offsets`: of transactional lanes. `members`: by group. `notices`: how many clients gave. `seconds`: of the run.
     """
 
     phases: tuple[Phase, ...]
     faults: tuple[FaultSpan, ...] = ()
-    leaders: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
-    isrs: Mapping[Place, Sequence[Change]] = field(default_factory=dict)
-    elections: Mapping[Place, Sequence[contract.LeaderElected]] = field(default_factory=dict)
-    truncations: Mapping[Place, Sequence[contract.LogTruncated]] = field(default_factory=dict)
+    leaders: ByPartition[Change] = field(default_factory=dict)
+    isrs: ByPartition[Change] = field(default_factory=dict)
+    elections: ByPartition[LeaderElected] = field(default_factory=dict)
+    truncations: ByPartition[contract.LogTruncated] = field(default_factory=dict)
     controllers: Sequence[Change] = ()
-    offsets: Mapping[Place, Sequence[Offsets]] = field(default_factory=dict)
+    offsets: ByPartition[Offsets] = field(default_factory=dict)
     members: Mapping[str, Sequence[MemberChange]] = field(default_factory=dict)
     notices: int = 0
     seconds: float | None = None
@@ -123,21 +115,23 @@ class TimelineEvents:
         return next((phase for phase in self.phases if lane in phase.lanes), None)
 
 
-def timeline_events_of(evidence: Evidence) -> TimelineEvents:
-    """The timeline's events of a run."""
+def timeline_of(evidence: Evidence) -> Timeline:
+    """The timeline of a run."""
     events = evidence.events
     members: defaultdict[str, list[MemberChange]] = defaultdict(list)
     for event in _of(events, contract.MemberChanged):
         members[event.group].append(
             MemberChange(event.ts_ns, event.member.removeprefix(f"{event.group}-"), event.change)
         )
-    return TimelineEvents(
+    return Timeline(
         phases=_phases(evidence),
         faults=_faults(events),
-        leaders=_by_place(events, contract.LeaderChanged, lambda event: Change(event.ts_ns, _brokers(event.leader))),
-        isrs=_by_place(events, contract.IsrChanged, lambda event: Change(event.ts_ns, _brokers(*event.isr))),
-        elections=_by_place(events, contract.LeaderElected, lambda event: event),
-        truncations=_by_place(events, contract.LogTruncated, lambda event: event),
+        leaders=_by_partition(
+            events, contract.LeaderChanged, lambda event: Change(event.ts_ns, _brokers(event.leader))
+        ),
+        isrs=_by_partition(events, contract.IsrChanged, lambda event: Change(event.ts_ns, _brokers(*event.isr))),
+        elections=_by_partition(events, LeaderElected, lambda event: event),
+        truncations=_by_partition(events, contract.LogTruncated, lambda event: event),
         controllers=[
             Change(event.ts_ns, _brokers(event.controller)) for event in _of(events, contract.ControllerChanged)
         ],
@@ -152,39 +146,37 @@ def _of(events: Iterable[contract.Event], kind: type[E]) -> list[E]:
     return [event for event in events if isinstance(event, kind)]
 
 
-def _by_place(events: Iterable[contract.Event], kind: type[P], shown: Callable[[P], T]) -> dict[Place, list[T]]:
-    by_place: defaultdict[Place, list[T]] = defaultdict(list)
+def _by_partition(
+    events: Iterable[contract.Event], kind: type[P], shown: Callable[[P], T]
+) -> dict[str, dict[int, list[T]]]:
+    by_lane: dict[str, dict[int, list[T]]] = {}
     for event in _of(events, kind):
-        by_place[_place(event)].append(shown(event))
-    return by_place
+        by_lane.setdefault(event.lane, {}).setdefault(event.partition, []).append(shown(event))
+    return by_lane
 
 
-def _offsets(events: Iterable[contract.Event]) -> dict[Place, list[Offsets]]:
-    """By partition of a transactional lane, the offsets that its leaders reported, from the first report of both on.
+def _offsets(events: Iterable[contract.Event]) -> ByPartition[Offsets]:
+    """The offsets that the leaders of transactional lanes reported, from the first report of both offsets on.
 
     The two offsets are requested one after the other: a last stable offset above an earlier high watermark is capped
     to it.
     """
     marks: dict[Place, int] = {}
     stable: dict[Place, int] = {}
-    by_place: dict[Place, list[Offsets]] = {}
+    by_lane: dict[str, dict[int, list[Offsets]]] = {}
     for event in events:
         match event:
             case contract.HighWatermark():
-                marks[_place(event)] = event.high_watermark
+                marks[event.lane, event.partition] = event.high_watermark
             case contract.LastStableOffset():
-                stable[_place(event)] = event.last_stable_offset
+                stable[event.lane, event.partition] = event.last_stable_offset
             case _:
                 continue
-        place = _place(event)
+        place = event.lane, event.partition
         if place in marks and place in stable:
-            step = Offsets(event.ts_ns, marks[place], min(marks[place], stable[place]))
-            by_place.setdefault(place, []).append(step)
-    return by_place
-
-
-def _place(event: _OfPartition) -> Place:
-    return event.lane, event.partition
+            reported = Offsets(event.ts_ns, marks[place], min(marks[place], stable[place]))
+            by_lane.setdefault(event.lane, {}).setdefault(event.partition, []).append(reported)
+    return by_lane
 
 
 def _brokers(*brokers: int | None) -> str:
@@ -239,7 +231,7 @@ CLIENTS_LAG_NS = 2_000_000_000
 
 
 def election_states(elections: Sequence[LeaderElected]) -> list[Change]:
-    """The elections of a partition in order of time, each as the leader and the leader epoch since then."""
+    """The leaders of a partition with their leader epochs, in order of time, one from each election."""
     ordered = sorted(elections, key=_by_time)
     skipped = {after: before for before, after in _skipping(ordered)}
     return [
@@ -254,15 +246,13 @@ def election_states(elections: Sequence[LeaderElected]) -> list[Change]:
     ]
 
 
-def explain_skipped_epochs(
-    lane: str, timeline_events: TimelineEvents, start_ns: int, end_ns: int, most: int
-) -> list[str]:
+def explain_skipped_epochs(lane: str, timeline: Timeline, start_ns: int, end_ns: int, most: int) -> list[str]:
     """A sentence for each election of a lane between two times whose epoch is not the one after its predecessor's."""
     sentences = []
-    for (name, partition), elections in sorted(timeline_events.elections.items()):
+    for _, elections in sorted(timeline.elections.get(lane, {}).items()):
         for before, after in _skipping(sorted(elections, key=_by_time)):
-            if name == lane and start_ns <= after.ts_ns <= end_ns:
-                sentences.append(_explain(before, after, (name, partition), timeline_events, start_ns))
+            if start_ns <= after.ts_ns <= end_ns:
+                sentences.append(_explain(before, after, timeline, start_ns))
     return sentences[:most]
 
 
@@ -274,40 +264,37 @@ def _skipping(ordered: Sequence[LeaderElected]) -> list[tuple[LeaderElected, Lea
     return [(before, after) for before, after in pairwise(ordered) if after.leader_epoch > before.leader_epoch + 1]
 
 
-def _explain(
-    before: LeaderElected, after: LeaderElected, place: tuple[str, int], timeline_events: TimelineEvents, start_ns: int
-) -> str:
+def _explain(before: LeaderElected, after: LeaderElected, timeline: Timeline, start_ns: int) -> str:
+    """A sentence on the epochs between two elections of a partition, and on what can have raised them.
+
+    `start_ns`: the time from which the sentence counts.
+    """
+
     def at(ts_ns: int) -> str:
         return clock((ts_ns - start_ns) / 1e9)
 
     epochs = [str(epoch) for epoch in range(before.leader_epoch + 1, after.leader_epoch)]
     named = f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]} to {epochs[-1]}"
-    causes = _raising(before, after, place, timeline_events, at)
+    causes = _raising(before, after, timeline, at)
     return (
-        f"Partition {place[1]} goes from leader epoch {before.leader_epoch} to {after.leader_epoch} at "
+        f"Partition {after.partition} goes from leader epoch {before.leader_epoch} to {after.leader_epoch} at "
         f"{at(after.ts_ns)}: no broker logs that it became leader in {named}. "
         + (f"In between, {join(causes)}." if causes else "The events do not show why.")
     )
 
 
-def _raising(
-    before: LeaderElected,
-    after: LeaderElected,
-    place: tuple[str, int],
-    timeline_events: TimelineEvents,
-    at: Callable[[int], str],
-) -> list[str]:
-    """The events between two elections that can have raised the epoch."""
+def _raising(before: LeaderElected, after: LeaderElected, timeline: Timeline, at: Callable[[int], str]) -> list[str]:
+    """The events between two elections that can have raised the epoch, in words; `at` tells their times."""
 
     def between(change: Change) -> bool:
         return before.ts_ns < change.ts_ns <= after.ts_ns + CLIENTS_LAG_NS
 
-    leaderless = [change for change in timeline_events.leaders.get(place, ()) if change.value == "nobody"]
+    leaders = timeline.leaders.get(after.lane, {}).get(after.partition, ())
+    leaderless = [change for change in leaders if change.value == "nobody"]
     causes = [f"clients saw no leader from {at(change.ts_ns)} on" for change in leaderless if between(change)]
-    controllers = timeline_events.controllers
     causes += [
         f"the controller changed from {_as_broker(old)} to {_as_broker(new)}, as clients saw at {at(new.ts_ns)}"
-        for old, new in pairwise(controllers)
+        for old, new in pairwise(timeline.controllers)
         if between(new) and old.value != new.value
     ]
     return causes

@@ -13,7 +13,7 @@ from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.inputs.series import Series
 from kafka_chaos.harness.report.inputs.transactions import TransactionalId
 from kafka_chaos.harness.report.timeline.activities import draw_group, draw_transactions
-from kafka_chaos.harness.report.timeline.events import FaultSpan, MemberChange, Offsets, timeline_events_of
+from kafka_chaos.harness.report.timeline.events import FaultSpan, MemberChange, Offsets, timeline_of
 from kafka_chaos.harness.report.timeline.frame import Activity, Frame
 
 PAUSE = FaultSpan("load/pause-1", "pause", "leader(orders)", ("broker-1",), None, 3 * S, 8 * S, True)
@@ -62,8 +62,8 @@ def test_offsets_of_transactional_lanes_are_read_from_events(tmp_path: Path) -> 
         runs.event(5, "member_changed", group="orders-group", member="orders-group-3", change="joins"),
     ]
     run = runs.write(tmp_path / "run", [runs.lane("orders")], [runs.judged("orders")], events=events)
-    found = timeline_events_of(read_evidence(run))
-    assert found.offsets == {("orders", 0): [Offsets(3 * S, 9, 4), Offsets(4 * S, 9, 9)]}
+    found = timeline_of(read_evidence(run))
+    assert found.offsets == {"orders": {0: [Offsets(3 * S, 9, 4), Offsets(4 * S, 9, 9)]}}
     assert found.members == {"orders-group": [MemberChange(5 * S, "3", "joins")]}
 
 

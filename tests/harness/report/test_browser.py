@@ -14,7 +14,7 @@ from test_page import full_run, series_of
 
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.page import render
-from kafka_chaos.harness.report.timeline.events import MemberChange, Offsets, timeline_events_of
+from kafka_chaos.harness.report.timeline.events import MemberChange, Offsets, timeline_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -35,8 +35,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parts, of_activity = series_of("orders"), active("orders")
     series = replace(parts, transactions=of_activity.transactions, groups=of_activity.groups)
     changes = [MemberChange(second * S, str(second), "crashes") for second in (2, 2, 3, 10)]
-    known = {("orders", 0): [Offsets(2 * S, 9, 4), Offsets(9 * S, 1_000_000, 4)]}
-    events = replace(timeline_events_of(evidence), members={"orders-group": changes}, offsets=known)
+    known = {"orders": {0: [Offsets(2 * S, 9, 4), Offsets(9 * S, 1_000_000, 4)]}}
+    events = replace(timeline_of(evidence), members={"orders-group": changes}, offsets=known)
     file.write_text(render(evidence, events, series))
     return file
 

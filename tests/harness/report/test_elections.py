@@ -8,7 +8,7 @@ import pytest
 import report_runs as runs
 
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
-from kafka_chaos.harness.report.timeline.events import explain_skipped_epochs, timeline_events_of
+from kafka_chaos.harness.report.timeline.events import explain_skipped_epochs, timeline_of
 
 S = runs.SECOND
 PLACE = {"lane": "orders", "partition": 0}
@@ -31,7 +31,7 @@ def controllers(*seen: tuple[float, int | None, int | None]) -> list[dict[str, A
 
 
 def explained(path: Path, *events: Mapping[str, Any]) -> list[str]:
-    shown = timeline_events_of(read_evidence(run_with(path, *events)))
+    shown = timeline_of(read_evidence(run_with(path, *events)))
     return explain_skipped_epochs("orders", shown, 1 * S, 21 * S, 8)
 
 

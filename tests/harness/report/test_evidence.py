@@ -7,7 +7,7 @@ import report_runs as runs
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
-from kafka_chaos.harness.report.timeline.events import WHOLE_RUN, timeline_events_of
+from kafka_chaos.harness.report.timeline.events import WHOLE_RUN, timeline_of
 
 
 def plain_run(path: Path, **more: object) -> Path:
@@ -63,7 +63,7 @@ def test_reads_what_the_run_recorded_of_itself(tmp_path: Path, nested: bool) -> 
 
 
 def test_tells_phases_faults_leaders_and_truncations(tmp_path: Path) -> None:
-    reported = timeline_events_of(read_evidence(plain_run(tmp_path / "run", events=runs.story())))
+    reported = timeline_of(read_evidence(plain_run(tmp_path / "run", events=runs.story())))
     (phase,) = reported.phases
     assert (phase.name, phase.lanes) == ("load", ("orders",))
     assert (phase.start_ns, phase.end_ns) == (1 * runs.SECOND, 11 * runs.SECOND)
@@ -71,10 +71,10 @@ def test_tells_phases_faults_leaders_and_truncations(tmp_path: Path) -> None:
     assert (fault.kind, fault.resolved, fault.proven) == ("pause", ("broker-1",), True)
     assert (fault.requested_ns, fault.healed_ns) == (3 * runs.SECOND, 8 * runs.SECOND)
     assert (fault.proof, fault.raw) == ("frozen by the cgroup freezer", '{"broker-1": {"freezer": "FROZEN"}}')
-    assert [change.value for change in reported.leaders["orders", 0]] == ["1", "2"]
-    assert [change.value for change in reported.isrs["orders", 0]] == ["1 2 3", "2 3"]
-    assert [won.start_offset for won in reported.elections["orders", 0]] == [0, 40]
-    assert [cut.offset for cut in reported.truncations["orders", 0]] == [40]
+    assert [change.value for change in reported.leaders["orders"][0]] == ["1", "2"]
+    assert [change.value for change in reported.isrs["orders"][0]] == ["1 2 3", "2 3"]
+    assert [won.start_offset for won in reported.elections["orders"][0]] == [0, 40]
+    assert [cut.offset for cut in reported.truncations["orders"][0]] == [40]
     assert reported.seconds == 11.5
 
 
@@ -84,7 +84,7 @@ def test_a_fault_without_proof_or_healing_says_so(tmp_path: Path) -> None:
         runs.event(2, "fault_not_proven", fault_id="f", reason="still there"),
         runs.event(3, "fault_healed", fault_id="somebody else's"),
     ]
-    (fault,) = timeline_events_of(read_evidence(plain_run(tmp_path / "run", events=events))).faults
+    (fault,) = timeline_of(read_evidence(plain_run(tmp_path / "run", events=events))).faults
     assert (fault.proven, fault.healed_ns, fault.proof) == (False, None, "still there")
     assert fault.concerns("any lane")
 
@@ -97,7 +97,7 @@ def test_odd_events_are_left_out(tmp_path: Path) -> None:
         runs.event(1, "phase_started", phase="load"),
         runs.event(1, "never heard of"),
     ]
-    reported = timeline_events_of(read_evidence(plain_run(tmp_path / "run", events=events)))
+    reported = timeline_of(read_evidence(plain_run(tmp_path / "run", events=events)))
     assert not reported.leaders
     assert not reported.elections
     assert not reported.truncations

@@ -11,7 +11,7 @@ from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.inputs.series import Bucket, ErrorCount, FindingRange, Gap, LaneSeries, Series
 from kafka_chaos.harness.report.page import LIMIT, render
-from kafka_chaos.harness.report.timeline.events import timeline_events_of
+from kafka_chaos.harness.report.timeline.events import timeline_of
 
 S = runs.SECOND
 _VOID = {"meta", "link", "input", "br"}
@@ -93,7 +93,7 @@ def full_run(path: Path, name: str = "orders") -> Path:
 
 def page_of(run: Path, series: Series | None = None) -> Page:
     evidence = read_evidence(run)
-    return Page(render(evidence, timeline_events_of(evidence), series or Series()))
+    return Page(render(evidence, timeline_of(evidence), series or Series()))
 
 
 def test_shows_each_part_in_order_and_explains_a_lane_before_the_first_one_is_named(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_stays_below_its_limit_for_any_run(
     evidence = read_evidence(run)
     # In processor time: how busy the machine is says nothing of a page.
     start = time.process_time()
-    html = render(evidence, timeline_events_of(evidence), series)
+    html = render(evidence, timeline_of(evidence), series)
     assert len(html.encode()) < LIMIT
     assert time.process_time() - start < 20
     page = Page(html)

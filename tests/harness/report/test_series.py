@@ -18,7 +18,7 @@ from kafka_chaos.harness.report.inputs.series import (
     FindingRange,
     Gap,
     LaneSeries,
-    Span,
+    Phase,
     condense,
 )
 
@@ -77,8 +77,8 @@ def random_load(lane: str, count: int, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-def spans(*lanes: str, seconds: float = 10) -> dict[str, Span]:
-    return dict.fromkeys(lanes, Span(START, START + round(seconds * 1000) * MS, "load"))
+def phases(*lanes: str, seconds: float = 10) -> list[Phase]:
+    return [Phase("load", lanes, START, START + round(seconds * 1000) * MS)]
 
 
 def bucket_of(row: dict[str, Any], series: LaneSeries) -> int:
@@ -88,7 +88,7 @@ def bucket_of(row: dict[str, Any], series: LaneSeries) -> int:
 
 def test_counts_are_exact_and_percentiles_close(tmp_path: Path) -> None:
     rows = random_load("a", 3000, 1) + random_load("b", 500, 2)
-    found = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a", "b"))
+    found = condense(table(tmp_path, "produced", PRODUCED, rows), phases("a", "b"))
     assert set(found.lanes) == {"a", "b"}
     for lane, series in found.lanes.items():
         assert len(series.buckets) <= BUCKETS + 1
@@ -118,7 +118,7 @@ def test_finds_the_gaps_between_acknowledgements_exactly(tmp_path: Path) -> None
     rows.append(record("a", 99, 1000, 1, outcome="info"))
     rows.append(record("quick", 0, 0, 0))
     rows.append(record("quick", 1, 3, 0))
-    found = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a", "quick"))
+    found = condense(table(tmp_path, "produced", PRODUCED, rows), phases("a", "quick"))
     edges = [(5, 700), (700, 1800), (1805, 2400.25)]
     assert list(found.lanes["a"].gaps) == [Gap(START + a * MS, START + round(b * MS)) for a, b in edges]
     assert found.lanes["a"].longest_gap_ns == 1100 * MS
@@ -129,7 +129,7 @@ def test_finds_the_gaps_between_acknowledgements_exactly(tmp_path: Path) -> None
 def test_errors_are_counted_and_the_most_frequent_kept(tmp_path: Path) -> None:
     rows = [record("a", seq, seq, 1, outcome="info", error=f"e{seq % 20 if seq % 2 else 0}") for seq in range(200)]
     rows += [record("a", 500, 1, 1)]
-    errors = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a")).lanes["a"].errors
+    errors = condense(table(tmp_path, "produced", PRODUCED, rows), phases("a")).lanes["a"].errors
     assert len(errors) == ERRORS
     assert (errors[0].outcome, errors[0].error, errors[0].count) == ("info", "e0", 100)
     assert all(error.count == 10 for error in errors[1:])
@@ -181,7 +181,7 @@ def test_the_log_tells_the_ends_of_partitions_with_findings(tmp_path: Path) -> N
 
 def test_a_lane_without_an_acknowledgement_has_a_chart(tmp_path: Path) -> None:
     rows = [record("a", seq, seq, None, outcome="info", error="gone") for seq in range(10)]
-    (lane,) = condense(table(tmp_path, "produced", PRODUCED, rows), spans("a")).lanes.values()
+    (lane,) = condense(table(tmp_path, "produced", PRODUCED, rows), phases("a")).lanes.values()
     assert (lane.total("ok"), lane.total("info"), lane.gaps) == (0, 10, ())
 
 
@@ -193,8 +193,8 @@ def test_transactions_and_groups_are_placed_by_the_chart_of_their_lane(tmp_path:
     tables["transactions"] = [activity_runs.table(tmp_path, "transactions", ended)]
     tables["assignments"] = [activity_runs.table(tmp_path, "assignments", [activity_runs.held("0", 0, second, None)])]
     tables["commits"] = [activity_runs.table(tmp_path, "commits", [activity_runs.commit(0, 9, second + 1)])]
-    found = condense(tables, {"orders": Span(group="load")})
+    found = condense(tables, [Phase("load", ("orders",))])
     assert [(one.name, one.count("committed")) for one in found.transactions["orders"]] == [("orders-0", 3)]
     group = found.groups["orders", "orders-group"]
     assert (group.members, len(group.holdings), len(group.commits)) == (["0"], 1, 1)
-    assert not condense({"produced": tables["produced"]}, {"orders": Span(group="load")}).groups
+    assert not condense({"produced": tables["produced"]}, [Phase("load", ("orders",))]).groups
