@@ -8,7 +8,7 @@ The crc32 (zlib's) covers the lane's name in UTF-8 followed by value[4:]. So nei
 strayed into another lane's topic can be mistaken for another record. If a record's value is null or the user's own, the
 header `kafka-chaos-id` carries the same 20 bytes, without padding. A header takes precedence over the value.
 
-Recorders and readers of segments have many values or checksums at once, with NumPy.
+Many values or checksums at once are computed with NumPy: producers write thousands of records a second.
 """
 
 import struct
@@ -92,7 +92,10 @@ class IdentityCodec:
         return self.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
 
     def read(self, messages: Sequence[Any]) -> dict[str, list[Any]]:
-        """What messages of librdkafka say, column by column as in `consumed/`. Most identities are in values."""
+        """The columns of `consumed/` that these messages of librdkafka decide.
+
+        Headers are read only where a value carries no identity: few records need them, and reading them takes time.
+        """
         identities = [self.decode(message.value()) for message in messages]
         if UNDECODABLE in identities:
             identities = [

@@ -26,7 +26,10 @@ class _TestsFailed(Exception):
 def running(
     wanted: Mapping[str, Any], *, keep: bool, failed: Callable[[], bool], note: Callable[[str], None]
 ) -> Iterator[Cluster]:
-    """A cluster that lives as long as the generator. At the end it is kept if `keep` and `failed()` are true."""
+    """Yield a running cluster, and remove it afterwards, unless both `keep` and `failed()` are true.
+
+    `wanted`: what differs from the default cluster. `note` takes lines that say how to inspect a kept cluster.
+    """
     cluster = refusal = None
     try:
         options = {"kafka_version": usual_version(wanted.get("metadata_mode", ZOOKEEPER)), **wanted}

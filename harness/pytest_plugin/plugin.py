@@ -1,12 +1,11 @@
 """The module that pytest loads: options, the marker and the fixtures, all with the prefix `kafka_chaos`.
 
 Guarantee: until a test uses a fixture, this imports only pytest and the standard library. Under xdist, each worker
-would start its own cluster; that happens only with --kafka-chaos-cluster-per-worker.
+would start its own cluster: that is refused without --kafka-chaos-cluster-per-worker.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,13 +20,21 @@ if TYPE_CHECKING:
 
 CLUSTER = "kafka_chaos_cluster"
 DEFAULT_OUT = "kafka-chaos-runs"
-MARKER = (
-    "kafka_chaos(*, brokers=3, metadata_mode='zookeeper', zookeepers=1, controllers=0, kafka_version=None, "
-    "broker_versions=None, elr=None, "
-    "controller=None, broker_configs=None, assume=(), disk_mib=0, security='plaintext'): "
-    "the cluster that the test needs as kafka_chaos_cluster"
-)
-_KEYS = tuple(re.findall(r"(\w+)=", MARKER))
+_DEFAULTS = {
+    "brokers": 3,
+    "metadata_mode": "zookeeper",
+    "zookeepers": 1,
+    "controllers": 0,
+    "kafka_version": None,
+    "broker_versions": None,
+    "elr": None,
+    "controller": None,
+    "broker_configs": None,
+    "assume": (),
+    "disk_mib": 0,
+    "security": "plaintext",
+}
+"""The keywords of the marker."""
 _KEPT = ("runs", "cluster")
 ENGINES = ("duckdb", "spark")
 ACCEPT_KNOWN = "--kafka-chaos-accept-known"
@@ -38,7 +45,7 @@ Wanted = tuple[tuple[str, Any], ...]
 
 @dataclass
 class Session:
-    """The plugin's state of a session: failures by cluster, reasons already shown, and notes for the end."""
+    """The plugin's state in a session: clusters of failed tests, reasons already shown, and lines for the summary."""
 
     failed: set[Wanted] = field(default_factory=set)
     refusals: set[str] = field(default_factory=set)
@@ -93,8 +100,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, and a filter as in `workload/clients/recorded_producer.py`. Refuses unknown defects to accept."""
-    config.addinivalue_line("markers", MARKER)
+    """Register the marker, and refuse options and ini values that make no sense."""
+    keywords = ", ".join(f"{key}={default!r}" for key, default in _DEFAULTS.items())
+    needed = "the cluster that the test needs as kafka_chaos_cluster"
+    config.addinivalue_line("markers", f"kafka_chaos(*, {keywords}): {needed}")
+    # A producer that failed fatally warns when it is closed, as in `workload/clients/recorded_producer.py`.
     config.addinivalue_line("filterwarnings", "ignore:Producer abort_transaction failed during close:RuntimeWarning")
     if accepted := config.getoption(ACCEPT_KNOWN):
         from kafka_chaos.contract.command.errors import UsageFailure
@@ -214,21 +224,20 @@ def _show_once(report: pytest.TestReport, session: Session) -> None:
 
 
 def _wanted(node: pytest.Item | Any) -> Wanted:
+    """The cluster that the markers of a test ask for; the marker nearest to the test counts."""
     wanted: dict[str, Any] = {}
     for mark in reversed(list(node.iter_markers("kafka_chaos"))):
         if mark.args:
-            raise pytest.UsageError(f"kafka_chaos: {mark.args[0]!r}: expected keywords only: {', '.join(_KEYS)}")
+            raise pytest.UsageError(f"kafka_chaos: {mark.args[0]!r}: expected keywords only: {', '.join(_DEFAULTS)}")
         for key, value in mark.kwargs.items():
-            if key not in _KEYS:
-                raise pytest.UsageError(f"kafka_chaos: {key}: no such keyword; expected {', '.join(_KEYS)}")
+            if key not in _DEFAULTS:
+                raise pytest.UsageError(f"kafka_chaos: {key}: no such keyword; expected {', '.join(_DEFAULTS)}")
             if isinstance(value, dict):
                 value = tuple(sorted(value.items()))
             if isinstance(value, list):
                 value = tuple(value)
             wanted[key] = value
-    plain = {"brokers": 3, "metadata_mode": "zookeeper", "zookeepers": 1, "controllers": 0, "security": "plaintext"}
-    plain["disk_mib"] = 0
-    return tuple(sorted((key, value) for key, value in wanted.items() if value != plain.get(key)))
+    return tuple(sorted((key, value) for key, value in wanted.items() if value != _DEFAULTS[key]))
 
 
 def _engine(config: pytest.Config) -> str:

@@ -83,6 +83,7 @@ class ChaosRun:
         return "\n".join([*lines, *self._evidence()])
 
     def _claim(self, name: str, anomaly: str, expected: str, holds: Callable[[int], bool]) -> None:
+        """Fail unless the anomaly was judged in the lane, and `holds` for its count; `expected`: the same in words."""
         __tracebackhide__ = True
         lane, wanted = self.lane(name), _anomaly(anomaly)
         count = lane.count(wanted)
@@ -90,7 +91,8 @@ class ChaosRun:
             return
         found = f"found {count:,}" if count is not None else f"not judged ({lane.not_judged[wanted]})"
         lines = [f"{wanted} in lane {name}: expected {expected}, {found}"]
-        lines += [f"  predicted: {lane.status_described(wanted)}", *(f"  {one}" for one in self._records(lane, wanted))]
+        lines.append(f"  predicted: {lane.status_described(wanted)}")
+        lines += [f"  {record}" for record in self._records(lane, wanted)]
         raise AssertionError("\n".join([*lines, *self._evidence()]))
 
     def _records(self, lane: LaneVerdict, anomaly: AnyAnomaly) -> list[str]:
@@ -100,7 +102,7 @@ class ChaosRun:
         return lines if count <= EXAMPLES else [*lines, f"{count - EXAMPLES:,} more in {FINDINGS_FOLDER}/"]
 
     def _evidence(self) -> list[str]:
-        # The engine duckdb writes none.
+        # Runs that DuckDB verifies write no report.
         report = self.report if self.result.engine == Engine.SPARK else f"kafka-chaos report {self.path}"
         return [f"report: {report}", f"replay: {self.replay}"]
 
@@ -120,9 +122,9 @@ def _first_records(run: Path, lane: str, anomaly: str, limit: int) -> Iterator[s
     import pyarrow.parquet as pq
 
     where = [("lane", "=", lane), ("anomaly", "=", anomaly)]
-    found = pq.read_table(run / FINDINGS_FOLDER, filters=where)
+    findings = pq.read_table(run / FINDINGS_FOLDER, filters=where)
     order = [(name, "ascending") for name in _PLACE]
-    rows = found.sort_by(order).slice(0, limit).to_pylist()
+    rows = findings.sort_by(order).slice(0, limit).to_pylist()
     times = _sent(run, lane, rows)
     for row in rows:
         parts = [f"{name} {row[name]}" for name in _PLACE if row[name] is not None]
@@ -133,7 +135,7 @@ def _first_records(run: Path, lane: str, anomaly: str, limit: int) -> Iterator[s
 
 
 def _sent(run: Path, lane: str, rows: list[dict[str, Any]]) -> dict[tuple[int, int], float]:
-    """When the records with an identity were sent, in seconds, by producer id and sequence number."""
+    """By producer id and sequence number, the seconds from the lane's first record until each record was sent."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

@@ -39,7 +39,7 @@ Consuming = Callable[[ConsumerHandle], object]
 
 @dataclass(eq=False)
 class Runs:
-    """The runs of one test; a call makes a run."""
+    """Makes the runs of one test: the fixture `kafka_chaos_run`, which a test calls once per run."""
 
     cluster: Cluster
     _: KW_ONLY

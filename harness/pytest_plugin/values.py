@@ -119,7 +119,7 @@ _KEYS_OF_A_RUN = (
     *("lane", "topic", "cleanup_policy", "kafka_version", "metadata_mode", "elr", "faults"),
     *("client", "flushes", "verifies_transactions", "consumer_offsets", "transaction_state", "created_late"),
 )
-"""The keys of a lane that a test does not choose."""
+"""The keys of lanes.json that a test does not choose."""
 _KEYS_OF_CLIENTS = ("client", "leader", "topic_configs", "producer_configs", "consumer_configs")
 LANE_KEYS = (*(key.name for key in fields(Lane) if key.name not in _KEYS_OF_A_RUN), *_KEYS_OF_CLIENTS)
 """The arguments of `lane` besides the name."""

@@ -1,7 +1,7 @@
 """The evidence ledger of verdict.json as a table: per lane what was recorded, and whether it suffices for a verdict.
 
-Guarantee: what the ledger does not have is shown as unknown, never as 0, and so is a lane's ledger that is not of this
-version's form. A verdict without a ledger has no table.
+Guarantee: what the ledger lacks is shown as unknown, never as 0, and so is the ledger of a lane that another version
+wrote in another form. A verdict without a ledger has no table.
 """
 
 import json
@@ -87,7 +87,7 @@ def ledger_of(evidence: Evidence) -> Ledger | None:
 
 
 def _read(reader: TypeAdapter[Part], document: object) -> Part | None:
-    """The document as that part of a verdict; None where it is not of its form."""
+    """The part of a verdict that a document describes; None if the document has another form."""
     try:
         return reader.validate_json(json.dumps(document), strict=True)
     except ValueError:
@@ -100,7 +100,7 @@ def _row(lane: str, ledger: contract.Ledger | None) -> Row:
     reports = ledger.high_watermark_reports
     cells = (
         _share(ledger.acknowledged.judged, ledger.acknowledged.records),
-        _share(sum(one.end_reached for one in ledger.partitions), len(ledger.partitions)),
+        _share(sum(partition.end_reached for partition in ledger.partitions), len(ledger.partitions)),
         _faults(ledger.faults),
         _replicas(ledger.replicas),
         _recovery(ledger.recovery),
@@ -116,30 +116,32 @@ def _faults(faults: contract.FaultsLedger) -> Cell:
         return Cell("no events", "short" if faults.declared else "none")
     if not faults.events and not faults.declared:
         return Cell("no faults", "none")
-    return _share(sum(one.problem is None for one in faults.events), len(faults.events) or len(faults.declared))
+    return _share(sum(fault.problem is None for fault in faults.events), len(faults.events) or len(faults.declared))
 
 
 def _replicas(replicas: contract.ReplicasLedger | None) -> Cell:
     if replicas is None:
         return Cell("left out", "none")
-    marked = (sum(one.high_watermark is not None for one in each.brokers) for each in replicas.partitions)
-    return _share(min(marked, default=0), replicas.replication_factor)
+    known = (
+        sum(broker.high_watermark is not None for broker in partition.brokers) for partition in replicas.partitions
+    )
+    return _share(min(known, default=0), replicas.replication_factor)
 
 
 def _recovery(recovery: Sequence[contract.RecoveryLedger]) -> Cell:
     """The anomaly of recovery that came closest to its bound, or furthest past it."""
     if not recovery:
         return Cell("not judged", "none")
-    one = max(recovery, key=lambda one: one.longest_s / one.bound_s)
-    text = f"{one.longest_s:.1f} of {one.bound_s:.1f} s ({one.anomaly})"
-    return Cell(text, "whole" if one.longest_s <= one.bound_s else "short")
+    closest = max(recovery, key=lambda measured: measured.longest_s / measured.bound_s)
+    text = f"{closest.longest_s:.1f} of {closest.bound_s:.1f} s ({closest.anomaly})"
+    return Cell(text, "whole" if closest.longest_s <= closest.bound_s else "short")
 
 
 def _observations(observations: contract.ObservationsLedger | None) -> Cell:
-    """On how many partitions the statuses in this run could rest; elsewhere they are those for these faults."""
+    """The partitions whose observations suffice for statuses in this run; others have those for these faults."""
     if observations is None:
         return Cell("as for these faults", "none")
-    searchable = sum(one.reason is None for one in observations.partitions)
+    searchable = sum(partition.reason is None for partition in observations.partitions)
     return Cell(f"{searchable:,} of {len(observations.partitions):,}", "whole" if observations.searched else "none")
 
 

@@ -113,7 +113,7 @@ def _draw(
         elections,
         end,
         truncations,
-        [(x(tick), f"{tick:,}") for tick in even_ticks(0, high)],
+        [(x(tick), f"{tick:,}") for tick in even_ticks(high)],
         f"offsets-{number}",
         name,
         "; ".join(sentences),

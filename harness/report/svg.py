@@ -18,10 +18,11 @@ def trim(value: float) -> str:
 
 
 def clean(words: str) -> str:
-    """Words without the characters that XML lacks."""
+    """The words with `�` for each character that XML lacks."""
     if words.isprintable():
         return words
-    return "".join("�" if unicodedata.category(one) in ("Cc", "Cs", "Cn") and one != "\n" else one for one in words)
+    lacking = {letter for letter in words if unicodedata.category(letter) in ("Cc", "Cs", "Cn") and letter != "\n"}
+    return "".join("�" if letter in lacking else letter for letter in words)
 
 
 @dataclass(frozen=True)
@@ -52,21 +53,20 @@ def round_up(value: float) -> float:
     return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= value * 0.999999)
 
 
-def time_ticks(seconds: float, most: int = 10) -> list[float]:
-    """Round moments from 0 on, in seconds."""
-    step = next((step for step in _TIME_STEPS if seconds / step <= most), seconds / most)
+def time_ticks(seconds: float) -> list[float]:
+    """About ten round moments from 0 to `seconds`."""
+    step = next((step for step in _TIME_STEPS if seconds / step <= 10), seconds / 10)
     return [index * step for index in range(int(seconds / step) + 1)]
 
 
-def even_ticks(low: int, high: int, most: int = 8) -> list[int]:
-    """Round whole numbers between two, both included in the range."""
-    step = max(1, int(round_up((high - low) / most)))
-    first = -(-low // step) * step
-    return list(range(first, high + 1, step))
+def even_ticks(high: int) -> list[int]:
+    """About eight round whole numbers from 0 to `high`."""
+    return list(range(0, high + 1, max(1, int(round_up(high / 8)))))
 
 
 def lines_apart(spans: Iterable[tuple[float, float]], most: float = math.inf) -> list[int | None]:
-    """For each span from left to right, the first line on which it meets none before; None where `most` are full."""
+    """For each span, from left to right, the first line on which it overlaps no other; None if all `most` lines are
+    taken."""
     ends: list[float] = []
     lines: list[int | None] = []
     for left, right in spans:

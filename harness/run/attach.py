@@ -1,9 +1,9 @@
 """Verifies topics of an existing cluster: load and history as in any run, and faults only where they are allowed.
 
-Guarantee: creates and alters no topic, and only adds records to the topics that the experiment names. Breaks nothing
-but the nodes that it was told it may, by the commands of a file of nodes. Address, credentials and commands never get
-into the run directory or into events. The final log of a topic is read by a plain consumer, from this run's first
-record on: exactly one row per record between the given offsets, in a file that appears whole or not at all.
+Guarantee: creates and alters no topic, and only adds records to the topics that the experiment names. Breaks only
+allowed nodes, by the commands of a file of nodes. Address, credentials and commands never get into the run directory or
+into events. The final log of a topic is read by a plain consumer, from this run's first record on: exactly one row per
+record between the given offsets, in a file that appears whole or not at all.
 """
 
 import time
@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -46,6 +45,7 @@ from kafka_chaos.harness.workload.history.writer import HistoryWriter
 LOG_SCHEMA = arrow_schema(LOG)
 _MOST_ROWS = 100_000
 _TIMEOUT = 120.0
+_ANSWER_TIMEOUT = 5.0
 
 
 def _read_log(
@@ -58,14 +58,16 @@ def _read_log(
     writer, codec = HistoryWriter(folder), IdentityCodec(lane.lane)
     try:
         messages = _messages(consumer, lane.topic_name, starts, ends)
-        while rows := [_row(lane.lane, codec, message) for message in islice(messages, _MOST_ROWS)]:
-            writer.write(pa.Table.from_pylist(rows, schema=LOG_SCHEMA))
+        while batch := list(islice(messages, _MOST_ROWS)):
+            columns = {"lane": [lane.lane] * len(batch), "key": [None] * len(batch), **codec.read(batch)}
+            writer.write(pa.Table.from_pydict(columns, schema=LOG_SCHEMA))
     finally:
         consumer.close()
         writer.close()
 
 
 def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Message]:
+    """Read a topic's records between these offsets, by partition, in the order in which they come."""
     left = {number for number, end in ends.items() if end > starts[number]}
     consumer.assign([TopicPartition(topic, number, starts[number]) for number in sorted(left)])
     deadline = time.monotonic() + _TIMEOUT
@@ -80,15 +82,6 @@ def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: M
                 raise ClusterFailure(f"the log of topic {topic} can't be read: {error.name()}")
             elif int(message.offset() or 0) < ends[int(message.partition() or 0)]:
                 yield message
-
-
-def _row(lane: str, codec: IdentityCodec, message: Any) -> dict[str, Any]:
-    place = {"lane": lane, "partition": message.partition(), "offset": message.offset()}
-    producer_id, seq = codec.carried(message.value(), message.headers())
-    return {**place, "producer_id": producer_id, "seq": seq, "key": None}
-
-
-_ANSWER_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True)
@@ -125,7 +118,7 @@ def run_attached(
         raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
     _check_topics(experiment, cluster, admin)
     experiment, unread = with_brokers_configuration(experiment, cluster.client_configs, admin)
-    broken = _breakable(experiment, cluster, admin)
+    breakable = _breakable(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
     run = Run(
@@ -137,13 +130,13 @@ def run_attached(
         accept_known=accept_known,
         engine=engine,
     )
-    return run.judge(_Stages(run, cluster, admin, broken, unread).observe, collects=("log",))
+    return run.judge(_Stages(run, cluster, admin, breakable, unread).observe, collects=("log",))
 
 
 def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> AttachedCluster | None:
-    """The nodes that may be broken, all of which run; None where nothing is broken.
+    """The nodes that may be broken; None if nothing may be.
 
-    What an earlier run that died has left broken is healed first.
+    Heals what an earlier run left broken when it died. Raises `EnvironmentFailure` if a node does not run.
     """
     if cluster.nodes is None:
         return None
@@ -162,13 +155,12 @@ def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -
 
 @dataclass(frozen=True)
 class _Stages:
-    """The stages of a run that need the cluster. `broken`: the nodes that may be broken, if any may; `unread`: the
-    configurations that this client may not read."""
+    """The stages of a run that need the cluster. `unread`: the configurations that this client may not read."""
 
     run: Run
     cluster: Attached
     admin: ClusterAdmin
-    broken: AttachedCluster | None
+    breakable: AttachedCluster | None
     unread: tuple[str, ...]
 
     def observe(self) -> None:
@@ -202,21 +194,22 @@ class _Stages:
             start, duration = time.monotonic(), phase.workload.duration
             what = f"loading {counted(len(running.lanes), 'topic')} of the attached cluster for {duration:g} s"
             run.say(what, seconds=duration)
-            if self.broken is not None:
-                self._break(self.broken, phase, start)
+            if self.breakable is not None:
+                self._break(self.breakable, phase, start)
             run.cancelled.wait(max(0.0, start + duration - time.monotonic()))
         run.gaps.update(running.gaps)
 
-    def _break(self, broken: AttachedCluster, phase: PhaseSpec, start: float) -> None:
-        """Inject the timed faults of a phase by the nodes' commands, and heal them."""
+    def _break(self, nodes: AttachedCluster, phase: PhaseSpec, start: float) -> None:
+        """Inject the timed faults of a phase by the nodes' commands, and heal them. `start`: of the load, monotonic."""
         faults = [by_commands(fault) for fault in phase.faults]
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=tuple(lane.lane for lane in phase.lanes))
-        view = ClusterView[AttachedNode](broken, self.admin)
+        view = ClusterView[AttachedNode](nodes, self.admin)
         with Injector(view, observer, seed=self.run.experiment.seed) as injector:
             injector.run(faults, start=start, cancelled=self.run.cancelled)
 
 
 def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
+    """Raise `ExperimentError` for keys that need other topics or groups, and for faults that are not allowed."""
     for number, phase in enumerate(experiment.phases):
         if phase.steps is not None:
             message = "the steps of a lock-step phase need containers of this project's own: leave it out"
@@ -268,6 +261,7 @@ def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin
 
 
 def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object, object]]:
+    """The settings that a lane and its topic should share: the key, the lane's value and the topic's value."""
     try:
         partitions = admin.known_partitions(lane.lane, timeout=_ANSWER_TIMEOUT)
     except WaitTimeout:
