@@ -1,8 +1,8 @@
 """A transactional producer's requests to one chosen broker, each sent once.
 
-What a client library would do with the answer is for the caller. A request names its transaction by what `Producer`
-has. Where that `bumps`, as Java clients of 4.0 and later do (KIP-890, part 2), the leader adds partitions to the
-transaction, and every end of one brings the next epoch.
+The caller has to do what a client library would do with the answer. Where a producer `bumps` its epoch, as Java clients
+of 4.0 and later do (KIP-890, part 2), the leader adds partitions to the transaction, and every end of a transaction
+brings the next epoch.
 """
 
 from dataclasses import dataclass, field
@@ -33,10 +33,10 @@ _PRODUCE_TIMEOUT = 30.0
 
 @dataclass(slots=True)
 class Producer:
-    """One incarnation of a producer: its transactional id, with the producer id and epoch of its coordinator.
+    """One incarnation of a producer: its transactional id, with the producer id and epoch from its coordinator.
 
-    By partition, it has `sent` so many records in its epoch; those that it `added` are in its transaction. `error` is
-    Kafka's name of the last answer, `reply` its meaning.
+    `sent`: the records sent in this epoch, by partition. `added`: the partitions that it has added to its transaction.
+    `error`: Kafka's name of the last answer's error; `reply`: the meaning of that answer, in the model's words.
     """
 
     transactional_id: str
@@ -51,7 +51,7 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class DescribedTransaction:
-    """A transactional id as its coordinator describes it (KIP-664): `partitions` as (topic, partition)."""
+    """A transactional id as its coordinator describes it (KIP-664); `partitions` are pairs of topic and number."""
 
     state: str
     epoch: int
@@ -62,7 +62,7 @@ class TransactionClient(BrokerClient):
     """A connection to a broker that coordinates transactions or a group, or leads a partition. Errors are codes."""
 
     def initialise(self, producer: Producer, *, timeout_ms: int) -> int:
-        """InitProducerId of a new incarnation, which gets its id and epoch."""
+        """InitProducerId of a new incarnation, which gets its id and epoch from the answer."""
         request = InitProducerIdRequest(
             transactional_id=producer.transactional_id,
             transaction_timeout_ms=timeout_ms,
@@ -133,7 +133,7 @@ class TransactionClient(BrokerClient):
         return int(self.request(request).topics[0].partitions[0].error_code)
 
     def end(self, producer: Producer, *, commit: bool) -> int:
-        """EndTxn; the producer goes on with the epoch of the answer, if it `bumps`."""
+        """EndTxn: a commit or an abort. A producer that `bumps` goes on with the epoch of the answer."""
         version = self._version(EndTxnRequest, _END_BUMPS if producer.bumps else _END)
         answer = self.request(EndTxnRequest(committed=commit, version=version, **_named(producer)))
         if producer.bumps and answer.error_code == NONE:
@@ -141,12 +141,12 @@ class TransactionClient(BrokerClient):
         return int(answer.error_code)
 
     def describe_transaction(self, transactional_id: str) -> tuple[int, DescribedTransaction]:
-        """The error, and what this coordinator knows of a transactional id."""
+        """The error, and this coordinator's description of a transactional id."""
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id], version=_DESCRIBE)
-        found = self.request(request).transaction_states[0]
-        partitions = frozenset((topic.topic, number) for topic in found.topics for number in topic.partitions)
-        described = DescribedTransaction(found.transaction_state, int(found.producer_epoch), partitions)
-        return int(found.error_code), described
+        state = self.request(request).transaction_states[0]
+        partitions = frozenset((topic.topic, number) for topic in state.topics for number in topic.partitions)
+        described = DescribedTransaction(state.transaction_state, int(state.producer_epoch), partitions)
+        return int(state.error_code), described
 
     def group_offset(self, group: str, topic: str, *, stable: bool) -> tuple[int, int]:
         """(error, offset) of a group in partition 0, −1 for none; `stable`: an error while one is pending (KIP-447)."""
@@ -156,8 +156,8 @@ class TransactionClient(BrokerClient):
         answer = self.request(request)
         if answer.error_code != NONE:
             return int(answer.error_code), -1
-        found = answer.topics[0].partitions[0]
-        return int(found.error_code), int(found.committed_offset)
+        partition = answer.topics[0].partitions[0]
+        return int(partition.error_code), int(partition.committed_offset)
 
 
 def _named(producer: Producer) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Observes transactions from outside: the table in `docs/scenarios.md.jinja` says where each field comes from."""
+"""Observes transactions from outside. The table in `docs/scenarios.md.jinja` says where each field comes from."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +31,7 @@ _PENDING = "UNSTABLE_OFFSET_COMMIT"
 
 @dataclass
 class TransactionsObserver:
-    """Observes the first `partitions` of a topic, and transactional ids by the names that a scenario has for them."""
+    """Observes the first `partitions` of a topic, and transactional ids; `ids` has them by their names in the story."""
 
     cluster: Cluster
     topic: str
@@ -60,10 +60,10 @@ class TransactionsObserver:
         return Observation(
             transactions=TransactionsObservation(
                 partitions=partitions,
-                transactions={name: one for name, one in described.items() if one is not None},
+                transactions={name: known for name, known in described.items() if known is not None},
                 producers={
-                    name: ProducerObservation(epoch=one.epoch, reply=one.reply)
-                    for name, one in self.producers.known.items()
+                    name: ProducerObservation(epoch=producer.epoch, reply=producer.reply)
+                    for name, producer in self.producers.known.items()
                 },
                 offsets=self._offsets() if self.producers.group else None,
             )
@@ -76,33 +76,35 @@ class TransactionsObserver:
 
     def _stored(self, partition: int) -> tuple[tuple[tuple[int, str, int], ...], int, int]:
         """A partition's log, its high watermark and its last stable offset."""
-        place = {self.topic: [partition]}
+        place, asked = (self.topic, partition), {self.topic: [partition]}
         leader = leader_of(self.cluster, self.topic, partition)
         with TransactionClient(self.cluster.client_address(leader)) as client:
-            found = [client.latest_offsets(place, committed=one)[self.topic, partition] for one in (False, True)]
-        for error, _ in found:
+            answers = [client.latest_offsets(asked, committed=committed)[place] for committed in (False, True)]
+        for error, _ in answers:
             if error != NONE:
                 raise ClusterFailure(f"broker {leader} answers ListOffsets with {error_name(error)}")
-        log = tuple((one.offset, _named(one), one.producer_epoch) for one in self.records(partition))
-        return log, found[0][1], found[1][1]
+        log = tuple((record.offset, _named(record), record.producer_epoch) for record in self.records(partition))
+        (_, high_watermark), (_, last_stable_offset) = answers
+        return log, high_watermark, last_stable_offset
 
     def _read(self, committed: bool) -> dict[int, tuple[str, ...]]:
         isolation = "read_committed" if committed else "read_uncommitted"
-        found = read_partitions(
+        partitions = read_partitions(
             self.cluster.bootstrap_servers, self.topic, range(self.partitions), timeout=10, isolation=isolation
         )
-        return {number: tuple(name for _, name in records) for number, records in found.items()}
+        return {number: tuple(name for _, name in records) for number, records in partitions.items()}
 
     def _transaction(self, transactional_id: str) -> TransactionObservation | None:
         coordinator = coordinator_of(self.cluster, transactional_id)
         with TransactionClient(self.cluster.client_address(coordinator)) as client:
-            error, found = client.describe_transaction(transactional_id)
+            error, described = client.describe_transaction(transactional_id)
         if error_name(error) == _UNKNOWN:
             return None
         if error != NONE:
             raise ClusterFailure(f"broker {coordinator} answers DescribeTransactions with {error_name(error)}")
-        numbers = sorted(number if topic == self.topic else self.partitions for topic, number in found.partitions)
-        return TransactionObservation(state=found.state, epoch=found.epoch, partitions=tuple(numbers))
+        # The partition of the group's offsets counts as the partition after those of the topic.
+        numbers = sorted(number if topic == self.topic else self.partitions for topic, number in described.partitions)
+        return TransactionObservation(state=described.state, epoch=described.epoch, partitions=tuple(numbers))
 
     def _offsets(self) -> OffsetsObservation:
         group, source = self.producers.group, self.producers.source
@@ -111,8 +113,8 @@ class TransactionsObserver:
             error, offset = client.group_offset(group, source, stable=False)
             unstable, _ = client.group_offset(group, source, stable=True)
         if error != NONE or error_name(unstable) not in ("NONE", _PENDING):
-            told = error_name(error or unstable)
-            raise ClusterFailure(f"broker {coordinator} answers OffsetFetch with {told}")
+            answer = error_name(error or unstable)
+            raise ClusterFailure(f"broker {coordinator} answers OffsetFetch with {answer}")
         return OffsetsObservation(committed=None if offset < 0 else offset, pending=unstable != NONE)
 
 

@@ -1,12 +1,13 @@
 """Transactional producers of a scenario: each request on its own connection, repeated until its answer is final.
 
 They are no client library: a scenario says which request comes next, also where a library would have given up. So each
-answer is the brokers' own, and comparable with the model's.
+answer is that of the brokers, and can be compared with the model's.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from kafka_chaos.conformance.scenario.transactions.client import Producer, TransactionClient
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
@@ -16,7 +17,7 @@ from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 
 PATIENCE = 40.0
-"""Seconds in which a request must get an answer."""
+"""Seconds within which a request must get an answer."""
 GIVES_UP = 1.0
 """Seconds after which a producer gives up waiting for the answer to a request that is held."""
 
@@ -38,7 +39,11 @@ _AGAIN = frozenset(
 
 @dataclass
 class Producers:
-    """All producers of an act, by name. `group` commits its offsets of `source`, partition 0, as `offset_partition`."""
+    """All producers of an act; `known` has those that have begun, by name.
+
+    `group`: the group whose offset of `source`, partition 0, they commit, if they do. `offset_partition`: the number by
+    which `write` is asked for such a commit.
+    """
 
     cluster: Cluster
     topic: str
@@ -49,81 +54,75 @@ class Producers:
     known: dict[str, Producer] = field(default_factory=dict)
 
     def initialise(self, name: str, transactional_id: str, *, timeout_ms: int) -> None:
-        """A new incarnation gets its epoch."""
-        begun = Producer(transactional_id, bumps=self.bumps)
-
-        def ask(client: TransactionClient) -> int:
-            return client.initialise(begun, timeout_ms=timeout_ms)
-
-        self._answered(begun, ask, self._coordinator(transactional_id))
-        self.known[name] = begun
+        """Begin a new incarnation of a producer, which gets its epoch."""
+        producer = Producer(transactional_id, bumps=self.bumps)
+        ask = partial(TransactionClient.initialise, producer=producer, timeout_ms=timeout_ms)
+        self._answered(producer, ask, self._coordinator(transactional_id))
+        self.known[name] = producer
 
     def write(self, name: str, record: str, partition: int) -> None:
-        """A record of a transaction, or an offset of the group; its partition is added first where that is needed."""
-        one = self.known[name]
+        """Write a record of a transaction, or commit an offset of the group; first add its partition where needed."""
+        producer = self.known[name]
         is_offset = partition == self.offset_partition
-        if not self.bumps and partition not in one.added and not self._add(one, partition, is_offset):
+        if not self.bumps and partition not in producer.added and not self._add(producer, partition, is_offset):
             return
-        sequence = one.sent.get(partition, 0)
+        sequence = producer.sent.get(partition, 0)
 
         def ask(client: TransactionClient) -> int:
             if is_offset:
-                return client.commit_offset(one, self.group, self.source, 0, int(record))
-            return client.write(one, self.topic, partition, record, sequence=sequence)
+                return client.commit_offset(producer, self.group, self.source, 0, int(record))
+            return client.write(producer, self.topic, partition, record, sequence=sequence)
 
-        where = self._coordinator(self.group, CoordinatorKind.GROUP) if is_offset else self._leader(partition)
-        if self._answered(one, ask, where, writes=True):
-            one.sent[partition] = sequence + 1
+        address = self._coordinator(self.group, CoordinatorKind.GROUP) if is_offset else self._leader(partition)
+        if self._answered(producer, ask, address, writes=True):
+            producer.sent[partition] = sequence + 1
 
     def end(self, name: str, *, commit: bool) -> None:
-        """The end of a transaction."""
-        one = self.known[name]
-
-        def ask(client: TransactionClient) -> int:
-            return client.end(one, commit=commit)
-
-        if self._answered(one, ask, self._coordinator(one.transactional_id)):
-            one.added.clear()
+        """Commit or abort a producer's transaction."""
+        producer = self.known[name]
+        ask = partial(TransactionClient.end, producer=producer, commit=commit)
+        if self._answered(producer, ask, self._coordinator(producer.transactional_id)):
+            producer.added.clear()
             if self.bumps:
-                one.sent.clear()
+                producer.sent.clear()
 
     def end_in_vain(self, name: str, *, commit: bool) -> None:
-        """The same request sent once, whose answer does not come: the producer gives up and closes the connection."""
-        one = self.known[name]
-        address = self._coordinator(one.transactional_id)()
+        """Send one EndTxn whose answer does not come: the producer gives up and closes the connection."""
+        producer = self.known[name]
+        address = self._coordinator(producer.transactional_id)()
         try:
             with TransactionClient(address) as client:
                 client.brokers()
                 client.set_timeout(GIVES_UP)
-                client.end(one, commit=commit)
+                client.end(producer, commit=commit)
         except BrokerUnreachable:
             return
         raise ClusterFailure(f"{name} got an answer to the request that is held")
 
     def crash(self, name: str) -> None:
-        """A producer is gone."""
+        """End a producer, which leaves its transaction open."""
         del self.known[name]
 
-    def _add(self, one: Producer, partition: int, is_offset: bool) -> bool:
+    def _add(self, producer: Producer, partition: int, is_offset: bool) -> bool:
         def ask(client: TransactionClient) -> int:
             if is_offset:
-                return client.add_offsets(one, self.group)
-            return client.add_partition(one, self.topic, partition)
+                return client.add_offsets(producer, self.group)
+            return client.add_partition(producer, self.topic, partition)
 
-        taken = self._answered(one, ask, self._coordinator(one.transactional_id))
-        if taken:
-            one.added.add(partition)
-        return taken
+        is_added = self._answered(producer, ask, self._coordinator(producer.transactional_id))
+        if is_added:
+            producer.added.add(partition)
+        return is_added
 
     def _answered(
         self,
-        one: Producer,
+        producer: Producer,
         ask: Callable[[TransactionClient], int],
         address: Callable[[], str],
         *,
         writes: bool = False,
     ) -> bool:
-        """Send a request until it is answered; whether it was taken."""
+        """Send a request until its answer is final, and return whether that was a success."""
         last = ""
 
         def answered() -> bool:
@@ -138,7 +137,7 @@ class Producers:
             return last not in _AGAIN
 
         wait_until(answered, "a producer's request to be answered", timeout=PATIENCE, seen=lambda: last)
-        one.error, one.reply = last, meaning(last, writes=writes)
+        producer.error, producer.reply = last, meaning(last, writes=writes)
         return last == error_name(NONE)
 
     def _coordinator(self, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> Callable[[], str]:
@@ -149,9 +148,10 @@ class Producers:
 
 
 def meaning(error: str, *, writes: bool) -> str:
-    """The meaning of an answer for a producer, in the model's words.
+    """The meaning of an answer's error for a producer, in the model's words; `writes`: whether it answers a write.
 
-    A leader that finds no open transaction says INVALID_TXN_STATE where TRANSACTION_ABORTABLE is not known (KIP-890).
+    A leader that finds no open transaction answers a write with INVALID_TXN_STATE if it does not know
+    TRANSACTION_ABORTABLE (KIP-890).
     """
     if error == error_name(NONE):
         return "OK"
@@ -168,14 +168,14 @@ def coordinator_of(cluster: Cluster, key: str, kind: CoordinatorKind = Coordinat
 
 
 def await_coordinator(cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> int:
-    """As `coordinator_of`, once there is one."""
+    """The broker that `coordinator_of` finds, once it finds one."""
 
-    def known() -> int | None:
+    def found() -> int | None:
         with suppress(KafkaChaosError):
             return coordinator_of(cluster, key, kind)
         return None
 
-    return wait_until(known, "a coordinator", timeout=60)
+    return wait_until(found, "a coordinator", timeout=60)
 
 
 def leader_of(cluster: Cluster, topic: str, partition: int) -> int:
@@ -186,14 +186,14 @@ def leader_of(cluster: Cluster, topic: str, partition: int) -> int:
 
 
 def _named_by_any(cluster: Cluster, ask: Callable[[TransactionClient], int | None], failure: str) -> int:
-    """The running broker that a running broker names; raises `ClusterFailure` without one."""
+    """The running broker that a running broker names; raises `ClusterFailure` with `failure` if none names one."""
     for number, node in cluster.brokers.items():
         if node.is_running():
             try:
                 with TransactionClient(cluster.client_address(number)) as client:
-                    found = ask(client)
+                    named = ask(client)
             except BrokerUnreachable:
                 continue
-            if found is not None and cluster.brokers[found].is_running():
-                return found
+            if named is not None and cluster.brokers[named].is_running():
+                return named
     raise ClusterFailure(failure)

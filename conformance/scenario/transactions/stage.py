@@ -35,35 +35,35 @@ ID = "t"
 
 @dataclass
 class TransactionsStage(LockStep):
-    """The running act as a scenario gets it."""
+    """The running act, whose methods are the steps of scenario files, by name."""
 
     model: TransactionsModel
     clients: Producers
     observer: TransactionsObserver
     _held: list[tuple[Hold, int]] = field(default_factory=list)
     killed: int | None = None
-    """The coordinator that was killed."""
+    """The coordinator that `kill_coordinator` killed."""
 
     # --- Producers -------------------------------------------------------------------------------------------------
 
     def initialise(self, producer: str, *, id: str = ID, timeout_ms: int = TIMEOUT_MS) -> None:
-        """A producer begins: the next incarnation of its transactional id."""
+        """A producer begins as the next incarnation of a transactional id."""
         act = partial(self.clients.initialise, producer, self.observer.ids[id], timeout_ms=timeout_ms)
         self._take(
             f"Producer {producer} begins with transactional id {id}.", act, "initialise", producer=producer, id=id
         )
 
     def write(self, producer: str, record: str, *, partition: int = 0) -> None:
-        """A record of the producer's transaction; the first one begins it."""
+        """A producer writes a record; the first one begins its transaction."""
         self._write(f"{producer} writes {record} to partition {partition}.", producer, record, partition)
 
     def commit_offset(self, producer: str, offset: int) -> None:
-        """The group's offset becomes part of the producer's transaction."""
+        """A producer adds the group's offset to its transaction."""
         sentence = f"{producer} adds the group's offset {offset} to its transaction."
         self._write(sentence, producer, str(offset), self.model.config.offset_partition)
 
     def feed(self, *records: str) -> None:
-        """Records for a loop, in the topic whose offsets the group commits: a fact, and no step of the model."""
+        """Write records for a loop to the topic whose offsets the group commits: a fact, and no step of the model."""
         cluster, source = self.lease.cluster, self.clients.source
         with BrokerClient(cluster.client_address(leader_of(cluster, source, 0)), timeout=15) as leader:
             for record in records:
@@ -71,11 +71,9 @@ class TransactionsStage(LockStep):
         self.fact("the input", [record for _, record in read_to_end(cluster.bootstrap_servers, source)])
 
     def handle_input(self, producer: str) -> None:
-        """A loop reads its input at the group's offset, and writes what comes of it: "1:" and the first input."""
-        offset = self.offset
-        records = read_to_end(self.lease.cluster.bootstrap_servers, self.clients.source)
-        record = next(record for at, record in records if at == offset)
-        self.write(producer, f"{offset + 1}:{record}")
+        """A loop reads the input at the group's offset, and writes the record NUMBER:INPUT; numbers begin with 1."""
+        inputs = dict(read_to_end(self.lease.cluster.bootstrap_servers, self.clients.source))
+        self.write(producer, f"{self.offset + 1}:{inputs[self.offset]}")
 
     def commit(self, producer: str) -> None:
         """The producer asks for a commit."""
@@ -86,13 +84,13 @@ class TransactionsStage(LockStep):
         self._end(producer, commit=False)
 
     def crash(self, producer: str) -> None:
-        """The producer is gone, and its transaction stays open."""
+        """A producer is gone, and its transaction stays open."""
         self._take(f"{producer} is gone.", partial(self.clients.crash, producer), "crash", producer=producer)
 
     def hold_end(self, producer: str, *, commit: bool) -> None:
-        """A link to the coordinator holds the producer's next EndTxn, whose answer it gives up waiting for."""
+        """A link to the coordinator holds a producer's next EndTxn; the producer gives up waiting for the answer."""
         coordinator = self.coordinator
-        at = Target(f"broker:{coordinator}", "broker", number=coordinator)
+        at = Target.parse(f"broker:{coordinator}")
         fault = Hold(target=at, api="EndTxn", sender="clients", transactional_id=self.transactional_id, nth=1)
 
         def hold() -> None:
@@ -110,15 +108,15 @@ class TransactionsStage(LockStep):
         self._take(sentence, hold, "hold_end", producer=producer, commit=commit)
 
     def release(self) -> None:
-        """Let the held requests arrive."""
+        """Let the requests that links hold arrive."""
         self._take("The request that was held arrives.", self._release, "release")
 
     def await_time_out(self) -> None:
-        """The coordinator ends a transaction that has been open for too long."""
+        """A step that waits until the coordinator has ended a transaction that was open for too long."""
 
         def ended() -> bool:
-            seen = self.observer.observe().transactions
-            return seen is not None and seen.transactions[ID].state != "Ongoing"
+            observed = self.observer.observe().transactions
+            return observed is not None and observed.transactions[ID].state != "Ongoing"
 
         wait = partial(wait_until, ended, "the coordinator to end the transaction", timeout=90, interval=0.2)
         self._take("transaction.timeout.ms passes.", wait, "time_out", id=ID)
@@ -126,21 +124,20 @@ class TransactionsStage(LockStep):
     # --- Faults ----------------------------------------------------------------------------------------------------
 
     def hold_markers(self, partition: int) -> None:
-        """A link to a partition's leader holds the markers of the present coordinator."""
+        """A link to a partition's leader holds the transaction markers of the present coordinator."""
         source, leader = self.coordinator, self.leader(partition)
-        at = Target(f"broker:{leader}", "broker", number=leader)
-        fault = Hold(target=at, api="WriteTxnMarkers", sender=f"broker:{source}")
+        fault = Hold(target=Target.parse(f"broker:{leader}"), api="WriteTxnMarkers", sender=f"broker:{source}")
         self._held.append((fault, leader))
         markers = f"the markers that the coordinator, broker {source}, sends to the leader of partition {partition}"
         hold = partial(fault.inject, self.lease.view, (self.node(leader),))
         self._take(f"A link holds {markers}.", hold, "hold_markers", partition=partition)
 
     def release_markers(self) -> None:
-        """Markers that are held arrive."""
+        """Let the transaction markers that links hold arrive."""
         self._take("The marker that was held arrives.", self._release, "release_markers")
 
     def kill_coordinator(self) -> None:
-        """SIGKILL of the coordinator; another broker takes over."""
+        """Kill the coordinator (SIGKILL); another broker takes over."""
         broker = self.killed = self.coordinator
         self._take(f"The coordinator, broker {broker}, is killed (SIGKILL).", self.node(broker).kill, "fail_over")
 
@@ -167,7 +164,7 @@ class TransactionsStage(LockStep):
 
     @property
     def offset(self) -> int:
-        """The group's offset after the last step; it begins with 0."""
+        """The group's committed offset after the last step; 0 before the first commit."""
         return (self.now.offsets.committed or 0) if self.now.offsets is not None else 0
 
     def _release(self) -> None:
@@ -203,10 +200,11 @@ def transactional_act(
     with_group: bool = False,
     beside_coordinator: bool = False,
 ) -> Iterator[TransactionsStage]:
-    """An act on a new topic of a cluster, with transactional ids of its own. `{version}` in its name is the brokers'.
+    """An act on a new topic of a cluster, with new transactional ids. `{version}` in its name is that of the brokers.
 
-    `bumps`: producers speak the protocol of KIP-890, part 2. `with_group`: they commit offsets of a topic of their own,
-    which begins with no record. `beside_coordinator`: no replica of the topic is on the coordinator's broker.
+    `bumps`: producers speak the protocol of KIP-890, part 2. `with_group`: they also commit the offsets of a group in
+    another new topic, which is empty at first. `beside_coordinator`: the coordinator's broker has no replica of the
+    topic.
     """
     with play.pool.leased(profile) as lease:
         lease.settled_controller()
@@ -234,7 +232,7 @@ def transactional_act(
 
 
 def _make_topics(lease: ClusterLease, topics: dict[str, int], brokers: Sequence[int]) -> None:
-    """Topics whose partitions have replicas on all of these brokers, each partition led by the next."""
+    """Create topics whose partitions have replicas on all of these brokers, which lead the partitions in turn."""
     for topic, count in topics.items():
         orders = [[*brokers[at % len(brokers) :], *brokers[: at % len(brokers)]] for at in range(count)]
         configs = {"min.insync.replicas": min(2, len(brokers))}
