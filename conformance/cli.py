@@ -1,7 +1,7 @@
 """`kafka-chaos scenario list|run`: the documented behaviours.
 
-Guarantee: bad arguments exit with 64 before anything starts. A run writes its results whole or not at all after every
-scenario, so that an interrupted run keeps what it has. Whatever was started is removed on every way out.
+Guarantee: bad arguments exit with 64 before anything starts. The file of results appears whole or not at all, after
+every scenario, so that an interrupted run keeps its results. Whatever was started is removed on every way out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.command.command_line import console
+from kafka_chaos.contract.command.command_line import console, file_option
 from kafka_chaos.contract.command.errors import UsageFailure
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def list_command(as_json: bool) -> None:
 
     scenarios = list(all_scenarios().values())
     if as_json:
-        shown = [
+        entries = [
             {
                 "id": scenario.id,
                 "document": scenario.source.document.title,
@@ -49,13 +49,12 @@ def list_command(as_json: bool) -> None:
             }
             for scenario in scenarios
         ]
-        click.echo(json.dumps({"format_version": 1, "scenarios": shown}, indent=2))
+        click.echo(json.dumps({"format_version": 1, "scenarios": entries}, indent=2))
         return
-    widths = [
-        max(map(len, column)) for column in zip(*((scenario.id, scenario.title) for scenario in scenarios), strict=True)
-    ]
+    widest_id = max(len(scenario.id) for scenario in scenarios)
+    widest_title = max(len(scenario.title) for scenario in scenarios)
     for scenario in scenarios:
-        click.echo(f"{scenario.id:{widths[0]}}  {scenario.title:{widths[1]}}  {scenario.source.document.title}")
+        click.echo(f"{scenario.id:{widest_id}}  {scenario.title:{widest_title}}  {scenario.source.document.title}")
 
 
 @scenario_command.command("run")
@@ -66,8 +65,7 @@ def list_command(as_json: bool) -> None:
     "--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Number of runs of each scenario."
 )
 @click.option("--quiet", is_flag=True, help="Do not print the story; --json still prints the document.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Also write the JSON document to this file, after every scenario.")  # fmt: skip
+@file_option("--out", "Also write the JSON document to this file, after every scenario.")
 @click.option("--kraft", metavar="VERSION", help="Run them in KRaft mode, in this version of Kafka; not with --all.")
 def run_command(
     ids: tuple[str, ...], everything: bool, as_json: bool, repeat: int, quiet: bool, out: Path | None, kraft: str | None
@@ -108,12 +106,12 @@ def run_command(
         else ConsoleReporter(console(highlight=False), runs=len(planned), repeat=repeat) as reporter
     ):
 
-        def notify(kind: str, what: Any) -> None:
+        def notify(kind: str, event: Any) -> None:
             if kind == "verdict":
-                done.append(what)
+                done.append(event)
                 save()
             if reporter is not None:
-                reporter(kind, what)
+                reporter(kind, event)
 
         run_scenarios(chosen, repeat=repeat, notify=notify, kraft_version=kraft)
     finished = document()
@@ -133,16 +131,16 @@ def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
     known = dict(all_scenarios())
     chosen: list[str] = list(known) if everything else []
     for name in ids:
-        of_file = {scenario.id: scenario for scenario in scenarios_in(Path(name))} if name.endswith(".yaml") else {}
-        known |= of_file
-        chosen += of_file or [name]
+        in_file = {scenario.id: scenario for scenario in scenarios_in(Path(name))} if name.endswith(".yaml") else {}
+        known |= in_file
+        chosen += in_file or [name]
     unknown = [name for name in dict.fromkeys(chosen) if name not in known]
     if unknown:
         are = "is not a scenario" if len(unknown) == 1 else "are not scenarios"
-        near = dict.fromkeys(one for name in unknown for one in get_close_matches(name, known, cutoff=0.75))
-        meant = f"; did you mean {' or '.join(near)}?" if near else ""
+        close = dict.fromkeys(match for name in unknown for match in get_close_matches(name, known, cutoff=0.75))
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise UsageFailure(
-            f"{', '.join(map(repr, unknown))} {are}: expected one that `kafka-chaos scenario list` names{meant}"
+            f"{', '.join(map(repr, unknown))} {are}: expected one that `kafka-chaos scenario list` names{hint}"
         )
     return [known[name] for name in dict.fromkeys(chosen)]
 

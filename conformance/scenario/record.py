@@ -1,4 +1,4 @@
-"""The record of a scenario: each step with the observation of Kafka and the states that the model allows, as JSON.
+"""The record of a scenario, and its JSON: each step has the observation of Kafka and the number of allowed states.
 
 The verdict is `conforms` if the model allows what was observed after every step and every expectation held,
 `violation` if not, and `unknown` if the environment failed before that.
@@ -16,7 +16,7 @@ from kafka_chaos.reference_model.lockstep.observation.cluster import Difference,
 FORMAT_VERSION = 1
 
 REPLICAS, PARTITIONS = "replicas", "partitions"
-"""The rows of an act: the replicas of one partition by broker, or partitions with transactions."""
+"""The kinds of acts, by their rows: the replicas of one partition by broker, or partitions with transactions."""
 
 
 def plain(value: Any) -> Any:
@@ -30,13 +30,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
 def observation_json(observation: Observation) -> dict[str, Any]:
     """An observation as JSON values; what was not observed is left out."""
-    of_replicas = [one.name for one in fields(ReplicaObservation)]
+    of_replicas = [field.name for field in fields(ReplicaObservation)]
     return {
         "partition": _known(observation, ("leader", "leader_epoch", "isr", "controller_epoch")),
         "replicas": {str(broker): _known(replica, of_replicas) for broker, replica in observation.replicas.items()},
@@ -60,10 +60,10 @@ def _flat(observed: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One step: what was done in a sentence, the observation after it, and how it differs from the model.
+    """One step: a sentence about what was done, the observation after it, and its differences from the model.
 
-    `states` counts the states in which the step may end, `matching` those that agree with the observation. `seconds` is
-    from the action to the second equal observation.
+    `states` counts the states of the model in which the step may end, `matching` those that agree with the observation.
+    `seconds` is the time from the action to the second equal observation.
     """
 
     number: Annotated[int, Field(alias="step")]
@@ -79,7 +79,7 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Something that must hold exactly according to the scenario, and what was found."""
+    """A value that the scenario expects, described by `text`, and the value that was seen."""
 
     text: str
     expected: Annotated[Any, _PLAIN]
@@ -91,8 +91,8 @@ class Expectation:
 class ActRecord:
     """One act: the profile of its cluster, its steps, expectations, and facts that were measured or quoted.
 
-    `kind` says what has a row in it. `replicas` are then brokers or partitions, and `protocol` that of followers that
-    truncate, or of transactional producers.
+    By `kind`, `replicas` are the ids of brokers or the numbers of partitions, and `protocol` is that by which followers
+    truncate, or that of transactional producers.
     """
 
     name: str
@@ -106,7 +106,7 @@ class ActRecord:
     kind: str = REPLICAS
 
     def broker_name(self, broker: int) -> str:
-        """The name of a row: `X (broker 1)`, or `broker 1` if the document gives it no name."""
+        """The name of a broker or partition: `X (broker 1)`, or `broker 1` if the document gives it no name."""
         if self.kind == PARTITIONS:
             return f"partition {broker}"
         given = self.names.get(broker)

@@ -1,8 +1,8 @@
 """Runs scenarios one after the other on shared clusters, and decides for each whether Kafka and the model agreed.
 
-A scenario that crashes is `unknown`, like one whose cluster fails, and the next ones still run. Only if the environment
-lacks something (no Docker engine, no memory) do all of them end, with `EnvironmentFailure`.
-The results are one JSON document, written whole or not at all.
+A scenario that crashes, or whose cluster fails, is `unknown`, and the next scenarios still run. Only if the environment
+lacks something (no Docker engine, no memory) do all scenarios end, with `EnvironmentFailure`. The results are one JSON
+document, which is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from kafka_chaos.contract.command.files import write_whole
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """All runs of a scenario: how many had which verdict, and how many seconds each took."""
+    """The runs of a scenario: the number of runs with each verdict, and the seconds that each run took."""
 
-    conforms: int
-    violation: int
-    unknown: int
-    seconds: tuple[float, ...]
+    conforms: int = 0
+    violation: int = 0
+    unknown: int = 0
+    seconds: tuple[float, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -41,9 +41,9 @@ class Tally:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict over all runs; of none: unknown."""
-        found = (verdict for verdict in Verdict if getattr(self, verdict.value))
-        return Verdict.gravest(found, default=Verdict.UNKNOWN)
+        """The gravest verdict of a run; unknown without any run."""
+        verdicts = (verdict for verdict in Verdict if getattr(self, verdict.value))
+        return Verdict.gravest(verdicts, default=Verdict.UNKNOWN)
 
     @property
     def median(self) -> float:
@@ -68,17 +68,17 @@ class Tally:
 
 
 def tallies(records: Iterable[ScenarioRecord]) -> dict[str, Tally]:
-    """The runs of each scenario, counted; in the order in which each scenario first came."""
-    counted: dict[str, Tally] = {}
+    """The tally of each scenario, in the order in which the scenarios first ran."""
+    by_scenario: dict[str, Tally] = {}
     for record in records:
-        counts = {verdict.value: int(record.verdict == verdict) for verdict in Verdict}
-        run = Tally(seconds=(round(record.seconds, 1),), **counts)
-        counted[record.scenario] = counted[record.scenario].plus(run) if record.scenario in counted else run
-    return counted
+        count = {str(record.verdict): 1}
+        run = Tally(seconds=(round(record.seconds, 1),), **count)
+        by_scenario[record.scenario] = by_scenario.get(record.scenario, Tally()).plus(run)
+    return by_scenario
 
 
 def results_json(records: Sequence[ScenarioRecord], *, seconds: float, not_run: Sequence[str] = ()) -> dict[str, Any]:
-    """All runs as JSON values. `not_run`: ids of runs that were planned but not made; each counts as `unknown`."""
+    """All runs as JSON values. `not_run`: the scenarios of runs that are still planned; each counts as `unknown`."""
     verdicts = [*(record.verdict for record in records), *(Verdict.UNKNOWN for _ in not_run)]
     verdict = Verdict.gravest(verdicts, default=Verdict.UNKNOWN)
     return {
@@ -107,7 +107,7 @@ def run_scenario(
     notify: Listener = lambda kind, what: None,
     model_of: ModelOf = model_of_kafka,
 ) -> ScenarioRecord:
-    """Run one scenario. A disagreement or a broken expectation is a violation, a failure of the cluster is unknown."""
+    """Run one scenario. A disagreement or a broken expectation is a violation; a failure of the cluster is unknown."""
     record = ScenarioRecord(scenario.id, scenario.source.document.title, scenario.title)
     notify("scenario", scenario)
 
@@ -147,7 +147,7 @@ def run_scenarios(
 
 
 def _crash(error: Exception) -> str:
-    """The error of a crash, and its place in the project's own code."""
+    """The error of a crash in words, with its place in the project's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "site-packages" not in frame.filename] or frames
     where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(own[-4:]))

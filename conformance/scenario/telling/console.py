@@ -26,7 +26,7 @@ _LONGEST_VALUE = 1200
 
 
 class ConsoleReporter:
-    """A listener that prints. As a context manager it shows a status line until all runs are over."""
+    """A listener that prints the events of scenarios. Its `with` block shows a status line until all runs are over."""
 
     def __init__(self, out: Console, *, runs: int = 1, repeat: int = 1) -> None:
         self._out = out
@@ -146,17 +146,16 @@ def summary(records: Sequence[ScenarioRecord]) -> Table:
     for heading in ("conforms", "violation", "unknown", "min s", "median s", "max s"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name, tally in tallies(records).items():
-        counted = tally.to_json()
-        counts = [f"{counted[verdict]}/{counted['runs']}" if counted[verdict] else "" for verdict in _STYLES]
-        verdict = tally.verdict.value
-        conforms, unknown, violation = counts
-        times = [f"{seconds:.1f}" for seconds in counted["seconds"].values()]
-        table.add_row(name, Text(verdict, _STYLES[verdict]), conforms, violation, unknown, *times)
+        counts = [
+            f"{count}/{tally.runs}" if count else "" for count in (tally.conforms, tally.violation, tally.unknown)
+        ]
+        times = [f"{seconds:.1f}" for seconds in tally.to_json()["seconds"].values()]
+        table.add_row(name, Text(tally.verdict.value, _STYLES[tally.verdict.value]), *counts, *times)
     return table
 
 
 def _was_printed(record: ScenarioRecord) -> bool:
-    """Whether a violation's reason was printed already, as differences or as an expectation."""
+    """Whether the reason of a violation was printed already, as differences or as an expectation."""
     act = record.acts[-1] if record.acts else None
     if act is None or record.verdict != "violation":
         return False

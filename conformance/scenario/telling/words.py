@@ -1,6 +1,6 @@
-"""Words for the observations of an act: for each step the changes that it made, the consumer group, and single values.
+"""Words for the observations of an act: the changes that each step made, the consumer group, and single values.
 
-Guarantee: pure functions of the act's record. A step without visible change shares the line of the next step.
+Guarantee: pure functions of the act's record. A step without a visible change shares the line of the next step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,40 +31,40 @@ Entry = tuple[int, str, int]
 
 
 def tell_steps(act: ActRecord) -> list[str]:
-    """A line for each step that changed something: what was done, every replica that changed, and the partition.
+    """A line for each step that changed something: its sentence, each replica that changed, and the partition.
 
-    Of a partition with transactions, the records that it has and what a read_committed consumer is given.
+    For a partition with transactions, the line has its records and those that a read_committed consumer is given.
     """
     lines: list[tuple[list[str], list[str]]] = []
-    waiting: list[str] = []
-    told: Observation | None = None
+    sentences: list[str] = []
+    before: Observation | None = None
     for step in act.steps:
-        waiting.append(f"{step.number}. {step.sentence}")
+        sentences.append(f"{step.number}. {step.sentence}")
         has_records = any(row.log for row in _rows(step.observation).values())
-        changes = tell_change(act, told, step.observation)
+        changes = tell_change(act, before, step.observation)
         if changes and (lines or has_records or step is act.steps[-1]):
-            lines.append((waiting, changes))
-            waiting, told = [], step.observation
+            lines.append((sentences, changes))
+            sentences, before = [], step.observation
     if lines:
-        lines[-1][0].extend(waiting)
+        lines[-1][0].extend(sentences)
     return [" ".join([*sentences, *changes]) for sentences, changes in lines]
 
 
 def tell_change(act: ActRecord, before: Observation | None, now: Observation) -> list[str]:
-    """A sentence for each replica or partition that looks different, and one for the metadata; none if nothing does."""
+    """A sentence for each replica or partition that changed, and one for the metadata; none if nothing changed."""
     earlier = {} if before is None else _rows(before)
-    told = {number: _tell_row(before, row) for number, row in earlier.items() if before is not None}
-    where = _tell_partition(now)
+    words_before = {number: _tell_row(before, row) for number, row in earlier.items() if before is not None}
+    metadata = _tell_partition(now)
     changes = []
     for number, row in _rows(now).items():
-        if told.get(number) != _tell_row(now, row):
-            known = earlier[number].log or () if number in earlier else ()
-            gone = [entry for entry in known if entry not in (row.log or ())]
+        if words_before.get(number) != _tell_row(now, row):
+            log_before = earlier[number].log or () if number in earlier else ()
+            gone = [entry for entry in log_before if entry not in (row.log or ())]
             name = act.broker_name(number)
             changes.append(f"{name[0].upper()}{name[1:]}{_tell_row(now, row, gone)}.")
-    if not changes and before is not None and where == _tell_partition(before):
+    if not changes and before is not None and metadata == _tell_partition(before):
         return []
-    return [*changes, f"{'Transactions' if act.kind == PARTITIONS else 'Partition'}: {where}."]
+    return [*changes, f"{'Transactions' if act.kind == PARTITIONS else 'Partition'}: {metadata}."]
 
 
 def _rows(seen: Observation) -> Mapping[int, Any]:
@@ -82,7 +82,7 @@ def tell_difference(act: ActRecord, difference: Difference) -> str:
 
 
 def _value_text(name: str, value: Any) -> str:
-    """A field's value as people write it."""
+    """The value of a field as people write it."""
     if value is None:
         return "–"
     if name == "leader" and value == NOBODY:
@@ -116,7 +116,7 @@ def _printable(record: str) -> str:
 
 
 def _tell_transactions(seen: TransactionsObservation) -> Iterator[str]:
-    """Transactional ids, producers and the group's offset, each in a line."""
+    """The words for each transactional id, each producer, and the group's offset."""
     for name, transaction in seen.transactions.items():
         places = f" in {' '.join(map(str, transaction.partitions))}" if transaction.partitions else ""
         yield f"{name} {transaction.state}{places}, epoch {transaction.epoch}"
@@ -132,7 +132,7 @@ def _tell_transactions(seen: TransactionsObservation) -> Iterator[str]:
 def _tell_row(
     observation: Observation, seen: ReplicaObservation | PartitionObservation, gone: Sequence[Entry] = ()
 ) -> str:
-    """A replica or a partition; `gone`: what it had after the previous step and no longer has."""
+    """The words for a replica or a partition; `gone`: the entries that it has lost since the previous step."""
     names = _names(seen.log or ()) or "empty"
     if isinstance(seen, PartitionObservation):
         readable = " ".join(seen.read_committed) or "nothing"
@@ -185,7 +185,7 @@ def _values(values: Sequence[object] | None) -> str:
 
 
 def tell_member(member: MemberObservation, group: GroupObservation) -> str:
-    """A member's generation, and what it did: "given 0, processed 0, committed 1"."""
+    """Words for a member's generation and its deeds: "generation 1; given 0, processed 0, committed 1"."""
     several = len(group.committed or ()) > 1
     generation = [f"generation {member.generation or 'none'}"] if member.generation is not None else []
     done = [
