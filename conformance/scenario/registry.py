@@ -30,7 +30,10 @@ _OF_CLUSTERS = {field.name for field in fields(ClusterProfile)}
 
 
 def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
-    """Raise `UsageFailure` with the place of the first thing that can't be played."""
+    """Check the acts of a scenario, at the place `where`, in a file with these `clusters` and `parts`.
+
+    Raises `UsageFailure` with the place of the first key or step that can't be played.
+    """
     if not isinstance(acts, list) or not acts:
         raise UsageFailure(f"{where}: expected a list of `acts`")
     clusters = {"steady", "quick", *file.get("clusters", {})}
@@ -93,12 +96,12 @@ def _check_step(
 
 
 def _check_observed(place: str, verb: str, value: Any, keys: Mapping[str, Any], stages: tuple[type, ...]) -> None:
-    of_fact = {
+    names_of = {
         "fact": [keys.get("of", "")],
         "remember": list(value.values()) if verb == "remember" else [],
         "table": [],
     }
-    for name in of_fact.get(verb, [key for key in keys if key != "eventually"]):
+    for name in names_of.get(verb, [key for key in keys if key != "eventually"]):
         word = str(name).partition("(")[0]
         known = any(word in OBSERVED_BY[stage] or hasattr(stage, word.replace(" ", "_")) for stage in stages)
         attributes = {field.name for kind in (*stages, Observation, ReplicaObservation) for field in fields(kind)}
@@ -193,20 +196,22 @@ def scenarios_in(path: Path) -> list[Scenario]:
             raise UsageFailure(f"{path}: scenarios.{name}: expected the texts `title` and `story`, and `acts`")
         check_acts(f"{path}: scenarios.{name}", entry.get("acts"), content)
         source = Source(Document(path.name, path.name, None), entry["title"], entry["title"])
-        story = " ".join(entry["story"].split())
-        play = partial(play_acts, acts=entry["acts"], file=content)
-        scenarios.append(Scenario(name, source, entry["title"], story, str(path), play))
+        scenarios.append(_scenario(name, entry, source, content, str(path)))
     return scenarios
 
 
 def _in_files(package: str, folder: Path, sources: Mapping[str, Source]) -> Iterator[Scenario]:
     from ruamel.yaml import YAML
 
+    root = package.removeprefix("kafka_chaos.").replace(".", "/")
     for path in sorted(folder.rglob("*.yaml")):
         content = YAML(typ="safe").load(path)
         for name, entry in content["scenarios"].items():
-            root = package.removeprefix("kafka_chaos.").replace(".", "/")
-            file = f"{root}/{path.relative_to(folder).as_posix()}"
-            story = " ".join(entry["story"].split())
-            play = partial(play_acts, acts=entry["acts"], file=content)
-            yield Scenario(name, sources[name], entry["title"], story, file, play, entry.get("needs_zookeeper"))
+            yield _scenario(name, entry, sources[name], content, f"{root}/{path.relative_to(folder).as_posix()}")
+
+
+def _scenario(name: str, entry: Mapping[str, Any], source: Source, content: Mapping[str, Any], file: str) -> Scenario:
+    """A scenario from its entry in a file with this content."""
+    story = " ".join(entry["story"].split())
+    play = partial(play_acts, acts=entry["acts"], file=content)
+    return Scenario(name, source, entry["title"], story, file, play, entry.get("needs_zookeeper"))
