@@ -1,1 +1,1 @@
-"""The model and clients against real brokers: what both show is compared, for single lanes and in an atlas of many."""
+"""The model against real brokers: both play the same scenarios, and are compared after every step."""

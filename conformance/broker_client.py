@@ -6,6 +6,7 @@ from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, NONE, Brok
 _FIRST_WITH_EPOCHS = 9
 """The first version of Fetch that is fenced by leader epochs (KIP-320)."""
 _WITH_FEATURES = 3
+"""The version of ApiVersions whose answer names features (KIP-584)."""
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
 
@@ -19,15 +20,15 @@ class ObservingClient(BrokerClient):
         self._socket.sendall(self._protocol.send_bytes())
 
     def features(self) -> dict[str, int]:
-        """The features (KIP-584) that are in force, and their levels as this broker knows them."""
+        """The levels of the features (KIP-584) that are in force, as this broker knows them, by name."""
         answer = self.request(ApiVersionsRequest("kafka-chaos", "0", version=_WITH_FEATURES))
-        return {one.name: one.max_version_level for one in answer.finalized_features or ()}
+        return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
 
     def leader_epoch(self, topic: str, partition: int = 0, *, guess: int = 0) -> int | None:
-        """The leader epoch that this broker's replica is in, exactly; None where it has no replica, or fences nobody.
+        """The leader epoch of this broker's replica; None if it has no replica, or if its version fences no fetch.
 
-        Found by fencing (KIP-320): the answer to a fetch with a lower epoch is FENCED_LEADER_EPOCH, with a higher one
-        UNKNOWN_LEADER_EPOCH.
+        Found by trial, from `guess` on, with fencing (KIP-320): the answer to a fetch with a lower epoch is
+        FENCED_LEADER_EPOCH, and to a fetch with a higher epoch UNKNOWN_LEADER_EPOCH.
         """
         if self._version(FetchRequest, FETCH_FROM_ANY) < _FIRST_WITH_EPOCHS:
             return None

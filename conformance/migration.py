@@ -31,7 +31,7 @@ _ENABLED = {"zookeeper.metadata.migration.enable": True}
 
 
 class Migration:
-    """Implements `MetadataMode`: a cluster with ZooKeeper, and its steps to KRaft."""
+    """A `MetadataMode` that begins with ZooKeeper, and the steps that take the cluster to KRaft."""
 
     def __init__(self, build: NodeBuilder) -> None:
         self._build = build
@@ -40,44 +40,44 @@ class Migration:
         self._members = Members()
         self._kraft: kraft.KRaftMode | None = None
         self.converted: set[int] = set()
-        """The brokers that are in KRaft mode, or will be when they have started."""
+        """The brokers that are in KRaft mode, or will be in it from their next start on."""
         self.left: set[int] = set()
-        """The node ids of the controllers that know no ZooKeeper any more."""
+        """The node ids of the controllers that no longer know ZooKeeper."""
 
     # --- The cluster with ZooKeeper ---------------------------------------------------------------------------------
 
     def make(self) -> Members:
-        """ZooKeeper and brokers."""
+        """The servers of the cluster at first: ZooKeeper and brokers."""
         self._members = self._zookeeper.make()
         return self._members
 
     def container(self, node: Node, kafka_version: str) -> DockerContainer:
-        """A broker's container in another version, before the migration."""
+        """The container of a broker in another version, before the migration."""
         return self._zookeeper.container(node, kafka_version)
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
-        """As with ZooKeeper."""
+        """The order in which servers start, as in any cluster with ZooKeeper."""
         return self._zookeeper.starting_groups(members)
 
     def metadata(self, members: Members) -> MigratingMetadata:
-        """The metadata in ZooKeeper and the quorum, depending on how far the migration is."""
+        """The metadata in ZooKeeper or in the quorum, depending on the progress of the migration."""
         return MigratingMetadata(self, members)
 
     def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
-        """The brokers that are registered now, with whom their mode asks for."""
-        known = frozenset[int]()
+        """The brokers that are registered now: with ZooKeeper, or once converted, with the controllers."""
+        registered = frozenset[int]()
         if len(self.converted) < len(members.brokers):
-            known = self._zookeeper.registered_brokers(members, timeout=timeout)
+            registered = self._zookeeper.registered_brokers(members, timeout=timeout)
         if self._kraft is not None and self.converted:
-            known |= self._kraft.registered_brokers(members, timeout=timeout) & self.converted
-        return known
+            registered |= self._kraft.registered_brokers(members, timeout=timeout) & self.converted
+        return registered
 
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
-        """Wait until it serves; all begin with ZooKeeper."""
+        """Wait until a node serves at its first start, which is with ZooKeeper."""
         self._zookeeper.await_ready(members, node, timeout=timeout)
 
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
-        """Brokers with ZooKeeper once their former session is over; the others at once."""
+        """Start nodes again: brokers with ZooKeeper once their former session is over, the others at once."""
         with_zookeeper = [node for node in nodes if node.role != "controller" and node.number not in self.converted]
         self._zookeeper.start_again(members, with_zookeeper, timeout=timeout)
         rest = [node for node in nodes if node not in with_zookeeper]
@@ -87,7 +87,7 @@ class Migration:
     # --- The steps --------------------------------------------------------------------------------------------------
 
     def add_controllers(self) -> Sequence[Node]:
-        """Controllers in migration mode, members of the cluster from now on; nothing is created yet."""
+        """Add controllers in migration mode to the cluster's members; their containers are not created yet."""
         with ZooKeeper(self._members.zookeeper_addresses) as zookeeper:
             cluster_id = zookeeper.cluster_id()
         spec = replace(
@@ -102,7 +102,7 @@ class Migration:
         configs = {
             **_ENABLED,
             "zookeeper.connect": properties.zookeeper_connect(self._spec),
-            # Where brokers with ZooKeeper get the controller's requests.
+            # The listener on which brokers with ZooKeeper get the controller's requests.
             "inter.broker.listener.name": "REPLICATION",
         }
         for number in range(1, spec.controllers + 1):
@@ -110,7 +110,7 @@ class Migration:
         return list(self._members.controllers.values())
 
     def join(self, broker: Node) -> None:
-        """A broker with ZooKeeper that registers with the controllers, too."""
+        """Let a broker with ZooKeeper also register with the controllers, from its next start on."""
         version = self._spec.version_of(broker.number)
         configs = {
             **_ENABLED,
@@ -121,13 +121,13 @@ class Migration:
         broker.write_file(properties.PROPERTIES_FILE, text)
 
     def convert(self, broker: Node) -> None:
-        """A broker in KRaft mode."""
-        self._become(broker)
+        """Let a broker be in KRaft mode from its next start on."""
+        self._configure_for_kraft(broker)
         self.converted.add(broker.number)
 
     def leave(self, controller: Node) -> None:
-        """A controller without ZooKeeper."""
-        self._become(controller)
+        """Let a controller be without ZooKeeper from its next start on."""
+        self._configure_for_kraft(controller)
         self.left.add(controller.number)
 
     @property
@@ -135,7 +135,7 @@ class Migration:
         """Whether no controller knows ZooKeeper any more."""
         return self._kraft is not None and self.left == set(self._kraft.voters)
 
-    def _become(self, node: Node) -> None:
+    def _configure_for_kraft(self, node: Node) -> None:
         version = self._spec.version_of(node.number)
         text = properties.kraft_properties(self._with_controllers.spec, node, version, {})
         node.write_file(properties.PROPERTIES_FILE, text)
@@ -148,7 +148,7 @@ class Migration:
 
 
 class MigratingMetadata:
-    """Implements `Metadata`: ZooKeeper's records, which the controllers keep up to date, and theirs in the end."""
+    """The `Metadata` in ZooKeeper, which KRaft controllers keep up to date, and in the end those of the quorum."""
 
     def __init__(self, migration: Migration, members: Members) -> None:
         self._migration = migration
@@ -164,7 +164,7 @@ class MigratingMetadata:
         return self._source.controller()
 
     def controller_epoch(self) -> int:
-        """ZooKeeper's, and in the end the quorum's, which is lower."""
+        """The controller epoch in ZooKeeper, and in the end that of the quorum, which is lower."""
         return self._source.controller_epoch()
 
     def brokers(self) -> frozenset[int] | None:
@@ -175,7 +175,7 @@ class MigratingMetadata:
         return self.zookeeper.brokers() | ((self._quorum.brokers() or frozenset()) & converted)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
-        """The partition in ZooKeeper, until nobody writes it there any more."""
+        """The partition's record in ZooKeeper, and in the end that of the quorum."""
         return self._source.partition(topic, partition)
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:

@@ -1,7 +1,7 @@
-"""Replicas from their broker's own files: segments, leader epochs, checkpoints, in one transfer.
+"""Reads replicas from their broker's own files: segments, leader epochs and checkpoints, in one transfer.
 
-This is what the broker would find at a restart, not what it has in memory. The high watermark and the recovery point
-are the checkpointed ones, which lag behind (`replica.high.watermark.checkpoint.interval.ms`,
+These files are what the broker would find at a restart, not what it has in memory. The high watermark and the recovery
+point are the checkpointed ones, which lag behind (`replica.high.watermark.checkpoint.interval.ms`,
 `log.flush.offset.checkpoint.interval.ms`); the log itself is complete up to what the broker has written.
 """
 
@@ -58,7 +58,7 @@ class ReplicaFiles:
 
     @property
     def base_offsets(self) -> tuple[int, ...]:
-        """The base offsets of its segments, from their names."""
+        """The base offsets of the replica's segments, from the names of their files."""
         return tuple(segment.base_offset for segment in self.segments)
 
 
@@ -69,7 +69,8 @@ class NoReplica(ClusterFailure):
 def read_replica(node: Node, topic: str, partition: int, *, data: str = BROKER_DATA) -> ReplicaFiles:
     """A broker's replica of a partition; `data` is the log directory. Works on stopped and paused containers.
 
-    Raises `NoReplica` where the broker has none, and `ClusterFailure` if its container is between two states.
+    Raises `NoReplica` if the broker has none, and `ClusterFailure` if its files can't be read, as while its container
+    is between two states.
     """
     from docker.errors import APIError
 
@@ -80,7 +81,7 @@ def read_replica(node: Node, topic: str, partition: int, *, data: str = BROKER_D
 
 
 def _read(node: Node, topic: str, partition: int, data: str) -> ReplicaFiles:
-    place, folder = (topic, partition), f"{topic}-{partition}"
+    key, folder = (topic, partition), f"{topic}-{partition}"
     streams = stream_files(node, data, (folder, *BROKER_FILES), wanted=_WANTED)
     files = {name: content.read() for name, content in streams}
     if not any(name.startswith(f"{folder}/") for name in files):
@@ -89,7 +90,7 @@ def _read(node: Node, topic: str, partition: int, data: str) -> ReplicaFiles:
     def text(name: str) -> str:
         return files.get(name, b"").decode(errors="replace")
 
-    marks = {name: parse_offsets(f"{node.name}:{name}", text(name)) for name in BROKER_FILES}
+    checkpoints = {name: parse_offsets(f"{node.name}:{name}", text(name)) for name in BROKER_FILES}
     logs = sorted(name for name in files if name.startswith(f"{folder}/") and name.endswith(".log"))
     segments = tuple(read_segment(f"{node.name}:{name}", files[name]) for name in logs)
     epochs = f"{folder}/{LEADER_EPOCHS}"
@@ -100,9 +101,9 @@ def _read(node: Node, topic: str, partition: int, data: str) -> ReplicaFiles:
         topic=topic,
         partition=partition,
         segments=segments,
-        log_start=max(first, marks[LOG_STARTS].get(place, 0)),
+        log_start=max(first, checkpoints[LOG_STARTS].get(key, 0)),
         log_end=segments[-1].next_offset if segments else 0,
         leader_epochs=parse_leader_epochs(f"{node.name}:{epochs}", text(epochs)),
-        high_watermark=marks[HIGH_WATERMARKS].get(place),
-        recovery_point=marks[RECOVERY_POINTS].get(place),
+        high_watermark=checkpoints[HIGH_WATERMARKS].get(key),
+        recovery_point=checkpoints[RECOVERY_POINTS].get(key),
     )

@@ -23,9 +23,9 @@ _APIS = frozenset(API_NAMES[key] for key in FROM_CONTROLLERS)
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request as a broker received it, and its answer, None while there is none.
+    """A request as a broker received it, and the broker's answer, None while there is none.
 
-    `sent_ns`: when the last byte of it reached the broker's link, by `time.monotonic_ns()`. Topic ids are text.
+    `sent_ns`: when the request's last byte reached the broker's link, by `time.monotonic_ns()`. Topic ids are text.
     """
 
     broker: int
@@ -43,7 +43,7 @@ class Exchange:
         return ["no answer"] if self.response is None else errors_of(self.response, [topic, *ids])
 
     def states_of(self, topic: str) -> list[Mapping[str, Any]]:
-        """The partition states of a topic in the request, in whichever form its version has."""
+        """The partition states of a topic in the request, whatever form its version gives them."""
         for flat in ("ungrouped_partition_states", "ungrouped_partitions"):
             if flat in self.request:
                 return [state for state in self.request[flat] if state["topic_name"] == topic]
@@ -57,8 +57,8 @@ class Exchange:
 
     def deletes(self, topic: str) -> bool:
         """Whether the request asks for the replica of a partition to be deleted."""
-        whole = self.request.get("delete_partitions", False)
-        return any(state.get("delete_partition", whole) for state in self.states_of(topic))
+        deletes_all = self.request.get("delete_partitions", False)
+        return any(state.get("delete_partition", deletes_all) for state in self.states_of(topic))
 
 
 class Capture:
@@ -68,7 +68,7 @@ class Capture:
         assert cluster.links is not None, "the cluster has no links"
         self._links, self._trace = cluster.links, trace
         self._brokers = {node.name: number for number, node in cluster.brokers.items()}
-        self._begun = self._unreadable_count()
+        self._unreadable_before = self._unreadable_count()
         self._exchanges: list[Exchange] = []
         self.unread = 0
         """The number of frames and connections that could not be read; final once the block has been left."""
@@ -81,8 +81,8 @@ class Capture:
         """
         if self._trace.exists():
             # A last line that is still being written is left out.
-            whole, _, _ = self._trace.read_bytes().rpartition(b"\n")
-            lines = [line for line in map(json.loads, whole.splitlines()) if line["api"] in _APIS]
+            complete, _, _ = self._trace.read_bytes().rpartition(b"\n")
+            lines = [line for line in map(json.loads, complete.splitlines()) if line["api"] in _APIS]
             readable = sorted((line for line in lines if "request" in line), key=lambda line: line["ns"])
             self._exchanges = [
                 Exchange(
@@ -93,7 +93,7 @@ class Capture:
                 )
                 for line in readable
             ]
-            self.unread = self._unreadable_count() - self._begun + len(lines) - len(readable)
+            self.unread = self._unreadable_count() - self._unreadable_before + len(lines) - len(readable)
         return self._exchanges
 
     def await_exchange(self, wanted: Callable[[Exchange], bool], what: str, *, timeout: float = 20.0) -> None:
@@ -115,7 +115,7 @@ class Capture:
         )
 
     def end(self) -> None:
-        """Trace no more, and read what there is."""
+        """End the trace, and read all of it."""
         self._links.trace_to(None)
         self.exchanges()
 
@@ -126,7 +126,7 @@ class Capture:
 
 @contextmanager
 def captured(cluster: Cluster) -> Iterator[Capture]:
-    """A capture for a `with` block."""
+    """Capture the requests of the cluster's controllers during a `with` block."""
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-capture-") as folder:
         capture = Capture(cluster, Path(folder) / "trace.jsonl")
         try:

@@ -1,5 +1,4 @@
-"""Requests of a controller, which kafka-chaos sends itself, the errors in their answers, and the ACLs with which
-a broker's authorizer refuses them.
+"""Requests in the name of a controller, the errors in their answers, and the ACLs that make brokers refuse them.
 
 A broker takes such requests on any listener: it recognizes a controller by its epochs, and with an authorizer by its
 principal, not by the address or listener. All clients of a PLAINTEXT listener are `User:ANONYMOUS`, but access control
@@ -37,9 +36,10 @@ def leader_and_isr(
     topic_id: uuid.UUID | None = None,
     **state: Any,
 ) -> LeaderAndIsrRequest:
-    """A LeaderAndIsr request about one partition, in the form of its version; `state`: the fields of its state.
+    """A LeaderAndIsr request about one partition, in the form of its version; `state` has the fields of its state.
 
-    `broker_epoch` is the receiver's, as the sender believes. Without a `topic_id` the topic goes with the nil UUID.
+    `broker_epoch`: the epoch that the sender believes the receiving broker to have. Without a `topic_id`, the request
+    has the nil UUID for the topic.
     """
     kind, topic_state = LeaderAndIsrRequest, LeaderAndIsrRequest.LeaderAndIsrTopicState
     values = {"controller_epoch": controller_epoch, "partition_epoch": 0, "is_new": False, **state}
@@ -76,12 +76,12 @@ def errors_of(answer: Mapping[str, Any], topics: Collection[Any] = ()) -> list[s
 
     `topics`: names and ids of the topics whose partitions count; all if empty.
     """
-    partitions = [(one["topic_name"], one) for one in answer.get("partition_errors", ())]
+    entries = [(entry["topic_name"], entry) for entry in answer.get("partition_errors", ())]
     for topic in answer.get("topics", ()):
-        partitions += [(topic["topic_id"], one) for one in topic["partition_errors"]]
-    whole = error_name(int(answer["error_code"]))
-    of_partitions = [error_name(int(one["error_code"])) for topic, one in partitions if not topics or topic in topics]
-    return [whole, *of_partitions] if whole == "NONE" else [whole]
+        entries += [(topic["topic_id"], entry) for entry in topic["partition_errors"]]
+    own_error = error_name(int(answer["error_code"]))
+    errors = [error_name(int(entry["error_code"])) for topic, entry in entries if not topics or topic in topics]
+    return [own_error, *errors] if own_error == "NONE" else [own_error]
 
 
 _ANY_HOST = "*"

@@ -1,4 +1,4 @@
-"""Producers and consumers of a scenario: one record at a time, every answer kept in the order of arrival."""
+"""Producers and consumers of a scenario. Producers send one record at a time, and keep every answer in its order."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.signals import new_client
 
 NAME_HEADER = "record"
-"""The header that holds a record's name if its value can't: a tombstone has none."""
+"""The header with the name of a tombstone; the name of any other record is its value."""
 _POLL = 0.02
 
 
@@ -26,12 +26,12 @@ class Answer:
     offset: int | None
     error: str | None
     at: float
-    """When it arrived, by this process's monotonic clock, in seconds."""
+    """When the answer arrived, by this process's monotonic clock, in seconds."""
 
 
 @dataclass
 class Clients:
-    """The clients of one act on one topic; a context manager that ends them."""
+    """The producers of one act on one topic; a context manager that ends them."""
 
     bootstrap_servers: str
     topic: str
@@ -95,7 +95,7 @@ class Clients:
         return tuple((answer.record, answer.offset) for answer in self.answers() if answer.error is None)
 
     def errors(self) -> tuple[str, ...]:
-        """Names of the errors that producers reported besides their answers, such as broken connections."""
+        """The names of the errors that producers reported besides answers, such as broken connections."""
         with self._lock:
             return tuple(self._errors)
 
@@ -131,7 +131,7 @@ class Clients:
 
 
 def read_to_end(bootstrap_servers: str, topic: str, *, timeout: float = 20.0) -> list[tuple[int, str]]:
-    """(offset, record) of everything that a consumer reads from the first offset to the end of the partition."""
+    """(offset, record) of everything that a consumer reads from the first offset to the end of partition 0."""
     return read_partitions(bootstrap_servers, topic, [0], timeout=timeout)[0]
 
 
@@ -143,7 +143,10 @@ def read_partitions(
     timeout: float = 20.0,
     isolation: str = "read_committed",
 ) -> dict[int, list[tuple[int, str]]]:
-    """By partition: (offset, record) of everything from its first offset to its end, read at this isolation level."""
+    """By partition, (offset, record) of everything that a consumer reads from the first offset to the end.
+
+    Raises `ClusterFailure` on an error, or if there is nothing for `timeout` seconds before the end.
+    """
     consumer = new_client(
         Consumer,
         {
@@ -177,7 +180,7 @@ def read_partitions(
 
 
 def commit_an_offset(bootstrap_servers: str, topic: str) -> None:
-    """Let a consumer group, which has the name of the topic, read one record of the topic and commit its offset."""
+    """Let a consumer group with the name of the topic read one record of the topic and commit its offset."""
     consumer = new_client(
         Consumer,
         {"bootstrap.servers": bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest", "log_level": 0},

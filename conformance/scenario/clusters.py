@@ -1,4 +1,4 @@
-"""Clusters that scenarios share: started on first use, reused only when they are clean.
+"""Clusters that scenarios share: started on first use, and cleaned up before the next scenario uses them.
 
 In a clean cluster every node runs, nothing is frozen, there are no packet filter rules, and all brokers are
 registered. A cluster that can't be cleaned up is removed, and the next scenario gets a new one.
@@ -36,9 +36,9 @@ _MAX_RUNNING_CLUSTERS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterProfile:
-    """A kind of cluster: its settings, and the protocol by which followers truncate in the model.
+    """A kind of cluster: its settings, and the `protocol` by which followers truncate in the model.
 
-    `fresh`: each act gets its own cluster.
+    `fresh`: each act gets a cluster of its own.
     `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`). Otherwise
     that time is longer than any scenario.
     `controllers`: the number of dedicated controllers in KRaft mode; a single one never fails. `migration_controllers`:
@@ -74,9 +74,9 @@ class ClusterProfile:
 
     @property
     def voters(self) -> tuple[int, ...]:
-        """The node ids of the controllers if there are several, which may fail; else nothing."""
-        several = self.metadata_mode == KRAFT and self.controllers > 1
-        return tuple(CONTROLLER_IDS + number for number in range(1, self.controllers + 1)) if several else ()
+        """The node ids of the controllers where there are several, so that some may fail; otherwise none."""
+        has_several = self.metadata_mode == KRAFT and self.controllers > 1
+        return tuple(CONTROLLER_IDS + number for number in range(1, self.controllers + 1)) if has_several else ()
 
     def model(self, **topic: Any) -> ClusterConfig:
         """The model's configuration of a topic on such a cluster; `topic` has the topic's own fields."""
@@ -120,7 +120,7 @@ _COMMON_CONFIGS: Mapping[str, object] = {
 }
 
 STEADY = ClusterProfile(name="steady")
-"""A follower stays in the ISR however long it is cut off. Otherwise Kafka's defaults, except what observations need."""
+"""A follower stays in the ISR however long it is cut off. All else is Kafka's default, or what observations need."""
 
 QUICK = ClusterProfile(name="short lag time", lag_is_short=True, configs={"replica.lag.time.max.ms": 2500})
 """A follower that does not fetch leaves the ISR after 2.5 to 3.8 seconds."""
@@ -128,7 +128,7 @@ QUICK = ClusterProfile(name="short lag time", lag_is_short=True, configs={"repli
 
 @dataclass
 class ClusterLease:
-    """A running cluster and the connections to it. `lasts`: whether further acts may get it."""
+    """A running cluster and the connections to it. `lasts`: whether further acts may use the cluster."""
 
     profile: ClusterProfile
     cluster: Cluster
@@ -147,17 +147,17 @@ class ClusterLease:
     def make_controller(self, broker: int, *, timeout: float = 60.0) -> int:
         """Make a broker the controller, wait until every broker's metadata names it, and return its id.
 
-        Which broker wins the election is a race, so elections are repeated; each raises the controller epoch. In KRaft
-        mode brokers can't be controllers: the id of the active controller is returned.
+        The winner of an election is random, so elections are repeated; each raises the controller epoch. In KRaft mode
+        brokers can't be controllers, so this does nothing, and returns the id of the active controller.
         """
         if self.profile.metadata_mode == KRAFT:
             return self.settled_controller()
 
         def elected() -> bool:
-            now = self._await_settled_controller()
-            if now != broker:
+            controller = self._await_settled_controller()
+            if controller != broker:
                 self.metadata.depose_controller()
-            return now == broker
+            return controller == broker
 
         wait_until(elected, f"broker {broker} to become controller", timeout=timeout, interval=0.05)
         self._renew_admin()
@@ -177,7 +177,7 @@ class ClusterLease:
         self.view = ClusterView(self.cluster, self.admin)
 
     def _await_settled_controller(self) -> int:
-        """The id of the controller once every broker names it: then it is at work, and its election is known."""
+        """The id of the controller, once every broker names it: only then its election is over."""
 
         def named() -> dict[int, int | None]:
             answers: dict[int, int | None] = dict.fromkeys(self.cluster.brokers)
@@ -198,13 +198,13 @@ class ClusterLease:
         )
 
     def isolation(self, broker: int) -> Rules:
-        """Packet filter rules that drop all traffic between a broker and the other nodes, but not clients'."""
+        """Packet filter rules that drop all traffic between a broker and the other nodes, but not that of clients."""
         others = [node.address for node in self.cluster.nodes if node is not self.cluster.brokers[broker]]
         hooks = (("INPUT", "-s"), ("OUTPUT", "-d"))
         return Rules("isolation", {hook: [(side, other, "-j", "DROP") for other in others] for hook, side in hooks})
 
     def clean_up(self) -> None:
-        """Thaw, start and reconnect all nodes; raises a `KafkaChaosError` if that fails."""
+        """Thaw, start and reconnect all nodes, so that the cluster is clean; raises `KafkaChaosError` if that fails."""
         for node in self.cluster.nodes:
             node.unpause()
         for node in [*self.cluster.brokers.values(), *self.cluster.controllers.values()]:
@@ -241,7 +241,7 @@ class ClusterPool:
             self._running.clear()
 
     def enter(self, profile: ClusterProfile) -> ClusterLease:
-        """A clean cluster of this profile: the running one if it can be cleaned up, and is not `fresh`."""
+        """A clean cluster of this profile: the running one if it can be cleaned up and is not `fresh`, or a new one."""
         profile = self._actual(profile)
         lease = self._running.get(profile.name)
         if lease is not None:
@@ -271,7 +271,7 @@ class ClusterPool:
             raise
 
     def discard(self, profile: ClusterProfile) -> None:
-        """Remove the running cluster of a profile, if there is one, so that no act gets it again."""
+        """Remove the running cluster of a profile, if there is one, so that no further act uses it."""
         lease = self._running.get(self._actual(profile).name)
         if lease is not None:
             self._remove(lease)

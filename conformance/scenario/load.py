@@ -1,8 +1,8 @@
 """Load on other topics of the cluster while an act is played; Spark verifies every record.
 
-The steps of a scenario wait for conditions, not for times, so the load lasts as long as they do. It needs no proof that
-a fault took effect: each step of the scenario is one. The lanes are judged as those of an experiment are, by what the
-model predicts for them under `faults`.
+The steps of a scenario wait for conditions, not for times, so the load lasts as long as the steps. No fault needs a
+proof that it took effect, because each step of the scenario is one. The lanes are judged like those of an experiment,
+by what the model predicts for them under `faults`.
 """
 
 import secrets
@@ -35,17 +35,13 @@ _RECORDS_PER_SECOND = 200
 
 @dataclass
 class Load:
-    """Lanes under load until `verify`. `faults`: what they live through meanwhile, as in lanes.json."""
+    """Lanes under load until `verify`. `faults`: the faults that may hit them meanwhile, as in lanes.json."""
 
     lease: ClusterLease
     faults: tuple[str, ...]
     run: PhaseRun
     directory: RunDirectoryWriter
     loading: ExitStack
-
-    def topic(self, lane: str) -> str:
-        """The name of a lane's topic."""
-        return next(one.topic_name for one in self.run.phase.lanes if one.lane == lane)
 
     def verify(self) -> RunVerdict:
         """End the load, let it settle, and let Spark judge every record."""
@@ -59,7 +55,7 @@ class Load:
         return verify(path)
 
     def table(self, verdict: RunVerdict) -> list[dict[str, Any]]:
-        """A row per lane: what was acknowledged, what was found, and the longest time without an acknowledgement."""
+        """A row per lane: its acknowledged records, its anomalies, and its longest time without an acknowledgement."""
         return [
             {
                 "lane": lane.lane,
@@ -76,7 +72,7 @@ class Load:
 
 @contextmanager
 def load_beside(lease: ClusterLease, faults: Sequence[str], lanes: Sequence[LaneSpec] = LANES) -> Iterator[Load]:
-    """Lanes with topics of their own, under load until `Load.verify` or the end of the block."""
+    """Put lanes with topics of their own under load, until `Load.verify` or the end of the `with` block."""
     mark, cluster = secrets.token_hex(3), lease.cluster
     marked = tuple(lane.model_copy(update={"topic": f"{lane.lane}-{mark}"}) for lane in lanes)
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-load-") as folder, ExitStack() as loading:

@@ -1,4 +1,4 @@
-"""One scenario, two interpreters: each step is executed on real brokers and on the model, and then they must agree.
+"""One scenario, two interpreters: each step is executed on real brokers and in the model, and then both must agree.
 
 After a step every replica is observed until two equal observations in a row are a state in which the model may settle.
 A step waits for that condition, never for time. If it does not come true, the step names the replica and the field that
@@ -28,10 +28,10 @@ Listener = Callable[[str, Any], None]
 
 
 class Observer(Protocol):
-    """Observes Kafka."""
+    """An observer of an act's topic on Kafka."""
 
     def observe(self) -> Observation:
-        """Everything that can be observed now; rely on two equal observations in a row."""
+        """Everything that can be observed now. It is not one moment: rely on two equal observations in a row."""
 
 
 class ScenarioViolation(Exception):
@@ -53,7 +53,7 @@ class LockStep:
 
     def take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
         """Execute a step: `act` does on Kafka what `actions` do in the model."""
-        # Time has passed since the last observation: whatever may happen by itself may have happened.
+        # Time has passed since the last observation, so that events that need no step may have happened.
         self.model.states = self.model.settle(self.model.states)
         start = time.monotonic()
         act()
@@ -68,9 +68,9 @@ class LockStep:
             raise ScenarioViolation(f"{self.act.name}, step {record.number} ({sentence}) {what}")
 
     def await_seen(self, sentence: str, condition: Callable[[Observation], bool], *, timeout: float = 40) -> None:
-        """A step that waits for something that happens by itself.
+        """A step that waits for an observation that comes about by itself.
 
-        If the cluster can be observed and it does not happen in time, Kafka violates the scenario.
+        Raises `ScenarioViolation` if it does not come about in time, although the cluster can be observed.
         """
         last: Observation | None = None
 
@@ -131,7 +131,7 @@ class LockStep:
     # --- Expectations ----------------------------------------------------------------------------------------------
 
     def expect(self, text: str, seen: Any, expected: Any = True) -> None:
-        """Something that must hold exactly; raises `ScenarioViolation` if it does not."""
+        """Record an expectation; raises `ScenarioViolation` if what was seen is not what was expected."""
         expectation = Expectation(text, expected, seen, seen == expected)
         self.act.expectations.append(expectation)
         self.notify("expectation", expectation)
@@ -141,7 +141,7 @@ class LockStep:
     def expect_eventually(
         self, text: str, observe: Callable[[], Any], expected: Any = True, *, timeout: float = 30
     ) -> None:
-        """As `expect`, but `observe` is repeated until it holds."""
+        """As `expect`, but `observe` is repeated until its result is the expected one."""
         seen = None
 
         def holds() -> bool:
@@ -154,7 +154,7 @@ class LockStep:
         self.expect(text, seen, expected)
 
     def fact(self, name: str, value: Any) -> None:
-        """Record something that was measured or quoted."""
+        """Record a measured or quoted value."""
         self.act.facts[name] = value
         self.notify("fact", (name, value))
 
@@ -177,10 +177,11 @@ class LockStep:
         return record
 
     def _agree(self) -> tuple[Observation, Comparison[Any]]:
-        """The first two equal observations in a row that the model allows, or the last one; and how it compares.
+        """The first observation that the model allows and that came twice in a row, and its comparison with the model.
 
-        An observation is not one moment: one alone may have been of none. Raises `KafkaChaosError` where nothing could
-        be observed, or nothing that lasts.
+        Without such an observation in time, the last one. An observation is not made in one moment, so that a single
+        one may show a state that never was. Raises `KafkaChaosError` if nothing could be observed, or if no allowed
+        observation came twice in a row.
         """
         last: Observation | None = None
         comparison: Comparison[Any] | None = None

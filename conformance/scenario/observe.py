@@ -25,7 +25,7 @@ from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY,
 UNKNOWN_TOPIC_OR_PARTITION = 3
 KAFKA_STORAGE_ERROR = 56
 OFFSET_NOT_AVAILABLE = 78
-"""A leader whose high watermark has not yet reached the start of its epoch (KIP-207)."""
+"""The error of a leader whose high watermark has not yet reached the start of its epoch (KIP-207)."""
 _ROLES = {
     NO_ERROR: LEADER,
     OFFSET_NOT_AVAILABLE: LEADER,

@@ -1,4 +1,4 @@
-"""Names of observations in a scenario's file: after the last step, of a log, of a client, or asked of a broker."""
+"""The observations that a scenario's file can name, such as `log(2)`: of the last step, a log, a client or a broker."""
 
 import json
 import re
@@ -24,7 +24,7 @@ from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 
 _OBSERVED = re.compile(r"([^()]+)(?:\((.*)\))?")
 _WHOLE_ISR = re.compile(r"ISR updated to \d,\d,\d\b")
-"""In KRaft mode in any order."""
+"""A log line about an ISR of three brokers, which KRaft mode lists in any order."""
 
 AnyStage = Stage | TransactionsStage | GroupStage
 
@@ -35,15 +35,18 @@ def acted(stage: AnyStage) -> LockStep:
 
 
 def observe(stage: AnyStage, name: str) -> Any:
-    """The value of a name such as `log(2)` as JSON: after the last step, or of a broker's log or a client."""
+    """The value of an observation as JSON, by a name such as `log(2)`.
+
+    It is looked for in `OBSERVED_BY`, among the attributes and methods of the stage, and in the last observation.
+    """
     word, arguments = _parsed(name)
     kind = next(kind for kind in OBSERVED_BY if isinstance(stage, kind))
-    named = OBSERVED_BY[kind].get(word)
-    if named is not None:
-        return plain(named(stage, *arguments))
-    own = getattr(stage, word.replace(" ", "_"), None)
-    if own is not None:
-        return plain(own(*arguments) if callable(own) else own)
+    function = OBSERVED_BY[kind].get(word)
+    if function is not None:
+        return plain(function(stage, *arguments))
+    attribute = getattr(stage, word.replace(" ", "_"), None)
+    if attribute is not None:
+        return plain(attribute(*arguments) if callable(attribute) else attribute)
     return observe(stage.stage, name) if isinstance(stage, GroupStage) else field_of(acted(stage).seen, name)
 
 
@@ -54,10 +57,11 @@ def field_of(seen: Observation, name: str) -> Any:
 
 
 def _parsed(name: str) -> tuple[str, list[Any]]:
-    found = _OBSERVED.fullmatch(name)
-    assert found is not None, name
-    arguments = found[2].split(", ") if found[2] else []
-    return found[1], [int(one) if one.isdecimal() else one for one in arguments]
+    """The word of an observation's name, and the arguments in its parentheses."""
+    match = _OBSERVED.fullmatch(name)
+    assert match is not None, name
+    arguments = match[2].split(", ") if match[2] else []
+    return match[1], [int(argument) if argument.isdecimal() else argument for argument in arguments]
 
 
 def _named_by(stage: Stage, broker: int) -> int | None:
@@ -66,7 +70,7 @@ def _named_by(stage: Stage, broker: int) -> int | None:
 
 
 def _shut_down_cleanly(stage: Stage, broker: int) -> bool:
-    """Whether there is the file that a clean shutdown leaves behind, with the broker epoch."""
+    """Whether a broker has the file that a clean shutdown leaves behind, with the broker epoch."""
     text = clean_shutdown_file(stage.node(broker))
     return text is not None and int(json.loads(text)["brokerEpoch"]) > 0
 
@@ -117,8 +121,9 @@ def _answer_in_named_epoch(stage: Stage, broker: int) -> str:
 
 
 def _described(stage: Stage) -> tuple[int | None, tuple[int, ...], list[int]]:
-    found = stage.lease.admin.known_partitions(stage.topic)[0]
-    return found.leader, found.replicas, sorted(found.isr)
+    """The leader, the replicas and the ISR of the partition, as an admin client is told."""
+    partition = stage.lease.admin.known_partitions(stage.topic)[0]
+    return partition.leader, partition.replicas, sorted(partition.isr)
 
 
 # --- In files ------------------------------------------------------------------------------------------------------
@@ -133,7 +138,7 @@ def _batches(stage: Stage, broker: int) -> list[dict[str, int]]:
 
 def _batches_are_equal(stage: Stage) -> bool:
     """Whether all replicas have the same batches, to the last byte."""
-    first, *others = ([batch.data for batch in stage.observer.files(one).batches] for one in stage.act.replicas)
+    first, *others = ([batch.data for batch in stage.observer.files(broker).batches] for broker in stage.act.replicas)
     return all(other == first for other in others)
 
 
@@ -158,25 +163,26 @@ def _logged(node: Node, since: float, *parts: str) -> list[str]:
 
 
 def first_logged(stage: Stage, where: int | str, *parts: str) -> tuple[float, int]:
-    """When a node logged a line with all of `parts` for the first time since then, and its number; waits for it."""
+    """When a node first logged a line with all of `parts`, in seconds of the clock, and its number; waits for it."""
 
     def find() -> tuple[float, int] | None:
-        logged = ((one, line) for one in _nodes(stage, where) for line in _logged(one, stage.clock_started, *parts))
-        return min(((moment_of(line), one.number) for one, line in logged), default=None)
+        logged = ((node, line) for node in _nodes(stage, where) for line in _logged(node, stage.clock_started, *parts))
+        return min(((moment_of(line), node.number) for node, line in logged), default=None)
 
     moment, number = wait_until(find, f"{where} to log {' … '.join(parts)!r}", timeout=40, interval=0.2)
     return round(moment - stage.clock_started, 3), number
 
 
 def _moment_in_metadata(stage: Stage) -> float:
-    found = stage.lease.metadata.partition(stage.topic)
-    return round((0 if found is None else found.written_ms or 0) / 1000 - stage.clock_started, 3)
+    """When the partition's record was last written to the metadata, in seconds of the clock."""
+    record = stage.lease.metadata.partition(stage.topic)
+    return round((0 if record is None else record.written_ms or 0) / 1000 - stage.clock_started, 3)
 
 
 def _majority(stage: Stage) -> list[int]:
-    """The active controller, and another of three."""
+    """The active controller and one other of three."""
     active = stage.seen.controller or 0
-    return sorted((active, next(one for one in stage.lease.profile.voters if one != active)))
+    return sorted((active, next(voter for voter in stage.lease.profile.voters if voter != active)))
 
 
 _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
@@ -198,7 +204,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "epochs are equal": lambda stage, one, other: stage.replica(one).epochs == stage.replica(other).epochs,
     "offsets": lambda stage: stage.acknowledged,
     "offset": lambda stage, record: stage.acknowledged[record],
-    "sorted offsets": lambda stage, *records: sorted(stage.acknowledged[one] or 0 for one in records),
+    "sorted offsets": lambda stage, *records: sorted(stage.acknowledged[record] or 0 for record in records),
     "acknowledged records": lambda stage: [record for record, _ in stage.seen.acknowledged or ()],
     "is acknowledged": lambda stage, record: record in stage.acknowledged,
     "is read at": lambda stage, record, offset: stage.read()[offset : offset + 1] == [record],

@@ -27,8 +27,8 @@ def model_of_kafka(config: ClusterConfig, states: frozenset[ClusterState]) -> Cl
 class Topic:
     """The topic of an act; the first of `replicas` is the preferred leader.
 
-    `others` are observed brokers that have no replica at first. `names` are the document's names for the brokers. Of
-    several `partitions`, all on the same replicas, the first one is observed and in the model.
+    `others` are observed brokers that have no replica at first. `names` are the document's names for the brokers. All
+    `partitions` have the same replicas; only the first partition is observed, and in the model.
     """
 
     replicas: Sequence[int] = (1, 2, 3)
@@ -42,7 +42,7 @@ class Topic:
 
 @dataclass
 class Play:
-    """One run of a scenario: it starts acts, each on a cluster of its profile."""
+    """One run of a scenario, which starts its acts, each on a cluster of the act's profile."""
 
     pool: ClusterPool
     record: ScenarioRecord
@@ -61,8 +61,8 @@ class Play:
     ) -> Iterator[Stage]:
         """An act on a new topic, with the keys of `Topic`.
 
-        `controller` is the broker that must be controller, by default the last of all. `load`: the faults that the load
-        beside the act lives through; without any there is none.
+        `controller` is the broker that must be controller, by default the last of all. `load`: the faults that may hit
+        the load beside the act; without any, there is no load.
         """
         from kafka_chaos.conformance.scenario.load import load_beside
 
@@ -76,17 +76,18 @@ class Play:
 
     @contextmanager
     def stage(self, lease: ClusterLease, name: str, topic: Topic, *, controller: int) -> Iterator[Stage]:
-        """A new topic on a running cluster, whose controller is known, and its model."""
-        made, everyone = self.topic_name(name), (*topic.replicas, *topic.others)
+        """The stage of an act: a new topic on a running cluster, whose controller is known, and its model."""
+        topic_name, brokers = self.topic_name(name), (*topic.replicas, *topic.others)
         configs = {
             "min.insync.replicas": topic.min_insync_replicas,
             "unclean.leader.election.enable": topic.unclean_leader_election,
             **topic.configs,
         }
-        lease.admin.create_topic(made, replica_assignment=[list(topic.replicas)] * topic.partitions, configs=configs)
-        lease.admin.await_full_isr([made])
+        assignment = [list(topic.replicas)] * topic.partitions
+        lease.admin.create_topic(topic_name, replica_assignment=assignment, configs=configs)
+        lease.admin.await_full_isr([topic_name])
         config = lease.profile.model(
-            brokers=everyone,
+            brokers=brokers,
             assignment=tuple(topic.replicas),
             controller=controller,
             min_insync_replicas=topic.min_insync_replicas,
@@ -100,12 +101,12 @@ class Play:
             controller_epoch=epoch,
         )
         model = self.model_of(config, frozenset([state]))
-        act = ActRecord(name, lease.profile.name, lease.profile.protocol, everyone, dict(topic.names))
+        act = ActRecord(name, lease.profile.name, lease.profile.protocol, brokers, dict(topic.names))
         self.record.acts.append(act)
         self.notify("act", act)
-        with Clients(lease.cluster.bootstrap_servers, made) as clients:
-            observer = ReplicaObserver(lease.cluster, lease.metadata, clients, made, everyone)
-            stage = Stage(lease, made, model, act, clients, observer, self.notify)
+        with Clients(lease.cluster.bootstrap_servers, topic_name) as clients:
+            observer = ReplicaObserver(lease.cluster, lease.metadata, clients, topic_name, brokers)
+            stage = Stage(lease, topic_name, model, act, clients, observer, self.notify)
             with stage.watching:
                 stage.settle("The topic is created; all replicas are in sync.")
                 yield stage

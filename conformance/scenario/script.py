@@ -9,12 +9,12 @@ whose values fill its places. With `group`, the keys of `Group`, a group of memb
 | a step | what it is |
 | --- | --- |
 | `kill: 1`, `{produce: m1, acks: "1"}` | a method of the stage, with these arguments and keys |
-| `{expect: TEXT, leader: 2, log(1): [m1]}` | what is observed; with `eventually: true`, what it becomes |
+| `{expect: TEXT, leader: 2, log(1): [m1]}` | values that must be observed, at once or with `eventually: true` |
 | `{await: SENTENCE, log end(3): 3}` | a step that waits for an observation |
-| `{fact: NAME, of: "line(1, Truncating)"}` | something to be recorded |
-| `{roll: , then: {compact: {}}}` | with `then`, actions of the model that follow |
-| `{table: NAME, WHAT: 1.5}` | the same for moments: what happened, after so many seconds |
-| `remember: {first: owner(0)}` | what is observed, as a value for the places of later steps |
+| `{fact: NAME, of: "line(1, Truncating)"}` | an observation to be recorded |
+| `{table: NAME, EVENT: 1.5}` | a table of moments to be recorded: each event with its seconds |
+| `{roll: , then: {compact: {}}}` | a method, and actions that follow from it in the model |
+| `remember: {first: owner(0)}` | an observation, as a value for the places of later steps |
 | `until X dies`, `{until X dies: , acks: "1"}` | the steps of a part, with values for its places |
 
 `when` leaves a step out of clusters to which it does not apply.
@@ -84,7 +84,7 @@ def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[st
 
 
 def filled(value: Any, values: Mapping[str, Any]) -> Any:
-    """A value with its places filled; a text that is nothing but a place becomes the value itself."""
+    """A value of a file whose places have the given values; a text that is a place alone becomes the value itself."""
     if isinstance(value, Mapping):
         return {filled(key, values): filled(item, values) for key, item in value.items()}
     if isinstance(value, list):
@@ -99,7 +99,7 @@ def filled(value: Any, values: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """Steps on a stage; `parts` by name, and what was remembered in this act and in those before it."""
+    """A player of steps on a stage. `values`: what this act and those before it remembered, for places in steps."""
 
     stage: AnyStage
     parts: Mapping[str, Any]
@@ -127,10 +127,10 @@ class _Script:
             case "fact":
                 acted(self.stage).fact(value, observe(self.stage, step["of"]))
             case "table":
-                rows = [{"what": what, "seconds": number} for what, number in step.items()]
+                rows = [{"what": event, "seconds": seconds} for event, seconds in step.items()]
                 acted(self.stage).fact(value, rows)
             case "remember":
-                self.values.update({name: observe(self.stage, one) for name, one in value.items()})
+                self.values.update({name: observe(self.stage, observed) for name, observed in value.items()})
             case _ if verb in self.parts:
                 self.take(filled(self.parts[verb], step))
             case _:
@@ -142,8 +142,8 @@ class _Script:
 
     def _expect(self, text: str, observed: Mapping[str, Any], *, eventually: bool) -> None:
         def seen() -> Any:
-            found = [observe(self.stage, name) for name in observed]
-            return found[0] if len(found) == 1 else found
+            values = [observe(self.stage, name) for name in observed]
+            return values[0] if len(values) == 1 else values
 
         expected = [plain(value) for value in observed.values()]
         wanted = expected[0] if len(expected) == 1 else expected
@@ -157,8 +157,8 @@ def _method(stage: AnyStage, verb: str) -> Callable[..., None]:
     """The step of a stage that a file names. Raises `LookupError` for one that it does not have."""
     if isinstance(stage, GroupStage) and verb in MEMBER_STEPS:
         return partial(stage.take, verb)
-    for one in (stage, acted(stage)):
-        method: Callable[..., None] | None = getattr(one, verb.replace(" ", "_"), None)
+    for owner in (stage, acted(stage)):
+        method: Callable[..., None] | None = getattr(owner, verb.replace(" ", "_"), None)
         if callable(method) and not verb.startswith("_"):
             return method
     raise LookupError(f"{verb!r} is neither a step nor a part")

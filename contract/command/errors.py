@@ -54,10 +54,10 @@ def counted(number: int, thing: str, things: str | None = None) -> str:
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
-def first_line(said: str | BaseException) -> str:
+def first_line(source: str | BaseException) -> str:
     """The first line of a program's output or of an error's text; of an error without text, the name of its type."""
-    line = str(said).strip().partition("\n")[0]
-    return type(said).__name__ if isinstance(said, BaseException) and not line else line
+    line = str(source).strip().partition("\n")[0]
+    return type(source).__name__ if isinstance(source, BaseException) and not line else line
 
 
 def first_of(names: Sequence[str], most: int = 5) -> str:

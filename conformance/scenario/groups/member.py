@@ -1,7 +1,7 @@
-"""The process of a scenario's member: it polls, processes and commits on a command of the scenario only.
+"""The process of a scenario's member, which polls, processes and commits only on a command of the scenario.
 
 Between batches all partitions are paused: the member takes part in rebalances and is given nothing. In the middle of a
-batch it does not poll. It lives no longer than the harness: when its standard input ends, it dies.
+batch it does not poll. When its standard input ends, because the harness has ended, it dies.
 """
 
 import json
@@ -27,7 +27,7 @@ _SILENT.addHandler(logging.NullHandler())
 
 
 class SteppedMember:
-    """A member that reads `topic`; `commits` decides where its batches, of one record each, end."""
+    """A member that reads `topic` in batches of one record; `commits` is that of a lane's group."""
 
     def __init__(self, topic: str, commits: str, configs: dict[str, Any], *, incremental: bool) -> None:
         self._topic = topic
@@ -50,7 +50,7 @@ class SteppedMember:
             time.sleep(_POLL)
 
     def poll(self, partition: int) -> dict[str, Any]:
-        """Poll until it is given one record of a partition: its offset."""
+        """Poll until one record of a partition is given; answers its offset, or None if none comes in time."""
         asked = [TopicPartition(self._topic, partition)]
         deadline = time.monotonic() + GIVEN_WITHIN
         while time.monotonic() < deadline:
@@ -67,7 +67,7 @@ class SteppedMember:
         return {"offset": None}
 
     def process(self) -> dict[str, Any]:
-        """Process the record in hand: tell of it."""
+        """Process the record in hand, and answer which one it is."""
         assert self._record is not None
         partition, offset = self._record
         if self._commits != AFTER:
@@ -75,7 +75,7 @@ class SteppedMember:
         return {"partition": partition, "offset": offset}
 
     def commit(self, partition: int) -> dict[str, Any]:
-        """Commit the offset after the last record that it was given, and wait for the answer."""
+        """Commit the offset after the last record that was given, and answer it with the error, if any."""
         offset = self._given[partition] + 1
         error = None
         try:
@@ -87,18 +87,18 @@ class SteppedMember:
         return {"offset": offset, "error": error}
 
     def end_batch(self, refused: bool) -> dict[str, Any]:
-        """Follow the answer to a commit: the batch is over, or goes on with its processing."""
+        """Go on after the answer to a commit: the batch is over, or the record is still to be processed."""
         if self._commits != BEFORE or refused:
             self._record = None
         return {}
 
     def tell(self) -> dict[str, Any]:
-        """Its member id; its generation and its partitions, where it knows them: between batches."""
-        told = {"id": self._client.memberid(), "generation": None, "has": None}
+        """Answer the member id, and between batches also the generation and the partitions."""
+        answer = {"id": self._client.memberid(), "generation": None, "has": None}
         if self._record is not None:
-            return told
+            return answer
         generation = generation_of(self._client.consumer_group_metadata())
-        return told | {"generation": generation or 0, "has": sorted(self._held)}
+        return answer | {"generation": generation or 0, "has": sorted(self._held)}
 
     def leave(self) -> dict[str, Any]:
         """Leave the group in order."""
@@ -112,10 +112,10 @@ class SteppedMember:
         else:
             client.assign(partitions)
         client.pause(partitions)
-        self._held |= {one.partition for one in partitions}
+        self._held |= {partition.partition for partition in partitions}
 
     def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._held -= {one.partition for one in partitions}
+        self._held -= {partition.partition for partition in partitions}
 
 
 def main() -> None:
@@ -126,7 +126,7 @@ def main() -> None:
     while not (is_over or member.has_left):
         member.serve()
         is_over = bool(select.select([STDIN], [], [], 0)[0]) and commands.read()
-    # The client of one that has lost its harness is not closed: it dies without leaving.
+    # A member that has lost its harness does not close its client, so it dies without leaving the group.
     os._exit(0)
 
 

@@ -1,7 +1,7 @@
 """The members of a scenario's consumer group, each a process, and observations of the group from outside.
 
-Partitions have owners only while no rebalance goes on; a rebalance that waits for a member may last. A member answers
-with its generation and partitions between batches, and never while it is frozen or dead: then they are not observed.
+Partitions have owners only while no rebalance goes on, and a rebalance that waits for a member may last. The generation
+and partitions of a member are observed only between its batches, and not while it is frozen or dead.
 """
 
 import signal
@@ -37,10 +37,11 @@ _REQUEST_TIMEOUT_S = 10.0
 _SETTLED_STATES = ("STABLE", "EMPTY")
 _REFUSAL_NAMES = frozenset(KafkaError(code).name() for code in REFUSALS)
 _COMMIT_TIMEOUT_S = 60.0
+_ANSWER_TIMEOUT_S = 20.0
 
 
 class MemberProcess(Helper):
-    """The process of a member. `did`: the member's deeds so far, with those before it was started again."""
+    """The process of a member. `did`: the member's deeds so far, also those before its process was started again."""
 
     def __init__(self, settings: Mapping[str, Any], did: list[Deed]) -> None:
         super().__init__(_MODULE, "member", settings)
@@ -53,11 +54,6 @@ class MemberProcess(Helper):
     def is_running(self) -> bool:
         """Whether the member's process runs and is not frozen."""
         return self._process.poll() is None and not self.is_frozen
-
-    def order(self, what: str, *, within: float = 20.0, **arguments: object) -> dict[str, Any]:
-        """Give the member an order, and return its answer. Raises `ClusterFailure` if none comes `within` seconds."""
-        answer: dict[str, Any] = self.ask(what, within=within, **arguments)
-        return answer
 
     def signal(self, number: signal.Signals) -> None:
         """Send the process a signal; after SIGKILL, wait until the process has ended."""
@@ -96,7 +92,7 @@ class Members:
     # --- What members do -------------------------------------------------------------------------------------------
 
     def join(self, number: int, *, place_of: int | None = None) -> None:
-        """Start a member; one that was killed keeps its history.
+        """Start a member; a member that was killed keeps its history.
 
         `place_of`: the number of the member whose `group.instance.id` it takes over, if any.
         """
@@ -107,7 +103,7 @@ class Members:
             "client.id": _client_id(number),
             "enable.auto.commit": False,
             "enable.partition.eof": False,
-            # A member that is in the middle of a batch between two steps takes as long as these take.
+            # In the middle of a batch a member does not poll, for as long as the steps of others take.
             "max.poll.interval.ms": 900_000,
             **({"heartbeat.interval.ms": self.heartbeat_ms} if self.group.protocol == CLASSIC else {}),
             **({"group.instance.id": _client_id(place_of or number)} if self.group.static else {}),
@@ -122,15 +118,15 @@ class Members:
     def poll(self, number: int, partition: int) -> None:
         """Let a member poll until it is given a record of `partition`."""
         member = self._processes[number]
-        offset = member.order("poll", within=GIVEN_WITHIN + 10, partition=partition)["offset"]
+        offset = member.ask("poll", within=GIVEN_WITHIN + 10, partition=partition)["offset"]
         if offset is None:
             raise ClusterFailure(f"member {number} was given nothing of partition {partition} within {GIVEN_WITHIN} s")
         member.did.append((GIVEN, partition, offset))
 
-    def process(self, number: int) -> None:
-        """Let a member process the record that it was given."""
+    def process(self, number: int, _: int) -> None:
+        """Let a member process the record that it was given, of whichever partition that is."""
         member = self._processes[number]
-        answer = member.order("process")
+        answer = member.ask("process", within=_ANSWER_TIMEOUT_S)
         member.did.append((PROCESSED, answer["partition"], answer["offset"]))
 
     def commit(self, number: int, partition: int) -> None:
@@ -138,7 +134,7 @@ class Members:
         member = self._processes[number]
 
         def answered() -> dict[str, Any] | None:
-            answer = member.order("commit", within=_COMMIT_TIMEOUT_S, partition=partition)
+            answer: dict[str, Any] = member.ask("commit", within=_COMMIT_TIMEOUT_S, partition=partition)
             if answer["error"] is not None:
                 member.errors.append(answer["error"])
             return answer if answer["error"] is None or answer["error"] in _REFUSAL_NAMES else None
@@ -146,12 +142,12 @@ class Members:
         what = f"the answer to a commit of member {number}"
         answer = wait_until(answered, what, timeout=_COMMIT_TIMEOUT_S, interval=0.2, seen=lambda: str(member.errors))
         is_refused = answer["error"] is not None
-        member.order("end_batch", refused=is_refused)
+        member.ask("end_batch", within=_ANSWER_TIMEOUT_S, refused=is_refused)
         member.did.append((REFUSED if is_refused else COMMITTED, partition, answer["offset"]))
 
     def leave(self, number: int) -> None:
         """Let a member leave the group in order."""
-        self._processes[number].order("leave")
+        self._processes[number].ask("leave", within=_ANSWER_TIMEOUT_S)
 
     def signal(self, number: int, kind: signal.Signals) -> None:
         """Send the process of a member a signal."""
@@ -164,7 +160,7 @@ class Members:
     # --- What is seen of them --------------------------------------------------------------------------------------
 
     def observe(self) -> GroupObservation:
-        """Observe members, owners of partitions, committed offsets and what each member tells.
+        """Observe members, owners of partitions, committed offsets, and the answers of each member.
 
         Raises `ClusterFailure` if the coordinator does not answer, or if a rebalance goes on although every member
         answers, so that it will be over soon.
@@ -198,11 +194,10 @@ class Members:
 
     def _committed(self) -> tuple[int, ...]:
         places = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
+        request = [ConsumerGroupTopicPartitions(self.id, places)]
         try:
-            request = [ConsumerGroupTopicPartitions(self.id, places)]
-            offsets = self._admin.list_consumer_group_offsets(request, request_timeout=_REQUEST_TIMEOUT_S)[
-                self.id
-            ].result()
+            answers = self._admin.list_consumer_group_offsets(request, request_timeout=_REQUEST_TIMEOUT_S)
+            offsets = answers[self.id].result()
         except KafkaException as failure:
             raise ClusterFailure(f"the committed offsets can't be read: {failure.args[0].str()}") from failure
         committed = sorted(offsets.topic_partitions, key=lambda place: place.partition)
@@ -220,10 +215,10 @@ class Members:
     def _member(self, process: MemberProcess) -> MemberObservation:
         if not process.is_running:
             return MemberObservation(did=tuple(process.did))
-        told = process.order("tell")
-        process.id = told["id"]
-        has = None if told["has"] is None else tuple(told["has"])
-        return MemberObservation(generation=told["generation"], has=has, did=tuple(process.did))
+        answer = process.ask("tell", within=_ANSWER_TIMEOUT_S)
+        process.id = answer["id"]
+        has = None if answer["has"] is None else tuple(answer["has"])
+        return MemberObservation(generation=answer["generation"], has=has, did=tuple(process.did))
 
 
 def _client_id(number: int) -> str:

@@ -25,33 +25,33 @@ _OFTEN = 9
 
 @dataclass
 class GroupStage:
-    """The steps of a group's members, on a stage. Members are numbered from 1."""
+    """The stage of an act, with the steps of a group's members. Members are numbered from 1."""
 
     stage: Stage
     members: Members
     model: GroupModel
 
     def take(self, what: str, member: int, partition: int = 0) -> None:
-        """A member takes one of `MEMBER_STEPS`; `partition` is for those in `AT_PARTITION`."""
-        sentence, action, act = MEMBER_STEPS[what]
-        said = sentence.format(member=member, of=f" partition {partition}" if self.members.partitions > 1 else "")
+        """A member takes one of `MEMBER_STEPS`; those in `AT_PARTITION` concern a `partition`."""
+        template, action, act = MEMBER_STEPS[what]
+        sentence = template.format(member=member, of=f" partition {partition}" if self.members.partitions > 1 else "")
         where = [partition] if what in AT_PARTITION else []
-        self.stage.take(said, partial(act, self.members, member, *where), group_step(action, member, *where))
+        self.stage.take(sentence, partial(act, self.members, member, *where), group_step(action, member, *where))
 
     def one_batch(self, member: int) -> None:
-        """A whole batch of one record: it is processed before or after its commit, as the group commits."""
+        """A member takes a whole batch of one record, and commits after or before it, as the group's `commits` say."""
         after = self.members.group.commits == AFTER
         for what in ("poll", "process", "commit") if after else ("poll", "commit", "process"):
             self.take(what, member)
 
     def take_over(self, member: int, former: int) -> None:
-        """A member is started in the place of a static one that goes on."""
-        what = f"Member {member} is started with the group.instance.id of member {former}."
+        """A member is started with the group.instance.id of another one, which still runs."""
+        sentence = f"Member {member} is started with the group.instance.id of member {former}."
         act = partial(self.members.join, member, place_of=former)
-        self.stage.take(what, act, group_step("member_takes_over", member=member, former=former))
+        self.stage.take(sentence, act, group_step("member_takes_over", member=member, former=former))
 
     def await_removed(self, member: int) -> None:
-        """A step that waits until the coordinator has removed a member that it does not hear from."""
+        """A step that waits until the coordinator has removed a member that sends no heartbeats."""
         self.stage.await_seen(
             f"The session of member {member} expires: the coordinator removes it.",
             lambda seen: seen.group is not None and member not in (seen.group.members or ()),
@@ -64,8 +64,11 @@ class GroupStage:
         return self.stage.seen.group
 
     def did(self, what: str) -> dict[int, list[int]]:
-        """By member, the offsets of what it did, in order."""
-        return {number: [at for deed, _, at in one.did if deed == what] for number, one in self.seen.each.items()}
+        """The offsets at which each member did `what` (`GIVEN` and the like), in order, by member."""
+        return {
+            number: [offset for deed, _, offset in member.did if deed == what]
+            for number, member in self.seen.each.items()
+        }
 
     def given_twice(self) -> list[tuple[int, int]]:
         """(partition, offset) of the records that were given to members more than once."""
@@ -84,22 +87,21 @@ class GroupStage:
 
 AT_PARTITION = ("poll", "process", "commit")
 MEMBER_STEPS: Mapping[str, tuple[str, str, Callable[..., object]]] = {
-    "join": ("Member {member} joins.", "member_joins", lambda them, one: them.join(one)),
-    "poll": ("Member {member} polls{of}.", "member_polls", lambda them, one, at: them.poll(one, at)),
-    "process": ("Member {member} processes what it was given.", "member_processes",
-                lambda them, one, _: them.process(one)),
-    "commit": ("Member {member} commits{of}.", "member_commits", lambda them, one, at: them.commit(one, at)),
-    "crash": ("Member {member} is killed (SIGKILL).", "member_crashes", lambda them, one: them.signal(one, SIGKILL)),
+    "join": ("Member {member} joins.", "member_joins", Members.join),
+    "poll": ("Member {member} polls{of}.", "member_polls", Members.poll),
+    "process": ("Member {member} processes what it was given.", "member_processes", Members.process),
+    "commit": ("Member {member} commits{of}.", "member_commits", Members.commit),
+    "crash": ("Member {member} is killed (SIGKILL).", "member_crashes", partial(Members.signal, kind=SIGKILL)),
     "come back": ("Member {member} is started again, with the same group.instance.id.", "member_comes_back",
-                  lambda them, one: them.join(one)),
-    "freeze": ("Member {member} is frozen (SIGSTOP).", "member_freezes", lambda them, one: them.signal(one, SIGSTOP)),
-    "thaw": ("Member {member} continues (SIGCONT).", "member_thaws", lambda them, one: them.signal(one, SIGCONT)),
-    "leave": ("Member {member} leaves.", "member_leaves", lambda them, one: them.leave(one)),
+                  Members.join),
+    "freeze": ("Member {member} is frozen (SIGSTOP).", "member_freezes", partial(Members.signal, kind=SIGSTOP)),
+    "thaw": ("Member {member} continues (SIGCONT).", "member_thaws", partial(Members.signal, kind=SIGCONT)),
+    "leave": ("Member {member} leaves.", "member_leaves", Members.leave),
 }  # fmt: skip
-"""The steps of a member by name: its sentence, the model's action, and what is done, for some at a partition.
+"""The steps of a member by name: its sentence, the model's action, and the call, for those in `AT_PARTITION` with one.
 
-A join ends when everyone has what it is given then. A commit is that of the offset after the record given last, until
-it is answered."""
+A join ends when each member has its partitions. A commit is repeated until it has an answer; it is that of the offset
+after the record that was given last."""
 
 
 @contextmanager

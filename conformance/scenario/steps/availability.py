@@ -1,4 +1,4 @@
-"""The time that no broker serves each partition: all brokers are polled continuously for the partitions they lead.
+"""Measures for how long no broker serves each partition, by polling all brokers for the partitions that they lead.
 
 A partition is served if some broker answers ListOffsets for the latest offset, which only a leader does. The result is
 the longest time between two answers. Its resolution is the time between two polls, which is reported too.
@@ -41,15 +41,16 @@ class Availability:
         now = time.monotonic()
         with self._lock:
             self.longest_round = max(self.longest_round, seconds)
-            for place in served:
-                gap = now - self._last.get(place, now)
-                self.longest_gap[place], self._last[place] = max(self.longest_gap.get(place, 0.0), gap), now
+            for partition in served:
+                gap = now - self._last.get(partition, now)
+                self.longest_gap[partition] = max(self.longest_gap.get(partition, 0.0), gap)
+                self._last[partition] = now
 
     @contextmanager
     def polled(self, addresses: list[str]) -> Iterator[None]:
         """Poll all brokers during the block; then the gaps are final."""
-        everything = [(topic, number) for topic, count in self.topics.items() for number in range(count)]
-        self.note(everything)
+        partitions = [(topic, number) for topic, count in self.topics.items() for number in range(count)]
+        self.note(partitions)
         with ThreadPoolExecutor(len(addresses)) as threads:
             pollers = [threads.submit(self._poll, address) for address in addresses]
             try:
@@ -59,7 +60,7 @@ class Availability:
         for poller in pollers:
             # A poller that failed would count as downtime: raise its error.
             poller.result()
-        self.note(everything)
+        self.note(partitions)
 
     def table(self) -> list[dict[str, Any]]:
         """A row per topic: the time without a leader in seconds, and the resolution."""
@@ -92,7 +93,7 @@ class AvailabilitySteps(FaultSteps):
     availability: Availability = field(default_factory=lambda: Availability({}))
 
     def lead_many(self, *counts: int) -> None:
-        """Topics with so many partitions each, which the act's first broker leads, with some records in each."""
+        """Create a topic for each count of partitions, all led by the act's first broker, with records in each."""
         admin, first = self.lease.admin, self.act.replicas[0]
         topics = {f"{self.topic}-of-{count}": count for count in counts}
         for topic, count in topics.items():
@@ -116,18 +117,19 @@ class AvailabilitySteps(FaultSteps):
         first = self.act.replicas[0]
 
         def moved() -> bool:
-            states = [one for topic in self.availability.topics for one in self.lease.admin.partitions(topic).values()]
-            return bool(states) and all(state.leader not in (None, first) for state in states)
+            partitions = (self.lease.admin.partitions(topic).values() for topic in self.availability.topics)
+            leaders = [state.leader for states in partitions for state in states]
+            return bool(leaders) and first not in leaders and None not in leaders
 
         wait_until(moved, f"others than broker {first} to lead", timeout=60, interval=0.1)
         self.watching.close()
 
     @property
     def downtime(self) -> list[dict[str, Any]]:
-        """As `Availability.table`."""
+        """The rows of `Availability.table`."""
         return self.availability.table()
 
     @property
     def median_downtime(self) -> float:
-        """The median over all partitions, in seconds."""
+        """The median of all partitions' longest time without a leader, in seconds."""
         return statistics.median(self.availability.longest_gap.values())

@@ -1,4 +1,4 @@
-"""The steps of scenarios in which a controller's requests are captured, sent in its name, or refused."""
+"""The steps of scenarios that capture requests of controllers, send requests in their name, or have them refused."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ from kafka_chaos.reference_model.lockstep.cluster_model import step
 
 @dataclass
 class ControllerSteps(FaultSteps):
-    """The faults of a running act, and what its controllers send."""
+    """The faults of a running act, and the requests that its controllers send."""
 
     observer: ReplicaObserver
     refusals: dict[str, str] = field(default_factory=dict)
     requests: list[Exchange] = field(default_factory=list)
-    """The requests about the topic that the last capture has."""
+    """The requests of the last capture that are about the topic."""
     _capture: Capture | None = None
 
     def capture(self) -> None:
@@ -33,9 +33,9 @@ class ControllerSteps(FaultSteps):
         self._capture = self.watching.enter_context(captured(self.lease.cluster))
 
     def end_capture(self, api: str = "", broker: int = 0) -> None:
-        """End the capture, once every request is answered, and an `api` request about the topic to this broker is.
+        """End the capture once every request has its answer, among them an `api` request to `broker` about the topic.
 
-        A StopReplica is awaited that asks for the replica to be deleted.
+        If `api` is StopReplica, this is one that asks for the replica to be deleted.
         """
         capture = self._capture
         assert capture is not None, "nothing is captured"
@@ -52,25 +52,25 @@ class ControllerSteps(FaultSteps):
         self.expect("Frames and connections that the links could not read", capture.unread, 0)
 
     def note_requests(self) -> None:
-        """Record what was captured as a table.
+        """Record the captured requests as a table.
 
-        No broker may refuse a request, except a LeaderAndIsr in a leader epoch that it already has.
+        A broker must refuse a LeaderAndIsr in a leader epoch that it already has, and no other request.
         """
-        known: dict[int, int] = {}
-        others, rows = [], []
+        epochs: dict[int, int] = {}
+        unexpected, rows = [], []
         for sent in self.requests:
             for state in sent.states_of(self.topic):
                 expected, errors = {"NONE"}, set(sent.errors(self.topic))
                 if sent.api == "LeaderAndIsr":
-                    epoch, latest = int(state["leader_epoch"]), known.get(sent.broker, -1)
+                    epoch, latest = int(state["leader_epoch"]), epochs.get(sent.broker, -1)
                     expected |= {"STALE_CONTROLLER_EPOCH"} if epoch <= latest else set()
-                    known[sent.broker] = max(epoch, latest)
+                    epochs[sent.broker] = max(epoch, latest)
                 if errors != expected:
                     what = f"{sent.api} to broker {sent.broker}, leader epoch {state.get('leader_epoch', '-')}"
-                    others.append(f"{what}: {' '.join(sorted(errors))}")
+                    unexpected.append(f"{what}: {' '.join(sorted(errors))}")
                 rows.append(_row(sent, state, self.requests[0].sent_ns, errors))
         text = "Only a LeaderAndIsr in a leader epoch that the broker has is refused; what differs from that"
-        self.expect(text, others, [])
+        self.expect(text, unexpected, [])
         self.fact("what the controller sent", rows)
 
     def send_leader_and_isr(
@@ -83,10 +83,10 @@ class ControllerSteps(FaultSteps):
         leader: int | None = None,
         authorized: bool = True,
     ) -> None:
-        """A broker gets a LeaderAndIsr request in the name of broker 3; `refusals` has its errors, by `sentence`.
+        """Send a broker a LeaderAndIsr request in the name of broker 3.
 
-        By default it is of the present controller epoch and makes the broker itself the leader. The errors are that of
-        the response and, where that is NONE, of the partition.
+        By default it has the present controller epoch and makes the broker itself the leader. `refusals` has the errors
+        of the answer by `sentence`: the answer's own error and, where that is NONE, that of the partition.
         """
         request = leader_and_isr(
             controller=3,
@@ -111,16 +111,16 @@ class ControllerSteps(FaultSteps):
         allow_cluster_action_to_brokers_only(self.lease.cluster)
 
     def lose_log_directory(self, broker: int) -> None:
-        """The second log directory of a broker, which has the replica, is moved away, as if its disk were gone.
+        """Move a broker's second log directory away, which has the replica, as if its disk had failed.
 
         The broker notices at its next checkpoint, and goes on with the other directory.
         """
         node, folder = self.node(broker), SECOND_BROKER_DATA
-        # A broker creates a new replica where it has the fewest: a former act's topic is in the first directory.
+        # A broker creates a new replica where it has the fewest: the topic of a former act is in the first directory.
         is_there = f"{self.topic}-0" in node.must_execute("ls", folder).split()
         self.expect("The replica is in the second log directory", is_there)
         self.observer.without_files = frozenset({broker})
-        # No other act should get a broker without a log directory.
+        # No other act may use a broker without a log directory.
         self.lease.lasts = False
 
         def lose() -> None:
@@ -146,9 +146,13 @@ def _row(sent: Exchange, state: Mapping[str, Any], begun_ns: int, errors: set[st
     }
 
 
+def _sent_to(stage: ControllerSteps, broker: int) -> list[Exchange]:
+    return [sent for sent in stage.requests if sent.broker == broker]
+
+
 def _first_to(stage: ControllerSteps, broker: int, name: str) -> Any:
     """A field of the first request to a broker, or of its partition."""
-    first = next(sent for sent in stage.requests if sent.broker == broker)
+    first = _sent_to(stage, broker)[0]
     return {**first.request, **first.states_of(stage.topic)[0]}[name]
 
 
@@ -161,13 +165,15 @@ def _fields(stage: ControllerSteps) -> list[list[str]]:
 
 OF_REQUESTS: Mapping[str, Callable[..., Any]] = {
     "versions of requests": lambda stage: sorted({(sent.api, sent.version) for sent in stage.requests}),
-    "requests to": lambda stage, broker: list(dict.fromkeys(one.api for one in stage.requests if one.broker == broker)),
-    "versions of": lambda stage, api: sorted({one.version for one in stage.requests if one.api == api}),
-    "brokers told to delete": lambda stage: sorted({one.broker for one in stage.requests if one.deletes(stage.topic)}),
+    "requests to": lambda stage, broker: list(dict.fromkeys(sent.api for sent in _sent_to(stage, broker))),
+    "versions of": lambda stage, api: sorted({sent.version for sent in stage.requests if sent.api == api}),
+    "brokers told to delete": lambda stage: sorted(
+        {sent.broker for sent in stage.requests if sent.deletes(stage.topic)}
+    ),
     "first request to": _first_to,
     "fields of LeaderAndIsr": _fields,
     "answer of": lambda stage, broker, api: next(
-        one.errors(stage.topic) for one in stage.requests if (one.broker, one.api) == (broker, api)
+        sent.errors(stage.topic) for sent in _sent_to(stage, broker) if sent.api == api
     ),
 }
-"""Names of a file for what was captured."""
+"""The observations of captured requests, by their names in files."""

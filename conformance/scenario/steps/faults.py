@@ -1,20 +1,20 @@
 """The steps of scenarios that are faults of brokers and controllers, each the same on Kafka and in the model.
 
-A loss of power takes only what it can take: whole batches from the end of the newest segment, above the recovery point
-(everything below was flushed), on a broker that was killed. The broker finds out by itself at its next start, when it
-recovers the log: indexes are rebuilt there, the leader epochs cut to the log's new end.
+A loss of power is played by cutting whole batches from the end of the newest segment of a killed broker, above the
+recovery point, since everything below was flushed. At its next start, the broker recovers the log by itself: it
+rebuilds the indexes, and cuts the leader epochs to the log's new end.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Literal
 
 from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.coordination.leader_transfer import SessionExpiry
-from kafka_chaos.faults.fault import Fault, build
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
@@ -25,17 +25,19 @@ from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL,
 from kafka_chaos.reference_model.lockstep.stepping import Step
 
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+Port = Literal["replication", "control"]
+Action = Literal["drop", "reject"]
 Channel = tuple[str, int, int]
-"""The way of requests of a kind, from a broker to a broker."""
+"""A kind of requests, with the node that sends them and the node that they go to."""
 
 
 def cut_last_batch(node: Node, topic: str, partition: int) -> tuple[Record, ...]:
-    """Cut the log's last batch off, as a loss of power would have; returns the records that are gone.
+    """Cut off the last batch of a log, as a loss of power would have; returns the lost records.
 
     Raises `ClusterFailure` where no loss of power could have done that: the broker runs or was shut down cleanly, the
-    batch was flushed, or the newest segment has none.
+    batch was flushed, or the newest segment has no batch.
     """
-    place = f"{node.name}: {topic}-{partition}"
+    where = f"{node.name}: {topic}-{partition}"
     if node.is_running():
         raise ClusterFailure(f"{node.name} runs: power is lost on a killed broker only")
     if clean_shutdown_file(node) is not None:
@@ -43,11 +45,11 @@ def cut_last_batch(node: Node, topic: str, partition: int) -> tuple[Record, ...]
     replica = read_replica(node, topic, partition)
     newest = replica.segments[-1] if replica.segments else None
     if newest is None or not newest.batches:
-        raise ClusterFailure(f"{place}: there is no batch to cut in its newest segment")
+        raise ClusterFailure(f"{where}: there is no batch to cut in its newest segment")
     *kept, last = newest.batches
     if replica.recovery_point is not None and last.base_offset < replica.recovery_point:
         raise ClusterFailure(
-            f"{place}: offset {last.base_offset} is below the recovery point {replica.recovery_point}: it was flushed, "
+            f"{where}: offset {last.base_offset} is below the recovery point {replica.recovery_point}: it was flushed, "
             "a loss of power can't take it"
         )
     name = newest.file.rpartition("/")[2]
@@ -56,9 +58,9 @@ def cut_last_batch(node: Node, topic: str, partition: int) -> tuple[Record, ...]
 
 
 def clean_shutdown_file(node: Node) -> bytes | None:
-    """The file that a broker's controlled shutdown leaves in its log directory; None where its process ended otherwise.
+    """The file that a controlled shutdown leaves in a broker's log directory; None if the broker ended otherwise.
 
-    Since 3.7 it is JSON, with the broker epoch that the broker had (KIP-966).
+    Since 3.7 it is JSON, with the broker's last broker epoch (KIP-966).
     """
     from docker.errors import NotFound
 
@@ -69,12 +71,12 @@ def clean_shutdown_file(node: Node) -> bytes | None:
 
 
 def cuts(*channels: Channel) -> list[Step]:
-    """The model's actions that close channels."""
+    """The actions of the model that close channels."""
     return [step("cut", channel=channel, source=source, target=target) for channel, source, target in channels]
 
 
 def healed(*channels: Channel) -> list[Step]:
-    """The model's actions that open channels again."""
+    """The actions of the model that open channels again."""
     return [step("heal", channel=channel, source=source, target=target) for channel, source, target in channels]
 
 
@@ -83,14 +85,14 @@ class FaultSteps(LockStep):
     """The faults of a running act."""
 
     model: ClusterModel
-    _cuts: dict[Channel, Fault] = field(default_factory=dict)
+    _cuts: dict[Channel, Partition] = field(default_factory=dict)
     _unknown: Sequence[Channel] = ()
-    """Brokers that a producer does not ask before a frozen broker continues."""
+    """The channels to brokers that a producer does not ask before a frozen broker continues."""
     watching: ExitStack = field(default_factory=ExitStack)
-    """Ends what steps have begun to watch; with the act at the latest."""
+    """The captures and polls that steps have begun; they end with the act at the latest."""
 
     def lose_power(self, broker: int, *, kept: int, lost: str) -> None:
-        """A broker that was killed loses what it had not flushed; `lost` is what, as the story says it."""
+        """Let a killed broker lose its last batch, so that its log ends at `kept`; `lost` is the batch in the story."""
         self.take(
             f"Power loss at {self.name(broker)}: {lost} is gone.",
             lambda: cut_last_batch(self.node(broker), self.topic, 0),
@@ -111,7 +113,7 @@ class FaultSteps(LockStep):
         self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("kill", broker=broker))
 
     def start(self, broker: int, *, how: str = "") -> None:
-        """Restart a broker; `how`: what the story says of it."""
+        """Restart a broker; `how` completes the sentence of the story."""
         # Packet filter rules go with the container's network.
         lifted = [cut for cut in self._cuts if cut[2] == broker]
         for cut in lifted:
@@ -133,13 +135,12 @@ class FaultSteps(LockStep):
         )
 
     def freeze(self, broker: int) -> None:
-        """Freeze a broker for less than its session."""
+        """Freeze a broker for less than its session time-out."""
         self._do(f"{self.name(broker)} is frozen.", self.node(broker).pause, step("pause", broker=broker))
 
     def expire_session(self, broker: int) -> None:
-        """ZooKeeper ends a broker's session while it runs on; it gets another one."""
-        at = Target(f"broker:{broker}", "broker", number=broker)
-        fault, nodes = SessionExpiry(target=at), (self.node(broker),)
+        """Let ZooKeeper end a broker's session while the broker runs on and begins another one."""
+        fault, nodes = SessionExpiry(target=Target.parse(f"broker:{broker}")), (self.node(broker),)
         self._do(
             f"The session of {self.name(broker)} ends while it runs on.",
             lambda: fault.inject(self.lease.view, nodes),
@@ -148,15 +149,17 @@ class FaultSteps(LockStep):
 
     def thaw(self, broker: int) -> None:
         """Let a frozen broker continue."""
-        known = healed(*self._unknown)
+        opened = healed(*self._unknown)
         self._unknown = ()
-        self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker), *known)
+        self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker), *opened)
 
-    def cut(self, source: int, target: int, *, channel: str = "replication", action: str = "reject") -> None:
-        """Requests from one broker to another no longer arrive: replication (follower → leader) or control."""
+    def cut(self, source: int, target: int, *, channel: Port = "replication", action: Action = "reject") -> None:
+        """Cut requests from one broker to another: fetches (`replication`) or those of a controller (`control`)."""
         fault = _partition(source, target, channel, action)
         sources = [state.replica(source) for state in self.model.states if channel == "replication"]
-        follows = bool(sources) and all(one.runs and one.role == FOLLOWER and one.leader == target for one in sources)
+        follows = bool(sources) and all(
+            source.runs and source.role == FOLLOWER and source.leader == target for source in sources
+        )
         nodes = (self.node(target),)
 
         def cut() -> None:
@@ -175,8 +178,8 @@ class FaultSteps(LockStep):
         self._do(sentence, cut, *cuts((channel, source, target)))
 
     def hold_next_fetch(self, source: int, target: int) -> None:
-        """The leader's answer to the fetch that waits there still arrives; the follower's next fetch does not."""
-        # Packets from the follower vanish, those to it arrive.
+        """Hold a follower's next fetch on its way to the leader; the answer to its present fetch still arrives."""
+        # Packets from the follower vanish, and packets to it arrive.
         fault = self._cuts["held", source, target] = _partition(source, target, "replication", "drop")
         self._do(
             f"{self.name(source)}'s next fetch will be held on its way to {self.name(target)}.",
@@ -216,7 +219,7 @@ class FaultSteps(LockStep):
 
     def kill_controllers(self, *controllers: int) -> None:
         """SIGKILL of controllers that are no brokers, by node id."""
-        nodes = [self.controller_node(one) for one in controllers]
+        nodes = [self.controller_node(controller) for controller in controllers]
 
         def kill() -> None:
             for node in nodes:
@@ -226,7 +229,7 @@ class FaultSteps(LockStep):
 
     def start_controllers(self, *controllers: int) -> None:
         """Restart controllers that were killed."""
-        nodes = [self.controller_node(one) for one in controllers]
+        nodes = [self.controller_node(controller) for controller in controllers]
         started = step("start_controllers", controllers=controllers)
         self._do(f"{_listed(nodes)} restarted.", lambda: self.lease.cluster.start_again(nodes), started)
 
@@ -238,7 +241,7 @@ class FaultSteps(LockStep):
         self._do(sentence, lambda: fault.inject(self.lease.view, (node,)), *closed)
 
     def reconnect_controller(self, controller: int) -> None:
-        """Heal such a cut."""
+        """Let a controller that was cut off reach the other controllers again."""
         fault, node = _controller_cut(controller), self.controller_node(controller)
         opened = healed(*self._between_controllers(controller))
         self._do(f"{node.name} reaches the others again.", lambda: fault.heal(self.lease.view, (node,)), *opened)
@@ -251,7 +254,7 @@ class FaultSteps(LockStep):
         self.take(sentence[0].upper() + sentence[1:], act, *actions)
 
     def _around(self, broker: int) -> list[Channel]:
-        """The channels that a broker's isolation closes, without those that a step of their own has cut."""
+        """The channels that a broker's isolation closes, without those that another step has cut already."""
         others = [other for other in self.act.replicas if other != broker]
         around = [
             *((REPLICATION, other, broker) for other in others),
@@ -265,15 +268,14 @@ class FaultSteps(LockStep):
         return [(QUORUM, controller, other) for other in self.lease.profile.voters if other != controller]
 
 
-def _partition(source: int, target: int, port: str, action: str) -> Fault:
-    """Requests from one broker to a port of another are dropped or rejected."""
-    at = Target(f"broker:{target}", "broker", number=target)
-    keys = {"direction": "in", "port": port, "action": action, "peers": (source,)}
-    return build(Partition, target=at, at=0.0, duration=0.0, keys=keys)
+def _partition(source: int, target: int, port: Port, action: Action) -> Partition:
+    """The fault that drops or rejects the requests from one broker to a port of another."""
+    at = Target.parse(f"broker:{target}")
+    return Partition(target=at, direction="in", port=port, action=action, peers=(source,))
 
 
 def _controller_cut(controller: int) -> Partition:
-    """Requests between controllers no longer arrive at or from this one."""
+    """The fault that cuts a controller off from the other controllers."""
     return Partition(target=Target.parse(f"controller:{controller - CONTROLLER_IDS}"), port="control")
 
 

@@ -24,17 +24,17 @@ from kafka_chaos.reference_model.lockstep.stepping import Step
 
 @dataclass
 class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
-    """The running act: scenario files call its methods as steps, by name (`kill and send`)."""
+    """The running act, whose methods are the steps of scenario files, by name (`kill and send`)."""
 
     model: ClusterModel
     clients: Clients
     observer: ReplicaObserver
     answers: Counter[str] = field(default_factory=Counter)
-    """The answers of followers while `kill_and_send` watched them."""
+    """The answers of followers that `kill_and_send` watched, each with its number."""
     reported: list[str | None] = field(default_factory=list)
-    """The errors, if any, that `send_too_large` was told."""
+    """The error in each delivery report of `send_too_large`; None for a report of success."""
     clock_started: float = 0.0
-    """When the clock was started, in seconds since the epoch."""
+    """When `start_clock` started the clock, in seconds since 1970."""
     _clock: float = 0.0
 
     def produce(
@@ -51,10 +51,10 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         knows_only: int | None = None,
         then: Sequence[Step] = (),
     ) -> None:
-        """A producer sends a record and retries until it gets an answer; `then`: what follows from that.
+        """A producer sends a record and retries until it gets an answer; `then`: actions of the model that follow.
 
-        `asks`: the only brokers that it asks for the leader. `knows_only`: a frozen
-        broker, to which it has a connection and a request in flight; it asks no other before that one continues.
+        `asks`: the only brokers that the producer asks for the leader. `knows_only`: a frozen broker, to which it has a
+        connection and a request in flight; it asks no other broker before this one continues.
         """
         if knows_only is not None:
             self._unknown = [(CLIENTS, CLIENT, other) for other in self.act.replicas if other != knows_only]
@@ -66,10 +66,10 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
             "key": key,
             "tombstone": tombstone,
         }
-        who = "An idempotent producer" if idempotent else "A producer"
-        who += f", which takes {self.name(knows_only)} for the leader," if knows_only is not None else ""
+        subject = "An idempotent producer" if idempotent else "A producer"
+        subject += f", which takes {self.name(knows_only)} for the leader," if knows_only is not None else ""
         self.take(
-            f"{who} sends {record} with acks={acks}{f' and key {key}' if key else ''}.",
+            f"{subject} sends {record} with acks={acks}{f' and key {key}' if key else ''}.",
             lambda: self.clients.send(record, **chosen, configs=configs),
             *cuts(*self._unknown),
             step("produce", record=record, **chosen),
@@ -77,23 +77,23 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         )
 
     def kill_and_send(self, broker: int, record: str, *, watch: bool = False) -> None:
-        """SIGKILL of the leader, and a record right after it, from the producer that has sent to it before.
+        """Kill the leader (SIGKILL), and send a record at once, from the producer that has sent to it before.
 
-        `watch`: ask the others for their latest offset until one of them leads; `answers` counts what they say.
+        `watch`: ask the other brokers for their latest offset until one of them leads; `answers` counts their answers.
         """
 
         def act() -> None:
             self.node(broker).kill()
             self.clients.send(record)
             if watch:
-                others = [one for one in self.act.replicas if one != broker]
+                others = [other for other in self.act.replicas if other != broker]
                 wait_until(lambda: self.one_leads(others), "another broker to serve the partition", timeout=40)
 
         sentence = f"The leader is killed; {record} is sent at once."
         self.take(sentence, act, step("kill", broker=broker), step("produce", record=record))
 
     def one_leads(self, brokers: Sequence[int]) -> bool:
-        """Whether one of these brokers serves, which only a leader does; counts their answers."""
+        """Whether one of these brokers serves the partition, as only a leader does; `answers` counts their answers."""
         leads = False
         for broker in brokers:
             try:
@@ -105,41 +105,41 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
             leads = leads or error == NONE
         return leads
 
-    def reassign(self, sentence: str, *, replicas: Sequence[int], controller: int = 3, elect: bool = False) -> None:
-        """Reassign the partition, which the controller accepts; `elect`: then elect the first replica as leader."""
-        place, order = (self.topic, 0), tuple(replicas)
+    def reassign(self, sentence: str, *, replicas: Sequence[int], elect: bool = False) -> None:
+        """Ask broker 3, the controller, to reassign the partition; `elect`: then elect the first replica as leader."""
+        partition, order = (self.topic, 0), tuple(replicas)
 
         def ask() -> None:
-            with self.ask(controller) as asked:
-                asked.set_timeout(15)
-                refused = reassign(asked, {place: order})
-                self.expect("The controller accepts the reassignment", refused.get(place, NONE), NONE)
+            with self.ask(3) as controller:
+                controller.set_timeout(15)
+                refused = reassign(controller, {partition: order})
+                self.expect("The controller accepts the reassignment", refused.get(partition, NONE), NONE)
                 if elect:
                     wait_until(
                         lambda: self.lease.admin.known_partitions(self.topic)[0].replicas == order,
                         "the reassignment to complete",
                         timeout=30,
                     )
-                    elected = elect_preferred(asked, [place])
+                    elected = elect_preferred(controller, [partition])
                     self.expect("The preferred leader election reports success", elected, NONE)
 
         self.take(sentence, ask, step("reassign", replicas=order), *([step("elect_preferred")] if elect else []))
 
     def configure(self, sentence: str, *, configs: Mapping[str, object], then: Sequence[Step] = ()) -> None:
-        """Change settings of the topic; `then`: what follows from that."""
+        """Change settings of the topic; `then`: actions of the model that follow."""
         self.take(sentence, lambda: self.lease.admin.alter_topic(self.topic, configs), *then)
 
     def roll(self) -> None:
-        """The active segments are full: what is appended next begins another one."""
+        """The active segments are full, so that the next append begins another one."""
         rolled = [step("roll", broker=broker) for broker in self.act.replicas]
         self.take("The active segments are full; the next record will roll them.", lambda: None, *rolled)
 
     def commit_an_offset(self) -> None:
-        """A consumer group commits an offset of the topic, of which the model knows nothing."""
+        """A consumer group commits an offset of the topic; the model does not know groups."""
         commit_an_offset(self.lease.cluster.bootstrap_servers, self.topic)
 
     def let_pass(self, sentence: str, *, seconds: float) -> None:
-        """Let `seconds` pass where nothing can be awaited: what is expected is that nothing happens."""
+        """Let `seconds` pass, to show that nothing happens: there is no condition to wait for."""
         until = time.monotonic() + seconds
         self.await_seen(sentence, lambda seen: time.monotonic() > until)
 
@@ -162,7 +162,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         self.take(sentence, send, step("produce", record=record, producer=record), step("give_up", record=record))
 
     def send_unanswered(self, record: str, *, acks: str) -> None:
-        """A producer sends a record to the leader, and gives the connection up once the record is appended."""
+        """A producer sends a record to the leader, and closes the connection once the record is appended."""
         with self.ask(self.seen.leader or self.act.replicas[0]) as leader:
             self.take(
                 f"A producer sends {record} with acks={acks}, and takes no answer.",
@@ -171,7 +171,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
             )
 
     def send_too_large(self, record: str, *, size: int) -> None:
-        """A separate producer sends a record of more than `size` bytes with acks=0, which the broker refuses."""
+        """Another producer sends a record of more than `size` bytes with acks=0, which the broker refuses."""
 
         def send() -> None:
             with Clients(self.lease.cluster.bootstrap_servers, self.topic) as other:
@@ -182,7 +182,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         self.take(f"A producer sends {record}, too large for the topic, with acks=0.", send)
 
     def fill(self, partition: int, *records: str) -> None:
-        """A producer sends records to another partition, of which the model of the cluster knows nothing."""
+        """A producer sends records to another partition, which is not in the model."""
         with Clients(self.lease.cluster.bootstrap_servers, self.topic) as other:
 
             def send() -> None:
@@ -194,14 +194,14 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
             self.take(f"A producer sends {len(records)} records to partition {partition}.", send)
 
     def await_committed(self, record: str, high_watermark: int) -> None:
-        """A step that waits until every replica knows that everything up to a record is committed."""
+        """A step that waits until every replica has the high watermark by which a record is committed."""
         self.await_seen(
             f"Every broker knows that {record} is committed.",
             lambda seen: set(self.high_watermarks(seen)) == {high_watermark},
         )
 
     def high_watermarks(self, seen: Observation | None = None) -> list[int | None]:
-        """The high watermarks of all replicas in memory, in assignment order."""
+        """The high watermarks that all replicas have in memory, in the order of the act's brokers."""
         return [(seen or self.seen).replicas[broker].high_watermark for broker in self.act.replicas]
 
     def replica(self, broker: int) -> ReplicaObservation:
@@ -213,7 +213,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         return [record for _, record, _ in self.replica(broker).log or ()]
 
     def logs(self) -> list[list[str]]:
-        """As `log`, of all brokers in the order of the act."""
+        """The `log` of each broker, in the order of the act's brokers."""
         return [self.log(broker) for broker in self.act.replicas]
 
     @property

@@ -28,18 +28,18 @@ class UpgradeSteps(FaultSteps):
     load: Load | None = None
     """The load beside the act, if it has any."""
     views: list[dict[str, Any]] = field(default_factory=list)
-    """What `note_controllers` saw."""
+    """The rows that `note_controllers` has noted."""
 
     def ignore_controller(self) -> None:
         """From now on the controller is not compared: it changes without a step of the model."""
         self.observer.sees_controller = False
 
     def assume(self, rules: Mapping[str, Any]) -> None:
-        """From now on the cluster goes by other rules: keys of `ClusterConfig`, with their values."""
+        """From now on the model follows other rules: keys of `ClusterConfig`, with their values."""
         self.model.config = replace(self.model.config, **rules)
 
     def expect_nothing_lost(self) -> None:
-        """The load beside the act ends; all records are there that brokers acknowledged to it."""
+        """End the load beside the act, and expect that no acknowledged record of it is lost."""
         assert self.load is not None, "the act has no load"
         verdict = self.load.verify()
         self.fact("the load", self.load.table(verdict))
@@ -78,7 +78,7 @@ class UpgradeSteps(FaultSteps):
         self.take(sentence, lambda: self.node(1).must_execute(*command, *arguments))
 
     def kill_until_fenced(self, broker: int) -> None:
-        """SIGKILL of the last broker that leads: the step ends when a controller has fenced it."""
+        """Kill the last broker that leads (SIGKILL); the step ends when a controller has fenced it."""
 
         def kill() -> None:
             began = time.time()
@@ -93,11 +93,11 @@ class UpgradeSteps(FaultSteps):
         """The feature levels in force, once all brokers name the same."""
 
         def agreed() -> dict[str, int] | None:
-            named = []
+            levels = []
             for broker in self.act.replicas:
                 with self.ask(broker) as client:
-                    named.append(client.features())
-            return named[0] if all(one == named[0] for one in named) else None
+                    levels.append(client.features())
+            return levels[0] if all(of_broker == levels[0] for of_broker in levels) else None
 
         return wait_until(agreed, "all brokers to name the same feature levels", timeout=20)
 
@@ -116,7 +116,7 @@ class UpgradeSteps(FaultSteps):
         self.take("Three KRaft controllers start in migration mode.", add)
 
     def join(self, broker: int, *, is_last: bool = False) -> None:
-        """A broker is restarted in migration mode; when the last one is, a KRaft controller takes over."""
+        """Restart a broker in migration mode; once the last one is, a KRaft controller takes over."""
         self.stop(broker)
         self.migration.join(self.node(broker))
         if not is_last:
@@ -133,7 +133,7 @@ class UpgradeSteps(FaultSteps):
         self.take(sentence, start, step("start", broker=broker), step("take_over", controller=CONTROLLER_IDS))
 
     def kill_migrating_controller(self, controller: int) -> None:
-        """SIGKILL of the controller that writes to both; the step ends when the next one does."""
+        """Kill the controller that writes to both stores (SIGKILL); the step ends when the next one does so."""
         began = time.time()
 
         def kill() -> None:
@@ -167,12 +167,12 @@ class UpgradeSteps(FaultSteps):
         self._await_controller("from MIGRATION to POST_MIGRATION", began)
 
     def shut_down_zookeeper(self) -> None:
-        """Nothing needs it any more."""
+        """Shut ZooKeeper down, which nothing needs any more."""
         for node in self.lease.cluster.zookeepers.values():
             self.take("ZooKeeper is shut down.", node.stop)
 
     def note_controllers(self, when: str) -> None:
-        """Note who is controller, as ZooKeeper has it and as each broker answers a client."""
+        """Note the controller that ZooKeeper has, and that which each broker names to a client."""
         view: dict[str, Any] = {"when": when, "ZooKeeper": self.zookeeper.controller()}
         for broker in self.act.replicas:
             with self.ask(broker) as client:
@@ -201,7 +201,7 @@ class UpgradeSteps(FaultSteps):
         return sorted(self.lease.cluster.controllers.values(), key=lambda node: node.number == active)
 
     def _await_controller(self, text: str, since: float) -> None:
-        """Wait until a controller has logged this since then."""
+        """Wait until a controller has logged `text` since a time, in seconds since 1970."""
         nodes = self.lease.cluster.controllers.values()
         what = f"a controller to log {text!r}"
         wait_until(lambda: any(text in node.log(since=since) for node in nodes), what, timeout=60, interval=0.2)
@@ -211,10 +211,10 @@ OF_UPGRADES: Mapping[str, Callable[..., Any]] = {
     "feature level": lambda stage, name: stage.feature_levels.get(name, 0),
     "is more": lambda stage, one, other: float(one) > float(other),
     "are equal": lambda stage, one, other: one == other,
-    "follower": lambda stage, at: [one for one in stage.act.replicas if one != stage.seen.leader][at],
+    "follower": lambda stage, at: [broker for broker in stage.act.replicas if broker != stage.seen.leader][at],
     "brokers in ZooKeeper": lambda stage: sorted(stage.zookeeper.brokers()),
     "controller in ZooKeeper": lambda stage: stage.zookeeper.controller(),
     "KRaft has taken over": lambda stage: (stage.zookeeper.controller() or 0) > CONTROLLER_IDS,
     "controller in ZooKeeper's migration": lambda stage: (stage.zookeeper.migration() or {}).get("kraft_controller_id"),
 }
-"""Names of a file for upgrades and migrations."""
+"""The observations of upgrades and migrations, by their names in files."""

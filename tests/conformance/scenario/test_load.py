@@ -18,7 +18,7 @@ def test_an_acknowledged_record_that_is_gone_is_found_in_its_lane(pool: ClusterP
     (broker,) = lease.cluster.brokers.values()
     lanes = [LaneSpec(lane=name, replication_factor=1) for name in ("whole", "cut")]
     with load_beside(lease, ("kill",), lanes) as load:
-        topic, admin = load.topic("cut"), load.run.admin
+        topic, admin = load.run.phase.lanes[1].topic_name, load.run.admin
         wait_until(lambda: admin.end_offsets(topic, range(1))[0] >= 100, "a hundred records in the log", timeout=30)
         broker.kill()
         # Nobody may have been told of the last one when the broker died.
