@@ -4,7 +4,6 @@ import threading
 from collections.abc import Sequence
 
 from kafka_chaos.faults.target import CONSUMER, MEMBER
-from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.client_process import ClientProcess
 from kafka_chaos.harness.workload.clients.producers import Producing, Written
 from kafka_chaos.harness.workload.groups.load import GroupLoad
@@ -14,7 +13,7 @@ from kafka_chaos.harness.workload.worker import Worker
 
 
 class LaneLoad:
-    """The clients of one lane. `written`: what its producers, or the members of its loop, have sent."""
+    """The clients of one lane at work. `written`: what its producers, or the members of its loop, have sent."""
 
     def __init__(self, clients: LaneClients) -> None:
         self.lane = clients.lane
@@ -41,11 +40,11 @@ class LaneLoad:
 
     @property
     def has_failed(self) -> bool:
-        """Whether its producers, processes of their own, have all failed for good."""
+        """Whether the lane's producers are processes of their own, and all of them have failed for good."""
         return all(producer.failed_for_good for producer in self._processes) and bool(self._processes)
 
     def falls_silent(self, seconds: float) -> bool:
-        """Nothing was acknowledged: a problem of its producers, if they are processes of their own; returns whether."""
+        """Give the producers that are processes the problem that nothing was acknowledged; returns whether any are."""
         for producer in self._processes:
             producer.breaks(f"had no record acknowledged within {seconds:g} s")
         return bool(self._processes)
@@ -54,25 +53,21 @@ class LaneLoad:
     def _processes(self) -> Sequence[ProcessProducer | GroupLoad]:
         if self.producer is None:
             return [self.loop] if isinstance(self.loop, GroupLoad) else []
-        return [one for one in self.producer.present if isinstance(one, ProcessProducer)]
+        return [producer for producer in self.producer.present if isinstance(producer, ProcessProducer)]
 
     def processes(self, role: str) -> Sequence[ClientProcess]:
-        """Those of its clients that are processes of their own and run, for faults to hit."""
-        if role == CONSUMER:
-            found = [*(each for one in self.consumers for each in one.processes()), *self._further.processes()]
-        elif role == MEMBER:
-            found = [each for members in self.groups[:1] for each in members.processes()]
-        else:
-            found = [] if self.producer is None else self.producer.processes()
-        return [process for process in found if process.is_running()]
+        """The lane's clients in a role that are processes of their own and run, for faults to hit."""
+        by_role = {CONSUMER: [*self.consumers, self._further], MEMBER: self.groups[:1]}
+        clients = by_role.get(role, [] if self.producer is None else [self.producer])
+        return [process for each in clients for process in each.processes() if process.is_running()]
 
     def readers(self) -> Consuming:
-        """The consumers that read to the end, once the load has ended: those that stay, and those that live then."""
+        """The consumers that have to read to the end: those that stay, and those that live when the load has ended."""
         return (*self.consumers, *self._further.left())
 
     @property
     def groups(self) -> tuple[Members, ...]:
-        """The group that reads it, and the one of its loop."""
+        """The group that reads the lane, and the group that feeds the lane's loop."""
         return tuple(members for members in (self.group, self.loop) if members is not None)
 
     def start(self) -> None:
@@ -89,18 +84,14 @@ class LaneLoad:
         self._further.stop()
 
     def await_outcomes(self) -> None:
-        """Wait until every record has an outcome, but those of a loop; raises what the producer's thread raised."""
+        """Wait until every record but a loop's has an outcome; raises what a thread of the lane raised."""
         self._worker.join()
         self.raise_error()
 
     def raise_error(self) -> None:
-        """Raise an error of the producer's thread, of the application's consumer or of a group, if there was one."""
-        for members in self.groups:
-            members.raise_error()
-        for one in self.consumers:
-            if isinstance(one, ApplicationConsuming):
-                one.raise_error()
-        self._further.raise_error()
+        """Raise an error of the producer's thread, of an application's function or of a group, if there was one."""
+        for readers in (*self.groups, *self.consumers, self._further):
+            readers.raise_error()
         self._worker.raise_error()
 
     def cancel(self) -> None:
@@ -115,11 +106,8 @@ class LaneLoad:
             # Its clients were made all the same, and may be processes.
             self.producer.finish(0.0, self._cancelled)
         self._worker.join()
-        self._further.close()
-        for members in self.groups:
-            members.close()
-        for one in self.consumers:
-            one.close()
+        for readers in (self._further, *self.groups, *self.consumers):
+            readers.close()
 
     def _run(self) -> None:
         assert self.producer is not None

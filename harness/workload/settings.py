@@ -1,4 +1,4 @@
-"""Settings that all lanes of a load share, and the start of a process of a lane's client."""
+"""Settings that all lanes of a load share, the configs of their producers, and the start of clients as processes."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +32,10 @@ OnClient = Callable[[ClientStarted | ClientFailed | ReaderStarted | ReaderEnded 
 
 @dataclass
 class LoadClock:
-    """When the times of a phase began to count, in seconds of the monotonic clock: once every lane had its first
-    acknowledgement, as for the faults of a schedule. None until then."""
+    """When the times of a phase began to count, in seconds of the monotonic clock; None until then.
+
+    They count from the moment when every lane has its first acknowledgement, as those of a schedule's faults do.
+    """
 
     began: float | None = None
 
@@ -42,7 +44,7 @@ class LoadClock:
 class LoadSettings:
     """Settings that all lanes of a load share.
 
-    `client_configs`: what the harness's own clients get, for example for SASL and TLS. `seed` decides what is random.
+    `client_configs`: keys of librdkafka that all clients get, for example for SASL and TLS. `seed` decides what is random.
     `on_change` learns what became of a member: its group, its name, and a change of `MemberChanged`.
     """
 
@@ -59,8 +61,32 @@ class LoadSettings:
     calls: Calls = field(default_factory=Calls)
 
     def producer_configs(self, lane: LaneSpec) -> dict[str, object]:
-        """librdkafka's configuration of the lane's producers, the keys for a secured listener included."""
-        return {**producer_configs(lane, self.bootstrap_servers), **self.secured(lane)}
+        """librdkafka's configuration of the lane's producers, the keys for a secured listener included.
+
+        What the experiment says goes before the keys that the lane gives, and those before the harness's own. There is
+        no `transactional.id`.
+        """
+        configs = {
+            "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
+            "linger.ms": LINGER_MS,
+            # A producer that asks for a topic's metadata would create the topic if brokers allow it.
+            "allow.auto.create.topics": False,
+            **lane.producer_configs,
+            "bootstrap.servers": self.bootstrap_servers,
+            "acks": lane.acks,
+            "enable.idempotence": lane.idempotence,
+            "max.in.flight.requests.per.connection": lane.max_in_flight,
+            # Brokers are broken on purpose: the errors that the client would print are in the history.
+            "log_level": 0,
+        }
+        if lane.transactional is not None:
+            timeout_ms = lane.transactional.timeout_ms
+            configs["transaction.timeout.ms"] = timeout_ms
+            # Records time out before their transaction.
+            configs["message.timeout.ms"] = min(int(str(configs["message.timeout.ms"])), timeout_ms)
+            # Without a logger, the client prints that it was fenced, whatever its log_level is.
+            configs["logger"] = _SILENT
+        return {**configs, **self.secured(lane)}
 
     def secured(self, lane: LaneSpec) -> Mapping[str, str]:
         """The keys for a secured listener, as the lane's client has them."""
@@ -82,9 +108,11 @@ class LoadSettings:
         command: Sequence[str] = (),
         may_end: bool = False,
     ) -> Start:
-        """Starts a process of the lane's client, by its usual command if none is given. The one in process has none.
+        """A function that starts a process of the lane's client in this role, and passes its events to a taker.
 
-        `configs`: of its library, beside those for a secured listener.
+        `name`: its `client.id`, also in messages. `settings`: what the order `begin` says beside what all roles have.
+        `configs`: of the client's library, beside those for a secured listener. `command`: instead of the client's
+        usual command; the client that runs in this process needs one. `may_end`: see `SupervisedProcess`.
         """
         client = chosen(lane.client)
         begin = {
@@ -119,28 +147,3 @@ class LoadSettings:
             )
 
         return started
-
-
-def producer_configs(lane: LaneSpec, bootstrap_servers: str) -> dict[str, object]:
-    """librdkafka's configuration for a lane: its own keys under what the lane gives; no `transactional.id`."""
-    configs = {
-        "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
-        "linger.ms": LINGER_MS,
-        # A producer that asks for a topic's metadata would create the topic if brokers allow it.
-        "allow.auto.create.topics": False,
-        **lane.producer_configs,
-        "bootstrap.servers": bootstrap_servers,
-        "acks": lane.acks,
-        "enable.idempotence": lane.idempotence,
-        "max.in.flight.requests.per.connection": lane.max_in_flight,
-        # Brokers are broken on purpose: the errors that the client would print are in the history.
-        "log_level": 0,
-    }
-    if lane.transactional is not None:
-        timeout_ms = lane.transactional.timeout_ms
-        configs["transaction.timeout.ms"] = timeout_ms
-        # Records time out before their transaction.
-        configs["message.timeout.ms"] = min(int(str(configs["message.timeout.ms"])), timeout_ms)
-        # Without a logger, the client prints that it was fenced, whatever its log_level is.
-        configs["logger"] = _SILENT
-    return configs

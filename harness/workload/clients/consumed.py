@@ -1,8 +1,8 @@
 """The rows of a lane's consumers: assignments, records read and commits, whatever drives the consumers.
 
-A name in the history denotes one uninterrupted assignment: after a rebalance, a seek or a lost position, what is read
-has a new name. A consumer that dies leaves its assignments without an end, and its last commit without an answer
-(`info`).
+In the history, the name of a consumer denotes one uninterrupted assignment: after a rebalance, a seek or a lost
+position, what is read has a new name. A consumer that dies leaves its assignments without an end, and its last commit
+without an answer (`info`).
 """
 
 import threading
@@ -18,7 +18,7 @@ _TICK = 0.05
 
 
 class Readers:
-    """The consumers that read a lane together, one or several: how far they are, and the wait for its end.
+    """One or several consumers that read a lane together: how far they have read, and the wait for the lane's end.
 
     `consumed`: the records read so far. Threads may share it.
     """
@@ -40,33 +40,36 @@ class Readers:
         return {number: (at.get(number, 0), end) for number, end in ends.items() if at.get(number, 0) < end}
 
     def counts(self, records: int) -> None:
-        """So many more records were read."""
+        """Add to the number of records read."""
         with self._lock:
             self.consumed += records
 
     def has_joined(self) -> None:
-        """One of them was given partitions."""
+        """A consumer was given partitions."""
 
     def reaches(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
-        """One of them stands at these offsets: (partition, offset)."""
+        """A consumer has read, and processed, what lies before these offsets: (partition, offset)."""
         with self._lock:
             self._at.update({partition: (reader, offset) for partition, offset in offsets})
 
     def loses(self, reader: object, partitions: Collection[int] | None = None) -> None:
-        """One of them has lost partitions, or all that it had: where it stood says nothing any more."""
+        """A consumer has lost these partitions, or all that it had: its positions there count no more."""
         with self._lock:
             for partition, (owner, _) in list(self._at.items()):
                 if owner is reader and (partitions is None or partition in partitions):
                     del self._at[partition]
 
     def processes(self) -> list[ClientProcess]:
-        """Those of them that are processes of their own, for faults to hit."""
+        """The consumers that are processes of their own, for faults to hit."""
         return []
 
-    def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until all partitions are read to their ends, at most `timeout` seconds, or as long as it `goes_on`.
+    def raise_error(self) -> None:
+        """Raise what went wrong with the consumers, if anything did."""
 
-        Then the run continues: the verdict says what can't be judged.
+    def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until all partitions are read to their ends, at most `timeout` seconds, and while a consumer `goes_on`.
+
+        The run continues if they are not: the verdict says what can't be judged.
         """
         deadline = time.monotonic() + timeout
         while (
@@ -78,19 +81,20 @@ class Readers:
             self.falls_short(f"did not reach the end: {', '.join(places)}")
 
     def goes_on(self) -> bool:
-        """Whether they may still read more; raises what went wrong with them."""
+        """Whether the consumers may still read more; raises what went wrong with them."""
+        self.raise_error()
         return True
 
     def falls_short(self, problem: str) -> None:
-        """They did not reach the end: report the `problem`."""
+        """Report that the consumers did not reach the end: the `problem` says where they are."""
         raise NotImplementedError
 
 
 class ConsumedRows:
-    """The rows of one consumer of `lane`, which is one of its `readers`; what it says is taken by `takes`.
+    """The rows of one consumer of `lane`, which is among its `readers`.
 
-    `group`: the one that it is a member of, whose commits are recorded, too. `isolation`: its `isolation.level`, for
-    the rows of its assignments; None: there are none. `on_change` learns when a member freezes and thaws.
+    `group`: the consumer's group, for the rows of its commits. `isolation`: its `isolation.level`, for the rows of its
+    assignments, which it has only with that. `on_change` learns when a member of a group freezes and thaws.
     """
 
     def __init__(
@@ -128,25 +132,22 @@ class ConsumedRows:
         }
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:
-        """Take an event of a member of a group; see `Taker`."""
+        """Take an event of the client protocol from a member of a group; see `Taker`."""
         if kind not in self._takers:
             raise ProtocolBreach(f"a member has no event {kind!r}")
         self._takers[kind](**values)
 
     def ends(self) -> None:
-        """The consumer has ended: what has no row by now gets one."""
+        """The consumer has ended: its assignments and commits that have no row yet get one."""
         self.readers.loses(self)
         for row in self._held.values():
             self._add_assignment(row)
         self._held = {}
-        for commit in self._asked.values():
-            self._add_commits(commit, {}, None, "info")
-        self._asked = {}
-        for call in list(self._called):
-            self._answered(call)
+        for number in list(self._asked):
+            self._answer(number, {}, None, "info")
 
     def assigned(self, consumer: str, member: str, generation: int | None, partitions: Sequence[int], ns: int) -> None:
-        """It has these partitions from now on, under the name `consumer`."""
+        """The consumer has these partitions alone, from `ns` on, under the name `consumer`."""
         self.readers.loses(self)
         self.adds(consumer, member, partitions, ns, generation)
         self.readers.has_joined()
@@ -154,17 +155,17 @@ class ConsumedRows:
     def adds(
         self, consumer: str, member: str, partitions: Sequence[int], ns: int, generation: int | None = None
     ) -> None:
-        """It has these partitions beside those of the assignment `consumer`."""
+        """The consumer has these partitions, too, from `ns` on, in the assignment of the name `consumer`."""
         named = {**self._of, "consumer": consumer, "member": member, "generation": generation}
         rows: list[dict[str, Any]] = [
-            {**named, "partition": one, "isolation": self._isolation, "start_ns": ns} for one in partitions
+            {**named, "partition": number, "isolation": self._isolation, "start_ns": ns} for number in partitions
         ]
         self._held |= {(consumer, row["partition"]): row for row in rows}
         if self._assignments is not None:
             self._tables.reservations.assigned(rows)
 
     def given_back(self, consumer: str, partitions: Sequence[int], ns: int) -> None:
-        """It has these partitions no longer."""
+        """The consumer has these partitions no longer."""
         self.readers.loses(self, partitions)
         for partition in partitions:
             self._add_assignment({**self._held.pop((consumer, partition)), "end_ns": ns})
@@ -174,11 +175,11 @@ class ConsumedRows:
         return [partition for name, partition in self._held if name == consumer]
 
     def stands(self, offsets: Sequence[Sequence[int]]) -> None:
-        """It has processed what it was given up to these offsets."""
+        """The consumer has processed what lies before these offsets: (partition, offset)."""
         self.readers.reaches(self, offsets)
 
     def reads(self, consumer: str, *, ns: int | None = None, **columns: Any) -> None:
-        """It was given a batch, column by column as `consumed_rows` takes them, at `ns` or now."""
+        """The consumer was given a batch at `ns`, or now; `columns` as `consumed_rows` takes them."""
         count = len(columns["offset"])
         first_ns = max(self.last_ns + 1, time.monotonic_ns()) if ns is None else ns
         self.last_ns = first_ns + count - 1
@@ -186,7 +187,7 @@ class ConsumedRows:
         self.readers.counts(count)
 
     def reads_one(self, consumer: str, message: Any, identity: tuple[int, int]) -> None:
-        """It was given a single message: rows that come one by one are gathered until the writer takes them."""
+        """The consumer was given a single message: its row is gathered with others until the writer takes them."""
         self.last_ns = max(self.last_ns + 1, time.monotonic_ns())
         named = {"lane": self.lane, "consumer": consumer, "producer_id": identity[0], "seq": identity[1]}
         at = {"partition": message.partition(), "offset": message.offset(), "leader_epoch": message.leader_epoch()}
@@ -201,7 +202,7 @@ class ConsumedRows:
         ns: int | None = None,
         **columns: list[int],
     ) -> None:
-        """A process says what it was given: columns that may hold anything. Raises `ProtocolBreach`."""
+        """Take the event `read` of a process, whose columns may hold anything. Raises `ProtocolBreach`."""
         offset = columns["offset"]
         lengths = {len(whole_numbers(name, column)) for name, column in columns.items()}
         if lengths | {len(leader_epoch or offset)} != {len(offset)} or min(offset, default=0) < 0:
@@ -237,14 +238,13 @@ class ConsumedRows:
 
     def _committed(self, number: int, errors: list[tuple[int, str, str]], ns: int) -> None:
         failed = {partition: (outcome, error) for partition, outcome, error in errors}
-        self._answered(number)
-        self._add_commits(self._asked.pop(number), failed, ns, "ok")
+        self._answer(number, failed, ns, "ok")
 
-    def _add_commits(
-        self, rows: list[dict[str, Any]], failed: Mapping[int, tuple[str, str]], ns: int | None, otherwise: str
-    ) -> None:
-        if self._commits is None:
-            return
-        for row in rows:
-            outcome, error = failed.get(row["partition"], (otherwise, None))
-            self._commits.add({**row, "complete_ns": ns, "outcome": outcome, "error": error})
+    def _answer(self, number: int, failed: Mapping[int, tuple[str, str]], ns: int | None, otherwise: str) -> None:
+        """A commit ends at `ns`: partitions have the outcome and the error in `failed`, or else this outcome."""
+        self._answered(number)
+        rows = self._asked.pop(number)
+        if self._commits is not None:
+            for row in rows:
+                outcome, error = failed.get(row["partition"], (otherwise, None))
+                self._commits.add({**row, "complete_ns": ns, "outcome": outcome, "error": error})

@@ -1,14 +1,14 @@
 """A consumer that follows a lane's topic from its start to its end: which records it reads, and under which name.
 
-The consumer reads all partitions, without a group. When it lost its position, or was replaced, it reads from the start
+The consumer reads all partitions, without a group. After it lost its position, or was replaced, it reads from the start
 again, under a new name.
 
-Guarantee: where further consumers read the lane, their reads hide no record that the first consumer missed: each
-consumer has to begin at the start of each partition, and has to reach the end if it lives when the load has ended.
-Otherwise the lane has a problem.
+Guarantee: if several consumers read a lane, the reads of one hide no record that another missed. Each consumer has to
+begin at the start of each partition, and has to reach the end if it lives when the load has ended. Otherwise the lane
+has a problem.
 
-A topic with transactions has one consumer in each isolation level. What they pass over, markers and the records of
-aborted transactions, counts as read: the client tells when it is at the end.
+A topic with transactions has one consumer in each isolation level. They are never given markers and, with
+`read_committed`, records of aborted transactions: these count as read, since the client tells when it is at the end.
 """
 
 import threading
@@ -33,9 +33,9 @@ from kafka_chaos.harness.workload.worker import Worker
 class Follower(Readers, ABC):
     """Records what one consumer of a lane reads, from `begins` on.
 
-    It reads as many `partitions` at first, each from the offset in `start_offsets`, or from 0. `isolation`, for a topic
-    with transactions: its `isolation.level`. Each assignment of a partition then has a row. `number`: that of a
-    consumer which comes and goes, counted from 1 in its lane; None for a consumer that stays.
+    `partitions`: how many the consumer reads at first. Each is read from its offset in `start_offsets`, or from 0.
+    `isolation`: the consumer's `isolation.level`, where the topic has transactions; each assignment of a partition then
+    has a row. `number`: of a consumer that comes and goes, counted from 1 in its lane; None for one that stays.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Follower(Readers, ABC):
         return f"{self._member}-{self._names}"
 
     def begins(self) -> None:
-        """Begin an assignment: all partitions are read from their starts, under a new name."""
+        """Begin an assignment, under a new name: all partitions are read from their starts."""
         self.ended()
         self._names += 1
         self._adds(self._starts)
@@ -114,7 +114,7 @@ class Follower(Readers, ABC):
         """Give the lane this problem: the consumer did not read records that another consumer may have read."""
 
     def falls_short(self, problem: str) -> None:
-        """The same: others of a lane that several read may have read what it did not."""
+        """The lane has this problem: another consumer may have read what this one did not."""
         self.breaks(problem)
 
     def leave(self) -> None:
@@ -169,18 +169,18 @@ class RecordedConsumer(Follower):
         self._worker.start()
 
     def goes_on(self) -> bool:
-        """Whether its thread does; raises what the thread raised."""
+        """Whether the consumer's thread has not ended; raises what the thread raised."""
         self._worker.raise_error()
         return self._worker.is_alive()
 
     def falls_short(self, problem: str) -> None:
-        """The same, and report it."""
+        """Report the problem, and give it to the lane if several consumers read it."""
         isolation = f"{self._isolation} " if self._isolation else ""
         self._load.on_notice(f"the {isolation}consumer of lane {self.lane} {problem}")
         super().falls_short(problem)
 
     def breaks(self, problem: str) -> None:
-        """The same."""
+        """Give the lane this problem, if several consumers read it."""
         if self._is_one_of_several:
             self._load.on_client(ClientFailed(lane=self.lane, role=CONSUMER, problem=problem))
 

@@ -1,4 +1,4 @@
-"""The lives of a lane's clients: who lives in which place, when somebody starts there, and how that ends."""
+"""The lives of a lane's clients: clients that start amid the load, end, and are followed by others in their places."""
 
 import threading
 import time
@@ -18,7 +18,10 @@ C = TypeVar("C")
 
 
 class Place(Generic[C]):
-    """The clients that live in one place, one after the other."""
+    """A place for one client at a time: `client` is who lives there now, `since` when that life began.
+
+    `is_killed`: a fault has ended the client, and `step` has to note it. `is_down`: that fault goes on.
+    """
 
     def __init__(self, number: int, life: LifeSpec) -> None:
         self.number = number
@@ -32,26 +35,30 @@ class Place(Generic[C]):
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody lives here, nor ever will."""
+        """Whether no client lives in this place, nor ever will."""
         return self.client is None and self._starts == _NEVER and not self.is_down
 
     def takes(self, client: C, now: float) -> None:
-        """A client begins its life."""
+        """Let a client begin its life in this place."""
         self.client, self.since = client, now
         self._starts, self._ends = _NEVER, now + (self._life.lasts or _NEVER)
 
     def falls(self) -> None:
-        """A fault ends the client; nobody takes its place until `rises` is called."""
+        """Note that a fault ends the client: no other takes its place until `rises` is called."""
         self.is_down = self.is_killed = True
 
     def rises(self) -> None:
-        """The fault is over."""
+        """Note that the fault is over."""
         self.is_down = False
 
     def step(
         self, now: float, elapsed: float, *, start: Callable[[int], C], end: Callable[[int, C, bool], None]
     ) -> None:
-        """Take what is due so long after times began to count: `end` a client, killed or not; `start` one."""
+        """End the client whose life is over, and start the next one that is due.
+
+        `elapsed`: seconds since the clock of the load began. `start` makes a client for the place of a number. `end`
+        takes that number, the client, and whether it was killed.
+        """
         if self.client is not None and (now >= self._ends or self.is_killed):
             by_fault, self.is_killed = self.is_killed, False
             ended, self.client = self.client, None
@@ -63,12 +70,12 @@ class Place(Generic[C]):
 
 
 def living(places: Sequence[Place[C]]) -> list[C]:
-    """Who lives in these places now."""
+    """The clients that live in these places now."""
     return [client for place in places if (client := place.client) is not None]
 
 
 def processes_in(places: Sequence[Place[Any]]) -> list[ClientProcess]:
-    """Those who live in these places and are processes of their own, for faults to hit."""
+    """The clients that live in these places and are processes of their own, for faults to hit."""
     return [
         ClientProcess(process, place.number, falls=place.falls, rises=place.rises)
         for place in places
@@ -96,12 +103,12 @@ class FurtherConsumers:
         self._worker = Worker(self._run, name=f"consumers-{self.lane}")
 
     def start(self) -> None:
-        """The load has begun."""
+        """Start consumers from now on, as they are due."""
         if self.places:
             self._worker.start()
 
     def stop(self) -> None:
-        """From now on, nobody starts, and nobody ends."""
+        """Start and end no consumer any more."""
         self._stop.set()
 
     def raise_error(self) -> None:
@@ -109,17 +116,17 @@ class FurtherConsumers:
         self._worker.raise_error()
 
     def left(self) -> list[Follower]:
-        """Those that live on."""
+        """The consumers that live on."""
         self._worker.join()
         self.raise_error()
         return living(self.places)
 
     def processes(self) -> list[ClientProcess]:
-        """Those that live, as processes."""
+        """The consumers that live and are processes."""
         return processes_in(self.places)
 
     def close(self) -> None:
-        """End the thread, and at once all that live."""
+        """End the thread, and all consumers that live, at once."""
         self.stop()
         self._worker.join()
         for consumer in living(self.places):

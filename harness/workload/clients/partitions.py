@@ -51,8 +51,8 @@ def known_partitions(client: Any, topic: str) -> int:
 class Learning:
     """Asks the cluster again and again, in a thread, until a topic has grown to `most` partitions.
 
-    `learned` is called with each number that the cluster answers.
-    A client does the same of its own accord, only less often (`topic.metadata.refresh.interval.ms`, five minutes).
+    `learned` is called with each number of partitions that the cluster answers. By itself, a client asks only every
+    five minutes (`topic.metadata.refresh.interval.ms`).
     """
 
     def __init__(self, client: Any, topic: str, *, most: int, learned: Callable[[int], None]) -> None:

@@ -1,4 +1,4 @@
-"""The writers of a lane: what all have in common, and the producers at a fixed rate, which may come and go."""
+"""The producers of a lane: what all kinds have in common, and those that send at a fixed rate, and may come and go."""
 
 import threading
 import time
@@ -25,29 +25,29 @@ class Written:
     @property
     def sent(self) -> int:
         """Records that clients accepted so far."""
-        return sum(one.sent for one in list(self.rows))
+        return sum(rows.sent for rows in list(self.rows))
 
     @property
     def acknowledged(self) -> int:
         """Records acknowledged so far."""
-        return sum(one.acknowledged for one in list(self.rows))
+        return sum(rows.acknowledged for rows in list(self.rows))
 
     @property
     def longest_gap_ns(self) -> int:
         """The longest time between two acknowledgements of one producer so far, in nanoseconds."""
-        return max((one.longest_gap_ns for one in list(self.rows)), default=0)
+        return max((rows.longest_gap_ns for rows in list(self.rows)), default=0)
 
 
 class Producing(Written, ABC):
-    """The writer of a lane: its producers, of which there may be more and more."""
+    """The producers of a lane, to which more may be added while they send."""
 
     @property
     def present(self) -> Sequence[LaneProducer]:
-        """The producers that write now, as far as they are the harness's."""
+        """The harness's own producers that write now; none where an application writes."""
         return ()
 
     def processes(self) -> list[ClientProcess]:
-        """Those of them that are processes of their own, for faults to hit."""
+        """The producers that are processes of their own, for faults to hit."""
         return []
 
     @abstractmethod
@@ -60,11 +60,11 @@ class Producing(Written, ABC):
 
 
 class PacedProducing(Producing):
-    """Sends `rate` records a second, each place of a producer its share, until all have failed for good.
+    """Producers that share the rate of the load, and send until all have failed for good.
 
     `connect` makes the producer of a number, counted from 0, in a place. The first is made at once, in place 0, and
-    stays. Those of the other places live their `lives`, once times began to count: brokers know nothing of them until
-    then.
+    stays. Each of the `lives` has one more place, and starts once the clock of the load has begun: brokers know nothing
+    of its producers until then.
     """
 
     def __init__(
@@ -91,17 +91,17 @@ class PacedProducing(Producing):
                 for place in self.places:
                     place.step(now, now - began, start=self._add, end=self._end)
             for place in self.places:
-                if (records := place.client) is not None and not records.failed_for_good:
-                    with self._calls.awaiting(records.lane, f"{records.lane}-{place.number}", "send"):
-                        records.send(max(0, int((now - place.since) * self._rate) - records.sent))
+                if (producer := place.client) is not None and not producer.failed_for_good:
+                    with self._calls.awaiting(producer.lane, f"{producer.lane}-{place.number}", "send"):
+                        producer.send(max(0, int((now - place.since) * self._rate) - producer.sent))
             self._poll(_TICK)
-            for number, records in enumerate(self.producers):
-                if records.failed_for_good and number not in failed:
+            for number, producer in enumerate(self.producers):
+                if producer.failed_for_good and number not in failed:
                     failed.add(number)
-                    why = records.failed_for_good
-                    call = self._calls.begins(records.lane, f"{records.lane}-{number}", "send")
+                    why = producer.failed_for_good
+                    call = self._calls.begins(producer.lane, f"{producer.lane}-{number}", "send")
                     self._calls.ends(call, why)
-                    self._load.on_notice(f"{records.lane}: its producer has failed for good and sends no more: {why}")
+                    self._load.on_notice(f"{producer.lane}: its producer has failed for good and sends no more: {why}")
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
         """Wait until every record has an outcome, at most `timeout` seconds: others become info."""
@@ -112,26 +112,29 @@ class PacedProducing(Producing):
         if self._leaving:
             lane = self._leaving[0].lane
             call = self._calls.begins(lane, lane, "flush")
-        while any(one.unanswered for one in self._leaving) and time.monotonic() < deadline and not cancelled.is_set():
+        while self._is_unsettled() and time.monotonic() < deadline and not cancelled.is_set():
             self._poll(_TICK)
-        if self._leaving and (cancelled.is_set() or not any(one.unanswered for one in self._leaving)):
+        if self._leaving and (cancelled.is_set() or not self._is_unsettled()):
             self._calls.ends(call)
-        for one in self._leaving:
-            one.finish(max(0.0, deadline - time.monotonic()), cancelled)
+        for producer in self._leaving:
+            producer.finish(max(0.0, deadline - time.monotonic()), cancelled)
         self._leaving = []
 
+    def _is_unsettled(self) -> bool:
+        return any(producer.unanswered for producer in self._leaving)
+
     def processes(self) -> list[ClientProcess]:
-        """The same, as processes."""
+        """The producers that live and are processes."""
         return processes_in(self.places)
 
     def _goes_on(self) -> bool:
         return any(place.client is None and not place.is_over for place in self.places) or any(
-            not one.failed_for_good for one in living(self.places)
+            not producer.failed_for_good for producer in living(self.places)
         )
 
     @property
     def present(self) -> Sequence[LaneProducer]:
-        """All that there were: who failed is no less the lane's."""
+        """All producers that there were: one that has failed is still the lane's."""
         return self.producers
 
     def _add(self, place: int) -> LaneProducer:
@@ -147,12 +150,12 @@ class PacedProducing(Producing):
             self._leaving.append(ended)
 
     def _poll(self, seconds: float) -> None:
-        """Serve all; one that leaves and has all its outcomes is closed."""
+        """Serve all producers; one that leaves is closed once it has all its outcomes."""
         served = [*living(self.places), *self._leaving]
-        for records in served:
-            records.poll(seconds / len(served))
+        for producer in served:
+            producer.poll(seconds / len(served))
         if not served:
             time.sleep(seconds)
-        for records in [one for one in self._leaving if not one.unanswered]:
-            self._leaving.remove(records)
-            records.finish(0.0, _NEVER_SET)
+        for producer in [leaving for leaving in self._leaving if not leaving.unanswered]:
+            self._leaving.remove(producer)
+            producer.finish(0.0, _NEVER_SET)

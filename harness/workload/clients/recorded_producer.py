@@ -1,4 +1,4 @@
-"""One producer of a lane: what drives any library, and the one of confluent-kafka in this process."""
+"""The producer of a lane: what producers of all client libraries share, and that of confluent-kafka in this process."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _PURGE_TIMEOUT = 1.0
 _SEQ_OF = struct.Struct(">q").unpack_from
 _SEQ_AT = 12
 
-# What a producer warns of that failed for good: nobody can do anything about it. For pytest, which has filters of its
-# own, the plugin has the same one.
+# A producer that failed fatally warns when it is closed; nothing can be done about that. Pytest has warning filters of
+# its own, so the plugin has this filter, too.
 warnings.filterwarnings("ignore", message="Producer abort_transaction failed during close", category=RuntimeWarning)
 
 
 class LaneProducer(ABC):
-    """A producer whose records are sent by their number, in turn to its partitions, and are in the history.
+    """A producer that sends records by their number to its partitions in turn; `rows` takes them into the history.
 
-    A driver of another library is a subclass. `send`, `poll`, `finish` and `abandon` belong to one thread.
+    Each client library has a subclass that drives it. `send`, `poll`, `finish` and `abandon` belong to one thread.
     """
 
     client: Any
@@ -55,7 +55,7 @@ class LaneProducer(ABC):
         return self.rows.sent
 
     def transaction_begins(self) -> int:
-        """From the next record on, a new transaction holds what is sent. Returns its number, counted from 0."""
+        """Begin a transaction, which holds what is sent from now on; returns its number, counted from 0."""
         self.rows.in_transaction(self._transactions)
         self._transactions += 1
         return self._transactions - 1
@@ -63,11 +63,11 @@ class LaneProducer(ABC):
     @property
     @abstractmethod
     def unanswered(self) -> int:
-        """Records that have no outcome yet, of a client that can still say one."""
+        """The number of records without an outcome; 0 if the client can't say one any more."""
 
     @property
     def failed_for_good(self) -> str:
-        """Why it takes no more records; empty while it does."""
+        """Why the producer takes no more records; empty while it does."""
         return self._failed_for_good
 
     @abstractmethod
@@ -99,20 +99,20 @@ class LaneProducer(ABC):
 
     @abstractmethod
     def _leaves(self, *, at_once: bool) -> None:
-        """End in order, or `at_once`."""
+        """End the client in order, or `at_once`."""
 
     @abstractmethod
     def _dies(self, *, open_transaction: bool) -> None:
-        """End as a killed process does."""
+        """End the client as a killed process does."""
 
 
 class RecordedProducer(LaneProducer):
     """One librdkafka producer of one lane.
 
-    `configs` are librdkafka's keys. Records go to the `partitions` of `rows` in turn, by seq, so each gets increasing
-    seqs; a topic that `grows_to` more gets records in those, too, once the client knows of them.
-    With a `transactional.id`, whoever sends tells by `transaction_begins` where transactions begin, and begins and ends
-    them at the `client`.
+    `configs` are librdkafka's keys. Records go to the `partitions` of `rows` in turn, by seq, so that each partition
+    gets increasing seqs. If the topic `grows_to` more partitions, these get records, too, once the client knows them.
+    With a `transactional.id`, the caller begins and ends transactions at the `client`, and calls `transaction_begins`
+    for each.
     """
 
     def __init__(
@@ -140,11 +140,11 @@ class RecordedProducer(LaneProducer):
 
     @property
     def unanswered(self) -> int:
-        """The same."""
+        """The number of records in the client's queue."""
         return len(self.client)
 
     def send(self, count: int) -> int:
-        """The same."""
+        """Send records until the client's queue is full; returns how many it took."""
         rows, produce, topic, delivered = self.rows, self.client.produce, self._topic, self._delivered
         done = 0
         while done < count:
@@ -165,12 +165,12 @@ class RecordedProducer(LaneProducer):
         return done
 
     def poll(self, timeout: float) -> int:
-        """The same."""
+        """Serve delivery reports, and note whether the producer has failed for good; returns how many were served."""
         try:
             return int(self.client.poll(timeout))
         except KafkaException as error:
-            # Whichever call is the next raises that a producer has failed for good. In a transaction the next but one
-            # does, too: its end.
+            # The next call raises that the producer has failed for good. In a transaction, the call that ends it raises
+            # that once more: whoever asked for that call handles it.
             if not self._is_transactional:
                 if not error.args[0].fatal():
                     raise
@@ -195,7 +195,7 @@ class RecordedProducer(LaneProducer):
                 self.poll(0.1)
 
     def _delivery_callback(self) -> Callable[[KafkaError | None, Any], None]:
-        """The function that is called for every record.
+        """The function that librdkafka calls for every record.
 
         It uses only local variables: the speed of the load depends on these few lines.
         """
@@ -216,14 +216,14 @@ class RecordedProducer(LaneProducer):
 def abandon_client(client: Producer, *, open_transaction: bool) -> None:
     """End a producer whose records were delivered or purged.
 
-    With an `open_transaction`, closing it would wait for an abort, without end if no coordinator answers. Freeing it
-    without closing it corrupts the memory of the process (confluent-kafka 2.16.1, after it was fenced). So it stays
-    with the process, idle, and its transaction stays open.
+    With an `open_transaction`, closing the producer would wait for an abort, forever if no coordinator answers. Freeing
+    it without closing it corrupts the memory of the process (confluent-kafka 2.16.1, after it was fenced). So it stays
+    in the process, idle, and its transaction stays open.
     """
     if open_transaction:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
         return
-    # Where warnings are errors, it raises both.
+    # Where warnings are errors, closing raises a RuntimeWarning or a SystemError.
     with suppress(KafkaException, RuntimeWarning, SystemError):
         client.close()
 

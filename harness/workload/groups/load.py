@@ -61,7 +61,7 @@ class GroupLoad(Readers):
         self._plan = planned(work.group, work.load.workload.duration - (work.lane.created_at or 0.0))
 
     def raise_error(self) -> None:
-        """Raise what went wrong with a member."""
+        """Raise what went wrong in the thread that looks after the members."""
         self._worker.raise_error()
 
     def has_joined(self) -> None:
@@ -87,9 +87,8 @@ class GroupLoad(Readers):
         super().drain(ends, timeout=timeout, cancelled=cancelled)
 
     def goes_on(self) -> bool:
-        """Whether some member does; raises what went wrong with one."""
-        self.raise_error()
-        return not self.failed_for_good
+        """Whether some member has no problem; raises what went wrong in the thread that looks after them."""
+        return super().goes_on() and not self.failed_for_good
 
     def falls_short(self, problem: str) -> None:
         """Report it: that is a problem of its members."""

@@ -1,27 +1,29 @@
-"""What the members of loops and of share groups say, as rows of the history.
+"""The rows of members of loops and of share groups, made of the events that the members' processes tell.
 
 The death of a loop's member leaves its records without an outcome (`info`), and its transaction open: in doubt if its
 commit may have been asked for, else aborted.
 
-A delivery to a member of a share group has its row once its acknowledgement has an answer. A member's death leaves what
-it was given without an acknowledgement, and what it acknowledged without an answer (`info`).
+A delivery to a member of a share group has its row once its acknowledgement has an answer. A member's death leaves its
+last deliveries without an acknowledgement, and its last acknowledgements without an answer (`info`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_chaos.contract.lane.transactions import ABORTED, IN_DOUBT
 from kafka_chaos.harness.workload.client_process import ProtocolBreach
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
+from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 
 
 class LoopRows(ConsumedRows):
-    """The rows of one member of a loop. `output`: the records that it writes; with a `transactional_id`, in
-    transactions, which are noted as calls where they take long."""
+    """The rows of one member of a loop, with those of the records that it writes to `output`.
+
+    With a `transactional_id`, it writes in transactions, which are noted as calls where they take long.
+    """
 
     def __init__(
         self, load: LoadSettings, *, output: ProducedRows, transactional_id: str | None = None, **consumed: Any
@@ -29,21 +31,23 @@ class LoopRows(ConsumedRows):
         super().__init__(load, **consumed)
         self._lane_of_calls = output.lane
         self._output = output
-        self._transactional_id = transactional_id
-        self._begun: dict[str, Any] | None = None
+        self._transactional_id = str(transactional_id)
+        self._transactions = TransactionRows(
+            output, transactional_id=self._transactional_id, rows=self._add_transaction
+        )
         self._takers |= {"commit": self._asks, "sent": self._sent, "outcome": output.said, "transaction": self._ended}
 
     def ends(self) -> None:
         """The member has ended: write what is left of its reads and of its output."""
         super().ends()
         self._output.write_rest()
-        if self._begun is not None:
-            self._ended(self._begun)
+        if self._transactions.is_open:
+            self._transactions.is_left()
+            self._answered("transaction")
 
     def _asks(self, **values: Any) -> None:
-        if self._begun is not None:
-            # Nobody asks for the transaction's commit before its offsets are sent.
-            self._begun["outcome"] = IN_DOUBT
+        # The commit of the transaction is asked for only after its offsets were sent.
+        self._transactions.asks_for_commit()
         self._commit(**values)
 
     def _sent(
@@ -52,19 +56,20 @@ class LoopRows(ConsumedRows):
         output = self._output
         if output.sent != first_seq:
             raise ProtocolBreach(f"record {first_seq} was not the next one to send")
-        if transaction is not None and self._begun is None:
-            self._begun = {"lane": output.lane, "producer_id": output.producer_id, "transaction": transaction}
-            self._begun |= {"transactional_id": self._transactional_id, "begin_ns": ns, "outcome": ABORTED}
-            self._begins_call("transaction", str(self._transactional_id), "transaction")
+        if transaction is not None and not self._transactions.is_open:
+            self._transactions.begins(transaction, ns)
+            self._begins_call("transaction", self._transactional_id, "transaction")
             output.in_transaction(transaction)
         output.hand_out(len(sources), ns=ns, partition=partition, sources=sources)
 
-    def _ended(self, row: dict[str, Any]) -> None:
+    def _add_transaction(self, row: dict[str, Any]) -> None:
         assert self._tables.transactions is not None
         self._tables.transactions.add(row)
-        self._begun = None
-        if "transaction" in self._called:
+
+    def _ended(self, row: dict[str, Any]) -> None:
+        if self._transactions.is_open:
             self._answered("transaction")
+        self._transactions.takes(row)
 
 
 EVERYTHING = 2**62

@@ -41,7 +41,7 @@ TakeRow = Callable[[dict[str, Any]], None]
 
 
 class TransactionRows:
-    """The transactions of one producer, one after the other. `rows` takes each once it has ended or is left behind."""
+    """The rows of one producer's transactions: `rows` takes each once the transaction has ended or is left behind."""
 
     def __init__(self, records: LaneProducer | ProducedRows, *, transactional_id: str, rows: TakeRow) -> None:
         self._producer: dict[str, Any] = {
@@ -60,7 +60,7 @@ class TransactionRows:
         return self._open is not None
 
     def is_initialised(self) -> None:
-        """The producer has just fenced those before it under its transactional id."""
+        """The producer has just fenced its predecessors under its transactional id."""
         self._producer["initialised_ns"] = time.monotonic_ns()
 
     def begins(self, number: int, begin_ns: int) -> None:
@@ -69,20 +69,25 @@ class TransactionRows:
         self._open = {**self._producer, "transaction": number, "begin_ns": begin_ns}
 
     def asks_for_commit(self) -> None:
-        """From now on, nobody can be certain that it is not committed, unless its end is learned."""
+        """The commit is about to be asked for: unless its end is learned, the transaction is in doubt from now on."""
         self._commit_asked = True
 
     def ends(self, outcome: str, cause: KafkaError | None = None) -> None:
-        """Its end was acknowledged; `cause` made it an abort."""
+        """The end of the transaction was acknowledged; `cause` is the error that made it an abort."""
         self._row(outcome, end_ns=time.monotonic_ns(), error=cause)
 
     def fails(self, error: KafkaError) -> None:
-        """Its end was refused for good, or is not asked for any more after an error that may be retried."""
+        """The end was refused for good, or is not asked for any more after an `error` that may be retried."""
         self._row(self._unknown, end_ns=None if error.retriable() else time.monotonic_ns(), error=error)
 
     def is_left(self) -> None:
-        """It is left behind open."""
+        """The transaction is left behind open."""
         self._row(self._unknown, end_ns=None, error=None)
+
+    def takes(self, row: dict[str, Any]) -> None:
+        """The transaction has ended with this row, which the producer's own process has made."""
+        self._rows(row)
+        self._open = None
 
     @property
     def _unknown(self) -> str:
@@ -92,8 +97,7 @@ class TransactionRows:
     def _row(self, outcome: str, *, end_ns: int | None, error: KafkaError | None) -> None:
         assert self._open is not None
         name = None if error is None else error.name()
-        self._rows({**self._open, "end_ns": end_ns, "outcome": outcome, "error": name})
-        self._open = None
+        self.takes({**self._open, "end_ns": end_ns, "outcome": outcome, "error": name})
 
 
 class ProducerLost(Exception):
@@ -105,9 +109,10 @@ class ProducerLost(Exception):
 
 
 class TransactionalProducer:
-    """An incarnation of `transactional_id`, whose records `records` sends. It belongs to one thread.
+    """An incarnation of `transactional_id`; its records are sent by `records`. It belongs to one thread.
 
-    `rows` takes a row for every transaction that has ended, or that is left behind open.
+    `rows` takes a row for every transaction that has ended, or that is left behind open. `give_up` says whether calls
+    should not be repeated any more. `calls` notes those that take long.
     """
 
     def __init__(
@@ -119,7 +124,6 @@ class TransactionalProducer:
         give_up: Callable[[], bool],
         calls: Calls | None = None,
     ) -> None:
-        """`calls` notes those that take long."""
         self.records = records
         self._calls = calls or Calls()
         self._id = transactional_id
@@ -170,7 +174,8 @@ class TransactionalProducer:
                 self._lost(lost)
                 raise
             return self.abort(lost.error)
-        return self._ended(COMMITTED)
+        self._transactions.ends(COMMITTED)
+        return COMMITTED
 
     def abort(self, cause: KafkaError | None = None) -> str:
         """Abort the transaction, for `cause` if there is one; returns its outcome.
@@ -182,7 +187,8 @@ class TransactionalProducer:
         except ProducerLost as lost:
             self._lost(lost)
             raise
-        return self._ended(ABORTED, cause)
+        self._transactions.ends(ABORTED, cause)
+        return ABORTED
 
     def abandon(self) -> None:
         """End as a killed process does, an open transaction left behind."""
@@ -218,7 +224,3 @@ class TransactionalProducer:
     def _lost(self, lost: ProducerLost) -> None:
         self._is_unsettled = not lost.error.fatal()
         self._transactions.fails(lost.error)
-
-    def _ended(self, outcome: str, cause: KafkaError | None = None) -> str:
-        self._transactions.ends(outcome, cause)
-        return outcome

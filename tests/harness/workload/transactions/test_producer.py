@@ -17,7 +17,7 @@ from kafka_chaos.harness.workload.clients import recorded_producer
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer, abandon_client
-from kafka_chaos.harness.workload.settings import LoadSettings, producer_configs
+from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, restart_times
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
@@ -188,16 +188,15 @@ def load(bench: Bench) -> Load:
 
     def run(*, until: Callable[[], bool], seconds: float = 0.0, **transactional: object) -> Any:
         lane = LaneSpec(lane="pay", partitions=2, transactional=transactional)  # type: ignore[arg-type]
-        assert lane.transactional is not None
-        configs = producer_configs(lane, "127.0.0.1:1")
         notices: list[str] = []
+        workload = WorkloadSpec(rate=2_000, duration=seconds)
+        told: Any = {"tables": bench.tables, "on_notice": notices.append}
+        load = LoadSettings(bootstrap_servers="127.0.0.1:1", workload=workload, seed=7, **told)
+        configs = load.producer_configs(lane)
 
         def connect(number: int, transactional_id: str) -> RecordedProducer:
             return bench.records({**configs, "transactional.id": transactional_id}, number=number)
 
-        workload = WorkloadSpec(rate=2_000, duration=seconds)
-        told: Any = {"tables": bench.tables, "on_notice": notices.append}
-        load = LoadSettings(bootstrap_servers="127.0.0.1:1", workload=workload, seed=7, **told)
         producing = TransactionalProducing(lane, connect, load)
         sending = threading.Event()
         sending.set()
@@ -301,10 +300,12 @@ def test_what_a_lost_client_warns_of_at_its_end_is_nobody_s_concern() -> None:
     assert seen == []
 
 
-def test_restarts_are_even_and_in_turn_and_records_time_out_before_their_transaction() -> None:
+def test_restarts_are_even_and_in_turn_and_records_time_out_before_their_transaction(bench: Bench) -> None:
     settings = LaneSpec(lane="pay", transactional={"producers": 2, "restarts": 3}).transactional  # type: ignore[arg-type]
     assert settings is not None
     assert [restart_times(settings, number, 40) for number in (0, 1)] == [[10, 30], [20]]
-    configs = producer_configs(LaneSpec(lane="pay", transactional={"timeout_ms": 5_000}), "127.0.0.1:1")  # type: ignore[arg-type]
+    lane = LaneSpec(lane="pay", transactional={"timeout_ms": 5_000})  # type: ignore[arg-type]
+    load = LoadSettings(bootstrap_servers="", workload=WorkloadSpec(), tables=bench.tables, on_notice=print)
+    configs = load.producer_configs(lane)
     assert (configs["transaction.timeout.ms"], configs["message.timeout.ms"]) == (5_000, 5_000)
     assert (configs["enable.idempotence"], configs["acks"]) == (True, "all")
