@@ -1,8 +1,8 @@
-"""Notes the calls of a lane's clients that take long: when each began, and when its answer came.
+"""Notes the calls of clients that take long: when each began, and when its answer came.
 
-A client that hangs in a call sends nothing, so nothing that it sends can be late. Whoever calls a client says when a
-call begins and ends. One that takes a second is told of at once, so that a call without an answer is in events.jsonl
-even if the harness dies, and again when it ends. Short calls leave no trace.
+A client that hangs in a call sends no record, so that no record of it can be late. Whoever calls a client says when a
+call begins and ends. Once a call takes a second, an event tells of it, so that a call without an answer is in
+events.jsonl even if the harness dies. Another event follows when the call ends. Short calls leave no trace.
 """
 
 import itertools
@@ -36,27 +36,27 @@ class Calls:
         self._worker.start()
 
     def close(self) -> None:
-        """End the watch; what has no answer by now was told of."""
+        """End the watch, after an event for each long call that has no answer by now."""
         self._stop.set()
         self._worker.join()
         self._tell_open()
         self._worker.raise_error()
 
     def begins(self, lane: str, client: str, call: str) -> int:
-        """A client of the lane makes a `call`, one of `CALLS`; returns the number by which it ends."""
+        """Note that a client of the lane makes a `call`, one of `CALLS`; returns the number for `ends`."""
         number = next(self._numbers)
         self._open[number] = CallNoted(lane=lane, client=client, call=call, began_ns=time.monotonic_ns())
         return number
 
     def ends(self, number: int, error: str | None = None) -> None:
-        """The call has its answer, or its client has died, which answers it, too."""
+        """Note that the call has its answer, an `error` or not; the death of its client is an answer, too."""
         call, now = self._open.pop(number), time.monotonic_ns()
         if now - call.began_ns >= self._long_ns or error is not None:
             self._note(replace(call, ts_ns=now, ended_ns=now, error=error))
 
     @contextmanager
     def awaiting(self, lane: str, client: str, call: str) -> Iterator[None]:
-        """The block is the call: whatever it raises is an answer."""
+        """The block makes the call: an error that it raises is an answer, too."""
         number = self.begins(lane, client, call)
         try:
             yield

@@ -1,7 +1,7 @@
 """Looks after a client that runs as a process of its own and speaks the client protocol (docs/guides/own-client.md).
 
-Guarantee: whatever the process does, every line that it says is taken or noted as a `problem`, and its end is told to
-the one who takes its lines, once. What breaks the protocol is never passed over.
+Guarantee: whatever the process does, every line of its output is taken or noted as a `problem`, and its `Taker` is told
+of its end, once. A breach of the protocol is never passed over.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ProtocolBreach(Exception):
 
 
 class Taker(Protocol):
-    """Takes what a client says."""
+    """Takes the events of one client."""
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:
         """Take an event. Raises `ProtocolBreach`, or an error of Python where fields are missing or ill-typed."""
@@ -52,13 +52,12 @@ class Taker(Protocol):
 
 @dataclass(eq=False)
 class SupervisedProcess:
-    """A client that runs `command`, is given the order `begin` at once, and whose events `taker` gets, in a thread.
+    """A process of `command` that is given the order `begin` at once; a thread passes its events to `taker`.
 
-    `on_ready` learns the names of its library and version, and the time-outs that it says it has; then it `is_ready`.
-    `problem`: the first thing that went wrong; `on_problem` learns it in that thread, or in that of
-    `breaks`. What the process writes to standard error goes to the file `log`, else where the harness's own goes.
-    `version`: what its library has to be, or the beginning of that. `may_end`: it is no problem if it ends before it is
-    told to leave.
+    `on_ready` learns the name and the version of its library, and the time-outs that it has; then the process
+    `is_ready`. `problem`: the first thing that went wrong; `on_problem` learns it, in that thread or in the thread that
+    calls `breaks`. Standard error goes to the file `log`, or where the harness's own goes. `version`: the version that
+    the library must have, or the beginning of it. `may_end`: it is no problem if the process ends before it is told to.
     """
 
     command: Sequence[str]
@@ -99,16 +98,16 @@ class SupervisedProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None while it runs."""
+        """The exit code of the process; None while it runs."""
         return self._process.poll()
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The id of the process."""
         return self._process.pid
 
     def order(self, what: str, **values: Any) -> bool:
-        """Give it an order; nothing where it has just ended, or reads no more. Returns whether it was given."""
+        """Give the process an order, unless it has ended or reads no more; returns whether the order was given."""
         line = json.dumps({"order": what, **values}) + "\n"
         with suppress(OSError, ValueError), self._writing:
             stdin = self._process.stdin
@@ -121,18 +120,18 @@ class SupervisedProcess:
         return False
 
     def signal(self, number: int) -> None:
-        """Send it a signal; nothing where it has ended."""
+        """Send a signal to the process and its children, unless it has ended."""
         if self.exit_code is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def kill(self) -> None:
-        """End it at once; that is no problem of its own."""
+        """End the process at once, which is no problem of it."""
         self.may_end = True
         self.signal(signal.SIGKILL)
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for its end, at most `timeout` seconds; returns whether it has ended and all that it said is taken."""
+        """Wait for the end, at most `timeout` seconds; returns whether it has come and all events are taken."""
         deadline = None if timeout is None else time.monotonic() + timeout
         self._thread.join(timeout)
         if self._thread.is_alive():
@@ -142,14 +141,14 @@ class SupervisedProcess:
         except subprocess.TimeoutExpired:
             return False
         for pipe in (self._process.stdin, self._process.stdout):
-            # What it was told last may find nobody any more.
+            # The last order may still wait to be written, to a process that is gone.
             with suppress(OSError):
                 assert pipe is not None
                 pipe.close()
         return True
 
     def leaves(self, timeout: float) -> bool:
-        """Let it end in order, at most `timeout` seconds; else it is killed. Returns whether all went well."""
+        """Let the process end in order within `timeout` seconds, else kill it; returns whether all went well."""
         self.may_end = True
         self.order("leave")
         if self.join(timeout):
@@ -163,14 +162,14 @@ class SupervisedProcess:
         return False
 
     def breaks(self, problem: str) -> None:
-        """Something is wrong with it; only the first such thing is kept."""
+        """Note a problem of the process; only the first is kept."""
         if self.problem is None:
             self.problem = problem
             self.on_problem(self, problem)
 
     @property
     def last_lines(self) -> tuple[str, ...]:
-        """Its last reports, and the last lines of its log."""
+        """The last lines of its output, and of its log."""
         written: list[str] = []
         if self.log is not None and self.log.exists():
             with self.log.open("rb") as log:
@@ -183,7 +182,7 @@ class SupervisedProcess:
         assert stdout is not None
         try:
             while line := stdout.readline(MOST_OF_A_LINE):
-                # A line that its death cut short tells nothing.
+                # A line that the death of the process cut short is no event.
                 if line.endswith("\n"):
                     self._hear(line)
                 elif len(line) == MOST_OF_A_LINE:
@@ -233,9 +232,9 @@ Start = Callable[[Taker], SupervisedProcess]
 
 @dataclass(eq=False)
 class ClientProcess:
-    """Implements `kafka_chaos.faults.cluster.NodeControl` for a client in a place: of its group, or of its lane.
+    """Implements `kafka_chaos.faults.cluster.NodeControl` for the client with a `number` in its group or lane.
 
-    `falls`: told before a fault ends it, so that nobody else replaces it until `rises` is.
+    `falls` is called before a fault ends the client: no other may replace it until `rises` is called.
     """
 
     address = ""
@@ -254,7 +253,7 @@ class ClientProcess:
         self.name = self.process.name
 
     def state(self) -> dict[str, Any]:
-        """As the kernel tells: Running, Paused, Pid, ExitCode, and State as in /proc."""
+        """The state of the process as the kernel tells it: Running, Paused, Pid, ExitCode, and State as in /proc."""
         code = self.process.exit_code
         if code is not None:
             return {"Status": "exited", "Running": False, "Paused": False, "Pid": self.process.pid, "ExitCode": code}
@@ -277,35 +276,35 @@ class ClientProcess:
         return "" if found is None else found[1]
 
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not ended."""
         return self.process.exit_code is None
 
     def kill(self) -> None:
-        """SIGKILL, and wait for its end; nobody replaces it until `start`."""
+        """Send SIGKILL and wait for the end; no other client replaces this one until `start`."""
         if self.is_running():
             self.falls()
             self.process.kill()
             wait_until(lambda: not self.is_running(), f"{self.name} to end after SIGKILL", timeout=_KILLED_WITHIN)
 
     def pause(self) -> None:
-        """SIGSTOP: all its threads stop, those of its client too."""
+        """Send SIGSTOP: all threads of the process stop, those of its client library, too."""
         self.process.signal(signal.SIGSTOP)
 
     def unpause(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self.process.signal(signal.SIGCONT)
 
     def start(self) -> None:
-        """Let a new one take its place, if it was killed by a fault."""
+        """Let a new client take the place of this one, if a fault has killed it."""
         self.rises()
 
     def stop(self) -> None:
-        """Refused: no fault asks for it."""
+        """Raise `ClusterFailure`: no fault of clients asks for this."""
         raise ClusterFailure(f"{self.name} is a process of a client: it has no controlled shutdown of its own")
 
 
 def whole_numbers(name: str, values: object) -> list[int]:
-    """A list of whole numbers out of an event; raises `ProtocolBreach` for anything else."""
+    """Check that the field `name` of an event is a list of whole numbers, and return it. Raises `ProtocolBreach`."""
     column = np.array(values if isinstance(values, list) else None)
     if not isinstance(values, list) or column.ndim != 1 or (column.size and column.dtype.kind != "i"):
         raise ProtocolBreach(f"{name}: a list of whole numbers was expected")

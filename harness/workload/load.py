@@ -86,7 +86,7 @@ class PhaseLoad:
         return self
 
     def _start(self, lane: LaneLoad) -> None:
-        """Start a lane, and wait a moment for its first acknowledgement.
+        """Start a lane, and wait up to three seconds for its first acknowledgement.
 
         The threads of an idempotent librdkafka never rest while brokers answer slowly: if many lanes start at once,
         their threads take the processors from the brokers that are to answer.
@@ -162,7 +162,7 @@ class PhaseLoad:
         self._creation.start()
 
     def _lanes_without(self, count: int) -> list[str]:
-        """The names of lanes whose count (an index in `counts`) is zero, but not if their producer has failed for good.
+        """The lanes with a zero at this index of their `counts`, without those whose producer has failed for good.
 
         Raises what a lane's thread raised.
         """

@@ -1,11 +1,11 @@
-"""Clients in processes of their own: the harness hands out identities, and a process says what became of each.
+"""Clients in processes of their own: the harness says which records to send, and a process says what became of each.
 
-A record counts as sent from the moment it is handed out: the process may die before it says anything. Then the record
-is `info`, as is every one without an outcome. An outcome of a record that was never handed out, or a second one, breaks
-the protocol.
+A record counts as sent from the moment when the process was told to send it: the process may die before it says
+anything. Every record without an outcome is `info`. An outcome of a record that was not to be sent, or a second
+outcome, breaks the protocol.
 
-A producer's transactions are those of librdkafka's: the rules of `workload/transactions/` hold for every client. What
-timed out is asked again, a commit that fails is aborted, and a producer whose abort fails is lost.
+The rules of `workload/transactions/` hold for the producers of every client: a call that timed out is repeated, a
+transaction whose commit fails is aborted, and a producer whose abort fails is lost.
 """
 
 import threading
@@ -28,7 +28,7 @@ _COMMIT, _ABORT = "commit", "abort"
 
 
 class ReportedError(KafkaError):
-    """A client's report of a call that did not succeed; its first word is the error's name."""
+    """What a process said of a call that did not succeed; the first word is the error's name."""
 
     def name(self) -> str:
         """The error's class in its library."""
@@ -36,10 +36,11 @@ class ReportedError(KafkaError):
 
 
 class ProcessTransactions:
-    """Orders a producer's process to begin and end transactions; one thread calls it, another one passes the answers.
+    """The transactions of a producer in a process, by the methods that `confluent_kafka.Producer` has for them.
 
-    `unanswered`: how many records have no outcome yet, which `len` returns. `may_answer`: whether the process can still
-    say anything. Calls raise `KafkaException` with a `ReportedError`.
+    One thread calls the methods, another passes the process's answers. `unanswered`: how many records have no outcome
+    yet, which `len` returns. `may_answer`: whether the process can still say anything. Methods raise `KafkaException`
+    with a `ReportedError`.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class ProcessTransactions:
         self._await(lambda: self._process.is_ready, timeout)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction. An error of that is raised when the transaction ends."""
+        """Begin a transaction. An error of the process is raised when the transaction ends."""
         self._process.order("begin_transaction")
 
     def commit_transaction(self, timeout: float) -> None:
@@ -72,7 +73,7 @@ class ProcessTransactions:
         self._end(_ABORT, timeout)
 
     def answers(self, did: str, error: str | None = None) -> None:
-        """Take the process's event `transaction`; `did` is what it says to have done. Raises `ProtocolBreach`."""
+        """Take the process's event `transaction`: it `did` commit or abort. Raises `ProtocolBreach`."""
         if did != self._asked or self._has_answered:
             raise ProtocolBreach(f"the end of a transaction, {did!r}, that nobody has asked for")
         if error is None and (left := self._unanswered()):
@@ -84,7 +85,7 @@ class ProcessTransactions:
             self._asked = what
             if not self._process.order(what):
                 self._asked = ""
-        # An earlier call may have timed out, and its answer come since.
+        # An earlier call may have timed out, and its answer may have come since.
         self._await(lambda: self._has_answered, timeout)
         self._asked, self._has_answered = "", False
         if self._said is not None:
@@ -109,8 +110,8 @@ _LEAVES_WITHIN = 10.0
 class ProcessProducer(LaneProducer):
     """A producer in a process of its own, which `start` starts.
 
-    `failed_for_good`: why it is given no more records. `watch` reads the lines of its log that it tells of; without,
-    telling of any breaks the protocol.
+    `watch` reads the lines of its log that the process tells; without a watch, a line of a log breaks the protocol.
+    `flushed`: how often the process said that it has flushed.
     """
 
     def __init__(self, start: Start, rows: ProducedRows, *, watch: Watch | None = None) -> None:
@@ -123,20 +124,20 @@ class ProcessProducer(LaneProducer):
 
     @property
     def unanswered(self) -> int:
-        """The same."""
+        """The number of records without an outcome; 0 once the process has ended."""
         return 0 if self._has_ended.is_set() else len(self.rows.pending)
 
     @property
     def failed_for_good(self) -> str:
-        """The same."""
+        """The problem of the process, with which it is given no more records; empty without."""
         return self.process.problem or ""
 
     def breaks(self, problem: str) -> None:
-        """Something is wrong with it."""
+        """Give the process this problem."""
         self.process.breaks(problem)
 
     def send(self, count: int) -> int:
-        """Hand out up to `count` records, fewer if many are without an outcome. Returns how many."""
+        """Tell the process to send up to `count` records, fewer if many have no outcome yet; returns how many."""
         count = min(count, _MOST_UNANSWERED - self.unanswered)
         if count <= 0 or self._has_ended.is_set():
             return 0
@@ -152,7 +153,7 @@ class ProcessProducer(LaneProducer):
         return 0
 
     def _leaves(self, *, at_once: bool) -> None:
-        """The process ends. One that leaves records without an outcome has a problem."""
+        """Let the process end. If it leaves records without an outcome, it has a problem."""
         silent = self.unanswered
         if silent and not at_once:
             self.breaks(f"{silent} of {self.sent} records never got an outcome")
@@ -186,9 +187,9 @@ class ProcessProducer(LaneProducer):
 
 
 class ProcessConsumer(Follower):
-    """Follows one lane until `drain` has seen it reach the end offsets. Each event `assigned` begins a new name.
+    """A consumer in a process of its own. With each event `assigned`, it reads from the start, under a new name.
 
-    In an isolation level, what it passes over counts as read, where the process says that it stands behind.
+    With an isolation level, the event `at_end` says how far the process has come, past records that it is not given.
     """
 
     def __init__(self, start: Start, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
@@ -201,7 +202,7 @@ class ProcessConsumer(Follower):
         self.process = start(self)
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """The same; then the process leaves. One that claims to be beyond the end has a problem."""
+        """Wait for the end as other readers do; then the process leaves. A position beyond the end is a problem."""
         super().drain(end_offsets, timeout=timeout, cancelled=cancelled)
         for number, end in end_offsets.items():
             if (at := self.position[number]) > end:
@@ -210,33 +211,33 @@ class ProcessConsumer(Follower):
         self.process.leaves(_LEAVES_WITHIN)
 
     def goes_on(self) -> bool:
-        """Whether its process does."""
+        """Whether its process has not ended."""
         return not self._has_ended.is_set()
 
     def breaks(self, problem: str) -> None:
-        """The same."""
+        """Give the process this problem."""
         self.process.breaks(problem)
 
     def leave(self) -> None:
-        """The same."""
+        """Let the process end in order, and write the last rows."""
         self.process.leaves(_LEAVES_WITHIN)
         self.ended()
 
     def close(self) -> None:
-        """Kill it, if it has not ended."""
+        """Kill the process, if it has not ended, and write the last rows."""
         self.process.kill()
         self.process.join()
         self.ended()
 
     def processes(self) -> list[ClientProcess]:
-        """Its process, for faults to hit."""
+        """The consumer's process, for faults to hit."""
         return [ClientProcess(self.process, 1, falls=self._falls, rises=self._rises)]
 
     def _falls(self) -> None:
         self._is_down = True
 
     def _rises(self) -> None:
-        """Another consumer reads from the start, under a new name, if a fault has ended this one."""
+        """If a fault has ended the process, start another, which reads from the start under a new name."""
         if self._is_down:
             self._is_down = False
             self.process.join()

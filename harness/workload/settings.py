@@ -44,7 +44,7 @@ class LoadClock:
 class LoadSettings:
     """Settings that all lanes of a load share.
 
-    `client_configs`: keys of librdkafka that all clients get, for example for SASL and TLS. `seed` decides what is random.
+    `client_configs`: what all clients get for a secured listener, as keys of librdkafka. `seed` decides what is random.
     `on_change` learns what became of a member: its group, its name, and a change of `MemberChanged`.
     """
 

@@ -13,10 +13,10 @@ from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, History
 
 
 class LoadTables:
-    """The tables of these lanes: the writers of `produced/` and `consumed/`, of the others a buffer of rows.
+    """The tables of these lanes: the writers of `produced/` and `consumed/`, and a buffer of rows for each other table.
 
-    Those that no lane needs are None. `single_reads` takes rows of `consumed/` that come one by one. `reservations`:
-    what is noted at once, in case the harness dies.
+    Tables that no lane needs are None. `single_reads` takes rows of `consumed/` that come one by one. `reservations`:
+    the journal of what is noted at once, in case the harness dies.
     """
 
     def __init__(self, run_directory: Path, lanes: Iterable[LaneSpec] = ()) -> None:

@@ -1,4 +1,4 @@
-"""A function in a thread of its own, whose error is raised again where somebody waits for it."""
+"""A function that runs in a thread of its own, and whose error is raised again in the thread that asks for it."""
 
 import threading
 from collections.abc import Callable
@@ -13,26 +13,26 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Call it."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has been called."""
+        """Whether the thread was started."""
         return self._thread.ident is not None
 
     def is_alive(self) -> bool:
-        """Whether it has been called and has not returned."""
+        """Whether the thread was started and has not ended."""
         return self._thread.is_alive()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until it has returned, at most `timeout` seconds; returns whether it has, or was never called."""
+        """Wait until the thread has ended, at most `timeout` seconds; returns whether it has, or was never started."""
         if self.has_begun:
             self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def raise_error(self) -> None:
-        """Raise what it raised."""
+        """Raise what the function raised, if it did."""
         if self.error is not None:
             raise self.error
 

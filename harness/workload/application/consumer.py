@@ -1,8 +1,8 @@
 """A consumer for a user's application: a `confluent_kafka.Consumer` that records everything it receives.
 
-A name in the history denotes one uninterrupted assignment: an assignment, a seek, and a position that was reset
-(`auto.offset.reset`, KIP-320) each begin a new one; a position that went back otherwise does not. In a lane with a
-group, or in a loop, its assignments and its commits are recorded, too.
+In the history, the name of a consumer denotes one uninterrupted assignment: an assignment, a seek, and a reset of the
+position (`auto.offset.reset`, KIP-320) each begin a new name. A position that goes back for another reason does not. In
+a lane with a group, or in a loop, assignments and commits are recorded, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 
 
 class ConsumerRecorder(Readers):
-    """Records what all consumers of one lane's application receive; `has_groups`: what their groups do, too."""
+    """Records what all consumers of one lane's application receive; if it `has_groups`, also what their groups do."""
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, *, has_groups: bool = False) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class ConsumerRecorder(Readers):
         self._has_groups = has_groups
 
     def client(self, configs: Mapping[str, object]) -> RecordingConsumer:
-        """Add a client."""
+        """Make one more client of the application, with these configs."""
         of_group: dict[str, Any] = {}
         if self._has_groups:
             isolation = str(configs.get("isolation.level", READ_COMMITTED))
@@ -52,17 +52,17 @@ class ConsumerRecorder(Readers):
         return client
 
     def leave(self) -> None:
-        """The application has ended, and its clients have left: what they left open has no end in the history."""
+        """The application has ended: assignments and commits that its clients left open have no end in the history."""
         for client in self.clients:
             client.ended()
         self.clients = []
 
     def member_with(self, metadata: object) -> RecordingConsumer | None:
-        """The client whose group metadata these are."""
+        """The client that has this group metadata; None if there is no such client."""
         return next((client for client in self.clients if client.consumer_group_metadata() == metadata), None)
 
     def reaches(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
-        """The same, but nobody takes back what was read: it may be another client's next."""
+        """Note positions, for all clients together: a partition that one client has read may be another's next."""
         with self._lock:
             for number, at in offsets:
                 self._at[number] = None, max(at, self._at.get(number, (None, 0))[1])
@@ -177,7 +177,7 @@ class RecordingConsumer:
         self._assignment.taken(self._assignment.held)
 
     def ended(self) -> None:
-        """The application has ended: nothing more is recorded."""
+        """The application has ended: record nothing more."""
         rows, self._rows = self._rows, None
         if rows is not None:
             rows.ends()
@@ -212,8 +212,10 @@ class RecordingConsumer:
             self._rows.stands([(partition, offset + 1)])
 
     def _was_reset(self, message: Any, last: Any) -> bool:
-        """Whether a position that went back was reset: to the start of the log or, after a truncation, to its end,
-        from where on every record has a later leader epoch than those that were read."""
+        """Whether a position that went back was reset, to the start of the log or, after a truncation, to its end.
+
+        Behind the place of a truncation, every record has a later leader epoch than the records read before.
+        """
         if self._resets_to == "error":
             return False
         if self._resets_to not in _RESETS_TO_THE_START or not self._recorder.begins_at_0 or message.offset() == 0:

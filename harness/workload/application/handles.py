@@ -55,7 +55,7 @@ class Handle:
         return not self.over.wait(seconds)
 
     def _contradicts(self, key: str, has: str, give: str) -> UsageFailure:
-        """For a config that is not the lane's: what the lane `has`, and how to `give` it another."""
+        """The refusal of a config that the lane does not have: what the lane `has`, and how to `give` it another."""
         return UsageFailure(
             f"{key}: the lane {self.lane} has {has}, and its prediction holds for that only: give it to the lane, as "
             f"lane({self.lane!r}, {give})"
@@ -69,9 +69,10 @@ class Handle:
         group_id: str,
         configs: Mapping[str, object] | None,
     ) -> RecordingConsumer:
-        """A consumer with these configs and those of the group that the lane has by this key, if it has one.
+        """A consumer with these configs and, if there is a `group`, those that it decides.
 
-        Raises `UsageFailure` where they contradict.
+        `key`: the lane's key that has the group, `group` or `loop`. Raises `UsageFailure` where configs contradict the
+        group.
         """
         given = dict(configs or {})
         settled = {} if group is None else group_configs(group)
@@ -159,7 +160,7 @@ class LoopHandle(ProducerHandle):
 
 
 def _check_known(kind: str, lane: LaneSpec, given: Mapping[str, object]) -> None:
-    """Refuse a client's configs that the lane's prediction does not know; what Python alone has is no config."""
+    """Refuse configs of a client that the lane's prediction does not know; callbacks and loggers don't count."""
     configs = {key: value for key, value in given.items() if not callable(value) and key != "logger"}
     for _, message in refused_of(kind, configs, lane.as_lane(())):
         raise UsageFailure(f"lane {lane.lane}: {message}")

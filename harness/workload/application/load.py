@@ -22,23 +22,23 @@ _INTERVAL = 0.05
 
 
 class ApplicationMembers(ConsumerRecorder):
-    """The consumers that a function of the application runs on the lane `read`, with their group if they have one."""
+    """The consumers that a function of the application runs to read the lane `read`, alone or in groups."""
 
     _thread: ApplicationThread
 
     def __init__(
         self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str | None, has_groups: bool
     ) -> None:
-        """`what` names the function. `group_id`: of the group, None without; `has_groups`: see `ConsumerRecorder`."""
+        """`what` names the function. `group_id`: the lane's group, if any. `has_groups`: see `ConsumerRecorder`."""
         super().__init__(read, load, has_groups=has_groups)
         self.reads = read.lane
-        """The name of the lane that they read."""
+        """The name of the lane that the consumers read."""
         self._read = read
         self._what = what
         self._group_id = group_id
 
     def starts(self) -> None:
-        """The load has begun. The harness plans no joins, leaves or crashes for an application."""
+        """Do nothing: the harness plans no joins, leaves or crashes for an application."""
 
     def raise_error(self) -> None:
         """Raise what the function raised."""
@@ -49,11 +49,11 @@ class ApplicationMembers(ConsumerRecorder):
         return self._thread.is_alive()
 
     def falls_short(self, problem: str) -> None:
-        """Report it."""
+        """Report the problem."""
         self._load.on_notice(f"{self._what} {problem}")
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """The same; then the function is over."""
+        """Wait for the end as other readers do; then end the function."""
         super().drain(ends, timeout=timeout, cancelled=cancelled)
         self._thread.end()
 
@@ -131,7 +131,7 @@ class ApplicationLooping(ApplicationMembers):
         self._thread.start()
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """The same; then wait until every record has an outcome."""
+        """Wait for the end of the source and end the function; then wait until every record has an outcome."""
         super().drain(ends, timeout=timeout, cancelled=cancelled)
         self.output.finish(timeout, cancelled)
 

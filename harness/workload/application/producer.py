@@ -1,9 +1,9 @@
 """A producer for a user's application: a `confluent_kafka.Producer` that records what it sends to the lane's topic.
 
 The application keeps its values, keys, headers and callbacks. Each record gets one more header, with its identity.
-Several threads may use one client. Of a transactional client, what it asks for at the end of a transaction, and what it
-learns, is recorded, too. In a loop, each record names its input, and the offsets that it sends to a transaction are
-recorded as commits.
+Several threads may use one client. The transactions of a transactional client are recorded, too, with how the
+application asked to end each, and the answer. In a loop, each record names its input, and the offsets that the client
+sends to a transaction are recorded as commits.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class ProducerRecorder(Written):
     """Records what all clients of one lane's application send; each client has its own producer_id."""
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, inputs: ConsumerRecorder | None = None) -> None:
-        """`inputs`: what records the consumers of a loop, whose output the lane is."""
+        """`inputs`: where the lane is the output of a loop, the recorder of the loop's consumers."""
         super().__init__()
         transactions = load.tables.transactions
-        # Without transactions in the lane, no client has any.
+        # In a lane without transactions, no client has a transactional id.
         self.add_transaction: TakeRow = (lambda row: None) if transactions is None else transactions.add
         self.inputs = inputs
         self.lane = lane.lane
@@ -57,7 +57,7 @@ class ProducerRecorder(Written):
         self._lock = threading.Lock()
 
     def client(self, configs: Mapping[str, object]) -> RecordingProducer:
-        """Add a client."""
+        """Make one more client of the application, with these configs."""
         with self._lock:
             number = len(self._clients)
             on_precondition = self._load.on_precondition
@@ -190,7 +190,7 @@ class RecordingProducer:
                 self._rows.settle(seq, Outcome.FAIL, error.args[0].name())
                 raise
             except BaseException:
-                # The queue is full, or an argument is none of Kafka's: there never was such a record.
+                # The queue is full, or an argument is invalid: there never was such a record.
                 self._rows.take_back(seq)
                 raise
 
@@ -219,7 +219,7 @@ class RecordingProducer:
         return getattr(self._client, name)
 
     def _noted(self, call: str) -> AbstractContextManager[None]:
-        """The block is a call of the application, which is told of if it takes long."""
+        """The block makes a call of the application, which is noted if it takes long."""
         lane = self._recorder.lane
         return self._recorder.calls.awaiting(lane, f"{lane}-{self._rows.producer_id}", call)
 
@@ -227,12 +227,12 @@ class RecordingProducer:
         try:
             self._client.poll(timeout)
         except KafkaException:
-            # A transactional producer that failed for good, as the application has learned or will not ask for.
+            # A transactional producer has failed for good; the application learns it from its own calls.
             if not self._is_transactional:
                 raise
 
     def _input(self, inputs: ConsumerRecorder, source: Any, headers: list[tuple[str, Any]]) -> tuple[int, int]:
-        """The identity of a record's input."""
+        """The identity of the input that a record was made of."""
         if source is None and all(key != IDENTITY_HEADER for key, _ in headers):
             raise UsageFailure(
                 f"produce: the lane {self._recorder.lane} is the output of a loop: give source=, the message that the "

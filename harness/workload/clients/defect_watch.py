@@ -1,20 +1,21 @@
 """Tells from a client's log when a producer meets the precondition of a known defect.
 
-Where the text differs, nothing is recorded, and no defect is named. The log of a producer in a process of its own comes
-as events of the client protocol. librdkafka tells two of them at the debug level `eos`, in a few lines per run:
+A version whose log has other texts records nothing, and no defect is named. The log of a producer in a process of its
+own comes as events of the client protocol. librdkafka logs two preconditions with `debug=eos`, in a few lines per run:
 
 - librdkafka-4953: messages timed out or sequence numbers were skipped, so an idempotent producer renews its producer
-  epoch. The log names the reason of each renewal. A renewal for another reason, which KIP-360 asks for, is none.
+  epoch. The log names the reason of each renewal. A renewal for another reason is no precondition: KIP-360 asks for
+  it.
 - KAFKA-15591: the first messages to a partition are acknowledged because a later one was (`IMPLICITACK`). They begin
   with message 1: no broker knew anything of the producer in that partition.
 
-Two lines at that level tell of acknowledgements without an offset that are no defect: `IMPLICITACK` of later messages,
+Two lines of that log tell of acknowledgements without an offset that are no defect: `IMPLICITACK` of later messages,
 which a broker can only have refused if it had those before them, and `DUPSEQ`, a retry of what a broker had already
 (`rd_kafka_dr_implicit_ack` and `rd_kafka_handle_idempotent_Produce_error` in librdkafka).
 
-kafkajs (kafkajs-1005, kafkajs-822) tells of each send() once it has to be repeated; sarama of a partition whose
-messages have to be sent again (sarama-2619), and of one whose messages waited behind such (sarama-3354);
-kafka-python of messages that expire (KAFKA-5385).
+Other clients log a line for each call or partition. kafkajs (kafkajs-1005, kafkajs-822): a send() has to be repeated;
+sarama: messages of a partition have to be sent again (sarama-2619), or waited behind such messages (sarama-3354);
+kafka-python: messages expired (KAFKA-5385).
 """
 
 import logging
@@ -48,9 +49,9 @@ _LOG_KEYS = frozenset(("debug", "logger"))
 
 @dataclass(slots=True)
 class Watch:
-    """Reads the log of one idempotent librdkafka; tells of each renewal, and of each partition of its topic.
+    """Reads the log of one idempotent producer of librdkafka; tells of renewals, and of acknowledgements by partition.
 
-    `transactional`: no defect above concerns it, but its acknowledgements may lack an offset.
+    `transactional`: neither defect concerns the producer, but its acknowledgements may lack an offset.
     """
 
     on_precondition: OnPrecondition
@@ -61,7 +62,7 @@ class Watch:
     transactional: bool = False
 
     def reads(self, line: str) -> None:
-        """Read a line."""
+        """Read a line of the log, and tell `on_precondition` what it means."""
         if (unplaced := _UNPLACED.search(line)) is not None and unplaced["topic"] == self.topic:
             place = {key: int(unplaced[key]) for key in ("partition", "messages")}
             evidence = f"librdkafka: {unplaced['told']}"
@@ -81,12 +82,12 @@ class Watch:
 
 @dataclass(slots=True)
 class RepeatWatch(Watch):
-    """Reads the log of one producer of another kind, in which each line of a form tells of one of the `defects`."""
+    """Reads the log of one producer of another client, which has a form of line for each of the `defects`."""
 
     defects: Sequence[KnownDefect]
 
     def reads(self, line: str) -> None:
-        """Read a line."""
+        """Read a line of the log, and tell `on_precondition` what it means."""
         for defect in self.defects:
             found = _TOLD_BY[defect.id].search(line)
             if found is not None and (place := found.groupdict()).get("topic", self.topic) == self.topic:
@@ -106,8 +107,7 @@ class _Handler(logging.Handler):
 def watch_of(
     configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, lane: str, topic: str, producer_id: int
 ) -> Watch | None:
-    """The reader of the log of a producer with these configs; None for one that is not idempotent, and for one whose
-    log somebody else reads."""
+    """The reader of the log of a producer with these configs; None if it isn't idempotent or has a logger."""
     if on_precondition is None or configs.get("enable.idempotence") is not True or configs.keys() & _LOG_KEYS:
         return None
     transactional = "transactional.id" in configs
@@ -115,7 +115,7 @@ def watch_of(
 
 
 def repeat_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, producer_id: int) -> RepeatWatch | None:
-    """The reader of the log of a lane's producer whose kind has such defects with the lane's settings."""
+    """The reader of the log of a lane's producer; None if its client has no such defect with the lane's settings."""
     concerned = [KNOWN_DEFECTS[id] for id in _TOLD_BY if KNOWN_DEFECTS[id].concerns(lane)]
     if on_precondition is None or not concerned:
         return None
@@ -123,10 +123,10 @@ def repeat_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, produ
 
 
 def watched(configs: Mapping[str, object], watch: Watch | None) -> dict[str, object]:
-    """A producer's configs with which it tells `watch`, if there is one, from within `poll` and `flush`."""
+    """A producer's configs, with a logger that passes lines to `watch`, if any, from within `poll` and `flush`."""
     if watch is None:
         return dict(configs)
-    # Not by getLogger: loggers that are known by name never go.
+    # Not by getLogger, which keeps each logger for good.
     logger = logging.Logger(f"kafka_chaos.producer.{watch.lane}")
     logger.addHandler(_Handler(watch))
     return {**configs, "debug": "eos", "log_level": _DEBUG, "logger": logger}

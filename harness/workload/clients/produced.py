@@ -1,10 +1,10 @@
 """The rows of one producer's records, from the send to the table that is written, whatever drives the producer.
 
-Guarantee: every record that was handed out has one row. An outcome of a record that was never handed out, or a second
-one, raises `ProtocolBreach`.
+Guarantee: every record that was handed out to be sent has one row. `ProtocolBreach` is raised for the outcome of a
+record that was never handed out, and for a second outcome.
 
-What has its outcome is kept until the writer's thread takes it, so a driver that is never asked for anything leaves no
-row behind. Where much is kept, whoever learns the next outcome passes it on, and waits while the writer has too much
+A record with an outcome is kept until the writer's thread takes it, so that no row depends on what the producer does
+next. Where much is kept, the thread that learns the next outcome passes all on, and waits while the writer has too much
 to do: the records in flight bound the memory.
 """
 
@@ -35,11 +35,11 @@ _ROW = Struct("=4q")
 
 
 class ProducedRows:
-    """The records of one producer, counted from 0 on. Threads may share it.
+    """The records of one producer, numbered from 0 by their `seq`. Threads may share it.
 
-    Without `partitions`, whoever sends gives the partition of each record, if it is known. `sent`: records handed out;
-    `pending`: when each of those without an outcome was; `acknowledged`: those with the outcome `ok`. `longest_gap_ns`:
-    the longest time between two acknowledgements so far.
+    Without `partitions`, the sender gives the partition of each record, if it knows it. `sent`: the number of records
+    handed out; `pending`: by seq, when each record without an outcome was handed out; `acknowledged`: the number with
+    the outcome `ok`. `longest_gap_ns`: the longest time between two acknowledgements so far.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ProducedRows:
         transactional_id: object | None = None,
         reserves: bool = True,
     ) -> None:
-        """`reserves`: seqs before they are sent; else the producer itself does."""
+        """`reserves`: whether to reserve seqs before they are sent; a producer that does so itself needs no other."""
         self.lane = lane
         self.producer_id = producer_id
         self.partitions = partitions
@@ -77,16 +77,16 @@ class ProducedRows:
         tables.produced.follow(self._take)
 
     def in_transaction(self, number: int | None) -> None:
-        """From the next record on, this transaction holds what is sent, or none."""
+        """Set the transaction that holds what is sent from now on; None: no transaction."""
         with self.lock:
             self._transactions.append((self.sent, _UNKNOWN if number is None else number))
 
     def hand_out(
         self, count: int, *, ns: int | None = None, partition: Sequence[int] = (), sources: Sequence[Sequence[int]] = ()
     ) -> int:
-        """The next records are about to be sent; returns the seq of the first.
+        """Count the next records as sent at `ns`, or now; returns the seq of the first.
 
-        `sources`: in a loop, (producer_id, seq) of the input of each.
+        `partition`: of each, where it is known; `sources`: in a loop, (producer_id, seq) of the input of each.
         """
         with self.lock:
             first = self.sent
@@ -96,12 +96,12 @@ class ProducedRows:
             self._partitions.update(zip(seqs, partition, strict=False))
             self._sources.update(zip(seqs, sources, strict=False))
             self.pending.update(zip(seqs, repeat(time.monotonic_ns() if ns is None else ns), strict=False))
-            # Before anybody has the order to send, which may be answered at once.
+            # Before the order to send is given, which may be answered at once.
             self.sent = first + count
         return first
 
     def take_back(self, first: int) -> None:
-        """The records from this one on were not sent after all, and others get their seqs."""
+        """Take back the records from seq `first` on, which were not sent after all: others get their seqs."""
         with self.lock:
             for seq in range(first, self.sent):
                 del self.pending[seq]
@@ -119,7 +119,7 @@ class ProducedRows:
         partition: int | None = None,
         ns: int | None = None,
     ) -> None:
-        """A record has its outcome, learned at `ns` or now; its `partition`, where nobody knew it before."""
+        """Note the outcome of a record, learned at `ns` or now; its `partition`, where it was not known before."""
         if partition is not None:
             self._partitions[seq] = partition
         if outcome is Outcome.OK:
@@ -157,7 +157,7 @@ class ProducedRows:
         error: str | None = None,
         ns: list[int] | None = None,
     ) -> None:
-        """Take the event `outcome` of a process; `ns`: when it learned that of each record. Raises `ProtocolBreach`."""
+        """Take the event `outcome` of a process; `ns`: when it learned each outcome. Raises `ProtocolBreach`."""
         seqs, learned = whole_numbers("seq", seq), Outcome(outcome)
         if (error is None) != (learned is Outcome.OK):
             raise ProtocolBreach(f"the outcome {learned} {'with an' if error else 'without its'} error")
@@ -182,7 +182,7 @@ class ProducedRows:
                 self.settle(number, learned, error, offset=at, ns=known_ns)
 
     def _acknowledge_all(self, seqs: list[int], offsets: list[int | None]) -> None:
-        """The same for many at one time, as fast clients say it: only the first one can end a gap."""
+        """Note many acknowledgements at one time, as fast clients tell them: only the first can end a gap."""
         rows = np.empty((len(seqs[1:]), 4), np.int64)
         rows[:, 0] = seqs[1:]
         rows[:, 1] = [self.pending.pop(seq) for seq in seqs[1:]]
@@ -194,7 +194,7 @@ class ProducedRows:
             self.acknowledge(seq, offset)
 
     def write_rest(self, error: str | None = None) -> None:
-        """Pass on all other rows, for no more will be sent: those without an outcome are `info`, with this `error`."""
+        """End: pass on all rows that are left; records without an outcome are `info`, with this `error`."""
         with self.lock:
             left = dict(self.pending)
             self.pending.clear()
@@ -208,9 +208,9 @@ class ProducedRows:
             self._writer.write(table)
 
     def _take(self) -> pa.Table | None:
-        """What is settled by now.
+        """The rows of all records with an outcome that were not taken yet.
 
-        Not under the lock of those who send: they may wait for room that the writer's thread makes by calling this.
+        Not under `lock`: a sender that holds it may wait for room that the writer's thread makes by calling this.
         """
         with self._taking:
             rows = bytes(self._rows)

@@ -1,4 +1,4 @@
-"""Assignments and commits of a member: what it has, what it asked for, and what it learned of it.
+"""Assignments and commits of a group's member: which partitions it has, what it commits, and what becomes of that.
 
 A rebalance or a seek changes the name of an assignment.
 
@@ -37,7 +37,7 @@ def generation_of(metadata: object) -> int | None:
 
 
 class Assignment:
-    """The partitions of one member. `tell` learns when they were given and taken."""
+    """The partitions of one member. `tell` learns when they are given and taken."""
 
     def __init__(self, name: str, client: Any, tell: Tell) -> None:
         self.name = f"{name}-0"
@@ -50,23 +50,23 @@ class Assignment:
 
     @property
     def held(self) -> frozenset[int]:
-        """The partitions that it has."""
+        """The partitions that the member has."""
         return frozenset(self._held)
 
     def given(self, partitions: Iterable[int]) -> None:
-        """A rebalance gave it these, and let it keep what it had: all are held under a new name."""
+        """A rebalance added these partitions: from now on, all partitions are held under a new name."""
         kept = sorted(self._held)
         self._held.update(partitions)
         self._begin(kept)
 
     def taken(self, partitions: Iterable[int]) -> None:
-        """A rebalance takes these."""
+        """A rebalance takes these partitions."""
         gone = self._held & set(partitions)
         self._end(sorted(gone), time.monotonic_ns())
         self._held -= gone
 
     def sought(self) -> None:
-        """The position was set back: what it reads again has a new name."""
+        """A position was set back: what the member reads from now on has a new name."""
         self._begin(sorted(self._held))
 
     def _begin(self, ended: list[int]) -> None:
@@ -94,10 +94,10 @@ _SINCE_KIP_848 = "STALE_MEMBER_EPOCH FENCED_MEMBER_EPOCH"
 REFUSALS = frozenset(
     getattr(KafkaError, name)
     for name in f"{_REFUSALS} {_SINCE_KIP_848}".split()
-    # Librdkafka before 2.4 does not know all of them.
+    # Librdkafka before 2.4 does not know all of these names.
     if hasattr(KafkaError, name)
 )
-"""The errors of a coordinator for a member that it no longer knows in this generation."""
+"""The errors with which a coordinator refuses a member that it no longer knows in this generation."""
 
 _TOGETHER_NS = 100_000_000
 
@@ -105,8 +105,8 @@ _TOGETHER_NS = 100_000_000
 class Positions:
     """Since when, at the earliest, a client may have committed an offset by itself, and in which assignment.
 
-    Several of its commits may be on their way at once, and be answered in any order: that of an offset was not asked
-    for before the record in front of it was polled, and nothing more is known.
+    Several automatic commits may be on their way at once, and be answered in any order. All that is known of the commit
+    of an offset: it was not sent before the record in front of that offset was polled.
     """
 
     def __init__(self, assignment: Assignment) -> None:
@@ -115,7 +115,7 @@ class Positions:
         self._reached: dict[int, list[tuple[int, int, str]]] = {}
 
     def reaches(self, offsets: Mapping[int, int]) -> None:
-        """A poll has come to these offsets, the next ones to read; it began after this was last called."""
+        """A poll, which began after the last call of this, has led to these offsets: the next to read by partition."""
         name, since = self._assignment.name, max(self._noted_ns, self._assignment.begun_ns)
         for partition, offset in offsets.items():
             reached = self._reached.setdefault(partition, [])
@@ -125,12 +125,12 @@ class Positions:
                 else:
                     reached.append((offset, since, name))
             elif offset < reached[-1][0]:
-                # Set back: an offset may have been reached before, too.
+                # The position was set back: an offset may have been reached before, too.
                 reached[:] = [(offset, *reached[0][1:])]
         self._noted_ns = time.monotonic_ns()
 
     def since(self, partition: int, offset: int) -> tuple[int, str]:
-        """When an offset may have been committed, at the earliest, and the name of the assignment then."""
+        """When an offset may have been committed at the earliest, in ns, and the name of the assignment then."""
         reached = self._reached.get(partition, [])
         at = bisect_left(reached, (offset,))
         return reached[at][1:] if at < len(reached) else (self._assignment.begun_ns, self._assignment.name)
@@ -158,11 +158,11 @@ class Commits:
         self._automatic_ns: set[int] = set()
 
     def partitions(self, offsets: Mapping[int, int]) -> list[TopicPartition]:
-        """The offsets as the client takes them."""
+        """The offsets in the form that the client takes."""
         return [TopicPartition(self._topic, partition, offset) for partition, offset in sorted(offsets.items())]
 
     def commit(self, offsets: Mapping[int, int]) -> bool:
-        """Commit and wait for the answer; returns whether all was acknowledged."""
+        """Commit, and wait for the answer; returns whether it was acknowledged for all partitions."""
         number, errors = self.asks(offsets), self.errors
         try:
             answers = self._client.commit(offsets=self.partitions(offsets), asynchronous=False)
@@ -181,7 +181,10 @@ class Commits:
         consumer: str | None = None,
         since_ns: int | None = None,
     ) -> int:
-        """A commit is about to be sent, or was by `consumer` at `since_ns` at the earliest; returns its number."""
+        """Tell of a commit that is about to be sent; returns its number.
+
+        An automatic commit was sent already: by the assignment `consumer`, at `since_ns` at the earliest.
+        """
         number = next(self._numbers)
         self._tell(
             "commit",
@@ -198,7 +201,7 @@ class Commits:
     def in_transaction(
         self, offsets: Mapping[int, int], *, producer_id: int, transaction: int | None
     ) -> Iterator[None]:
-        """The block sends offsets to a transaction: with what it raises, they have failed."""
+        """The block sends offsets to a transaction: an error that it raises is the outcome of their commit."""
         number, errors = self.asks(offsets, producer_id=producer_id, transaction=transaction), self.errors
         try:
             yield
@@ -209,21 +212,21 @@ class Commits:
         self.learns(number, {}, certain=True)
 
     def learns(self, number: int, failed: Mapping[int, KafkaError], *, certain: bool) -> None:
-        """The commit was answered; `failed` are the partitions with an error. `certain`: no connection failed."""
+        """Tell of the answer to a commit; `failed`: errors by partition. `certain`: no connection failed meanwhile."""
         errors = [(partition, _outcome(error, certain), error.name()) for partition, error in failed.items()]
         self._tell("committed", number=number, errors=errors, ns=time.monotonic_ns())
 
     def automatic(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
-        """The client committed by itself (callback `on_commit`): each partition is a commit of its own."""
-        for one in partitions:
-            if one.offset >= 0:
-                since, consumer = self.positions.since(one.partition, one.offset)
-                number = self.asks({one.partition: one.offset}, consumer=consumer, since_ns=self._own_ns(since))
-                found = one.error or error
-                self.learns(number, {} if found is None else {one.partition: found}, certain=False)
+        """Tell of an automatic commit of the client (callback `on_commit`): each partition is a commit of its own."""
+        for place in partitions:
+            if place.offset >= 0:
+                since, consumer = self.positions.since(place.partition, place.offset)
+                number = self.asks({place.partition: place.offset}, consumer=consumer, since_ns=self._own_ns(since))
+                cause = place.error or error
+                self.learns(number, {} if cause is None else {place.partition: cause}, certain=False)
 
     def _own_ns(self, ns: int) -> int:
-        """The first time from this one on that no other automatic commit has: rows differ by it."""
+        """This time, or the next that no other automatic commit has: their rows are told apart by it."""
         while ns in self._automatic_ns:
             ns += 1
         self._automatic_ns.add(ns)

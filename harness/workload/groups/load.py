@@ -1,6 +1,6 @@
-"""The members of one group under load: begun, crashed, frozen, joined and left as planned, replaced when they end.
+"""The members of one group under load: they join, crash, freeze and leave as planned, and are replaced when they end.
 
-At the end, every member leaves in order, and what the group has committed is asked for.
+At the end of the load, every member leaves in order, and brokers are asked what the group has committed.
 """
 
 import itertools
@@ -24,17 +24,17 @@ _NEVER = float("inf")
 
 
 class GroupLoad(Readers):
-    """The members of one group, looked after by a thread of their own; those of a loop write its lane.
+    """The members of one group, looked after by a thread of their own; the members of a loop write its lane.
 
-    A member that has a problem is ended, and none takes its place.
+    A member that has a problem is ended, and no other takes its place.
     """
 
     def __init__(self, work: Work) -> None:
         super().__init__()
         self.output = Written()
-        """What the members of a loop write."""
+        """The records that the members of a loop write."""
         self.reads = work.read.lane
-        """The lane that it reads."""
+        """The lane that the group reads."""
         self._work = work
         self._on_notice, self._calls = work.load.on_notice, work.load.calls
         self._on_change = partial(work.load.on_change, work.group_id)
@@ -65,7 +65,7 @@ class GroupLoad(Readers):
         self._worker.raise_error()
 
     def has_joined(self) -> None:
-        """A member was given partitions."""
+        """A member was given partitions: the first time, the group's wait for them is over."""
         with self._lock:
             joining, self._joining = self._joining, None
         if joining is not None:
@@ -73,11 +73,11 @@ class GroupLoad(Readers):
 
     @property
     def failed_for_good(self) -> str:
-        """Why it does nothing more: all its members have problems."""
+        """The problems of all members, if none is left without a problem; else empty."""
         return "" if self._members else "; ".join(member.problem or "" for member in self._failed)
 
     def breaks(self, problem: str) -> None:
-        """Something is wrong with its members."""
+        """Give every member this problem."""
         for member in list(self._members.values()):
             member.breaks(problem)
 
@@ -91,12 +91,12 @@ class GroupLoad(Readers):
         return super().goes_on() and not self.failed_for_good
 
     def falls_short(self, problem: str) -> None:
-        """Report it: that is a problem of its members."""
+        """Report the problem, and give it to every member."""
         self._on_notice(f"the group {self._work.group_id} {problem}")
         self.breaks(problem)
 
     def leave(self) -> None:
-        """Let every member leave in order; one that does not is killed. No member is replaced any more."""
+        """Let every member leave in order; a member that does not is killed. No member is replaced any more."""
         self._end_thread()
         leaving = [*self._members.values(), *self._leaving]
         for member in leaving:
@@ -184,7 +184,7 @@ class GroupLoad(Readers):
             self._begin(place)
 
     def _fails(self, place: int, member: SupervisedProcess, problem: str) -> None:
-        """A member has a problem, and is ended."""
+        """End a member because of its problem."""
         del self._members[place]
         self._failed.append(member)
         member.kill()
@@ -192,7 +192,7 @@ class GroupLoad(Readers):
         member.breaks(problem)
 
     def _begin(self, place: int) -> SupervisedProcess:
-        """Begin a member in this place."""
+        """Start a member in this place."""
         member, output = self._work.begin(place, next(self._numbers), self, self._on_change)
         if output is not None:
             self.output.rows.append(output)

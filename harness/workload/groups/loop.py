@@ -1,10 +1,12 @@
-"""A member of a consume-transform-produce loop: one record out for every record in, and the offsets as it was told.
+"""A member of a consume-transform-produce loop: it sends one record for each that it reads, and commits the offsets.
+
+When it commits is the key `offsets` of the loop:
 
 | offsets | order |
 | --- | --- |
 | transaction | begin, outputs, offsets to the transaction, commit; an abort reads the batch again |
 | after | outputs, wait for their acknowledgements, commit; without them, the batch is read again |
-| before | commit, outputs: what a crash prevents is never made up for |
+| before | commit, outputs: an output that a crash prevents is never sent |
 
 Sources: KIP-98, KIP-447; Kafka's documentation of `sendOffsetsToTransaction`.
 """
@@ -54,7 +56,7 @@ class ToldRows:
         self.transaction = number
 
     def announce(self, sources: Sequence[Sequence[int]]) -> None:
-        """The next records are about to be sent, made of these inputs: (producer_id, seq) of each."""
+        """Tell that the next records are about to be sent; `sources`: (producer_id, seq) of the input of each."""
         end = self.sent + len(sources)
         self._reserved.up_to(end)
         partitions = [seq % self.partitions.count for seq in range(self.sent, end)]
@@ -89,7 +91,7 @@ class ToldRows:
 
 
 class Outputs(RecordedProducer):
-    """The loop's producer, of whose records the harness is told."""
+    """The producer of a loop's member, of whose records the harness is told."""
 
     def __init__(
         self, settings: OutputSettings, *, tell: Tell, give_up: Callable[[], bool], logger: logging.Logger
@@ -117,28 +119,28 @@ class Outputs(RecordedProducer):
             self.poll(_TICK)
 
     def deliver(self) -> bool:
-        """Wait until all has an outcome; returns whether all was acknowledged since the last call."""
+        """Wait until all records have an outcome; returns whether all since the last call were acknowledged."""
         while self.unanswered and not self._give_up():
             self.poll(_TICK)
         failed, self.told.failed = self.told.failed, False
         return not failed and not self.unanswered
 
     def poll(self, timeout: float) -> int:
-        """The same, and tell of the outcomes."""
+        """Serve delivery reports, and tell of their outcomes."""
         served = super().poll(timeout)
         self.told.write_rest()
         return served
 
     def close(self) -> None:
         """Close the client in order."""
-        # Old versions lack this: there the client ends with the process.
+        # Old versions have no `close`: there the client ends with the process.
         if hasattr(self.client, "close"):
             self.client.close()
         self.told.write_rest()
 
 
 class LoopProcessing(Processing):
-    """A loop member's processing of a batch. Raises `ProducerLost`: then another member has to take its place."""
+    """How a loop's member processes a batch. Raises `ProducerLost`: then another member has to take its place."""
 
     def __init__(
         self,

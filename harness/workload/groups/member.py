@@ -1,7 +1,8 @@
-"""A member of a group: it polls, processes what it was given, commits as it was told, and tells of all of it.
+"""A member of a group: it polls, processes the records, commits their offsets, and tells the harness of all that.
 
-Processing a record means to tell of it ("read"), or to send what a loop makes of it. A member that is told to freeze
-does so with a batch in its hands; one that is told to crash dies amid processing a batch, by SIGKILL, as processes do.
+To process a record means to tell of it (event `read`), in a loop also to send the record that the loop makes of it. A
+member that is told to freeze does so between polling a batch and processing it. A member that is told to crash kills
+itself by SIGKILL while it processes a batch.
 
 Sources: KIP-62, KIP-429; librdkafka's documentation of rebalance callbacks and of `enable.partition.eof`.
 """
@@ -32,7 +33,7 @@ Identities = list[tuple[int, int]]
 
 
 class CommandInbox:
-    """The harness's orders to the member, as they came in on `source` so far."""
+    """The harness's orders to the member, read from `source` by a thread. Without the harness, the process ends."""
 
     def __init__(self, source: TextIO) -> None:
         self._freezes = 0
@@ -42,22 +43,22 @@ class CommandInbox:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def freezes(self) -> bool:
-        """Whether to freeze; true once for each order."""
+        """Whether the member is to freeze; true once for each order."""
         if self._freezes:
             self._freezes -= 1
             return True
         return False
 
     def crashes(self) -> bool:
-        """Whether to die."""
+        """Whether the member is to die."""
         return self._crashes
 
     def leaves(self) -> bool:
-        """Whether to leave."""
+        """Whether the member is to leave."""
         return self._leaves_by is not None
 
     def gives_up(self) -> bool:
-        """Whether nothing should be waited for any longer."""
+        """Whether the member should wait for nothing any longer."""
         return self._leaves_by is not None and time.monotonic() > self._leaves_by
 
     def _listen(self) -> None:
@@ -73,7 +74,7 @@ class CommandInbox:
 
 
 class MemberLost(Exception):
-    """The client has failed for good, as when another one has its `group.instance.id`: it is never given a record."""
+    """The client has failed for good and is given no more records, as when another has its `group.instance.id`."""
 
 
 def die() -> None:
@@ -82,7 +83,7 @@ def die() -> None:
 
 
 class Member:
-    """One member. `connect` makes its consumer, `process` what it does with records; `tell` learns of everything."""
+    """One member. `connect` makes its consumer, `process` processes its records, and `tell` learns of everything."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class Member:
         self.process = Processing(self, settings.commits)
 
     def run(self) -> None:
-        """Work until it is told to leave; then leave in order. Raises `MemberLost`."""
+        """Poll and process until the member is told to leave; then leave in order. Raises `MemberLost`."""
         self.client.subscribe([self._settings.topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
         while not self._orders.leaves():
             self.step()
@@ -126,7 +127,7 @@ class Member:
         self.assignment.taken(self.assignment.held)
 
     def step(self) -> None:
-        """One poll, and what it gives."""
+        """Poll once, and process the records that it gives."""
         self.process.serve()
         messages = self.client.consume(self.process.most, _POLL_TIMEOUT)
         records = [message for message in messages if message.error() is None]
@@ -147,7 +148,7 @@ class Member:
         self._is_news = False
 
     def read(self, messages: Sequence[Any]) -> Identities:
-        """Tell that these were processed; returns their identities."""
+        """Tell that these messages were processed; returns their identities."""
         first_ns = max(self._last_ns + 1, time.monotonic_ns())
         self._last_ns = first_ns + len(messages) - 1
         columns = self._codec.read(messages)
@@ -187,12 +188,12 @@ class Member:
     def _given(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
         # The client tells only once that it is at the end of a partition that it keeps.
         self._is_news = True
-        self.assignment.given(one.partition for one in partitions)
+        self.assignment.given(place.partition for place in partitions)
 
     def _taken(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
-        for one in partitions:
-            self._ends.pop(one.partition, None)
-        self.assignment.taken(one.partition for one in partitions)
+        for place in partitions:
+            self._ends.pop(place.partition, None)
+        self.assignment.taken(place.partition for place in partitions)
 
     def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         self.commits.automatic(error, partitions)
@@ -202,31 +203,32 @@ class Member:
 
 
 class Processing:
-    """A member's processing of a batch: of one that only reads, it is to tell of it. `most`: records of a batch."""
+    """How a member that only reads processes a batch: it tells of the records. `most`: records of a batch, at most."""
 
     most = _MOST_PER_POLL
 
     def __init__(self, member: Member, commits: str) -> None:
-        """`commits`: when it does, as in `Group` and `Loop`."""
+        """`commits`: when the member commits, as in `Group` and `Loop`."""
         self._member = member
         self._commits = commits
 
     def handle(self, messages: Sequence[Any], crash: Callable[[], None] | None) -> bool:
-        """Process a batch and commit it; returns whether it must be read again. `crash` dies, to be called midway."""
+        """Process a batch and commit it; returns whether it must be read again. `crash` is to be called midway."""
         offsets = next_offsets(messages)
         if self._commits == BEFORE and not self._member.commits.commit(offsets):
             return True
         if not self._process(messages, crash):
-            # What was committed before is gone.
+            # What was committed before it was processed is never read again.
             return self._commits != BEFORE
         if self._commits == AFTER:
             self._member.commits.commit(offsets)
         return False
 
     def _process(self, messages: Sequence[Any], crash: Callable[[], None] | None) -> bool:
-        """Process them, and return whether that went well. A crash finds half of them processed.
+        """Process messages; returns whether that went well. A crash comes once half of them are processed.
 
-        Even of one record, something is processed without being committed, or committed without being processed.
+        Half of an odd number is rounded so that a crash always leaves a record that is processed and not committed or,
+        where commits come before, one that is committed and not processed.
         """
         if crash is not None:
             self._make(messages[: (len(messages) + (self._commits != BEFORE)) // 2])
@@ -238,7 +240,7 @@ class Processing:
         return True
 
     def serve(self) -> None:
-        """Called at every poll."""
+        """Do what is due at every poll."""
 
     def close(self) -> None:
         """End in order."""

@@ -1,4 +1,4 @@
-"""The process of a member, which speaks the client protocol.
+"""The program of a group's member: a process that speaks the client protocol.
 
 It lives no longer than the harness: when its standard input ends, it dies.
 """
@@ -43,7 +43,7 @@ def main() -> int:
         tell("error", text=traceback.format_exc())
         return ExitCode.BUG
     said: object = libversion()
-    # 2.12.0 of confluent-kafka returns the text alone.
+    # In confluent-kafka 2.12.0, `libversion` returns the text alone.
     tell("ready", client="librdkafka", version=said if isinstance(said, str) else libversion()[0])
     try:
         if settings.output is not None:

@@ -73,12 +73,12 @@ class LoopRows(ConsumedRows):
 
 
 EVERYTHING = 2**62
-"""Past every record."""
+"""An offset past every record."""
 
 
 @dataclass(eq=False, kw_only=True)
 class SharerRows:
-    """The rows of one `member` of `group`, which reads `lane`. `on_change` learns when it freezes and thaws."""
+    """The rows of one `member` of a share group, which reads `lane`. `on_change` learns when it freezes and thaws."""
 
     group: str
     lane: str
@@ -99,11 +99,11 @@ class SharerRows:
         }
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:
-        """Take what the member tells: one of its events, and its values."""
+        """Take an event of the client protocol from the member; see `Taker`."""
         self._takers[kind](**values)
 
     def ends(self) -> None:
-        """The member has ended: what has no row by now gets one."""
+        """The member has ended: deliveries that have no row yet get one."""
         for row in self._held.values():
             self._write({**row, "outcome": "info"} if "acknowledgement" in row else row)
         self._held = {}
@@ -150,7 +150,7 @@ class SharerRows:
                 "complete_ns": complete_ns,
             }
             self.tables.share_starts.add(row)
-        # Which member tells it does not matter: it is the group's.
-        # What was written last trails by the acknowledgements that it was written with: without a lag, nothing is due.
+        # The start offset is the group's, whichever member tells it. It trails behind the last acknowledgements:
+        # without a lag, no record is due, whatever the offset.
         ends = [EVERYTHING if behind == 0 else start for start, behind in zip(offset, lag, strict=True)]
         self.readers.reaches(self.readers, [list(at) for at in zip(partition, ends, strict=True)])

@@ -5,13 +5,13 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE, ORDER_JOIN = "freeze", "crash", "leave", "join"
-"""What a group's plan orders after `begin`: a member stops polling for a while, dies or leaves, or a new one joins."""
+"""The orders of a group's plan: a member stops polling for a while, dies or leaves, or a new member joins."""
 
 MEMBER = "member"
-"""The role of members, those of loops included."""
+"""The role of the members of consumer groups in the client protocol, those of loops included."""
 
 REPLACE_ME = 3
-"""The exit code of a member that ends since its client failed for good: a new member takes its place."""
+"""The exit code of a member that ends because its client failed for good: a new member takes its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,8 @@ class OutputSettings:
 class MemberSettings:
     """A member of `group`, which reads `lane`. The names of its assignments begin with `name`.
 
-    `commits` as in `Group`; in a loop, the `output` says when it commits. `freeze_seconds`: how long it does not poll
-    when it is told to freeze.
+    `commits` as in `Group`; in a loop, the `output` says when the member commits. `freeze_seconds`: how long it stops
+    polling when it is told to freeze.
     """
 
     group: str

@@ -1,4 +1,4 @@
-"""The work of a group: what its members read, write and are told when they begin, and what it has committed."""
+"""The work of a group under load: which members it has, what they read and write, and what the group has committed."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -37,11 +37,11 @@ _FROZEN_LONGER = 2.0
 _COMMITTED_TIMEOUT = 20.0
 _HEARTBEAT_MS = 3_000
 _LEARNS_SOON = {"topic.metadata.refresh.interval.ms": "1000"}
-"""A group is given new partitions once a member learns of them: by default, after five minutes at the latest."""
+"""Lets a member learn of new partitions within a second; by default, within five minutes. Then the group gets them."""
 
 
 class Planned(NamedTuple):
-    """An order of the load, `at` so many seconds after it began, to the member in this `place`, which a join makes."""
+    """An order to the member in a `place`, given `at` so many seconds after the load began; a join makes the member."""
 
     at: float
     order: str
@@ -49,9 +49,9 @@ class Planned(NamedTuple):
 
 
 def planned(group: Group | Share, duration: float) -> list[Planned]:
-    """The orders of a load of `duration` seconds, by time: evenly over the load, and to each member in turn.
+    """The orders to a group in a load of `duration` seconds, by time: spread evenly, and to each member in turn.
 
-    Joins come early and leaves late, since only members that are there can leave: those that joined do so first.
+    Joins come in the first half of the load and leaves in the second: members that joined leave before the others.
     """
 
     def times(count: int, span: float, first: float = 0.0) -> list[float]:
@@ -71,9 +71,10 @@ def planned(group: Group | Share, duration: float) -> list[Planned]:
 
 
 class Work(ABC):
-    """The work of a group with the id `group_id`, which reads the lane `read`; `lane` asks for it.
+    """The work of the group `group_id`, which the `lane` asks for, and which reads the lane `read`.
 
-    `awaits_join`: whether the time until the first member has partitions is noted as a call.
+    `group`: the group's settings. `awaits_join`: whether the time until the first member has partitions is noted as a
+    call.
     """
 
     awaits_join: ClassVar[bool]
@@ -95,7 +96,7 @@ class Work(ABC):
 
 
 class GroupWork(Work):
-    """The work of the group of a lane, or of its loop, which then writes the lane."""
+    """The work of a lane's consumer group or, if `read` is another lane, of the group that feeds the lane's loop."""
 
     awaits_join = True
     group: Group
@@ -145,7 +146,6 @@ class GroupWork(Work):
             "isolation.level": READ_COMMITTED,
             # In a loop, the member itself commits.
             **({} if self.loop is None else {"enable.auto.commit": False}),
-            **self.load.client_configs,
             "bootstrap.servers": self.load.bootstrap_servers,
         }
 
@@ -174,7 +174,7 @@ class GroupWork(Work):
     def begin(
         self, place: int, number: int, readers: Readers, on_change: Callable[[str, str], None]
     ) -> tuple[SupervisedProcess, ProducedRows | None]:
-        """The same."""
+        """Start the member of this number in this place; returns, in a loop, also the rows of what it writes."""
         settings = self.member(place, number)
         common: Any = {"group": self.group_id, "lane": self.read.lane, "isolation": READ_COMMITTED}
         common |= {"readers": readers, "on_change": partial(on_change, settings.name)}
@@ -186,25 +186,24 @@ class GroupWork(Work):
         return self._start_member(settings, rows), written
 
     def committed(self) -> dict[str, dict[int, int]]:
-        """The same."""
+        """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
         return {self.group_id: committed_by(self.group_id, self.read, self.load)}
 
     def _start(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
-        """Start a member, a process of the lane's client. With librdkafka it is the harness's own, in any version."""
-        lane, load, client = self.lane, self.load, chosen(self.lane.client)
+        """Start a member as a process of the lane's client; for librdkafka of any version, it is the harness's own."""
+        client = chosen(self.lane.client)
         packages = None if client is None else client.packages
         own = command_of(_MEMBER_MODULE, packages=packages) if client is None or packages is not None else ()
         values = settings.to_json()
-        # Those for a secured listener have librdkafka's names.
-        configs = {key: value for key, value in values.pop("configs").items() if key not in load.client_configs}
-        return load.start(lane, MEMBER, settings.name, values, configs, command=own, may_end=True)(rows)
+        configs = values.pop("configs")
+        return self.load.start(self.lane, MEMBER, settings.name, values, configs, command=own, may_end=True)(rows)
 
 
 def group_configs(group: Group) -> dict[str, Any]:
-    """The configs that a lane's group decides; brokers decide the rest where they assign (KIP-848)."""
+    """The configs of a member that its group decides; where brokers assign (KIP-848), they decide the rest."""
     classic = {"session.timeout.ms": group.session_timeout_ms, "partition.assignment.strategy": group.assignor}
     return {
-        # Librdkafka before 2.4 has no other one, and no such key.
+        # Librdkafka before 2.4 has the classic protocol alone, and no key for it.
         **(classic if group.protocol == CLASSIC else {"group.protocol": group.protocol}),
         "max.poll.interval.ms": group.max_poll_interval_ms,
         "enable.auto.commit": group.commits == AUTO,
@@ -212,7 +211,7 @@ def group_configs(group: Group) -> dict[str, Any]:
 
 
 def member_configs(group: Group) -> dict[str, Any]:
-    """The same, with what suits the harness's own members."""
+    """The configs of the harness's own members: those that their group decides, and those that suit a load."""
     beats = {"heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, group.session_timeout_ms // 3))}
     return {
         **group_configs(group),
@@ -228,9 +227,9 @@ def member_configs(group: Group) -> dict[str, Any]:
 
 
 def committed_by(group_id: str, read: LaneSpec, load: LoadSettings) -> dict[int, int]:
-    """The offsets that a group has committed, by partition of the lane; a partition without is left out.
+    """The offsets that a group has committed, by partition of the lane; partitions without a commit are left out.
 
-    Raises `ClusterFailure` if nobody tells.
+    Raises `ClusterFailure` if no broker answers.
     """
     configs: Mapping[str, str] = {**load.client_configs, "bootstrap.servers": load.bootstrap_servers}
     client = new_client(Consumer, {**configs, "group.id": group_id, "log_level": 0})
@@ -242,7 +241,7 @@ def committed_by(group_id: str, read: LaneSpec, load: LoadSettings) -> dict[int,
         raise ClusterFailure(f"nobody tells what the group {group_id} has committed: {reason}") from failure
     finally:
         client.close()
-    return {one.partition: one.offset for one in found if one.error is None and one.offset >= 0}
+    return {place.partition: place.offset for place in found if place.error is None and place.offset >= 0}
 
 
 SHARER = "sharer"
@@ -264,7 +263,7 @@ class ShareWork(Work):
     def begin(
         self, place: int, number: int, readers: Readers, on_change: Callable[[str, str], None]
     ) -> tuple[SupervisedProcess, None]:
-        """The same; it writes nothing."""
+        """Start the member of this number in this place; it writes nothing."""
         share, name = self.group, f"{self.group_id}-{number}"
         on_change(name, BEGINS)
         settings = {

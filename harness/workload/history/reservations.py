@@ -1,4 +1,4 @@
-"""The journal of reserved seqs: what was about to be sent, on disk before it is; and who was assigned what in a group.
+"""The journal of a load: which records are about to be sent, before they are, and which partitions members are given.
 
 It stays in the run directory only if the harness died, and rows may be missing (`history.recover`).
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 RESERVATIONS = "reservations.jsonl"
 RESERVED = 256
-"""Seqs per reservation: few, since after a crash unsent ones count as `info`, too."""
+"""Seqs per reservation. Few, since after a crash reserved seqs that were not sent count as `info`, too."""
 
 
 class Reservations:
@@ -24,7 +24,7 @@ class Reservations:
         self._lock = threading.Lock()
 
     def assigned(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """A member of a group was given partitions: the rows of `assignments/` that it will have."""
+        """Note that a consumer was given partitions; `rows`: those that `assignments/` will have when they end."""
         self.write({"assigned": rows})
 
     def write(self, entry: Mapping[str, Any]) -> None:
@@ -50,7 +50,7 @@ class ReservedSeqs:
     _end: int = 0
 
     def up_to(self, end: int) -> None:
-        """Reserve the seqs below `end`, and some more if there are any to reserve."""
+        """Reserve the seqs below `end` that are not reserved yet; if there are any, some more with them."""
         if end > self._end:
             count = max(RESERVED, end - self._end)
             entry = {"lane": self.lane, "producer_id": self.producer_id, "first_seq": self._end, "count": count}

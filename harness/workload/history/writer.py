@@ -56,7 +56,7 @@ def consumed_rows(
     seq: Sequence[int],
     leader_epoch: Sequence[int | None] | None = None,
 ) -> pa.Table:
-    """Rows of `consumed/` for what one consumer was given together, a nanosecond apart from `first_ns` on."""
+    """Rows of `consumed/` for one batch of one consumer; their times are a nanosecond apart, from `first_ns` on."""
     count = len(offset)
     columns = [
         pa.array([lane] * count, pa.string()),

@@ -1,11 +1,13 @@
 """A lane's transactional producers under load: paced, killed and fenced, each in a thread of its own.
 
-Each has a transactional id of its own and writes one transaction after the other. To end one takes as long whatever its
-size, and 1 to 5 s on an overloaded machine: a producer that is behind its rate writes a multiple of the lane's `size`.
+Each producer has a transactional id of its own and writes one transaction after the other. To end a transaction takes
+1 to 5 s on an overloaded machine, however small it is: a producer that is behind its rate writes transactions of a
+multiple of the lane's `size`.
 
-Every incarnation has a producer_id of its own: a client that comes back after an error, or after the kills that the
-lane asks for (`restarts`). The killed incarnation is not closed. Once the next one has begun, it goes on like a process
-that was only frozen: it sends the rest of its transaction and asks for the commit, which brokers must refuse.
+A transactional id has one incarnation after the other, each a client with a producer_id of its own: the next begins
+after an error, or after a kill that the lane asks for (`restarts`). A killed incarnation is not closed. Once the next
+has begun, it goes on like a process that was only frozen: it sends the rest of its transaction and asks for the commit,
+which brokers must refuse.
 """
 
 import random
@@ -34,9 +36,9 @@ _MOST_TOGETHER = 10_000
 
 
 class TransactionalProducing(Producing):
-    """The producers of one transactional lane; the seed of the `load` decides what is aborted.
+    """The producers of one transactional lane; the seed of the `load` decides which transactions are aborted.
 
-    `connect` makes an incarnation of a transactional id, of the next number.
+    `connect` makes the incarnation with a number, counted from 0 in the lane, of a transactional id.
     """
 
     def __init__(self, lane: LaneSpec, connect: Callable[[int, str], LaneProducer], load: LoadSettings) -> None:
@@ -50,25 +52,25 @@ class TransactionalProducing(Producing):
         self._ids = [_Incarnations(self, number) for number in range(self.settings.producers)]
 
     def next_of(self, transactional_id: str) -> LaneProducer:
-        """The next incarnation of a transactional id."""
+        """Make the next incarnation of a transactional id."""
         with self._connecting:
             producer = self._connect(len(self.rows), transactional_id)
             self.rows.append(producer.rows)
             return producer
 
     def gives_up(self) -> bool:
-        """Whether nothing is waited for any longer."""
+        """Whether the producers should wait for nothing any longer."""
         return self._cancelled.is_set() or time.monotonic() > self._deadline
 
     @property
     def present(self) -> Sequence[LaneProducer]:
-        """The records of the present incarnations."""
+        """The present incarnation of each transactional id."""
         return [producer.records for producer in self._ids if producer.records is not None]
 
     def processes(self) -> list[ClientProcess]:
-        """The same, as processes: a transactional id whose producer has ended has the next one at once."""
-        made = [one for one in self.present if isinstance(one, ProcessProducer)]
-        return [ClientProcess(one.process, number) for number, one in enumerate(made)]
+        """The present incarnations that are processes: if a fault ends one, the next begins at once."""
+        made = [producer for producer in self.present if isinstance(producer, ProcessProducer)]
+        return [ClientProcess(producer.process, number) for number, producer in enumerate(made)]
 
     def run(self, sending: threading.Event) -> None:
         """Let the producers write transactions until `sending` is cleared; raises what a producer raised."""
@@ -142,10 +144,10 @@ class _Incarnations(Worker):
                 self._current.abandon()
 
     def _write(self, producer: TransactionalProducer, count: int) -> None:
-        """One transaction of `count` records, committed or aborted.
+        """Write a transaction of `count` records, and commit or abort it.
 
-        Of the aborted ones, half have all their records written before. The abort of the others purges what was not
-        sent yet, and overtakes what is on its way.
+        Half of those that are aborted have all their records written before. The abort of the other half purges what
+        was not sent yet, and overtakes what is on its way.
         """
         producer.begin()
         producer.send(count)
@@ -157,7 +159,7 @@ class _Incarnations(Worker):
             producer.commit()
 
     def _kill(self, producer: TransactionalProducer) -> None:
-        """Let the next incarnation fence this one in the middle of a transaction; then it goes on all the same."""
+        """Let the next incarnation fence this producer amid a transaction; then it goes on all the same."""
         producer.begin()
         first = self._size // 2
         producer.send(first)
@@ -174,9 +176,9 @@ class _Incarnations(Worker):
         producer.abandon()
 
     def _begin(self) -> TransactionalProducer | None:
-        """The next incarnation, initialised; None if the load gave up before, or its process has a problem.
+        """Begin and initialise the next incarnation; returns None if the load gave up before, or its process failed.
 
-        Raises `ClusterFailure`.
+        Raises `ClusterFailure` if no incarnation can be initialised.
         """
         assert self._load.tables.transactions is not None
         for _ in range(_MOST_FAILED_STARTS):

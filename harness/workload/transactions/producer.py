@@ -1,8 +1,8 @@
-"""One incarnation of a transactional producer: its records and its transactions are in the history.
+"""One incarnation of a transactional producer, which puts its records and its transactions into the history.
 
-Errors are handled as Kafka's documentation asks: what is retriable is asked again, what needs an abort is aborted, and
-after anything else the producer can't be used any more (`ProducerLost`): a new one under the same transactional id
-takes its place. No call waits on once `give_up` says so.
+Errors are handled as Kafka's documentation asks: a call with a retriable error is repeated, a transaction with an
+abortable error is aborted, and after any other error the producer can't be used any more (`ProducerLost`): a new
+producer under the same transactional id takes its place. No call is repeated once `give_up` says so.
 
 The outcomes in the rows of `transactions/`:
 
@@ -101,7 +101,7 @@ class TransactionRows:
 
 
 class ProducerLost(Exception):
-    """The producer can't go on: it was fenced, failed for good, or the load gave up on it."""
+    """The producer can't go on: it was fenced, failed for good, or is not waited for any longer."""
 
     def __init__(self, error: KafkaError) -> None:
         self.error = error
@@ -143,7 +143,7 @@ class TransactionalProducer:
         self._transactions.begins(self.records.transaction_begins(), begin_ns)
 
     def send(self, count: int) -> None:
-        """Send `count` records within the transaction, as the client's queue has room for them."""
+        """Send `count` records within the transaction, as soon as the client's queue has room for them."""
         with self._calls.awaiting(self.records.lane, self._id, "send"):
             while count and not self._give_up():
                 accepted = self.records.send(count)
@@ -204,7 +204,7 @@ class TransactionalProducer:
             raise ProducerLost(failure.args[0]) from failure
 
     def _insist(self, call: Callable[..., object], *values: object) -> None:
-        """Call a function of the transactional API again until it succeeds, fails for good or it is time to give up.
+        """Repeat a call of the transactional API until it succeeds, fails for good, or `give_up` says so.
 
         A call that was given up has no answer.
         """
