@@ -29,8 +29,8 @@ from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import PacedProducing, Producing
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer, RecordedProducer
+from kafka_chaos.harness.workload.groups.group_kinds import ConsumerGroup, ShareGroup
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.groups.work import GroupWork, ShareWork
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.settings import LINGER_MS, LoadSettings
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing
@@ -71,7 +71,7 @@ class LaneClients:
         function, source = self.application.producer, self.source
         assert source is not None
         if function is None:
-            return GroupLoad(GroupWork(self.lane, source, self.load))
+            return ConsumerGroup(self.lane, source, self.load).begin()
         return ApplicationLooping(self.lane, source, cast("Callable[[LoopHandle], object]", function), self.load)
 
     def reading(self) -> tuple[Consuming, Members | None]:
@@ -86,8 +86,8 @@ class LaneClients:
             application = ApplicationConsuming(lane, function, load, has_groups=is_followed)
             return (self._followers(), application) if is_followed else ((application,), None)
         if lane.share is not None:
-            return self._followers(), GroupLoad(ShareWork(lane, load))
-        return self._followers(), None if lane.group is None else GroupLoad(GroupWork(lane, lane, load))
+            return self._followers(), ShareGroup(lane, load).begin()
+        return self._followers(), None if lane.group is None else ConsumerGroup(lane, lane, load).begin()
 
     def further_consumers(self) -> FurtherConsumers:
         """The consumers that come and go beside those, as the lane's `lives` say."""

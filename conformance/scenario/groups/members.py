@@ -19,7 +19,7 @@ from kafka_chaos.contract.lane.groups import CLASSIC, COOPERATIVE, Group
 from kafka_chaos.faults.helper import Helper
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.groups.commits import REFUSALS
-from kafka_chaos.harness.workload.groups.work import member_configs
+from kafka_chaos.harness.workload.groups.group_kinds import member_configs
 from kafka_chaos.reference_model.lockstep.observation.clients import (
     COMMITTED,
     GIVEN,

@@ -16,7 +16,7 @@ from kafka_chaos.harness.experiment.known_configs import refused_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder, RecordingConsumer
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder, RecordingProducer
-from kafka_chaos.harness.workload.groups.work import group_configs
+from kafka_chaos.harness.workload.groups.group_kinds import group_configs
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 

@@ -15,7 +15,7 @@ from kafka_chaos.harness.workload.application.handles import (
 )
 from kafka_chaos.harness.workload.application.producer import ProducerRecorder
 from kafka_chaos.harness.workload.clients.producers import Producing
-from kafka_chaos.harness.workload.groups.work import committed_by
+from kafka_chaos.harness.workload.groups.group_kinds import committed_by
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 _INTERVAL = 0.05

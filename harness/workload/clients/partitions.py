@@ -1,7 +1,6 @@
 """The partitions to which a producer sends: all known partitions in turn, and new partitions once it learns of them."""
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,13 +50,14 @@ def known_partitions(client: Any, topic: str) -> int:
 class Learning:
     """Asks the cluster again and again, in a thread, until a topic has grown to `most` partitions.
 
-    `learned` is called with each number of partitions that the cluster answers. By itself, a client asks only every
-    five minutes (`topic.metadata.refresh.interval.ms`).
+    `known`: the number of partitions by the last answer; 0 before. By itself, a client asks only every five minutes
+    (`topic.metadata.refresh.interval.ms`).
     """
 
-    def __init__(self, client: Any, topic: str, *, most: int, learned: Callable[[int], None]) -> None:
+    def __init__(self, client: Any, topic: str, *, most: int) -> None:
+        self.known = 0
         self._ended = threading.Event()
-        self._worker = Worker(lambda: self._run(client, topic, most, learned), name=f"partitions-of-{topic}")
+        self._worker = Worker(lambda: self._run(client, topic, most), name=f"partitions-of-{topic}")
         self._worker.start()
 
     def end(self) -> None:
@@ -65,9 +65,6 @@ class Learning:
         self._ended.set()
         self._worker.join()
 
-    def _run(self, client: Any, topic: str, most: int, learned: Callable[[int], None]) -> None:
-        count = 0
-        while count < most and not self._ended.wait(_ASK_INTERVAL_S):
-            count = known_partitions(client, topic)
-            if count:
-                learned(count)
+    def _run(self, client: Any, topic: str, most: int) -> None:
+        while self.known < most and not self._ended.wait(_ASK_INTERVAL_S):
+            self.known = known_partitions(client, topic) or self.known

@@ -122,7 +122,6 @@ class RecordedProducer(LaneProducer):
         assert rows.partitions is not None
         self._topic = topic
         self._partitions = rows.partitions
-        self._known = self._partitions.count
         self._codec = IdentityCodec(rows.lane, record_size)
         self._retries = retries(configs)
         # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
@@ -131,12 +130,8 @@ class RecordedProducer(LaneProducer):
         self.client = new_client(Producer, configs)
         self._is_transactional = "transactional.id" in configs
         self._delivered = self._delivery_callback()
-        self._learning = None
-        if grows_to > self._known:
-            self._learning = Learning(self.client, topic, most=grows_to, learned=self._learn)
-
-    def _learn(self, partitions: int) -> None:
-        self._known = partitions
+        grows = grows_to > self._partitions.count
+        self._learning = Learning(self.client, topic, most=grows_to) if grows else None
 
     @property
     def unanswered(self) -> int:
@@ -150,8 +145,8 @@ class RecordedProducer(LaneProducer):
         while done < count:
             batch = min(_BATCH, count - done)
             first = rows.hand_out(batch)
-            if self._known > self._partitions.count:
-                self._partitions.grow(self._known, first)
+            if self._learning is not None and (known := self._learning.known) > self._partitions.count:
+                self._partitions.grow(known, first)
             partitions, to = self._partitions.count, self._partitions.first
             for seq, value in enumerate(self._codec.encode_many(self.producer_id, first, batch), first):
                 try:

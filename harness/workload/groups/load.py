@@ -6,14 +6,19 @@ At the end of the load, every member leaves in order, and brokers are asked what
 import itertools
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
+from typing import NamedTuple, Self
 
+from kafka_chaos.contract.lane.groups import Group
+from kafka_chaos.contract.lane.share import Share
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.client_process import ClientProcess, SupervisedProcess
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.producers import Written
-from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_JOIN, ORDER_LEAVE, REPLACE_ME
-from kafka_chaos.harness.workload.groups.work import Planned, Work, planned
+from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_FREEZE, ORDER_JOIN, ORDER_LEAVE, REPLACE_ME
+from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.05
@@ -23,22 +28,54 @@ _MOST_REPLACED = 20
 _NEVER = float("inf")
 
 
-class GroupLoad(Readers):
-    """The members of one group, looked after by a thread of their own; the members of a loop write its lane.
+class Planned(NamedTuple):
+    """An order to the member in a `place`, given `at` so many seconds after the load began; a join makes the member."""
 
-    A member that has a problem is ended, and no other takes its place.
+    at: float
+    order: str
+    place: int
+
+
+def planned(group: Group | Share, duration: float) -> list[Planned]:
+    """The orders to a group in a load of `duration` seconds, by time: spread evenly, and to each member in turn.
+
+    Joins come in the first half of the load and leaves in the second: members that joined leave before the others.
     """
 
-    def __init__(self, work: Work) -> None:
+    def times(count: int, span: float, first: float = 0.0) -> list[float]:
+        return [first + (turn + 1) * span / (count + 1) for turn in range(count)]
+
+    orders = [
+        Planned(at, order, (turn + shift) % group.members)
+        for shift, (order, count) in enumerate({ORDER_CRASH: group.crashes, ORDER_FREEZE: group.freezes}.items())
+        for turn, at in enumerate(times(count, duration))
+    ]
+    joined = range(group.members, group.members + group.joins)
+    half = duration / 2
+    orders += [Planned(at, ORDER_JOIN, place) for place, at in zip(joined, times(group.joins, half), strict=True)]
+    leaving = [*reversed(joined), *reversed(range(group.members))]
+    orders += [Planned(at, ORDER_LEAVE, leaving[turn]) for turn, at in enumerate(times(group.leaves, half, half))]
+    return sorted(orders)
+
+
+class GroupLoad(Readers, ABC):
+    """The members of one group, looked after by a thread of their own; the members of a loop write its lane.
+
+    The group `group_id`, with the settings `group`, reads the lane `read`; the `lane` asks for it. A member that has a
+    problem is ended, and no other takes its place.
+    """
+
+    def __init__(self, lane: LaneSpec, read: LaneSpec, load: LoadSettings, group: Group | Share, group_id: str) -> None:
         super().__init__()
+        self.lane, self.read, self.load = lane, read, load
+        self.group, self.group_id = group, group_id
         self.output = Written()
         """The records that the members of a loop write."""
-        self.reads = work.read.lane
+        self.reads = read.lane
         """The lane that the group reads."""
-        self._work = work
-        self._on_notice, self._calls = work.load.on_notice, work.load.calls
-        self._on_change = partial(work.load.on_change, work.group_id)
-        self._joining = self._calls.begins(work.lane.lane, work.group_id, "join") if work.awaits_join else None
+        self._on_notice, self._calls = load.on_notice, load.calls
+        self._on_change = partial(load.on_change, group_id)
+        self._joining: int | None = None
         self._numbers = itertools.count()
         self._members: dict[int, SupervisedProcess] = {}
         self._leaving: list[SupervisedProcess] = []
@@ -49,16 +86,22 @@ class GroupLoad(Readers):
         """Members that a fault has ended, by name: whether they stay down."""
         self._plan: list[Planned] = []
         self._ending = threading.Event()
-        self._worker = Worker(self._run, name=f"group-{work.group_id}")
-        for place in range(work.group.members):
+        self._worker = Worker(self._run, name=f"group-{group_id}")
+
+    def begin(self) -> Self:
+        """Start the members, and the thread that looks after them."""
+        if isinstance(self.group, Group):
+            # Members of share groups are given no partitions.
+            self._joining = self._calls.begins(self.lane.lane, self.group_id, "join")
+        for place in range(self.group.members):
             self._begin(place)
         self._worker.start()
+        return self
 
     def starts(self) -> None:
         """The load has begun: from now on, members crash, freeze, join and leave as planned."""
         self._began = time.monotonic()
-        work = self._work
-        self._plan = planned(work.group, work.load.workload.duration - (work.lane.created_at or 0.0))
+        self._plan = planned(self.group, self.load.workload.duration - (self.lane.created_at or 0.0))
 
     def raise_error(self) -> None:
         """Raise what went wrong in the thread that looks after the members."""
@@ -92,7 +135,7 @@ class GroupLoad(Readers):
 
     def falls_short(self, problem: str) -> None:
         """Report the problem, and give it to every member."""
-        self._on_notice(f"the group {self._work.group_id} {problem}")
+        self._on_notice(f"the group {self.group_id} {problem}")
         self.breaks(problem)
 
     def leave(self) -> None:
@@ -126,7 +169,11 @@ class GroupLoad(Readers):
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
-        return self._work.committed()
+        return {}
+
+    @abstractmethod
+    def start_member(self, place: int, number: int) -> SupervisedProcess:
+        """Start the member of this number in this place of the group."""
 
     def close(self) -> None:
         """End every member at once, and the thread."""
@@ -193,8 +240,5 @@ class GroupLoad(Readers):
 
     def _begin(self, place: int) -> SupervisedProcess:
         """Start a member in this place."""
-        member, output = self._work.begin(place, next(self._numbers), self, self._on_change)
-        if output is not None:
-            self.output.rows.append(output)
-        self._members[place] = member
-        return member
+        self._members[place] = self.start_member(place, next(self._numbers))
+        return self._members[place]

@@ -5,7 +5,7 @@ import pytest
 from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.workload.groups import commits as commits_module
 from kafka_chaos.harness.workload.groups.commits import Positions
-from kafka_chaos.harness.workload.groups.work import Planned, planned
+from kafka_chaos.harness.workload.groups.load import Planned, planned
 
 SECOND = 1_000_000_000
 

@@ -10,8 +10,7 @@ import pytest
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
-from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.groups.work import GroupWork
+from kafka_chaos.harness.workload.groups.group_kinds import ConsumerGroup
 from tests.harness.workload.loads import load_of, mock_cluster
 from tests.parquet import rows_in
 
@@ -40,13 +39,13 @@ class Ran:
         self.told: list[object] = []
         notes = {"on_notice": self.told.append, "on_change": lambda *change: self.told.append(change)}
         settings = load_of(folder, ORDERS, lane, bootstrap_servers=servers, **notes)
-        load = GroupLoad(GroupWork(lane, ORDERS, settings))
+        load = ConsumerGroup(lane, ORDERS, settings).begin()
         ends = dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
         wait_until(lambda: not load.behind(ends), "the group to be at the end", timeout=60)
         load.drain(ends, timeout=20, cancelled=threading.Event())
         load.raise_error()
         load.leave()
-        self.has_committed = load.committed() == {load._work.group_id: ends}
+        self.has_committed = load.committed() == {load.group_id: ends}
         load.close()
         settings.tables.close()
 
@@ -86,8 +85,8 @@ def test_a_group_that_reads_what_a_loop_writes_is_told_apart_from_the_loops_own(
     keys: Any = {"loop": loop, "group": {"members": 1, "commits": "auto"}}
     copies = LaneSpec(lane="copies", **keys)
     settings = load_of(tmp_path, ORDERS, copies, bootstrap_servers=servers)
-    feeding = GroupWork(copies, ORDERS, settings)
-    reading = GroupWork(copies, copies, settings)
+    feeding = ConsumerGroup(copies, ORDERS, settings)
+    reading = ConsumerGroup(copies, copies, settings)
     assert (feeding.group.members, reading.group.members) == (2, 1)
     assert feeding.group_id != reading.group_id
     assert feeding.member(0, 0).output is not None

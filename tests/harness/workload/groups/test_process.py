@@ -10,8 +10,8 @@ from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
+from kafka_chaos.harness.workload.groups.group_kinds import member_configs
 from kafka_chaos.harness.workload.groups.settings import MemberSettings
-from kafka_chaos.harness.workload.groups.work import member_configs
 from tests.processes import runs
 
 MODULE = "kafka_chaos.harness.workload.groups.process"

@@ -1,9 +1,8 @@
-"""The work of a group under load: which members it has, what they read and write, and what the group has committed."""
+"""Consumer groups, the groups of loops, and share groups: what their members are told when they start."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -18,18 +17,11 @@ from kafka_chaos.harness.clients.kinds import chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
-from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
+from kafka_chaos.harness.workload.clients.consumed import ConsumedRows
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
+from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.groups.rows import LoopRows, SharerRows
-from kafka_chaos.harness.workload.groups.settings import (
-    MEMBER,
-    ORDER_CRASH,
-    ORDER_FREEZE,
-    ORDER_JOIN,
-    ORDER_LEAVE,
-    MemberSettings,
-    OutputSettings,
-)
+from kafka_chaos.harness.workload.groups.settings import MEMBER, MemberSettings, OutputSettings
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 _MEMBER_MODULE = "kafka_chaos.harness.workload.groups.process"
@@ -40,65 +32,9 @@ _LEARNS_SOON = {"topic.metadata.refresh.interval.ms": "1000"}
 """Lets a member learn of new partitions within a second; by default, within five minutes. Then the group gets them."""
 
 
-class Planned(NamedTuple):
-    """An order to the member in a `place`, given `at` so many seconds after the load began; a join makes the member."""
+class ConsumerGroup(GroupLoad):
+    """The consumer group of a lane or, if `read` is another lane, the group that feeds the lane's loop."""
 
-    at: float
-    order: str
-    place: int
-
-
-def planned(group: Group | Share, duration: float) -> list[Planned]:
-    """The orders to a group in a load of `duration` seconds, by time: spread evenly, and to each member in turn.
-
-    Joins come in the first half of the load and leaves in the second: members that joined leave before the others.
-    """
-
-    def times(count: int, span: float, first: float = 0.0) -> list[float]:
-        return [first + (turn + 1) * span / (count + 1) for turn in range(count)]
-
-    orders = [
-        Planned(at, order, (turn + shift) % group.members)
-        for shift, (order, count) in enumerate({ORDER_CRASH: group.crashes, ORDER_FREEZE: group.freezes}.items())
-        for turn, at in enumerate(times(count, duration))
-    ]
-    joined = range(group.members, group.members + group.joins)
-    half = duration / 2
-    orders += [Planned(at, ORDER_JOIN, place) for place, at in zip(joined, times(group.joins, half), strict=True)]
-    leaving = [*reversed(joined), *reversed(range(group.members))]
-    orders += [Planned(at, ORDER_LEAVE, leaving[turn]) for turn, at in enumerate(times(group.leaves, half, half))]
-    return sorted(orders)
-
-
-class Work(ABC):
-    """The work of the group `group_id`, which the `lane` asks for, and which reads the lane `read`.
-
-    `group`: the group's settings. `awaits_join`: whether the time until the first member has partitions is noted as a
-    call.
-    """
-
-    awaits_join: ClassVar[bool]
-    lane: LaneSpec
-    read: LaneSpec
-    load: LoadSettings
-    group: Group | Share
-    group_id: str
-
-    @abstractmethod
-    def begin(
-        self, place: int, number: int, readers: Readers, on_change: Callable[[str, str], None]
-    ) -> tuple[SupervisedProcess, ProducedRows | None]:
-        """Start the member of this number in this place; returns, in a loop, also the rows of what it writes."""
-
-    @abstractmethod
-    def committed(self) -> dict[str, dict[int, int]]:
-        """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
-
-
-class GroupWork(Work):
-    """The work of a lane's consumer group or, if `read` is another lane, of the group that feeds the lane's loop."""
-
-    awaits_join = True
     group: Group
 
     def __init__(
@@ -110,14 +46,12 @@ class GroupWork(Work):
         start: Callable[[MemberSettings, Taker], SupervisedProcess] | None = None,
     ) -> None:
         """`start`: what starts a member, if not a process of the lane's client."""
-        self.lane, self.read, self.load = lane, read, load
         # A lane that a loop writes may have a group of its own, too, which reads it.
         self.loop = lane.loop if read.lane != lane.lane else None
-        group = lane.group if self.loop is None else self.loop.group
+        group, of = (lane.group, group_of) if self.loop is None else (self.loop.group, loop_group_of)
         assert group is not None
-        self.group = group
-        self.group_id = group_of(lane.lane) if self.loop is None else loop_group_of(lane.lane)
-        self._start_member = start or self._start
+        super().__init__(lane, read, load, group, of(lane.lane))
+        self._start_process = start or self._start
 
     def member(self, place: int, number: int) -> MemberSettings:
         """The settings of the member of this number, in this place of the group."""
@@ -171,19 +105,19 @@ class GroupWork(Work):
             run_directory=str(load.tables.run_directory.resolve()),
         )
 
-    def begin(
-        self, place: int, number: int, readers: Readers, on_change: Callable[[str, str], None]
-    ) -> tuple[SupervisedProcess, ProducedRows | None]:
-        """Start the member of this number in this place; returns, in a loop, also the rows of what it writes."""
+    def start_member(self, place: int, number: int) -> SupervisedProcess:
+        """Start the member of this number in this place; in a loop, `output` has what it writes."""
         settings = self.member(place, number)
         common: Any = {"group": self.group_id, "lane": self.read.lane, "isolation": READ_COMMITTED}
-        common |= {"readers": readers, "on_change": partial(on_change, settings.name)}
+        common |= {"readers": self, "on_change": partial(self._on_change, settings.name)}
         if (output := settings.output) is None:
-            return self._start_member(settings, ConsumedRows(self.load, **common)), None
+            return self._start_process(settings, ConsumedRows(self.load, **common))
         written = ProducedRows(self.load.tables, lane=output.lane, producer_id=output.producer_id, reserves=False)
+        self.output.rows.append(written)
         transactional_id = output.configs.get("transactional.id")
-        rows = LoopRows(self.load, output=written, transactional_id=transactional_id, **common)
-        return self._start_member(settings, rows), written
+        return self._start_process(
+            settings, LoopRows(self.load, output=written, transactional_id=transactional_id, **common)
+        )
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
@@ -249,23 +183,22 @@ SHARER = "sharer"
 _FROZEN_FACTOR = 1.5
 
 
-class ShareWork(Work):
-    """The work of the share group of a lane. Its members are processes of the lane's client."""
+class ShareGroup(GroupLoad):
+    """The share group of a lane, which acknowledges records and commits no offsets.
 
-    awaits_join = False
+    Its members are processes of the lane's client.
+    """
+
     group: Share
 
     def __init__(self, lane: LaneSpec, load: LoadSettings) -> None:
         assert lane.share is not None
-        self.lane, self.read, self.load = lane, lane, load
-        self.group, self.group_id = lane.share, lane.group_id
+        super().__init__(lane, lane, load, lane.share, lane.group_id)
 
-    def begin(
-        self, place: int, number: int, readers: Readers, on_change: Callable[[str, str], None]
-    ) -> tuple[SupervisedProcess, None]:
-        """Start the member of this number in this place; it writes nothing."""
+    def start_member(self, place: int, number: int) -> SupervisedProcess:
+        """Start the member of this number."""
         share, name = self.group, f"{self.group_id}-{number}"
-        on_change(name, BEGINS)
+        self._on_change(name, BEGINS)
         settings = {
             "group": self.group_id,
             "acknowledgement": share.acknowledgement,
@@ -280,15 +213,11 @@ class ShareWork(Work):
             lane=self.lane.lane,
             member=name,
             tables=self.load.tables,
-            readers=readers,
-            on_change=lambda change: on_change(name, change),
+            readers=self,
+            on_change=partial(self._on_change, name),
         )
         configs = dict(self.lane.consumer_configs)
-        return self.load.start(self.lane, SHARER, name, settings, configs, may_end=True)(rows), None
-
-    def committed(self) -> dict[str, dict[int, int]]:
-        """Nothing: a share group acknowledges records, and commits no offsets."""
-        return {}
+        return self.load.start(self.lane, SHARER, name, settings, configs, may_end=True)(rows)
 
     def group_configs(self) -> dict[str, object]:
         """The configs of the group; before Kafka 4.4, the brokers' configs say how often a record is delivered."""
