@@ -73,7 +73,7 @@ def _rows(seen: Observation) -> Mapping[int, Any]:
 
 def tell_difference(act: ActRecord, difference: Difference) -> str:
     """A sentence that names the replica and the field, the value observed, and the values that the model allows."""
-    where = PLACES.get(difference.broker) or act.broker_name(difference.broker)
+    where = PLACES.get(difference.place) or act.broker_name(difference.place)
     name = difference.field.replace("_", " ")
     kind = difference.field.rpartition(", ")[2]
     seen = _value_text(kind, difference.observed)

@@ -40,8 +40,8 @@ class ReplicaObservation:
     isr: tuple[int, ...] | None = None
 
 
-Place = tuple[int, str]
-"""Where a value was observed: a broker, or one of `PLACES`, and the name of the field."""
+ObservedField = tuple[int, str]
+"""A field of an observation: its place, which is a broker's id or one of `PLACES`, and its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,9 @@ class Observation:
     group: GroupObservation | None = None
     transactions: TransactionsObservation | None = None
 
-    def values(self) -> dict[Place, Any]:
-        """Everything that was observed, by its place."""
-        found: dict[Place, Any] = {(NOBODY, name): getattr(self, name) for name in _OF_THE_CLUSTER}
+    def values(self) -> dict[ObservedField, Any]:
+        """All values that were observed."""
+        found: dict[ObservedField, Any] = {(NOBODY, name): getattr(self, name) for name in _OF_THE_CLUSTER}
         for broker, replica in self.replicas.items():
             found |= {(broker, name): getattr(replica, name) for name in replica.__slots__}
         found = {place: value for place, value in found.items() if value is not None}
@@ -77,24 +77,23 @@ _OF_THE_CLUSTER = ("leader", "leader_epoch", "isr", "controller_epoch", "control
 
 
 PLACES = {NOBODY: "the partition in the metadata", GROUP: "the group", TRANSACTIONS: "transactions"}
-"""Where a difference is, if not at a broker."""
+"""The places of differences that are at no broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One field in which an observation differs from the nearest allowed states.
 
-    `broker` is 0 for the partition in the metadata, `GROUP` for a consumer group, and `TRANSACTIONS` for all that
-    `TransactionsObservation` has.
+    `place`: a broker's id, or one of `PLACES`.
     """
 
-    broker: int
+    place: int
     field: str
     observed: Any
     allowed: tuple[Any, ...]
 
     def __str__(self) -> str:
-        where = PLACES.get(self.broker, f"broker {self.broker}")
+        where = PLACES.get(self.place, f"broker {self.place}")
         allowed = " or ".join(str(value) for value in self.allowed)
         return f"{where}, {self.field}: observed {self.observed}, the model allows {allowed}"
 
@@ -121,15 +120,15 @@ def compare(allowed_states: Mapping[S, Observation], observation: Observation) -
         return Comparison(matching, ())
     fewest = min((len(different) for different in mismatches.values()), default=0)
     closest = [different for different in mismatches.values() if len(different) == fewest]
-    allowed: dict[Place, dict[Any, None]] = {}
+    allowed: dict[ObservedField, dict[Any, None]] = {}
     for different in closest:
         for where, expected in different.items():
             allowed.setdefault(where, {})[expected] = None
     # Of several nearest states, name the places that differ in all of them, if there are any.
     common = [where for where in allowed if all(where in different for different in closest)] or list(allowed)
     differences = tuple(
-        Difference(broker, name, seen.get((broker, name)), tuple(sorted(allowed[broker, name], key=repr)))
-        for broker, name in sorted(common)
+        Difference(place, name, seen.get((place, name)), tuple(sorted(allowed[place, name], key=repr)))
+        for place, name in sorted(common)
     )
     return Comparison(frozenset(), differences)
 
@@ -155,7 +154,7 @@ def observe_state(state: ClusterState) -> Observation:
     )
 
 
-def _mismatches(expected: Mapping[Place, Any], seen: Mapping[Place, Any]) -> dict[Place, Any]:
+def _mismatches(expected: Mapping[ObservedField, Any], seen: Mapping[ObservedField, Any]) -> dict[ObservedField, Any]:
     """The expected values of the places that differ.
 
     What a group has that the model does not know of matches anything. Of transactions all is observed: nothing may be
@@ -170,7 +169,7 @@ def _mismatches(expected: Mapping[Place, Any], seen: Mapping[Place, Any]) -> dic
     return different | missing
 
 
-def _as_seen(where: Place, expected: Any, seen: Any) -> Any:
+def _as_seen(where: ObservedField, expected: Any, seen: Any) -> Any:
     """The expected value in the form of the observed one: a log without leader epochs is compared without them."""
     if expected is not None and where[1] == "log" and where[0] > NOBODY and any(one[2] == NO_EPOCH for one in seen):
         return tuple((offset, record, NO_EPOCH) for offset, record, _ in expected)

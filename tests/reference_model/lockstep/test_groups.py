@@ -83,7 +83,7 @@ def test_an_observation_must_match_the_cluster_and_the_group() -> None:
     assert model.compare(Observation(leader=1, group=GroupObservation(each={1: given}))).conforms
     wrong = model.compare(Observation(leader=2, group=GroupObservation(members=(2,))))
     assert not wrong.conforms
-    assert {(one.broker, one.field) for one in wrong.differences} == {(0, "leader"), (GROUP, "members")}
+    assert {(one.place, one.field) for one in wrong.differences} == {(0, "leader"), (GROUP, "members")}
     assert not model.compare(Observation(leader=1, group=GroupObservation(members=(2,)))).conforms
 
 
