@@ -7,7 +7,7 @@ The words of each version are in broker_logs.toml. Guarantee: each event has the
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
@@ -26,11 +26,12 @@ from kafka_chaos.contract.events import (
 _TIME = r"^\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
 _PLACE = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
 _PATTERNS = {
-    kind: [re.compile(one.replace("TIME", _TIME).replace("PLACE", _PLACE)) for one in patterns]
+    kind: [re.compile(pattern.replace("TIME", _TIME).replace("PLACE", _PLACE)) for pattern in patterns]
     for kind, patterns in toml_of(__package__, "broker_logs.toml").items()
 }
 _ACTIVE, _DEPOSED = "Becoming the active controller at epoch", "Renouncing the leadership due to"
 _BLOCKED = re.compile(r"TransactionalId (?P<id>\S+) failed transition to state \w+\(.*?\btxnState=\w+")
+_Partition = tuple[str, int]
 _MARKS = (
     "runcating",
     " starts at ",
@@ -41,6 +42,7 @@ _MARKS = (
     "deleted brokers",
     "its session",
 )
+"""Every line that a pattern matches has one of these: most lines have none, and are passed over quickly."""
 
 
 def read_broker_log(
@@ -54,102 +56,133 @@ def read_broker_log(
     """The events of one node's log, a broker's or a controller's, for the lanes' topics and transactional ids only.
 
     `monotonic_at_epoch_ns`: add it to a wall-clock time, in nanoseconds since the epoch, to get the monotonic clock's
-    time. `transactional_ids`: lanes by id. KAFKA-8803: the ids whose next state a coordinator refused, each once.
+    time. `transactional_ids`: lanes by id.
 
     KRaft's active controller logs a change as it writes it, and takes it back if it is deposed before the others have
-    it. So what a node told of partitions' states while it was active is left out where it was deposed then.
+    it. So if a node was deposed, what it logged of partitions' states while it was active is left out.
     """
-    told: list[Event] = []
-    timed = ""
-    blocked: set[str] = set()
-    reasons: dict[tuple[str, int], str] = {}
-    log_ends: dict[tuple[str, int], int] = {}
-    requested: dict[tuple[str, int, int], str] = {}
-    states: set[PartitionChanged] = set()
+    log = _NodeLog(broker, lanes, monotonic_at_epoch_ns, transactional_ids)
+    since_election: list[Event] = []
     for line in lines:
-        if line.startswith("["):
-            timed = line
         if _ACTIVE in line or _DEPOSED in line:
             taken_back = (PartitionChanged, PartitionOffline) if _DEPOSED in line else ()
-            yield from (event for event in told if not isinstance(event, taken_back))
-            told, states = [], set()
-        refused = _BLOCKED.search(line) if "failed transition" in line else None
-        if refused is not None and refused["id"] in transactional_ids.keys() - blocked:
-            blocked.add(refused["id"])
-            # The exception itself has no time: the line before it has.
-            moment = re.match(_TIME, timed)
-            told.append(
-                DefectPrecondition(
-                    ts_ns=(_nanoseconds(moment["time"]) if moment else 0) + monotonic_at_epoch_ns,
-                    defect="KAFKA-8803",
-                    lane=transactional_ids[refused["id"]],
-                    evidence=f"the log of broker-{broker}: {refused[0]}, …)",
-                    transactional_id=refused["id"],
-                    broker=broker,
-                )
-            )
+            yield from (event for event in since_election if not isinstance(event, taken_back))
+            since_election = []
+            log.states = set()
+        since_election += log.events_of(line)
+    yield from since_election
+
+
+@dataclass
+class _NodeLog:
+    """Reads the lines of one node's log in their order, and remembers what the events of later lines need."""
+
+    broker: int
+    lanes: Collection[str]
+    monotonic_at_epoch_ns: int
+    transactional_ids: Mapping[str, str]
+    states: set[PartitionChanged] = field(default_factory=set)
+    """The states of partitions that were logged, without their times: each is an event once."""
+    _last_timed: str = ""
+    _blocked: set[str] = field(default_factory=set)
+    _reasons: dict[_Partition, str] = field(default_factory=dict)
+    """Why a partition's log is about to be truncated."""
+    _log_ends: dict[_Partition, int] = field(default_factory=dict)
+    """Where a partition's log ended when the broker became a follower."""
+    _requested_isrs: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    """The ISRs in the controller's requests, by topic, partition and leader epoch."""
+
+    def events_of(self, line: str) -> Iterator[Event]:
+        """The events of the next line."""
+        if line.startswith("["):
+            self._last_timed = line
+        if "failed transition" in line:
+            yield from self._blocked_transaction(line)
         if not any(mark in line for mark in _MARKS):
-            continue
-        found = {
-            kind: seen
+            return
+        matches = {
+            kind: match
             for kind, patterns in _PATTERNS.items()
-            if (seen := next((one for pattern in patterns if (one := pattern.search(line))), None))
+            if (match := next(filter(None, (pattern.search(line) for pattern in patterns)), None))
         }
-        if ended := found.get("session"):
-            ts_ns = _nanoseconds(ended["time"]) + monotonic_at_epoch_ns
+        if ended := matches.get("session"):
             for gone in _brokers(f"{ended['gone']},{ended.groupdict().get('bounced') or ''}"):
-                told.append(BrokerSessionEnded(ts_ns=ts_ns, broker=gone, controller=broker))
-        if (change := found.get("changed")) and change["topic"] in lanes:
-            state = PartitionChanged(
-                ts_ns=_nanoseconds(change["time"]) + monotonic_at_epoch_ns,
-                node=broker,
-                lane=change["topic"],
-                partition=int(change["partition"]),
-                partition_epoch=int(change["number"]),
-                isr=None if change["isr"] is None else _brokers(change["isr"]),
-            )
-            if replace(state, ts_ns=0) not in states:
-                states.add(replace(state, ts_ns=0))
-                told.append(state)
-        if why := found.get("reason"):
-            reasons[why["topic"], int(why["partition"])] = why["reason"].split(" (")[0].strip(" :")
-        if follows := found.get("follows"):
-            log_ends[follows["topic"], int(follows["partition"])] = int(follows["offset"])
-        if request := found.get("requested"):
-            topic, number = (request["topic"] or request["named"], request["partition"] or request["number"])
-            requested[topic, int(number), int(request["epoch"])] = request["isr"]
-        kind = next((one for one in ("truncated", "elected", "offline") if one in found), None)
-        if kind is None or (match := found[kind])["topic"] not in lanes:
-            continue
-        place = (match["topic"], int(match["partition"]))
-        ts_ns = _nanoseconds(match["time"]) + monotonic_at_epoch_ns
-        at: dict[str, Any] = {"ts_ns": ts_ns, "lane": place[0], "partition": place[1]}
-        event: Event
-        if kind == "truncated":
-            event = LogTruncated(
-                **at,
-                broker=broker,
-                offset=int(match["offset"]),
-                reason=reasons.get(place, "not given"),
-                # A new follower truncates before it fetches. What a second truncation drops, it fetched since.
-                log_end=log_ends.pop(place, None),
-            )
-        elif kind == "offline":
-            event = PartitionOffline(**at, controller=broker, leader_epoch=int(match["epoch"]))
-        else:
-            log_ends.pop(place, None)
-            epoch = int(match["epoch"])
-            isr = match.groupdict().get("isr", requested.get((*place, epoch), ""))
-            start, brokers = int(match["offset"]), _brokers(isr)
-            event = LeaderElected(**at, broker=broker, leader_epoch=epoch, start_offset=start, isr=brokers)
-        told.append(event)
-    yield from told
+                yield BrokerSessionEnded(ts_ns=self._time(ended), broker=gone, controller=self.broker)
+        if change := matches.get("changed"):
+            yield from self._changed(change)
+        self._remember(matches)
+        for kind, event_of in (("truncated", self._truncated), ("elected", self._elected), ("offline", self._offline)):
+            if kind in matches:
+                if matches[kind]["topic"] in self.lanes:
+                    yield event_of(matches[kind])
+                break
+
+    def _blocked_transaction(self, line: str) -> Iterator[Event]:
+        """KAFKA-8803: a coordinator refused the next state of a transactional id. Each id counts once."""
+        refused = _BLOCKED.search(line)
+        if refused is None or refused["id"] not in self.transactional_ids.keys() - self._blocked:
+            return
+        self._blocked.add(refused["id"])
+        # The exception itself has no time: the line before it has.
+        timed = re.match(_TIME, self._last_timed)
+        yield DefectPrecondition(
+            ts_ns=self._time(timed) if timed else self.monotonic_at_epoch_ns,
+            defect="KAFKA-8803",
+            lane=self.transactional_ids[refused["id"]],
+            evidence=f"the log of broker-{self.broker}: {refused[0]}, …)",
+            transactional_id=refused["id"],
+            broker=self.broker,
+        )
+
+    def _changed(self, change: re.Match[str]) -> Iterator[Event]:
+        isr = None if change["isr"] is None else _brokers(change["isr"])
+        number = int(change["number"])
+        state = PartitionChanged(**self._place(change), node=self.broker, partition_epoch=number, isr=isr)
+        if state.lane in self.lanes and replace(state, ts_ns=0) not in self.states:
+            self.states.add(replace(state, ts_ns=0))
+            yield state
+
+    def _remember(self, matches: Mapping[str, re.Match[str]]) -> None:
+        if reason := matches.get("reason"):
+            self._reasons[_partition(reason)] = reason["reason"].split(" (")[0].strip(" :")
+        if follows := matches.get("follows"):
+            self._log_ends[_partition(follows)] = int(follows["offset"])
+        if request := matches.get("requested"):
+            topic, partition = request["topic"] or request["named"], request["partition"] or request["number"]
+            self._requested_isrs[topic, int(partition), int(request["epoch"])] = request["isr"]
+
+    def _truncated(self, match: re.Match[str]) -> Event:
+        partition = _partition(match)
+        reason = self._reasons.get(partition, "not given")
+        # A new follower truncates before it fetches. What a second truncation drops, it fetched since.
+        log_end = self._log_ends.pop(partition, None)
+        offset = int(match["offset"])
+        return LogTruncated(**self._place(match), broker=self.broker, offset=offset, reason=reason, log_end=log_end)
+
+    def _elected(self, match: re.Match[str]) -> Event:
+        self._log_ends.pop(_partition(match), None)
+        epoch, offset = int(match["epoch"]), int(match["offset"])
+        isr = match.groupdict().get("isr", self._requested_isrs.get((*_partition(match), epoch), ""))
+        place = self._place(match)
+        return LeaderElected(**place, broker=self.broker, leader_epoch=epoch, start_offset=offset, isr=_brokers(isr))
+
+    def _offline(self, match: re.Match[str]) -> Event:
+        return PartitionOffline(**self._place(match), controller=self.broker, leader_epoch=int(match["epoch"]))
+
+    def _place(self, match: re.Match[str]) -> dict[str, Any]:
+        """The fields that all events of partitions have."""
+        topic, partition = _partition(match)
+        return {"ts_ns": self._time(match), "lane": topic, "partition": partition}
+
+    def _time(self, match: re.Match[str]) -> int:
+        """The time of a log line on the monotonic clock, in nanoseconds."""
+        moment = datetime.strptime(match["time"], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000) * 1_000_000 + self.monotonic_at_epoch_ns
 
 
-def _brokers(isr: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in isr.split(",") if number.strip())
+def _partition(match: re.Match[str]) -> _Partition:
+    return match["topic"], int(match["partition"])
 
 
-def _nanoseconds(time: str) -> int:
-    moment = datetime.strptime(time, "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000) * 1_000_000
+def _brokers(ids: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in ids.split(",") if number.strip())
