@@ -26,7 +26,7 @@ from kafka_chaos.harness.run.shared_cluster import topic_name
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A cell to be tried, with the lane's keys. `family`: the name of its faults in the plan."""
+    """A cell that the plan asks for, with the lane's keys. `family`: the name of its faults in the plan."""
 
     cell: Cell
     family: str
@@ -62,7 +62,7 @@ class Atlas(BaseModel):
 
     @cached_property
     def trials(self) -> Sequence[Trial]:
-        """All combinations."""
+        """All combinations of the plan that this machine can run."""
         trials = []
         for cluster in self.clusters:
             for family in self.families:
@@ -91,7 +91,7 @@ class Atlas(BaseModel):
             yield Attempt(self.next_run(tried, seeds.randrange(2**31)), Path(self._source).stem, is_due=number == 0)
 
     def next_run(self, tried: Mapping[Cell, int], seed: int) -> Experiment:
-        """The experiment with the cells that were tried least. Those of one cluster come one after the other."""
+        """The experiment with the cells that were tried least. Of many, the plan's first cluster goes first."""
         chance = random.Random(seed)
         order = {cluster: number for number, cluster in enumerate(self.clusters)}
         trials = sorted(
@@ -103,7 +103,7 @@ class Atlas(BaseModel):
         return self.experiment(first.cell.cluster, first.family, lanes, seed)
 
     def experiment(self, cluster: str, family: str, lanes: Iterable[Mapping[str, Any]], seed: int) -> Experiment:
-        """The experiment of these lanes; raises `UsageFailure` if they make no valid one."""
+        """The experiment with these lanes; raises `UsageFailure` if it is not valid."""
         version, _, mode = cluster.partition("/")
         values = {
             "name": f"{self.name}-{family}",

@@ -31,23 +31,23 @@ _Z = NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True)
 class Share:
-    """`counts`: how often an anomaly was found in each of the runs that judged it."""
+    """In how many runs an anomaly was found. `counts`: how often, in each of the runs that judged it."""
 
     counts: Sequence[int]
 
     @classmethod
     def of(cls, runs: Iterable[LaneRun], anomaly: str) -> Self:
-        """That of lanes of runs; those that could not judge the anomaly do not count."""
+        """The share of the lanes' runs that showed an anomaly, out of those that judged it."""
         return cls([run.found.get(anomaly, 0) for run in runs if anomaly not in run.not_judged])
 
     @property
     def runs(self) -> int:
-        """How many runs judged it."""
+        """How many runs judged the anomaly."""
         return len(self.counts)
 
     @property
     def hits(self) -> int:
-        """How many of them showed it."""
+        """How many runs showed the anomaly."""
         return sum(map(bool, self.counts))
 
     @property
@@ -77,7 +77,7 @@ class Share:
 
 @dataclass(frozen=True)
 class CellSummary:
-    """A cell and its runs, at least one."""
+    """A cell of the atlas and its runs, of which there is at least one."""
 
     cell: Cell
     runs: Sequence[LaneRun]
@@ -91,17 +91,17 @@ class CellSummary:
 
     @property
     def verdict(self) -> Verdict:
-        """The gravest of its runs."""
+        """The gravest verdict of its runs."""
         return Verdict.gravest(Verdict(run.verdict) for run in self.runs)
 
     @property
     def worst(self) -> LaneRun:
-        """The run with the gravest verdict; of several, that with most findings."""
+        """The run with the gravest verdict; of several, the one with most findings."""
         return max(self.runs, key=lambda run: (run.verdict == self.verdict, sum(run.found.values())))
 
     @property
     def shares(self) -> Mapping[str, Share]:
-        """By the names of `COLUMNS`, and of every other anomaly that some run showed."""
+        """The shares by the names of `COLUMNS`, and of every other anomaly that some run showed."""
         others = {name for run in self.runs for name in run.found} - set(COLUMNS.values())
         names = {**COLUMNS, **{name: name for name in sorted(others)}}
         return {name: Share.of(self.runs, anomaly) for name, anomaly in names.items()}
@@ -113,7 +113,7 @@ class CellSummary:
         return (gaps[0], statistics.median(gaps), gaps[-1]) if gaps else None
 
     def to_json(self) -> dict[str, Any]:
-        """What `atlas --json` prints of it."""
+        """The cell as `atlas --json` prints it."""
         return {
             "client": self.cell.client,
             "cluster": self.cell.cluster,
@@ -145,7 +145,7 @@ def cells_of(record: Iterable[LaneRun]) -> list[CellSummary]:
 
 
 def write_page(cells: Sequence[CellSummary], out: Path, untried: int = 0) -> None:
-    """Write atlas.html into `out`. `untried`: the cells of the plan without a run."""
+    """Write atlas.html into `out`. `untried`: how many cells of the plan have no run."""
     from kafka_chaos.harness.report.pages import environment
 
     def place(run: LaneRun) -> str | None:

@@ -29,7 +29,7 @@ STANDARD_PLAN = Path(__file__).with_name("standard.yaml")
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """What `nightly`, `hunt` and `atlas` were asked for: the budget, the seed of all seeds, and where results go."""
+    """The options that `nightly`, `hunt` and `atlas` share. `seed` decides the seeds of all runs."""
 
     minutes: float
     seed: int
@@ -49,10 +49,10 @@ class Series:
         runs: int | None,
         run_experiment: RunExperiment | None = None,
     ) -> Night:
-        """Make the runs of a policy, and show them on the terminal; returns what they came to.
+        """Make the runs of a policy, and show them on the terminal; returns them counted.
 
-        `policy` is given what draws the seeds. `runs`: the most that are made. `run_experiment`: by default each runs
-        on a cluster of its own.
+        `policy` is given the generator of the seeds. `runs`: the most that are made. `run_experiment`: by default, each
+        runs on a cluster of its own.
         """
         from kafka_chaos.harness.campaign.loop import Budget, run_alone
         from kafka_chaos.harness.campaign.night import Night
@@ -77,7 +77,10 @@ class Series:
 def series_options(
     minutes: float, out: str, writes: str, record: str = "Add every run to this record, which `atlas` shows."
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The options, for a command that takes a `Series`. `writes` and `record`: what --out and --record are for."""
+    """Decorates a command that takes a `Series` with its options.
+
+    `minutes` and `out`: the defaults of --minutes and --out; `writes` and `record`: the help of --out and --record.
+    """
     options = (
         click.option("--minutes", type=click.FloatRange(min=0), default=minutes, show_default=True,
                      help="Start no run that would end later; every experiment runs at least once."),
@@ -184,7 +187,7 @@ def hunt_command(series: Series, experiment: Path, shrink_minutes: float, most: 
 
 
 def _say_findings(series: Series, hunt: Hunt, before: int, folder: Path, shrink_minutes: float) -> None:
-    """Say what a hunt tried and found, and shrink what is new of it; `before`: the rounds of former hunts."""
+    """Say what a hunt tried and found, and shrink new findings. `before`: the number of rounds of former hunts."""
     tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
     series.say(f"tried: {tried or 'nothing'}")
     for schedule in hunt.not_drawn:
@@ -201,7 +204,7 @@ def _say_findings(series: Series, hunt: Hunt, before: int, folder: Path, shrink_
 
 
 def _drafted(shown: Round, discovery: Discovery, folder: Path, minutes: float, say: Callable[[str], None]) -> str:
-    """The outcome of a discovery: its draft, or why there is none."""
+    """Shrink a discovery; returns the path of its draft, or why there is none."""
     from kafka_chaos.contract.lane.families import anomaly_named
     from kafka_chaos.harness.campaign.loop import Budget
     from kafka_chaos.harness.campaign.narrowing import Narrowing

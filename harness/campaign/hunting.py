@@ -1,7 +1,9 @@
-"""Random experiments, one after the other, drawn most often from what has been tried least and from what led to
-something new: whatever a run showed that none before it did. That is compared as texts (`novelty_of`): actions of the
-model, states of partitions, outcomes of records, and lines of clients' and brokers' logs, each without what changes
-from run to run.
+"""The policy of `hunt`: random experiments, drawn most often from what was tried least and from what led to something
+new.
+
+Something is new if no run before has shown it. What a run showed is a set of texts (`novelty_of`): actions of the
+model, states of partitions, outcomes of records, and lines of clients' and brokers' logs, each without the numbers and
+names that change from run to run.
 
 Guarantee: a hunt with a record goes on where the last one stopped. Every violation is in the record, with the run that
 showed it first and the known defects that explain it.
@@ -35,15 +37,15 @@ from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS
 from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted, tell_progress
 from kafka_chaos.verification import RunVerdict
 
-_UNTOLD = re.compile(r"\s|\[[^]]*\] (?:TRACE|DEBUG) ")
-"""How a line begins that goes on with the line before it, or is of no level that says what happened."""
+_PASSED_OVER = re.compile(r"\s|\[[^]]*\] (?:TRACE|DEBUG) ")
+"""The beginning of lines that continue the line before, or that are too detailed to say what happened."""
 _VARYING = re.compile(r"[\w.:/@$+-]*\d[\w.:/@$+-]*")
 _LISTED = re.compile(r"#(?:[\s,]+#)+")
 _LONGEST = 120
 
 
 def novelty_of(run_dir: Path) -> set[str]:
-    """Everything that a run showed; nothing for a run whose documents can't be used."""
+    """Everything that a run showed, as texts; nothing for a run whose documents can't be used."""
     lanes, events = lanes_and_events(run_dir)
     if not lanes:
         return set()
@@ -53,31 +55,31 @@ def novelty_of(run_dir: Path) -> set[str]:
         observations.add(f"{clients.get(lane, lane)}: {outcome} {normalised(str(error))}")
     for (lane, _), changes in events.changes.items():
         for change in changes:
-            what = f"ISR of {len(change.isr)}" if isinstance(change, IsrChanged) else "a new leader"
+            state = f"ISR of {len(change.isr)}" if isinstance(change, IsrChanged) else "a new leader"
             begun = [
                 fault for fault in events.concerning(lane) if fault.requested and fault.requested[0] <= change.ts_ns
             ]
             ongoing = sorted({fault.kind for fault in begun if not fault.healed or change.ts_ns <= fault.healed[-1]})
-            observations.add(f"{what} during {' and '.join(ongoing) or 'no fault'}")
+            observations.add(f"{state} during {' and '.join(ongoing) or 'no fault'}")
     for name, lines in lines_of(run_dir).items():
         observations |= {f"{name.partition('-')[0]}: {line}" for line in lines}
     return observations
 
 
 def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
-    """By the name of each log, its lines: as they are without what varies, with the first that is so."""
+    """The lines of each log by its name: each normalised line with the first line of the log that it stands for."""
     by_log: dict[str, dict[str, str]] = {}
     for path in sorted((run_dir / "logs").glob("*.log")):
         lines = by_log.setdefault(path.stem, {})
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:
-                if not _UNTOLD.match(line):
+                if not _PASSED_OVER.match(line):
                     lines.setdefault(normalised(line.rstrip()), line.rstrip())
     return by_log
 
 
 def normalised(line: str) -> str:
-    """The beginning of a line, with numbers, ids, addresses and names that have digits as `#`."""
+    """The beginning of a line, with `#` for numbers, ids, addresses and names that have digits."""
     return _LISTED.sub("#", _VARYING.sub("#", line))[:_LONGEST]
 
 
@@ -85,14 +87,16 @@ _DRAWN = ("faults", "targets", "clusters", "clients")
 _VIOLATION = "violation"
 FAILED = "a client failed"
 MOST_STATES = 100_000
-"""A schedule is not drawn if the prediction of one of its lanes takes more states, about half a minute."""
+"""An experiment is drawn again if the prediction of a lane has more states, which take about half a minute."""
 MOST_DRAWS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class Discovery:
     """An anomaly that a lane showed against its prediction, or the failure of one of its clients (`anomaly` FAILED).
-    `name`: the known defect that explains it, or else its own."""
+
+    `name`: the known defect that explains it, or else a name of its own: the anomaly and the client.
+    """
 
     name: str
     lane: str
@@ -102,8 +106,11 @@ class Discovery:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One run of a hunt, as a line of its record has it. `drawn`: fault kinds, targets, cluster and clients, each as
-    often as they were in it; `new`: what no run had shown before."""
+    """One run of a hunt, which is a line of its record.
+
+    `drawn`: fault kinds, targets, cluster and clients, each as often as it was in the run. `new`: what no run had shown
+    before.
+    """
 
     seconds: float
     run: str
@@ -127,7 +134,7 @@ class Hunt:
     tried: Counter[str] = field(default_factory=Counter)
     """How often each fault kind, target, cluster and client was in a run."""
     led_to: Counter[str] = field(default_factory=Counter)
-    """How often it was in a run that showed something new."""
+    """How often each of them was in a run that showed something new."""
     shown: set[str] = field(default_factory=set)
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Clients and fault kinds that this machine can't do, with what they need."""
@@ -157,7 +164,7 @@ class Hunt:
         return hunt
 
     def policy(self, seeds: random.Random) -> Policy[None]:
-        """Draw one experiment after the other; the first is due."""
+        """Draw one experiment after the other; the first is run whatever the budget is."""
         for number in itertools.count():
             experiment = self._draw_predictable(seeds)
             outcome = yield Attempt(experiment, Path(self.source).stem, is_due=number == 0)
@@ -174,10 +181,7 @@ class Hunt:
         raise UsageFailure(f"{self.source}: none of {MOST_DRAWS} schedules in a row can be predicted soon enough")
 
     def draw(self, seed: int) -> Experiment:
-        """The next experiment: its seed, topics of its own, and weights.
-
-        What was tried least has most weight; so has what led to something new.
-        """
+        """Draw the next experiment. What was tried least, or led to something new, has most weight."""
         generate = dict(self.values["schedule"]["generate"])
         weights = generate.get("weights", {})
         generate["weights"] = {
@@ -205,7 +209,7 @@ class Hunt:
             append_lines(self.record, [round_])
 
     def found(self) -> Iterator[tuple[Discovery, str, int]]:
-        """Each discovery once, by its name: when it was made and in how many rounds, in words; and the first one."""
+        """Each discovery once, by its name: with when and how often it was made, and the index of its first round."""
         hits = Counter(name for round_ in self.rounds for name in {discovery.name for discovery in round_.found})
         passed, names = 0.0, set[str]()
         for number, round_ in enumerate(self.rounds, 1):
@@ -244,13 +248,13 @@ def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Dis
 
 
 def _impossible(kinds: Iterable[str]) -> dict[str, str]:
-    """Those of the fault kinds that this machine can't do, with what it would need."""
-    known = fault_kinds()
-    return {kind: lacks for kind in kinds if kind in known and (lacks := known[kind].unavailable()) is not None}
+    """The kinds of faults that this machine can't do, with what it lacks."""
+    installed = fault_kinds()
+    return {kind: lacks for kind in kinds if kind in installed and (lacks := installed[kind].unavailable()) is not None}
 
 
 def _unpredicted(lane: Lane) -> str | None:
-    """Why the answer of the model for a lane takes too long, if it does."""
+    """Why the model's prediction for a lane takes too long; None if it does not."""
     try:
         predict_cached(lane, budget=Budget(MOST_STATES, progress=tell_progress, interval=PATIENCE))
     except ScopeNotExhausted as unfinished:
@@ -259,6 +263,7 @@ def _unpredicted(lane: Lane) -> str | None:
 
 
 def _drawn(experiment: Experiment) -> Iterator[str]:
+    """The fault kinds, targets, cluster and clients of an experiment."""
     phase, cluster = experiment.phases[0], experiment.cluster
     for fault in phase.faults:
         yield from (fault.kind, fault.target.text)

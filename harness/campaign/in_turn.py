@@ -1,6 +1,4 @@
-"""The policy of `nightly`: experiments in turn; on clusters that take turns, too, if asked to: each supported version
-in each of its modes, another one every night.
-"""
+"""The policy of `nightly`: experiments in turn, with `--on turn` on another version or mode of Kafka every night."""
 
 import itertools
 import random
@@ -17,7 +15,7 @@ from kafka_chaos.harness.run.runner import require_available
 
 
 def in_turn(experiments: Sequence[Path], load: Callable[[Path, int], Experiment], seeds: random.Random) -> Policy[None]:
-    """The experiments in these files, one after the other, again and again; each is due once."""
+    """Run the experiments in these files in turn, again and again. Each runs once, whatever the budget is."""
     for number in itertools.count():
         for path in experiments:
             yield Attempt(load(path, seeds.randrange(2**31)), path.stem, is_due=number == 0)
@@ -37,7 +35,7 @@ def experiments_in(paths: Sequence[Path]) -> list[Path]:
 
 
 def why_impossible(path: Path) -> str | None:
-    """Why this machine can't do the faults of an experiment; None if it can."""
+    """Why this machine can't do the faults of the experiment in a file; None if it can."""
     try:
         require_available(load_experiment(path))
     except EnvironmentFailure as failure:
@@ -46,7 +44,7 @@ def why_impossible(path: Path) -> str | None:
 
 
 def cluster_on(text: str, day: date) -> dict[str, str]:
-    """The keys of the cluster `VERSION/MODE`, or of the day's for `turn`; raises `UsageFailure` for anything else.
+    """The keys of the cluster `VERSION/MODE`, or for `turn` of that day's cluster; else raises `UsageFailure`.
 
     Versions without idempotent producers (before 0.11) have no turn: the experiments have some.
     """

@@ -1,7 +1,7 @@
 """The loop of a campaign: it performs the attempts of a policy until the policy or the budget ends.
 
-Guarantee: no attempt begins that would end after the budget, as far as former ones tell, unless it is due. The policy
-is told so by `OutOfBudget`, at the attempt that it wanted, and may end in order.
+Guarantee: no attempt begins that would end after the budget, judged by how long former attempts took, unless it is due.
+The policy gets an `OutOfBudget` in place of the attempt's outcome, and may end in order.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class OutOfBudget(Exception):
 class Attempt:
     """The run that a policy wants next.
 
-    `name`: attempts of one name are taken to last as long as the longest so far. `is_due`: it is made whatever the
-    budget says. `spare`: for how many more of them the budget has to have time afterwards.
+    `name`: an attempt is expected to last as long as the longest of the same name so far. `is_due`: it is made whatever
+    the budget is. `spare`: for how many more such attempts the budget has to have time afterwards.
     """
 
     experiment: Experiment
@@ -51,11 +51,12 @@ class Attempt:
 
 
 Policy = Generator[Attempt, Outcome, T]
+"""Yields the attempts that it wants, gets the outcome of each, and returns a result."""
 
 
 @dataclass
 class Budget:
-    """The minutes of a campaign, and the most attempts that it may make; it begins when it is made."""
+    """The minutes of a campaign, from the construction on, and the most attempts that it may make."""
 
     minutes: float
     runs: int | None = None
@@ -86,7 +87,7 @@ class Budget:
 
 
 def follow(policy: Policy[T], budget: Budget, perform: Callable[[Attempt], Outcome]) -> T | None:
-    """Perform what the policy wants; returns what it returns, or None if it did not end before the budget."""
+    """Perform the attempts of a policy; returns its result, or None if the budget ended first."""
     try:
         attempt = next(policy)
         while True:

@@ -1,6 +1,7 @@
-"""The policy of `shrink`: from a run with a finding to the least that shows it. That is its lane alone, the fewest and
-shortest faults, and beside it the nearest control, a lane that differs in one setting and does not show it; written as
-an experiment, and as the draft of a report.
+"""The policy of `shrink`: from a run with a finding to the smallest experiment that shows it.
+
+That experiment has the finding's lane alone, the fewest and shortest faults, and beside it the nearest control: a lane
+that differs in one setting and does not show the finding. It is written as a file, with the draft of a report.
 
 Guarantee: the odds in the draft are those of one experiment: of the lane and of its controls in the same runs.
 """
@@ -43,9 +44,9 @@ _NAME = "shrunk"
 
 @dataclass
 class Narrowing:
-    """The way from the run in `run_dir` to the least that shows a finding of it; its runs get directories in `root`.
+    """Shrinks the run in `run_dir` to what shows its finding; the directories of all further runs are in `root`.
 
-    `confirm`: how often the whole schedule has to show it first; `repeats`: how often the result is run.
+    `confirm`: how often the whole schedule has to show the finding first; `repeats`: how often the result is run.
     """
 
     run_dir: Path
@@ -59,7 +60,7 @@ class Narrowing:
     listeners: Sequence[Listener] = ()
     schedule: Schedule = ()
     controls: Mapping[str, str] = field(default_factory=dict)
-    """By the name of a lane, how it differs from the finding's."""
+    """By the name of a control lane, how it differs from the finding's lane."""
     hits: Counter[str] = field(default_factory=Counter)
     """By lane, in how many of the `runs` of the result it showed the anomaly."""
     runs: int = 0
@@ -82,9 +83,10 @@ class Narrowing:
         self.whole = tuple(self.phase["schedule"])
 
     def narrow(self) -> bool:
-        """Shrink what is needed, and count how often it shows the finding; whether it showed it again at all.
+        """Shrink the schedule, and count how often the result shows the finding.
 
-        Raises `UsageFailure` if there is no time for the first runs.
+        Returns False if the whole schedule did not show the finding again. Raises `UsageFailure` if there is no time
+        for the first runs.
         """
 
         def perform(attempt: Attempt) -> Outcome:
@@ -93,7 +95,7 @@ class Narrowing:
         return bool(follow(self.policy(), self.budget, perform))
 
     def policy(self) -> Policy[bool]:
-        """All runs of it, one after the other."""
+        """The runs that are needed, one after the other."""
         shrinking = yield from self._confirmed()
         if shrinking is None:
             return False
@@ -111,8 +113,8 @@ class Narrowing:
         lane = next(lane for lane in experiment.phases[0].lanes if lane.lane == self.finding.lane)
         draft = into.with_suffix(".md")
         page = environment().overlay(autoescape=False).get_template("draft.md.j2")
-        said = {"lane": lane, "client": client_named(lane.client), "lines": dict(self._lines())}
-        write_whole(draft, page.render(narrowing=self, experiment=experiment, text=text, file=into.name, **said))
+        details = {"lane": lane, "client": client_named(lane.client), "lines": dict(self._lines())}
+        write_whole(draft, page.render(narrowing=self, experiment=experiment, text=text, file=into.name, **details))
         return draft
 
     @property
@@ -121,14 +123,14 @@ class Narrowing:
         return next((name for name in self.controls if not self.hits[name]), None) if self.runs else None
 
     def described(self, lane: str) -> str:
-        """How often a lane showed it, in words."""
+        """How often a lane showed the finding, in words."""
         return f"{self.hits[lane]} of {counted(self.runs, 'run')}"
 
     def experiment(self, schedule: Schedule, *, quiet: bool = False) -> dict[str, Any]:
         """The experiment with this schedule alone: no other phase, no idle time before and after the faults.
 
-        With clients that come and go, or a topic that is created late, the load keeps its time: theirs belongs to the
-        finding. `quiet`: with the same load, and without the faults.
+        With clients that come and go, or a topic that is created late, the load keeps its length, since their times
+        may matter to the finding. `quiet`: with the same load, and without the faults.
         """
         phase = self.phase
         ends = [float(entry["at"]) + float(entry["duration"]) for entry in phase["schedule"]]
@@ -160,7 +162,10 @@ class Narrowing:
         return shown
 
     def _confirmed(self) -> Policy[Shrinking | None]:
-        """With the finding's lane alone, and clients that stay, if it shows it so; else with more."""
+        """Find the fewest lanes with which the whole schedule shows the finding; None if it never does.
+
+        First the finding's lane with clients that stay, then the lane as it is, then all lanes of its phase.
+        """
         every = list(self.phase["lanes"])
         alone = [lane for lane in every if lane["lane"] == self.finding.lane and not lane.get("loop")]
         staying = [{**lane, "lives": []} for lane in alone if lane.get("lives")]
@@ -213,17 +218,17 @@ class Narrowing:
         self.quiet = self.tried[-1]
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
-        """By log, the lines that the run without faults has none like, nor a log before; not those of controls."""
-        told = {line for lines in lines_of(self.quiet[0]).values() for line in lines} if self.quiet else set()
+        """The lines of each log that the run without faults did not log, each once; not the logs of controls."""
+        known = {line for lines in lines_of(self.quiet[0]).values() for line in lines} if self.quiet else set()
         for name, lines in lines_of(self.shown_by or self.run_dir).items():
-            new = [line for form, line in lines.items() if form not in told]
+            new = [line for normalised, line in lines.items() if normalised not in known]
             if new and not name.startswith(tuple(f"client-{control}-" for control in self.controls)):
-                told |= lines.keys()
+                known |= lines.keys()
                 yield name, new[:_MOST_LINES]
 
 
 def _changes(lane: LaneSpec) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Lanes that differ in one setting: what differs, and the keys for it. Some may be refused."""
+    """Changes of one setting that make a control of a lane: the change in words, and its keys. Some may be refused."""
     if lane.max_in_flight > 1:
         yield "one request in flight", {"max_in_flight": 1}
     if lane.producer_configs:

@@ -1,4 +1,4 @@
-"""A campaign with a folder of its own: it counts in how many runs each lane showed each anomaly.
+"""A campaign with a folder of its own, which counts in how many runs each lane showed each anomaly.
 
 Guarantee: a run counts for an anomaly only if that anomaly was judged. A run that the environment failed is reported,
 and never counted as clean. The counts so far are written after every run: an interrupted campaign leaves them.
@@ -43,7 +43,7 @@ class Made:
         return None if isinstance(self.outcome, Exception) else self.outcome.verdict.verdict
 
     def to_json(self, folder: Path) -> dict[str, Any]:
-        """Its entry in summary.json, which is in `folder`."""
+        """The attempt's entry in summary.json, which is in `folder`."""
         entry = {
             "experiment": self.attempt.name,
             "seed": self.attempt.experiment.seed,

@@ -1,4 +1,4 @@
-"""The schedule that a run realised: who was really hit, and when, as an experiment that does the same again.
+"""Makes an experiment of a run that repeats its faults as they came: at the times and at the servers that were hit.
 
 Guarantee: what the run did not record is refused, not guessed.
 """
@@ -79,7 +79,7 @@ def _faults(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _target(event: Mapping[str, Any], place: str) -> str:
-    """The target that names just the containers that were hit; members of groups are named by their lane alone."""
+    """The target that names exactly the containers that were hit; clients are named as the experiment named them."""
     resolved = event.get("resolved") or ()
     with suppress(TargetError):
         asked = Target.parse(str(event.get("target")))

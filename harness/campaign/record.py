@@ -1,9 +1,8 @@
-"""What a verified run found, and the record of runs: a JSON object for each lane of each run, one a line.
+"""The findings of a verified run, and the record of runs: a file with a JSON object for each lane of each run.
 
-A hunt has a record of its rounds, likewise.
+A hunt has such a record of its rounds.
 
-Guarantee: whatever the record says of a lane, its run said. A line that is not as it must be is refused with
-its number.
+Guarantee: the record says of a lane what its run said. A line of another form is refused with its number.
 """
 
 import json
@@ -42,8 +41,10 @@ class Finding:
 
 
 def findings(verdict: Mapping[str, Any]) -> dict[Finding, bool]:
-    """All findings in the content of a verdict.json, with whether the prediction forbids them, in their run at least;
-    those first."""
+    """All findings in the content of a verdict.json, each with whether it was forbidden, at least in this run.
+
+    Forbidden findings come first.
+    """
     forbidden = {
         Finding(lane["lane"], anomaly_named(name)): Status.FORBIDDEN in (entry.get("status"), entry.get("in_this_run"))
         for lane in verdict["lanes"]
@@ -204,7 +205,7 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
     phases = (evidence.experiment, *map(as_dict, as_list(evidence.experiment.get("phases"))))
     lanes = [as_dict(lane) for phase in phases for lane in as_list(phase.get("lanes"))]
     in_process = {str(lane.get("lane")) for lane in lanes if lane.get("client", IN_PROCESS) == IN_PROCESS}
-    version_here = str(as_dict(evidence.recorded.get("versions")).get("librdkafka", ""))
+    recorded_version = str(as_dict(evidence.recorded.get("versions")).get("librdkafka", ""))
     report = evidence.path / REPORT_FILE
     gaps = {row["lane"]: row["seconds"] for row in ask(_GAPS, evidence.tables.get("produced", ()), PRODUCED)}
     lane_runs = {}
@@ -212,14 +213,14 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
         entry = evidence.lanes.get(name)
         if entry is None:
             continue
-        # A process says itself which client it is, in an event.
-        said = str(entry.get("client") or "unknown")
+        # A client that is a process reports its kind and version in an event.
+        reported = str(entry.get("client") or "unknown")
         version = str(entry.get("kafka_version") or USUAL_VERSION)
         counts = {anomaly: int(shown.get("count") or 0) for anomaly, shown in as_dict(judged.get("anomalies")).items()}
         statuses = as_dict(judged.get("predicted")).items()
         lane_runs[name] = LaneRun(
             run=evidence.run_id,
-            client=client_named(IN_PROCESS, version_here) if name in in_process else said,
+            client=client_named(IN_PROCESS, recorded_version) if name in in_process else reported,
             cluster=f"{version}/{entry.get('metadata_mode') or usual_mode(version)}",
             settings=settings_of(entry),
             faults=faults_of(_proven(judged)),
@@ -243,7 +244,7 @@ def client_named(client: Any, in_process: str | None = None) -> str:
 
 
 def _proven(judged: Mapping[str, Any]) -> Iterator[str]:
-    """The kinds of the faults of a lane that have a proof."""
+    """The kinds of a lane's faults that have a proof."""
     for event in as_list(as_dict(as_dict(judged.get("ledger")).get("faults")).get("events")):
         if event.get("proven_ns") is not None and event["kind"] != LOCKSTEP:
             yield str(event["kind"])

@@ -5,7 +5,7 @@ finding by luck, so a candidate is tried until the odds are clear (Wald's sequen
 it shows the finding as often as the whole schedule, or only half as often. A candidate that shows it now and then is
 not taken: its result would be smaller, and could not be relied on.
 
-Nothing here runs a cluster: whoever follows the trials does (`loop.follow`).
+Nothing here runs a cluster: `loop.follow` performs the trials.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,21 +18,22 @@ from kafka_chaos.harness.campaign.loop import OutOfBudget, Policy
 Entry = Mapping[str, Any]
 Schedule = tuple[Entry, ...]
 Trial = Callable[[Schedule], Policy[bool]]
-"""Has a schedule run once; returns whether it showed the finding."""
+"""Runs a schedule once; returns whether the run showed the finding."""
 
 CLEAR_ODDS = 5.0
-"""A candidate is decided once one of the two is so many times as likely as the other."""
+"""A candidate is decided once one of both hypotheses is this many times as likely as the other."""
 MOST_TRIED = 7
-"""A candidate that is not decided after so many runs is what is more likely then."""
+"""After this many runs without a decision, the more likely hypothesis counts."""
 SHORTEST = 0.5
 """A fault is not made shorter than this, in seconds."""
 
 
 @dataclass
 class Shrinking:
-    """A schedule on its way to a smaller one.
+    """Makes a schedule smaller, step by step.
 
     `shown` and `tried` count the runs of the whole schedule at the start, and of each smaller one that was taken.
+    `results`: by candidate, whether it was taken.
     """
 
     trial: Trial
@@ -43,7 +44,7 @@ class Shrinking:
     results: dict[str, bool] = field(default_factory=dict)
 
     def confirm(self, schedule: Schedule, *, wanted: int) -> Policy[bool]:
-        """Whether the whole schedule shows the finding `wanted` times, of at most twice as many runs and one."""
+        """Whether the whole schedule shows the finding `wanted` times in at most 2 × `wanted` + 1 runs."""
         self.smallest = schedule
         most = 2 * wanted + 1
         while self.shown < wanted and self.tried < most:
@@ -61,8 +62,8 @@ class Shrinking:
         return self.smallest
 
     def odds(self, results: Sequence[bool]) -> float:
-        """How many times as likely these results are if a candidate shows the finding as often as those before it,
-        than if it does so half as often.
+        """How many times as likely these results of a candidate are if it shows the finding as often as the schedules
+        before it, compared with half as often.
         """
         # One hit and one miss more than seen (Laplace): a few runs prove no certainty.
         rate = (self.shown + 1) / (self.tried + 2)
@@ -97,9 +98,9 @@ class Shrinking:
                 parts *= 2
 
     def _smaller(self, parts: Sequence[Schedule]) -> Policy[int | None]:
-        """Go on with a part that shows the finding alone, or without a part that it does not need.
+        """Try each part alone, then the rest without each part, until one shows the finding.
 
-        Returns into how many parts to split the rest next; None if every part is needed.
+        Returns the number of parts to split the smaller schedule into; None if every part is needed.
         """
         for part in parts:
             if (yield from self._shows(part, f"trying {_named(part)} alone")):

@@ -17,7 +17,7 @@ from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, first
 from kafka_chaos.harness.cli.kernel_checks import Check, check_disks, check_kernel
 
 BROKERS = 3
-"""Memory and ports are checked for a cluster with so many brokers."""
+"""The brokers of the cluster that memory and ports are checked for."""
 LEAST_DISK = 3 * 2**30
 JAVA = 17
 

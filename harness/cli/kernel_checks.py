@@ -1,4 +1,4 @@
-"""Requirements of faults on the kernel, tried for `kafka-chaos doctor` in a container and on a disk.
+"""Tries for `kafka-chaos doctor` what faults need of the kernel, in a container and on a disk.
 
 Guarantee: leaves nothing behind.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Check:
-    """One finding: `state` is ok, note (runs work anyway) or missing; `remedy` says what to do."""
+    """The result of one check: `state` is ok, note (runs work anyway) or missing; `remedy` says what to do."""
 
     name: str
     state: str

@@ -1,5 +1,4 @@
-"""`kafka-chaos faults` and `kafka-chaos clients`: the kinds of faults with their proofs and keys, the kinds of clients
-that a lane may have, and what this machine can do."""
+"""`kafka-chaos faults` and `kafka-chaos clients`: the kinds of faults and clients, and which this machine can run."""
 
 import inspect
 import json
@@ -59,7 +58,7 @@ def clients_command(as_json: bool) -> None:
     """
     from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ChosenClient
 
-    found = [
+    clients = [
         {
             "client": kind.name,
             "version": kind.version,
@@ -71,10 +70,10 @@ def clients_command(as_json: bool) -> None:
         for kind in KINDS.values()
     ]
     if as_json:
-        click.echo(json.dumps(found, indent=1))
+        click.echo(json.dumps(clients, indent=1))
         return
-    for kind, one in zip(KINDS.values(), found, strict=True):
-        state = "; ".join(kind.lacks()) or ("ready" if one["fetched"] else "fetched when it is first used")
+    for kind, client in zip(KINDS.values(), clients, strict=True):
+        state = "; ".join(kind.lacks()) or ("ready" if client["fetched"] else "fetched when it is first used")
         if kind.name == IN_PROCESS:
             state = f"in process without a version; with one: {state}"
         click.echo(f"{kind.name} {kind.version}: {', '.join(kind.roles)}\n    {state}")

@@ -35,14 +35,17 @@ _WIDTH = 120
 
 @dataclass(frozen=True)
 class Side:
-    """The lanes of one side of a defect, the affected one or the control, and the software that they ran on."""
+    """One side of a defect, the affected one or the control: its lanes, and the software that they ran on.
+
+    `head`: the key `defect` of the experiment. `gap`: the longest time without an acknowledgement in its lanes, in
+    seconds.
+    """
 
     name: str
     software: str
     lanes: tuple[LaneVerdict, ...]
     head: DefectSpec
     gap: float
-    """The longest time without an acknowledgement in its lanes, in seconds."""
 
     @property
     def verdict(self) -> Verdict:
@@ -50,13 +53,13 @@ class Side:
         return Verdict.gravest(lane.verdict for lane in self.lanes)
 
     def counts(self, *, forbidden: bool = False) -> Mapping[str, int]:
-        """How often each anomaly was found in its lanes, or each that was forbidden there."""
-        found: Counter[str] = Counter()
+        """How often each anomaly was found in its lanes; with `forbidden`, only where it was forbidden."""
+        counts: Counter[str] = Counter()
         for lane in self.lanes:
             for anomaly in lane.anomalies:
                 if not forbidden or lane.judged_by(anomaly) == Status.FORBIDDEN:
-                    found[anomaly.value] += lane.count(anomaly) or 0
-        return +found
+                    counts[anomaly.value] += lane.count(anomaly) or 0
+        return +counts
 
     @property
     def unknown_for_it(self) -> bool:
@@ -66,13 +69,13 @@ class Side:
 
     @property
     def shows_it(self) -> bool:
-        """Whether a lane has one of the defect's anomalies, its gap, or is unknown for its reason."""
+        """Whether a lane showed one of the defect's anomalies, or its gap, or is unknown for its reason."""
         too_long = self.head.gap is not None and self.gap > self.head.gap
         return any(name in self.counts() for name in self.head.anomalies) or too_long or self.unknown_for_it
 
     @property
     def violates_otherwise(self) -> bool:
-        """Whether it is a violation that the defect does not account for."""
+        """Whether its verdict is a violation for which the defect does not account."""
         others = self.counts(forbidden=True).keys() - set(self.head.anomalies)
         return self.verdict == Verdict.VIOLATION and (not self.shows_it or bool(others))
 
@@ -101,7 +104,7 @@ class Shown:
 
     @property
     def exit_code(self) -> ExitCode:
-        """0 shown on the affected side alone; 1 a violation that the defect does not account for; 2 neither."""
+        """0: shown on the affected side alone; 1: a violation for which the defect does not account; 2: neither."""
         if self.affected.violates_otherwise or self.control.verdict == Verdict.VIOLATION:
             return ExitCode.VIOLATION
         affected = self.affected.shows_it and (self.affected.verdict != Verdict.UNKNOWN or self.affected.unknown_for_it)
@@ -117,25 +120,25 @@ class Shown:
     def lines(self) -> list[str]:
         """Both verdicts, and whether the defect was shown."""
         why = ", but for a violation that it does not account for" if self.exit_code == ExitCode.VIOLATION else ""
-        said = f"{self.defect} {'is shown' if self.is_shown else 'is not shown'}{why}"
-        return [self.affected.described, self.control.described, said]
+        result = f"{self.defect} {'is shown' if self.is_shown else 'is not shown'}{why}"
+        return [self.affected.described, self.control.described, result]
 
 
 def known_defects(folder: Path = KNOWN) -> dict[str, tuple[Path, DefectSpec]]:
-    """The known defects by id, the names of their files. Raises `UsageFailure` for a file that is refused."""
+    """The files and heads of the known defects by id. Raises `UsageFailure` for a file that is refused."""
     from kafka_chaos.harness.experiment.file import load_experiment
 
-    found = {}
+    defects = {}
     for path in sorted(folder.glob("*.yaml")):
         head = load_experiment(path).defect
         if head is None:
             raise UsageFailure(f"{path}: defect: missing, but required of every file in this folder")
-        found[path.stem] = path, head
-    return found
+        defects[path.stem] = path, head
+    return defects
 
 
 def show(path: Path, run: Callable[[Experiment], RunResult]) -> Shown:
-    """Run the experiment of a defect, and its control if that needs another cluster. Both are checked first."""
+    """Run the experiment of a defect, and once more with the control's cluster if there is one."""
     from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 
     affected, control = load_experiment(path), None

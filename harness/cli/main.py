@@ -13,7 +13,7 @@ from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.harness.signals import end_on_signals, was_interrupted
 
 GROUP = "kafka_chaos.commands"
-"""The entry point group by which every other package brings its commands: a name, and where its click command is."""
+"""The entry point group by which other packages add commands: a command's name, and the place of its click command."""
 _KNOWN = {name: EntryPoint(name, place, GROUP) for name, place in toml_of(__package__, "commands.toml").items()}
 
 _SUBJECTS = {
@@ -24,7 +24,7 @@ _SUBJECTS = {
     "many runs": ("nightly", "atlas", "hunt", "shrink", "replay"),
     "a cluster by hand": ("cluster", "break", "heal", "state"),
 }
-"""The commands of the harness by subject, as help shows them; `more` are those of other packages."""
+"""The commands of the harness by subject, as help shows them. Those of other packages follow as `more`."""
 
 
 class _Commands(click.Group):
@@ -44,10 +44,10 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if own := super().get_command(ctx, cmd_name):
             return own
-        found = _KNOWN.get(cmd_name) or next(iter(entry_points(group=GROUP, name=cmd_name)), None)
-        if found is None:
+        entry = _KNOWN.get(cmd_name) or next(iter(entry_points(group=GROUP, name=cmd_name)), None)
+        if entry is None:
             return None
-        command = found.load()
+        command = entry.load()
         assert isinstance(command, click.Command)
         return command
 
@@ -80,7 +80,7 @@ def clean_command(kept: bool) -> None:
     from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, thaw_abandoned_disks
     from kafka_chaos.harness.cluster.containers.engine import docker_client
 
-    # First of all, and without an engine: others on this machine may wait for a frozen disk, too.
+    # First of all, and without an engine: other processes of this machine may wait for a frozen disk, too.
     thaw_abandoned_disks()
     for healed in heal_abandoned():
         click.echo(f"healed in an attached cluster: {healed}")

@@ -55,7 +55,7 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
 
 
 def _confirm_clients(path: Path, experiment: Experiment, say: Callable[[str], None]) -> None:
-    """Refuse clients in versions that there are not, and say which registry does not answer."""
+    """Refuse versions of clients that do not exist, and say which registry does not answer."""
     from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
 
     lanes = {lane.client: lane.lane for phase in reversed(experiment.phases) for lane in reversed(phase.lanes)}
@@ -111,18 +111,17 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     for number, spec in enumerate(grown):
         progress(number, len(grown), spec.lane)
         lane = experiment.as_lane(phase, spec)
-        answer = predicted(phase, lane)
-        answers = {name: one for part in PREDICTED_IN for name, one in answer.get(part, {}).items()}
-        statuses = {str(name): entry["status"] for name, entry in answers.items()}
+        prediction = predicted(phase, lane)
+        families = [prediction.get(part, {}) for part in PREDICTED_IN]
+        statuses = {str(name): answer["status"] for family in families for name, answer in family.items()}
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses}
         clients = {key: value for key, value in lane.to_json().items() if key in ("transactional", "group", "loop")}
         bounds = bounds_of(lane, timings_of(spec, cluster), lane.faults)
         recovery = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
         not_judged: dict[str, str] = {anomaly.value: why for anomaly, why in by_configuration(lane).items()}
-        unbounded = [one.value for one in lane.recovery_anomalies if one not in bounds and one.value not in not_judged]
-        not_judged |= dict.fromkeys(
-            unbounded, "the time-outs of its clients are not known, and it has no recover_within"
-        )
+        unbounded = [anomaly.value for anomaly in lane.recovery_anomalies if anomaly not in bounds]
+        why = "the time-outs of its clients are not known, and it has no recover_within"
+        not_judged |= dict.fromkeys([anomaly for anomaly in unbounded if anomaly not in not_judged], why)
         lanes.append({**entry, **clients, "recovery": recovery, "not_judged": not_judged})
     return {
         "phase": phase.phase,
@@ -150,11 +149,12 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     if phase["schedule"]:
         headings = ("at", "until", "fault", "target", "hits", "the model expects at most")
         table = plain_table(*headings, right=headings[:2])
-        for one in phase["schedule"]:
-            hits = counted(one["brokers"], "broker") if one["brokers"] else "no broker"
-            hits = counted(one["members"], "member") if one["members"] else hits
-            expected = ", ".join([*one["model_faults"], *["crash"] * one["crashes"]]) or "nothing"
-            table.add_row(f"{one['at']:g} s", f"{one['until']:g} s", one["fault"], one["target"], hits, expected)
+        for fault in phase["schedule"]:
+            hits = counted(fault["brokers"], "broker") if fault["brokers"] else "no broker"
+            hits = counted(fault["members"], "member") if fault["members"] else hits
+            expected = ", ".join([*fault["model_faults"], *["crash"] * fault["crashes"]]) or "nothing"
+            times = (f"{fault['at']:g} s", f"{fault['until']:g} s")
+            table.add_row(*times, fault["fault"], fault["target"], hits, expected)
         terminal.print(table)
     if phase["model_faults_together"]:
         expected = ", ".join(phase["model_faults_together"])
@@ -163,7 +163,7 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     for lane in phase["lanes"]:
         judged = [(name, status) for name, status in lane["anomalies"].items() if name not in lane["not_judged"]]
         named = [", ".join(name for name, status in judged if status == wanted) for wanted in ("permitted", "required")]
-        table.add_row(lane["lane"], *(one or "–" for one in named))
+        table.add_row(lane["lane"], *(names or "–" for names in named))
     terminal.print(table)
     for lane in phase["lanes"]:
         for why in dict.fromkeys(lane["not_judged"].values()):

@@ -74,24 +74,21 @@ def runs_below(root: Path) -> list[Run]:
 
 def differences(before: Run, after: Run) -> list[tuple[str, str, str]]:
     """The differences of two runs in settings, versions, lanes, verdicts and counts: (name, before, after)."""
-    found: list[tuple[str, str, str]] = []
-
-    def compare(what: str, one: object, other: object) -> None:
-        if one != other:
-            found.append((what, _shown(one), _shown(other)))
-
-    compare("verdict", before.verdict, after.verdict)
-    for place, one, other in _walk(_settings(before), _settings(after)):
-        compare(place, one, other)
-    for lane in dict.fromkeys([*before.lanes, *after.lanes]):
-        if (lane in before.lanes) != (lane in after.lanes):
-            compare(f"lane {lane}", "there" if lane in before.lanes else None, "there" if lane in after.lanes else None)
+    values: list[tuple[str, object, object]] = [
+        ("verdict", before.verdict, after.verdict),
+        *_differing_leaves(_settings(before), _settings(after)),
+    ]
+    lanes_before, lanes_after = before.to_json()["lanes"], after.to_json()["lanes"]
+    for lane in dict.fromkeys([*lanes_before, *lanes_after]):
+        if (lane in lanes_before) != (lane in lanes_after):
+            old, new = ("there" if lane in lanes else None for lanes in (lanes_before, lanes_after))
+            values.append((f"lane {lane}", old, new))
             continue
-        one, other = before.to_json()["lanes"][lane], after.to_json()["lanes"][lane]
-        compare(f"lane {lane}: verdict", one["verdict"], other["verdict"])
-        for anomaly in dict.fromkeys([*one["found"], *other["found"]]):
-            compare(f"lane {lane}: {anomaly}", one["found"].get(anomaly, 0), other["found"].get(anomaly, 0))
-    return found
+        old, new = lanes_before[lane], lanes_after[lane]
+        values.append((f"lane {lane}: verdict", old["verdict"], new["verdict"]))
+        for anomaly in dict.fromkeys([*old["found"], *new["found"]]):
+            values.append((f"lane {lane}: {anomaly}", old["found"].get(anomaly, 0), new["found"].get(anomaly, 0)))
+    return [(name, _shown(old), _shown(new)) for name, old, new in values if old != new]
 
 
 def _settings(run: Run) -> dict[str, Any]:
@@ -99,16 +96,16 @@ def _settings(run: Run) -> dict[str, Any]:
     return {**settings, "versions": run.recorded.get("versions", {})}
 
 
-def _walk(one: Any, other: Any, place: str = "") -> list[tuple[str, Any, Any]]:
-    """The leaves in which two documents differ; lists are compared entry by entry."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = dict.fromkeys([*one, *other])
-        inside = [(one.get(key), other.get(key), f"{place}.{key}" if place else str(key)) for key in keys]
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        inside = [(*both, f"{place}[{index}]") for index, both in enumerate(zip(one, other, strict=True))]
+def _differing_leaves(before: Any, after: Any, place: str = "") -> list[tuple[str, Any, Any]]:
+    """The leaves in which two documents differ; lists of one length are compared entry by entry."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = dict.fromkeys([*before, *after])
+        inside = [(before.get(key), after.get(key), f"{place}.{key}" if place else str(key)) for key in keys]
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        inside = [(*both, f"{place}[{index}]") for index, both in enumerate(zip(before, after, strict=True))]
     else:
-        return [(place, one, other)] if one != other else []
-    return [leaf for entry in inside for leaf in _walk(*entry)]
+        return [(place, before, after)] if before != after else []
+    return [leaf for entry in inside for leaf in _differing_leaves(*entry)]
 
 
 def _shown(value: object) -> str:

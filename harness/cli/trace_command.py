@@ -44,9 +44,12 @@ def trace_command(
 
     Connections pass links where a fault acts on single requests, or with `links: true` in the experiment's cluster.
     """
+    from kafka_chaos.faults.links.relay.frames import unknown_api
     from kafka_chaos.harness.report.inputs.trace import read_trace
 
-    _check_names(apis)
+    for api in apis:
+        if (refusal := unknown_api(api)) is not None:
+            raise UsageFailure(f"--api: {refusal}")
     chosen = [
         traced
         for traced in read_trace(run_dir)
@@ -67,15 +70,8 @@ def trace_command(
         click.echo(f"{len(chosen) - len(shown):,} more: choose with the options, or use --limit 0", err=True)
 
 
-def _check_names(apis: Sequence[str]) -> None:
-    from kafka_chaos.faults.links.relay.frames import unknown_api
-
-    for api in apis:
-        if (refusal := unknown_api(api)) is not None:
-            raise UsageFailure(f"--api: {refusal}")
-
-
 def _subjects(traced: Traced) -> Iterator[str]:
+    """What --about may name: the transactional ids, group, topics and partitions of a request."""
     yield from traced.transactional_ids
     yield str(traced.detail.get("group_id", ""))
     for topic, partition in traced.partitions:

@@ -24,7 +24,7 @@ def new_run_id(experiment: str) -> str:
 
 
 class RunDirectoryWriter:
-    """Create a run directory below `root`, and let `root/latest` point to it."""
+    """Creates a run directory below `root`, lets `root/latest` point to it, and writes its small files."""
 
     def __init__(self, root: Path, run_id: str) -> None:
         self.run_id = run_id

@@ -33,12 +33,12 @@ TIMED_OUT_CHECKS = 30.0
 class PhaseRun:
     """A phase on a cluster that clients reach at `bootstrap_servers`.
 
-    `client_configs`: further settings of all clients; `start_offsets`: where consumers begin, by lane and partition.
-    `brokers`: if high watermarks are to be recorded, the brokers' client addresses by id.
-    `controller`: returns the controller's id, if that is to be watched: clients learn it in ZooKeeper mode only.
-    `patience`: by lane, for how many seconds its consumers are awaited at least, so that a stall is beyond its bound.
-    `gaps`: set once settled: per lane, the longest time between two acknowledgements, in seconds.
-    `seed`: what decides the random choices of the load. `outside`: the kinds of faults that may occur beside its own.
+    `client_configs`: further settings of all clients. `start_offsets`: where consumers begin, by lane and partition.
+    `brokers`: the brokers' client addresses by id, if high watermarks are to be recorded. `controller` returns the
+    controller's id, if that is to be watched: clients learn it in ZooKeeper mode only. `patience`: by lane, the seconds
+    for which its consumers are awaited at least, so that a stall shows. `gaps`: by lane, the longest time between two
+    acknowledgements in seconds, once the phase has settled. `seed` decides the random choices of the load. `outside`:
+    the kinds of faults that may occur beside those that the run injects.
     """
 
     phase: PhaseSpec
@@ -99,7 +99,7 @@ class PhaseRun:
             self.events.emit(event_types.PhaseEnded(phase=self.phase.phase, load=load.span_ns))
 
     def _creates(self, lane: LaneSpec) -> bool:
-        """Ask for a lane's topic amid faults; returns whether it is there."""
+        """Ask for a lane's topic amid faults; returns whether it exists now."""
         try:
             create_topic(self.admin, lane, brokers=len(self.brokers))
         except ClusterFailure as refused:
@@ -110,7 +110,7 @@ class PhaseRun:
         """Run the lock-step phase under load; returns whether its conditions held. `lag_time_max` is in seconds."""
         lockstep = self.phase.steps
         assert lockstep is not None
-        # The phase as a whole needs a proof, too: its prediction holds only if its conditions were met.
+        # Like a fault, the phase as a whole needs a proof: its prediction holds only if its conditions were met.
         lockstep_id = f"{self.phase.phase}/lockstep"
         self.events.emit(
             event_types.FaultRequested(
@@ -169,7 +169,7 @@ class PhaseRun:
         """The lanes' end offsets by partition, once their transactions have ended and everything is replicated."""
         for lane in lanes:
             self._await_transactions(lane)
-        # Consumers are to get all that is in the logs: what is appended and not replicated looks lost to them.
+        # Consumers get only what is replicated: the rest would look lost.
         try:
             await_replicated(self.admin, [lane.lane for lane in lanes], timeout=self.phase.workload.settle_timeout)
         except MechanismUnknown as unknown:

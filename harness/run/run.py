@@ -1,4 +1,4 @@
-"""The frame of every run, on whichever cluster: a plan and a prediction before it, a verdict and a report after it.
+"""What every run has in common, on whichever cluster: a plan and a prediction before it, a verdict and a report after.
 
 Whatever happens in between, Ctrl-C included, the events say how the run ended and their file is closed; what had been
 written by then can still be verified.
@@ -45,10 +45,10 @@ class RunResult:
 
 
 class Run:
-    """A run on its way, with its directory and its events.
+    """A run in progress, with its directory and its events.
 
     `replay` is the command that does it again, where the experiment's file alone does not. `cancelled` is set once the
-    run is over, whatever became of it. `accept_known`, `engine`: see `verify`. `report`: whether there will be one.
+    run is over, whatever became of it. `accept_known`, `engine`: see `verify`. `report`: whether one will be written.
     """
 
     def __init__(
@@ -123,14 +123,14 @@ class Run:
         return self._spark.result()
 
     def predict_timed(self, phase: PhaseSpec) -> None:
-        """Predict a phase's lanes anew for the same faults at any moment: its lock-step phase was not kept."""
+        """Predict the lanes of a lock-step phase whose conditions were missed anew, for its faults at any moment."""
         for lane in phase.grown().lanes:
-            free = self.experiment.as_lane(phase, lane)
-            self._predictions[lane.lane] = predict_cached(free).to_json()
+            with_free_faults = self.experiment.as_lane(phase, lane)
+            self._predictions[lane.lane] = predict_cached(with_free_faults).to_json()
         self.directory.write_predictions(self._predictions)
 
     def say(self, text: str, *, seconds: float | None = None) -> None:
-        """Emit what the run does now, and how long that takes where it is known."""
+        """Emit the step that the run begins, and how many seconds it takes if that is known."""
         self.events.emit(event_types.Step(text=text, seconds=seconds))
 
     def _tell(self, done: int, total: int, what: str) -> None:
@@ -197,9 +197,9 @@ class Run:
 def predicted(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
     """The prediction for a lane of this phase: its entry of prediction.json."""
     lockstep = phase.lockstep_steps()
-    # A lock-step phase is all that its lane lives through: it takes the place of the free faults.
-    alone = lane if lockstep is None else replace(lane, faults=())
-    return predict_cached(alone, lockstep=lockstep).to_json()
+    # The steps of a lock-step phase are all its faults: they take the place of faults at any moment.
+    without_faults = lane if lockstep is None else replace(lane, faults=())
+    return predict_cached(without_faults, lockstep=lockstep).to_json()
 
 
 def _start_spark(rows: int) -> SparkSession:

@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 
 
 def restore(cluster: Cluster) -> None:
-    """Make sure that every container runs, whatever was done to it."""
+    """Let every container and disk of a cluster work again, whatever faults have left."""
     for node in cluster.nodes:
         node.unpause()
         if node.disk is not None:
@@ -37,7 +37,7 @@ def topic_name(name: str) -> str:
 
 
 def delete_topics(cluster: Cluster, topics: Sequence[str]) -> None:
-    """Delete topics as far as the cluster lets it. One that is broken on purpose may refuse; it is removed later."""
+    """Delete topics. A cluster that is broken on purpose may refuse, which does no harm: it is removed later."""
     with contextlib.suppress(ClusterFailure):
         cluster.admin().delete_topics(topics)
 
@@ -69,7 +69,7 @@ class ClusterOfRuns:
         if has is not None and (
             has.lacks(layout) or (has.versions, has.metadata_mode) != (layout.versions, layout.metadata_mode)
         ):
-            # Schedules so far broke no disks, acted on no requests, moved no clocks, or were for other brokers.
+            # It lacks disks, links or clocks that faults of this experiment need, or has brokers of another version.
             self._discard()
         if self._cluster is None:
             run_id = f"{self.name}-{secrets.token_hex(4)}"

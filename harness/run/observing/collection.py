@@ -1,4 +1,4 @@
-"""Collects the containers' logs, the events that they record, and where the partitions' logs end."""
+"""Collects the containers' logs and the events that they record, and finds the end of each partition's log."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -56,8 +56,9 @@ def emit_broker_events(
 ) -> None:
     """Emit the events that the logs of brokers and controllers in `folder` record for the lanes, with their times.
 
-    `topics` maps topic names, which the logs use, to lane names, and `transactional_ids` ids. Every controller that
-    replays an epoch without a leader logs it, and many nodes log the same state of a partition: the first counts.
+    `topics` maps topics' names, which the logs use, to lanes' names; `transactional_ids` maps ids to them. Every
+    controller that replays an epoch without a leader logs it, and many nodes log the same state of a partition: the
+    first report counts.
     """
     first: dict[tuple[object, ...], PartitionOffline | PartitionChanged] = {}
     for path in sorted([*folder.glob("broker-*.log"), *folder.glob("controller-*.log")]):
@@ -74,8 +75,8 @@ def emit_broker_events(
                 if not isinstance(event, PartitionOffline | PartitionChanged):
                     events.emit(event)
                 else:
-                    place = _what(event)
-                    first[place] = min(event, first.get(place, event), key=lambda other: other.ts_ns)
+                    content = _content(event)
+                    first[content] = min(event, first.get(content, event), key=lambda other: other.ts_ns)
     changed = [event for event in first.values() if isinstance(event, PartitionChanged)]
     by_epoch = sorted(changed, key=lambda event: event.partition_epoch)
     newest = {(event.lane, event.partition): event.partition_epoch for event in by_epoch}
@@ -85,8 +86,8 @@ def emit_broker_events(
         events.emit(event)
 
 
-def _what(event: PartitionOffline | PartitionChanged) -> tuple[object, ...]:
-    """The content of a node's report, whichever node it is."""
+def _content(event: PartitionOffline | PartitionChanged) -> tuple[object, ...]:
+    """The change of a partition that a node reports, without the node and its time."""
     if isinstance(event, PartitionOffline):
         return event.lane, event.partition, event.leader_epoch
     return event.lane, event.partition, event.partition_epoch, None if event.isr is None else frozenset(event.isr)
@@ -104,10 +105,10 @@ _ANSWER_TIMEOUT = 5.0
 def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: float = 60.0) -> None:
     """Wait until the high watermark of every partition of these lanes is the end of its leader's log.
 
-    A leader acknowledges a record with acks=1 before its followers have it, and followers stay in the ISR for
-    `replica.lag.time.max.ms` without it: a full ISR does not tell that consumers get everything that is in the log.
-    Every broker that says it leads a partition has to confirm it. Raises `WaitTimeout`, and `MechanismUnknown` where no
-    broker can be asked.
+    A full ISR does not prove that. A leader acknowledges a record with acks=1 before its followers have it, and they
+    stay in the ISR for `replica.lag.time.max.ms` without it: consumers do not get the record yet. Every broker that
+    says it leads a partition has to confirm it. Raises `WaitTimeout`, and `MechanismUnknown` where no broker can be
+    asked.
     """
     partitions = {admin.topic(lane): admin.partition_numbers(lane) for lane in lanes}
     configs = {key: str(value) for key, value in admin.configs.items()}
@@ -123,7 +124,7 @@ def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: floa
 
 def _behind(addresses: Iterable[str], partitions: Mapping[str, Sequence[int]], configs: Mapping[str, str]) -> list[str]:
     """The partitions that nobody leads, or whose leader's high watermark is not the end of its log, in words."""
-    unknown = {(topic, number): "no leader tells its end" for topic, of in partitions.items() for number in of}
+    unknown = {(topic, number): "no leader tells its end" for topic in partitions for number in partitions[topic]}
     lagging: dict[tuple[str, int], str] = {}
     for address in addresses:
         try:

@@ -1,4 +1,4 @@
-"""Turns the steps of the injector into events."""
+"""Emits what the injector does to faults as events."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass

@@ -1,4 +1,4 @@
-"""Tells from a run's trace when the precondition of a known defect has occurred.
+"""Finds in a run's trace when the precondition of a known defect has occurred.
 
 KAFKA-17754: an EndTxn request arrived after its producer had sent it again. Only a link sees both times: when a request
 was sent, and when it went on to the broker.
@@ -20,17 +20,17 @@ _NS = 1e9
 
 
 def late_end_txns(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectPrecondition]:
-    """One event per EndTxn that came late; `lanes` are by transactional id. The tables must be written."""
+    """One event per EndTxn that came late. `lanes`: by transactional id. `transactions/` must have been written."""
     incarnations = _incarnations(run_directory)
     for transactional_id, sent in sorted(_end_txns(run_directory).items()):
         for late, again, arrived in _overtaken(sent) if transactional_id in lanes else ():
-            began = [begun for begun in incarnations.get(transactional_id, ()) if begun[0] <= late["ns"]]
-            if not began:
+            before = [(ns, producer) for ns, producer in incarnations.get(transactional_id, ()) if ns <= late["ns"]]
+            if not before:
                 continue
             yield DefectPrecondition(
                 defect="KAFKA-17754",
                 lane=lanes[transactional_id],
-                producer_id=max(began)[1],
+                producer_id=max(before)[1],
                 evidence=f"an EndTxn request of {transactional_id} (correlation id {late['correlation_id']}) arrived "
                 f"{(arrived - late['ns']) / _NS:.1f} s late, {(arrived - again['ns']) / _NS:.1f} s after it had been "
                 "sent again",
@@ -51,7 +51,7 @@ def _end_txns(run_directory: Path) -> Mapping[str, list[dict[str, Any]]]:
 
 
 def _overtaken(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
-    """Each request that arrived after the next one was sent: both requests, and when the first one arrived."""
+    """Requests that arrived after their repetition was sent: the request, the repetition, and when it arrived."""
     for late, again in pairwise(sent):
         fault = late.get("fault") or {}
         arrived = fault.get("until_ns") if fault.get("side") == "request" else None
@@ -60,7 +60,7 @@ def _overtaken(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dic
 
 
 def _incarnations(run_directory: Path) -> Mapping[str, set[tuple[int, int]]]:
-    """By transactional id: when each incarnation of the producer began, and its producer id."""
+    """The incarnations of the producers by transactional id: when each began, in nanoseconds, and its producer id."""
     incarnations: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
     for path in (run_directory / "transactions").glob("*.parquet"):
         for row in pq.read_table(path, columns=["transactional_id", "producer_id", "initialised_ns"]).to_pylist():

@@ -1,15 +1,13 @@
-"""Watches leaders, ISRs and the controller as clients see them, and the load's counts, and emits events.
+"""Watches a run beside its load, each watch in threads of its own that end with the block, and emits what they see.
 
-Beside that, it records the high watermarks that the brokers report, as `high_watermark` events, and of transactional
-lanes the last stable offsets, as `last_stable_offset` events. Each broker has its own thread for it, which sends one
-request per interval, so that a frozen or dead broker does not delay the reports of others. All threads end with the
-block.
-
-It also measures for how long the harness had work to do and no processor: others on the machine waited, too. A second
-counts by the longest that a thread of the harness waited for a processor in it (`/proc/self/task/*/schedstat`, Linux),
-or by how much later than asked for the measuring thread woke up. At each moment a recovery waits for one thread, so
-that no more was lost to it. The share of waiting in the time of work would say far more: 0.9 s of a second in which
-threads ran for 0.03 s and waited for 0.25 s in all.
+- `Monitor`: leaders, ISRs and the controller as clients see them, and the load's counts.
+- `HighWatermarkRecorder`: the high watermarks that brokers report, and the last stable offsets of transactional lanes.
+  A thread per broker sends one request per interval, so that a frozen broker does not delay the reports of others.
+- `PauseWatch`: for how long the harness had work to do and no processor, since the machine had other work. For each
+  second that is the longest time for which one of its threads waited for a processor (`/proc/self/task/*/schedstat`,
+  Linux), or by which the measuring thread woke up too late. At each moment a recovery waits for one thread, so it lost
+  no more than that. The share of waiting in the time of work would exaggerate: it would be 0.9 s of a second in which
+  threads ran for 0.03 s and waited for 0.25 s in all.
 """
 
 import threading
@@ -39,11 +37,12 @@ _INTERVAL = 0.25
 
 
 class Background:
-    """Threads that work while a block lasts: each by its name, until `stop` is set at the block's end."""
+    """Runs functions in threads while a block lasts. `work`: the functions by the name of their thread; they return
+    soon after `stop` is set, at the block's end."""
 
     def __init__(self, work: Mapping[str, Callable[[], None]]) -> None:
         self.stop = threading.Event()
-        self._threads = [threading.Thread(target=one, name=name, daemon=True) for name, one in work.items()]
+        self._threads = [threading.Thread(target=run, name=name, daemon=True) for name, run in work.items()]
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -57,7 +56,11 @@ class Background:
 
 
 class Monitor(Background):
-    """The monitor's threads; `controller` returns the controller's id, None if nobody knows it."""
+    """Emits the changes of leaders, ISRs and the controller, and the load's counts.
+
+    `counts` returns by lane how many records were sent, acknowledged and consumed; `controller` returns the
+    controller's id, or None if nobody knows it.
+    """
 
     def __init__(
         self,
@@ -123,21 +126,22 @@ class PauseWatch(Background):
         super().__init__({"pauses": self._watch})
 
     def _watch(self) -> None:
-        before, known = time.monotonic(), waited()
+        before, waited_before = time.monotonic(), waited()
         while not self.stop.wait(_PAUSE_INTERVAL):
-            now, of_now = time.monotonic(), waited()
-            longest = max((of_now[task] - known[task] for task in of_now.keys() & known.keys()), default=0.0)
+            now, waited_now = time.monotonic(), waited()
+            threads = waited_now.keys() & waited_before.keys()
+            longest = max((waited_now[thread] - waited_before[thread] for thread in threads), default=0.0)
             lost = max(now - before - _PAUSE_INTERVAL, longest)
             if lost >= _LEAST:
                 self._events.emit(HarnessPaused(seconds=round(min(lost, now - before), 3)))
-            before, known = now, of_now
+            before, waited_before = now, waited_now
 
 
 def waited() -> dict[str, float]:
-    """By thread of this process, for how many seconds it had work and waited for a processor."""
+    """The seconds for which each thread of this process had work and waited for a processor, by thread id."""
     seconds = {}
     for task in _TASKS.glob("*/schedstat"):
-        # A thread may end meanwhile; a kernel may not tell.
+        # A thread may end meanwhile; a kernel may not have the file.
         with suppress(OSError, ValueError):
             seconds[task.parent.name] = int(task.read_text().split()[1]) / 1e9
     return seconds
@@ -150,8 +154,8 @@ _ANSWER_TIMEOUT = 1.0
 class HighWatermarkRecorder(Background):
     """Asks every broker for the high watermarks of those partitions of `lanes` that it leads.
 
-    `brokers` maps broker ids to client addresses; `configs` are those of `BrokerClient`. An unchanged answer is not
-    reported again. `reports`: the number of `high_watermark` events.
+    `brokers` maps broker ids to client addresses; `configs`: see `BrokerClient`. An unchanged answer is not reported
+    again. `reports`: the number of `high_watermark` events so far.
     """
 
     def __init__(
@@ -176,23 +180,23 @@ class HighWatermarkRecorder(Background):
         )
 
     def _follow(self, broker: int, address: str) -> None:
-        known: dict[tuple[object, ...], Mapping[str, int]] = {}
+        reported: dict[tuple[object, ...], Mapping[str, int]] = {}
         while not self.stop.is_set():
             try:
                 with BrokerClient(address, timeout=_ANSWER_TIMEOUT, configs=self._configs) as client:
                     while not self.stop.wait(_INTERVAL):
-                        for kind, (topic, partition), told in self._answers(client):
-                            if known.get((kind, topic, partition)) != told:
-                                known[kind, topic, partition] = told
+                        for kind, (topic, partition), answer in self._answers(client):
+                            if reported.get((kind, topic, partition)) != answer:
+                                reported[kind, topic, partition] = answer
                                 lane = self._lane_of[topic]
-                                self._events.emit(kind(lane=lane, partition=partition, broker=broker, **told))
+                                self._events.emit(kind(lane=lane, partition=partition, broker=broker, **answer))
                                 with self._lock:
                                     self.reports += kind is HighWatermark
             except BrokerUnreachable:
                 self.stop.wait(_INTERVAL)
 
     def _answers(self, client: BrokerClient) -> Iterator[tuple[Kind, tuple[str, int], dict[str, Any]]]:
-        """The kind of event, the topic's partition, and what the broker says of it."""
+        """The broker's answers: the kind of event, the partition, and the event's fields that the broker decides."""
         for place, (epoch, mark) in client.high_watermarks(self._partitions).items():
             yield HighWatermark, place, {"leader_epoch": epoch, "high_watermark": mark}
         if self._transactional:
