@@ -1,10 +1,12 @@
-"""Draws what an experiment leaves to its seed: faults with targets and times, the cluster's version, and the clients of
-lanes with their configs and lives.
+"""Draws the parts of an experiment that its file leaves to the seed, under keys called `generate`.
+
+These are the faults of a phase with their targets and times, the version and mode of the cluster, the clients of lanes
+with their configs, and the lives of these clients.
 
 Guarantee: the same seed, phase and bounds give the same schedule; no more brokers are broken at once than `breaks`
 allows; and all faults are healed before the load ends. A run writes the drawn schedule into its experiment.yaml, which
-replays exactly that schedule. All values are those of the file, not checked yet: what is wrong with them is left as it
-is, and refused by the experiment's own check, which names the place.
+replays exactly that schedule. The values of the file are not checked yet when this module reads them. Wrong values stay
+as they are, because the experiment's own check refuses them later and names their place.
 """
 
 import random
@@ -29,15 +31,16 @@ from kafka_chaos.harness.experiment.values import Seconds, Spec, refusals
 
 _DEFAULT_DURATION = WorkloadSpec().duration
 _DEFAULT_BROKERS = ClusterSpec().brokers
-_MOST = 1e9
-_DRAWS = 20
+_LARGEST_NUMBER = 1e9
+_ATTEMPTS = 20
+"""How often a schedule is drawn anew where too few faults fit into the load."""
 
 S = TypeVar("S", bound=Spec)
 Place = tuple[str | int, ...]
 
 
 class GenerateSpec(Spec):
-    """The key `generate` of a `schedule`: faults drawn from the experiment's seed."""
+    """The key `generate` of a `schedule`: the bounds within which a phase's faults are drawn."""
 
     faults: tuple[str, ...] = Field(min_length=1, strict=False, description="fault kinds to draw from")
     targets: tuple[str, ...] = Field(min_length=1, strict=False, description="targets to draw from")
@@ -57,13 +60,13 @@ class GenerateSpec(Spec):
     )
     breaks: Literal["one", "minority", "any"] | None = Field(
         default=None,
-        description="faults may overlap, as long as so many brokers at most are broken at once; by default, faults "
+        description="faults may overlap, as long as no more brokers than this are broken at once; by default, faults "
         "come one after another",
     )
     around_timeouts: bool = Field(
         default=False,
         description="draw durations around the time-outs of sessions, lags, requests, records, transactions, groups: "
-        "just below one, above it, up to twice as long, within `duration`",
+        "just below a time-out, above it, or up to twice as long, within `duration`",
     )
     keys: dict[str, Annotated[tuple[str | int | float, ...], Field(min_length=1, strict=False)]] = Field(
         default_factory=dict,
@@ -84,7 +87,7 @@ class GenerateSpec(Spec):
         default=(),
         strict=False,
         description="further producer configs to draw from for each lane whose client is librdkafka or Java's; the "
-        "lane's own ones count",
+        "lane's own configs override them",
     )
     quiet_end: Seconds = Field(default=0.0, description="seconds of load without faults at its end, at least")
 
@@ -122,14 +125,14 @@ class GenerateSpec(Spec):
         `timeouts`: the seconds around which durations are drawn, with `around_timeouts`.
         """
         # A text as seed gives the same numbers on every machine and in every version of Python.
-        drawn = random.Random(f"{seed}/{phase}")
+        rng = random.Random(f"{seed}/{phase}")
         shortest, longest = self.duration
         around = [factor * timeout for timeout in timeouts for factor in FACTORS]
         around = [seconds for seconds in around if self.around_timeouts and shortest <= seconds <= longest]
         wanted = self.count or 1
-        # Long faults may leave no time for the last ones: then all are drawn again.
-        for _ in range(_DRAWS):
-            entries = self._entries(drawn, load_seconds, brokers, around)
+        # Long faults may leave no time for the last faults: then all are drawn again.
+        for _ in range(_ATTEMPTS):
+            entries = self._entries(rng, load_seconds, brokers, around)
             if len(entries) >= wanted:
                 return entries
         raise ValueError(
@@ -138,26 +141,26 @@ class GenerateSpec(Spec):
         )
 
     def _entries(
-        self, drawn: random.Random, load_seconds: float, brokers: int, around: Sequence[float]
+        self, rng: random.Random, load_seconds: float, brokers: int, around: Sequence[float]
     ) -> list[dict[str, Any]]:
-        """Draw one entry after the other, as long as they fit into the load; at most `count`."""
+        """Draw one entry of a schedule after the other, up to `count`, as long as they fit into the load."""
         budget = _Budget(self.breaks, brokers, self.targets)
         entries: list[dict[str, Any]] = []
         at = self.first_at
         while self.count is None or len(entries) < self.count:
-            kind = self._choose(drawn, self._kinds_beside(entries))
+            kind = self._choose(rng, self._kinds_beside(entries))
             targets = [target for target in self.targets if _fits(kind, target)]
             if not targets:
                 raise ValueError(f"targets: none of {', '.join(self.targets)} is one for {kind}")
-            target = self._choose(drawn, targets)
-            duration, gap = round(drawn.uniform(*self.duration), 1), round(drawn.uniform(*self.gap), 1)
+            target = self._choose(rng, targets)
+            duration, gap = round(rng.uniform(*self.duration), 1), round(rng.uniform(*self.gap), 1)
             if around:
-                duration = round(drawn.choice(around), 1)
+                duration = round(rng.choice(around), 1)
             at = budget.first_moment(at, target)
             if at + duration > load_seconds - self.quiet_end:
                 break
             own = defaults(fault_kind(kind))
-            keys = {key: drawn.choice(values) for key, values in self.keys.items() if key in own}
+            keys = {key: rng.choice(values) for key, values in self.keys.items() if key in own}
             entries.append({"fault": kind, "target": target, "at": round(at, 1), "duration": duration, **keys})
             budget.spend(at + duration, target)
             at += gap if self.breaks else duration + gap
@@ -173,7 +176,7 @@ class GenerateSpec(Spec):
         return {cluster: self.weights.get(cluster, 1.0) for cluster in self.clusters}
 
     def on(self, cluster: Any) -> Self:
-        """The same without the kinds of faults that a cluster with these keys can't have.
+        """These bounds, without the kinds of faults that a cluster with these keys can't have.
 
         Raises `ValueError` if no kind is left.
         """
@@ -186,8 +189,8 @@ class GenerateSpec(Spec):
             raise ValueError(f"faults: {layout.described} can have none of {', '.join(self.faults)}")
         return self.model_copy(update={"faults": able})
 
-    def with_client(self, lane: Any, drawn: random.Random) -> Any:
-        """The lane with a client and producer configs that are drawn."""
+    def with_client(self, lane: Any, rng: random.Random) -> Any:
+        """The keys of a lane, with a client and producer configs drawn where the lane leaves them open."""
         if not isinstance(lane, Mapping):
             return lane
         if "client" not in lane and self.clients:
@@ -196,26 +199,28 @@ class GenerateSpec(Spec):
             able = [name for name, client in clients.items() if client is None or roles.issubset(client.kind.roles)]
             if not able:
                 raise ValueError(f"clients: none of {', '.join(self.clients)} can be a {' and '.join(roles)}")
-            lane = of_client(lane, self._choose(drawn, able))
-        configs, own = drawn.choice(self.producer_configs or ({},)), lane.get("producer_configs", {})
+            lane = of_client(lane, self._choose(rng, able))
+        configs, own = rng.choice(self.producer_configs or ({},)), lane.get("producer_configs", {})
         if not configs or not isinstance(own, Mapping) or not has_kafkas_names(lane.get("client", IN_PROCESS)):
             return lane
         return {**lane, "producer_configs": {**configs, **own}}
 
     def _kinds_beside(self, entries: Sequence[Mapping[str, Any]]) -> list[str]:
-        """The kinds of faults that may be in one schedule with those drawn so far."""
+        """The kinds of faults that may be in one schedule with the entries drawn so far."""
         drawn = {fault_kind(entry["fault"]) for entry in entries}
         return [kind for kind in self.faults if all(can_go_together(fault_kind(kind), other) for other in drawn)]
 
-    def _choose(self, drawn: random.Random, options: Sequence[str]) -> str:
+    def _choose(self, rng: random.Random, options: Sequence[str]) -> str:
         if not self.weights:
-            return drawn.choice(options)
-        return drawn.choices(options, [self.weights.get(option, 1.0) for option in options])[0]
+            return rng.choice(options)
+        return rng.choices(options, [self.weights.get(option, 1.0) for option in options])[0]
 
 
 def of_client(lane: Mapping[str, Any], client: str) -> dict[str, Any]:
-    """The lane with this client. If the lane is idempotent and the client can't have five requests in flight, the lane
-    has as many as the client can have."""
+    """The keys of a lane with this client.
+
+    An idempotent lane whose client can't have five requests in flight gets the most that the client can have.
+    """
     chosen_client = chosen(client)
     lane = {"client": client, **lane}
     is_idempotent = any(lane.get(key) not in (None, False) for key in ("idempotence", "transactional", "loop"))
@@ -232,7 +237,7 @@ def _fits(kind: str, target: str) -> bool:
 
 
 class _Budget:
-    """How many brokers are broken at each moment, and how many may be."""
+    """The number of brokers that are broken at each moment, and the most that `breaks` allows."""
 
     def __init__(self, breaks: str | None, brokers: int, targets: Iterable[str]) -> None:
         self._brokers = brokers
@@ -246,7 +251,7 @@ class _Budget:
                 )
 
     def first_moment(self, at: float, target: str) -> float:
-        """From `at` on, the first moment at which there is room for this target."""
+        """The first moment from `at` on at which a fault of this target breaks no more brokers than allowed."""
         while True:
             ongoing = [(end, hits) for end, hits in self._spent if end > at]
             if sum(hits for _, hits in ongoing) + self._hits(target) <= self._most:
@@ -254,7 +259,7 @@ class _Budget:
             at = min(end for end, _ in ongoing)
 
     def spend(self, until: float, target: str) -> None:
-        """Note that this target is broken until then."""
+        """Note that a fault breaks this target until then."""
         self._spent.append((until, self._hits(target)))
 
     def _hits(self, target: str) -> int:
@@ -269,8 +274,10 @@ class _Budget:
 
 
 def expand(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw every `schedule: {generate: …}` and `lives: {generate: …}` of an experiment's values, which then have each
-    key of a phase in its phase. Raises `ExperimentError` with the place."""
+    """An experiment's values with every `schedule: {generate: …}` and `lives: {generate: …}` replaced by what is drawn.
+
+    Each key of a phase is then in its phase. Raises `ExperimentError` with the place of a bound that is wrong.
+    """
     expanded = with_phases(values)
     phases = expanded["phases"]
     if not isinstance(phases, list):
@@ -294,7 +301,7 @@ def expand(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _draw_cluster(values: dict[str, Any], generated: Sequence[tuple[GenerateSpec, Place]]) -> None:
-    """Draw the version and mode of the cluster, which all phases share, if there are phases that leave it open."""
+    """Draw the version and mode of the cluster, which all phases share, if the bounds of a phase have `clusters`."""
     for bounds, place in generated[1:]:
         if bounds.cluster_weights != generated[0][0].cluster_weights:
             expected = f"expected {', '.join(generated[0][0].clusters)}, with the same weights as in the phase before"
@@ -304,7 +311,7 @@ def _draw_cluster(values: dict[str, Any], generated: Sequence[tuple[GenerateSpec
 
 
 def _with_lives(lane: Any, place: Place, values: dict[str, Any], phase: Mapping[str, Any]) -> Any:
-    """The lane with its lives, if they are to be drawn."""
+    """The keys of a lane, with lives drawn where it has bounds for them."""
     if not isinstance(lane, Mapping) or not isinstance(lane.get("lives"), Mapping):
         return lane
     bounds, place = _bounds(lane["lives"], (*place, "lives"), GenerateLives, "lives")
@@ -316,15 +323,15 @@ def _with_lives(lane: Any, place: Place, values: dict[str, Any], phase: Mapping[
 def _with_schedule(
     phase: Mapping[str, Any], bounds: GenerateSpec, place: Place, values: dict[str, Any]
 ) -> Mapping[str, Any]:
-    """The phase with a schedule, and with clients and configs of its lanes, that are drawn within these bounds."""
+    """The keys of a phase, with its schedule and the clients and configs of its lanes drawn within these bounds."""
     seed, name, lanes = _seed(values), str(phase.get("phase")), phase.get("lanes")
     cluster = values.get("cluster")
     with _refused_at(place):
         if bounds.clusters:
             bounds = bounds.on(cluster)
         if isinstance(lanes, list):
-            drawn = random.Random(f"{seed}/{name}/clients")
-            lanes = [bounds.with_client(lane, drawn) for lane in lanes]
+            rng = random.Random(f"{seed}/{name}/clients")
+            lanes = [bounds.with_client(lane, rng) for lane in lanes]
             phase = {**phase, "lanes": lanes}
         schedule = bounds.draw(
             seed=seed,
@@ -344,14 +351,14 @@ def _refused_at(place: Place) -> Iterator[None]:
         raise ExperimentError(place, str(error)) from error
 
 
-def _bounds(given: Mapping[str, Any], place: Place, kind: type[S], what: str) -> tuple[S, Place]:
-    """The value of the key `generate`, and its place; raises `ExperimentError`. `what`: what is drawn, as a plural."""
-    if list(given) != ["generate"]:
-        keys = ", ".join(dotted((key,)) for key in given) or "nothing"
-        raise ExperimentError(place, f"expected a list of {what}, or the one key generate, got {keys}")
+def _bounds(values: Mapping[str, Any], place: Place, kind: type[S], plural: str) -> tuple[S, Place]:
+    """The value of the key `generate`, and its place; raises `ExperimentError`. `plural` names what is drawn."""
+    if list(values) != ["generate"]:
+        keys = ", ".join(dotted((key,)) for key in values) or "nothing"
+        raise ExperimentError(place, f"expected a list of {plural}, or the one key generate, got {keys}")
     place = (*place, "generate")
     try:
-        return kind.model_validate(given["generate"]), place
+        return kind.model_validate(values["generate"]), place
     except ValidationError as error:
         inner, message = refusals(error, kind)[0]
         raise ExperimentError((*place, *inner), message) from None
@@ -368,7 +375,7 @@ def _load_seconds(phase: Mapping[str, Any]) -> float:
 
 
 def _number(values: object, key: str, default: float) -> float:
-    """The number under a key, or the default if there is none that makes sense."""
+    """The number under a key of a mapping, or the default if there is no valid number."""
     value = values.get(key) if isinstance(values, Mapping) else None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _LARGEST_NUMBER
     return float(value) if is_number and value is not None else default
