@@ -47,7 +47,7 @@ class BuildFailure(KafkaChaosError):
 
 
 def folder_of(client: str, version: str, sources: Sequence[str]) -> Path:
-    """The folder of a client. It depends on the `sources` of its adapter."""
+    """The folder of a client in a version, and with these `sources` of its adapter."""
     digest = hashlib.sha256(b"".join((ADAPTERS / source).read_bytes() for source in sources)).hexdigest()[:8]
     return cache_home() / "clients" / f"{client}-{version}-{digest}"
 
@@ -68,12 +68,12 @@ def prepare(folder: Path, version: str, *, sources: Sequence[str], fill: Callabl
 
 
 def of_python(package: str, version: str) -> str:
-    """What pip calls a version of a package, which may be just the beginning of one."""
+    """What pip calls a version of a package; `version` may be the beginning of one."""
     return f"{package}=={version}" + ("" if version.count(".") > 1 else ".*")
 
 
 def by_pip(package: str) -> Callable[[Path, str], None]:
-    """A virtual environment with a package of Python."""
+    """Fills a folder with a virtual environment that has a package of Python."""
 
     def fill(folder: Path, version: str) -> None:
         wanted = of_python(package, version)
@@ -90,7 +90,7 @@ OF_SHARES = "Sharer.java"
 
 
 def by_maven(folder: Path, version: str) -> None:
-    """Kafka's Java client, and the compiled adapter."""
+    """Fill a folder with Kafka's Java client, and compile the adapter."""
     maven = required("mvn")
     # Before anything is fetched.
     required("java")
@@ -110,7 +110,10 @@ def compile_java(sources: Sequence[Path], jars: Path, classes: Path) -> None:
 
 
 def by_go(module: str) -> Callable[[Path, str], None]:
-    """A program of Go with this module. Tags of the build are its version and those before, such as `v1_22`."""
+    """Fills a folder with a program of Go that uses this module.
+
+    The build has a tag for the module's version and one for each minor version before it, such as `v1_22`.
+    """
 
     def fill(folder: Path, version: str) -> None:
         go = required("go")
@@ -130,7 +133,7 @@ def _tags(version: str) -> str:
 
 
 def by_npm(package: str) -> Callable[[Path, str], None]:
-    """A package of Node."""
+    """Fills a folder with a package of Node."""
 
     def fill(folder: Path, version: str) -> None:
         npm = required("npm")
@@ -142,9 +145,9 @@ def by_npm(package: str) -> Callable[[Path, str], None]:
 
 
 def no_answer(what: str, command: Sequence[str]) -> str:
-    """Asks a registry, by a command that fails if it has no such version: why there is no answer, or nothing.
+    """Ask a registry for a version by this command; returns why there is no answer, or nothing if there is the version.
 
-    Raises `UsageFailure` if the registry has no such version.
+    Raises `UsageFailure` if there is no such version.
     """
     try:
         done = subprocess.run(
@@ -168,7 +171,7 @@ def _no_such(what: str, missing: re.Match[str]) -> str:
 
 
 def required(program: str) -> str:
-    """Where a program is; raises `EnvironmentFailure` with what to install."""
+    """The path of a program; raises `EnvironmentFailure` with what to install."""
     found = shutil.which(program) or shutil.which(program, path=_ELSEWHERE.get(program, ""))
     if found is None:
         what = _INSTALL.get(program, "it, or name it with its path")

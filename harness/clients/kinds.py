@@ -52,13 +52,13 @@ Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 @dataclass(frozen=True, kw_only=True)
 class ClientKind:
-    """A client library. `version`: the usual one. `sources`: what its library is compiled with, or beside.
+    """A client library. `version`: the usual one. `sources`: the files of its adapter. `fill` fetches the library.
 
-    `asks`: the command by which its registry is asked for a version. `needs`: programs that fetch and start it.
+    `asks`: the command that asks its registry for a version. `needs`: programs that fetch and start the client.
     `idempotent_in_flight`: how many requests an idempotent producer may have in flight. `of_groups`: by key of a
     `group`, the values that its members can have; `assigned_by_brokers_since`: the first version whose members can
     have the protocol `consumer` (KIP-848). `separator`: of the words in the names of its configs. `secured`:
-    translates keys of librdkafka for a secured listener, where it has any use of them.
+    translates librdkafka's keys for a secured listener; None where the client can't connect to one.
     """
 
     name: str
@@ -77,7 +77,7 @@ class ClientKind:
     secured: Secured | None = None
 
     def lacks(self) -> list[str]:
-        """The programs that this machine lacks for it."""
+        """The programs that the client needs and this machine lacks: for each, what to install."""
         found = []
         for program in self.needs:
             try:
@@ -178,7 +178,7 @@ class ChosenClient:
 
     @property
     def folder(self) -> Path:
-        """Where it is, or will be once it is fetched."""
+        """Where the client is, or will be once it is fetched."""
         return folder_of(self.kind.name, self.version, self.kind.sources)
 
     def unconfirmed(self) -> str:
@@ -191,7 +191,7 @@ class ChosenClient:
         return no_answer(str(self), self.kind.asks(self.version))
 
     def fetch(self, say: Say = lambda _: None) -> Path:
-        """Its folder, fetched and compiled now if it is not there; see `fetching` for what is raised."""
+        """Fetch and compile the client, unless it is there; returns its folder. See `fetching` for what is raised."""
         folder = self.folder
         if not folder.is_dir():
             say(f"fetching the client {self}")
@@ -200,18 +200,18 @@ class ChosenClient:
 
     @cached_property
     def command(self) -> list[str]:
-        """The command that starts it."""
+        """The command that starts the client, which is fetched now if it is not there."""
         return self.kind.command(self.fetch())
 
     @property
     def packages(self) -> Path | None:
-        """Where its packages of Python are, for what imports librdkafka itself; None for another client."""
+        """The folder from which a program can import this version of librdkafka; None for another client."""
         return _packages(self.fetch()) if self.kind.name == IN_PROCESS else None
 
 
 @dataclass(frozen=True)
 class OwnClient:
-    """A client of the user's own, which speaks the client protocol: its command, in words."""
+    """A client of the user's own, which speaks the client protocol. `command`: the words of the command."""
 
     command: Sequence[str]
     version: str = ""
@@ -232,21 +232,21 @@ class OwnClient:
     packages: ClassVar[None] = None
 
     def fetch(self, say: Say = lambda _: None) -> Path:
-        """Where its program is. Raises `EnvironmentFailure` if there is none."""
+        """The path of its program. Raises `EnvironmentFailure` if there is none."""
         return Path(required(self.command[0]))
 
 
 def lacking(clients: Iterable[str]) -> dict[str, str]:
-    """Those of some clients that this machine can't run, with the programs that it lacks for each."""
-    kinds = {text: chosen(text) for text in clients}
-    lacks = {text: "; ".join(one.kind.lacks()) for text, one in kinds.items() if one is not None}
+    """The clients among these that this machine can't run, with the programs that it lacks for each."""
+    known = {text: chosen(text) for text in clients}
+    lacks = {text: "; ".join(client.kind.lacks()) for text, client in known.items() if client is not None}
     return {text: programs for text, programs in lacks.items() if programs}
 
 
 def chosen(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
-    """The client that a text names, or a command; None for the one in process.
+    """The client that a text names, or that a command starts; None for the harness's own client, in its process.
 
-    Raises `UsageFailure` with the nearest names.
+    Raises `UsageFailure`, with the nearest names, if no client has the name.
     """
     if not isinstance(text, str):
         return OwnClient(tuple(text))
@@ -269,7 +269,7 @@ def has_kafkas_names(client: str | Sequence[str]) -> bool:
 
 
 def fetched(clients: Iterable[str | tuple[str, ...]], say: Say) -> None:
-    """Fetch these clients, once all of them are known to be some."""
+    """Fetch these clients. Raises `UsageFailure` before anything is fetched, if one of them is no client."""
     for client in [chosen(text) for text in dict.fromkeys(clients)]:
         if client is not None:
             client.fetch(say)

@@ -28,7 +28,7 @@ from kafka_chaos.harness.identity import IdentityCodec
 TOLD_EVERY = 0.02
 POLLED_FOR = 0.1
 MOST_TOLD = 10_000
-"""Records that are told of at once, at most: a line has a limit."""
+"""Records in one event, at most: the length of a line is limited."""
 
 _OUT = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)
@@ -36,7 +36,7 @@ _TELLING = threading.Lock()
 
 
 def tell(event: str, **values: Any) -> None:
-    """Say one thing to the harness."""
+    """Tell the harness an event with these fields."""
     line = json.dumps({"event": event, **values}, separators=(",", ":"))
     with _TELLING:
         _OUT.write(line + "\n")
@@ -44,18 +44,18 @@ def tell(event: str, **values: Any) -> None:
 
 
 Orders = queue.SimpleQueue[dict[str, Any]]
-"""What the harness asked for; a signal handler may add to it."""
+"""The orders of the harness that were not followed yet; a signal handler may add to them."""
 
 
 def listen(orders: Orders) -> None:
-    """Take orders; without the harness, die."""
+    """Gather the orders of the harness; once the harness is gone, end this process."""
     for line in sys.stdin:
         orders.put(json.loads(line))
     os._exit(130)
 
 
 def named(error: Any) -> str:
-    """An error, its name first: what librdkafka calls it, or its class."""
+    """The text of an error, which begins with its name: librdkafka's, or that of its class."""
     code: Any = error.args[0] if getattr(error, "args", ()) else None
     return f"{code.name()}: {code.str()}" if hasattr(code, "name") else f"{type(error).__name__}: {error}"
 
@@ -77,12 +77,12 @@ class Outcomes:
         self._has_news.set()
 
     def failed(self, seq: int, error: object) -> None:
-        """It reports an error. What its earlier attempts left in the log, it does not say."""
+        """The library reports an error; what its earlier attempts left in the log is not known."""
         self._failed.append((seq, named(error)))
         self._has_news.set()
 
     def tell(self) -> None:
-        """Tell what is known."""
+        """Tell the outcomes that are known and were not told yet."""
         with self._told:
             self._has_news.clear()
             done = [self._acknowledged.popleft() for _ in range(len(self._acknowledged))]
@@ -96,12 +96,12 @@ class Outcomes:
 
     def _run(self) -> None:
         while self._has_news.wait():
-            # For many to be told together.
+            # Many outcomes are told in one event.
             time.sleep(TOLD_EVERY)
             self.tell()
 
     def await_all(self, sent: int) -> None:
-        """Wait until as many are told: libraries run their callbacks a moment after a flush."""
+        """Wait until so many outcomes are told: libraries run their callbacks a moment after a flush."""
         with self._told:
             self._told.wait_for(lambda: self._known >= sent)
 
@@ -111,9 +111,9 @@ Read = list[tuple[int, int, int | None, bytes | None, Any]]
 
 
 class Library(ABC):
-    """The calls of the program to a client library, from one of its threads; `begin` has what the harness wants.
+    """What this program calls of a client library, all from one thread. `begin`: the order of that name.
 
-    `served_every`: seconds between two times that a producer has to be served, where it does not serve itself.
+    `served_every`: the seconds after which a producer has to be served again, if it does not serve itself.
     """
 
     module: str
@@ -127,12 +127,12 @@ class Library(ABC):
 
     @property
     def version(self) -> str:
-        """The library's own."""
+        """The version of the library."""
         return importlib.metadata.version(self.module)
 
     @abstractmethod
     def producer(self, outcomes: Outcomes) -> None:
-        """Make a producer, whose records' outcomes go there."""
+        """Make a producer that reports to `outcomes`."""
 
     @abstractmethod
     def send(self, seq: int, partition: int, value: bytes) -> None:
@@ -147,22 +147,25 @@ class Library(ABC):
 
     @abstractmethod
     def transaction(self, what: str) -> None:
-        """`init_transactions`, or one of its fellows."""
+        """Call `init_transactions`, `begin_transaction`, `commit_transaction` or `abort_transaction`."""
 
     @abstractmethod
     def consumer(self, starts: dict[int, int]) -> None:
-        """Make a consumer of these partitions, from these offsets on."""
+        """Make a consumer that reads each partition from its offset in `starts`."""
 
     @abstractmethod
     def positions(self) -> Mapping[int, int | None]:
-        """Where it stands in each partition, markers and aborted records passed over."""
+        """The next offset to read of each partition, behind markers and aborted records that were passed over."""
 
     @abstractmethod
     def read(self) -> Read:
         """The next records. Raises `Reset` where the position was lost, and reading begins anew."""
 
     def _settings(self, role: str, separator: str, **own: Any) -> dict[str, Any]:
-        """What the libraries name alike, its words joined by `separator`; those that are None are left out."""
+        """The settings that all libraries have, with the words of their names joined by `separator`, and `own` ones.
+
+        Settings that are None are left out.
+        """
         begin = self._begin
         settings = {"isolation_level": begin.get("isolation") or "read_uncommitted", "enable_auto_commit": False}
         if role == "producer":
@@ -177,7 +180,7 @@ class Library(ABC):
 
 
 class ToldLog(logging.Handler):
-    """Tells the lines of librdkafka's log that show the precondition of a known defect, behind what was known then."""
+    """Tells lines of librdkafka's log that show the precondition of a known defect, after the outcomes before them."""
 
     def __init__(self, outcomes: Outcomes) -> None:
         super().__init__()
@@ -185,13 +188,13 @@ class ToldLog(logging.Handler):
 
     @classmethod
     def logger(cls, outcomes: Outcomes) -> logging.Logger:
-        """A logger whose lines are told."""
+        """A logger that passes its lines to this handler."""
         made = logging.Logger("client")
         made.addHandler(cls(outcomes))
         return made
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell the line, if it is one of those."""
+        """Tell the line, if it shows a precondition."""
         line = record.getMessage()
         if "implicitly acked" in line or "epoch bump" in line:
             self._outcomes.tell()
@@ -206,7 +209,7 @@ class Librdkafka(Library):
 
     @property
     def version(self) -> str:
-        """That of librdkafka: 2.12.0 of confluent-kafka returns the text alone."""
+        """The version of librdkafka. In confluent-kafka 2.12.0, `libversion` returns the text alone."""
         said = self.library.libversion()
         return str(said if isinstance(said, str) else said[0])
 
@@ -302,7 +305,7 @@ class Reset(Exception):
 
 
 class OfPython(Library):
-    """What the libraries in Python share: names of settings, and how partitions are assigned and read."""
+    """What libraries that are written in Python share: names of settings, and how partitions are assigned and read."""
 
     reads_with: str
     polls: str
@@ -313,7 +316,7 @@ class OfPython(Library):
 
     @abstractmethod
     def _call(self, what: str, *values: Any, **options: Any) -> Any:
-        """Call it, and wait for what it returns."""
+        """Call the method `what` of the client, and wait for what it returns."""
 
     def _configs(self, settings: dict[str, Any]) -> dict[str, Any]:
         begin = self._begin
@@ -369,11 +372,11 @@ class KafkaPython(OfPython):
 
     @property
     def version(self) -> str:
-        """Its package has another name."""
+        """The version of its package, whose name is not that of the module."""
         return importlib.metadata.version("kafka-python")
 
     def _make(self, kind: Any, settings: dict[str, Any]) -> None:
-        """With those of the settings that this version has."""
+        """Make the client with those of the settings that its version has."""
         given, known = self._configs(settings), kind.DEFAULT_CONFIG
         if given.get("enable_idempotence") and "enable_idempotence" not in known:
             raise ValueError(f"kafka-python {self.version} has no idempotent producer")
@@ -418,7 +421,7 @@ class KafkaPython(OfPython):
 
 
 class Aiokafka(OfPython):
-    """aiokafka, in a loop of its own."""
+    """aiokafka, in an event loop that has a thread of its own."""
 
     module, reads_with, polls = "aiokafka", "AIOKafkaConsumer", "getmany"
 
@@ -447,7 +450,7 @@ class Aiokafka(OfPython):
 
     def producer(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
-        # It gives records up after this time, too.
+        # aiokafka also gives records up after this time.
         own = {"request_timeout_ms": self._begin["delivery_timeout_ms"]}
         self._make(self.library.AIOKafkaProducer, self._of_producer(**own))
 
@@ -479,7 +482,7 @@ class Aiokafka(OfPython):
         super().flush()
 
     def transaction(self, what: str) -> None:
-        # Its id was initialised when it started.
+        # The transactional id was initialised when the client started.
         if what != "init_transactions":
             self.serve()
             super().transaction(what)
@@ -489,7 +492,7 @@ LIBRARIES: dict[str, type[Library]] = {"librdkafka": Librdkafka, "kafka-python":
 
 
 def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
-    """Send what is handed out, until told to leave."""
+    """Be a producer until told to leave: send the records that the harness asks for."""
     outcomes = Outcomes()
     library.producer(outcomes)
     if begin.get("transactional_id") is not None:
@@ -521,7 +524,7 @@ def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
 
 
 def transact(library: Library, outcomes: Outcomes, sent: int, what: str) -> None:
-    """Begin or end a transaction. That none could begin shows when it is ended."""
+    """Begin or end a transaction. If it could not begin, the error is told when it is to end."""
     error = None
     try:
         library.transaction(what if what == "begin_transaction" else f"{what}_transaction")
@@ -536,7 +539,7 @@ def transact(library: Library, outcomes: Outcomes, sent: int, what: str) -> None
 
 
 def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
-    """Tell of what is read, until told to leave."""
+    """Be a consumer until told to leave: tell of what is read."""
     codec = IdentityCodec(begin["lane"])
     starts = {int(number): start for number, start in begin["start_offsets"].items()}
     library.consumer({number: starts.get(number, 0) for number in range(begin["partitions"])})
@@ -562,7 +565,7 @@ def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
 
 
 def main() -> int:
-    """Be a client until told to leave; the exit code."""
+    """Be a client until told to leave; returns the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     begin = json.loads(sys.stdin.readline())
     orders: Orders = queue.SimpleQueue()

@@ -25,13 +25,13 @@ Rebalanced = Callable[[Any, Any], None]
 _RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 
 
-class ConsumerRecorder(Readers):
-    """Records what all consumers of one lane's application receive; if it `has_groups`, also what their groups do."""
+class ApplicationConsumers(Readers):
+    """All consumers of one lane's application, which record what they receive and, if it `has_groups`, their groups."""
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, *, has_groups: bool = False) -> None:
         super().__init__()
         self.begins_at_0 = lane.transactional is None and lane.cleanup_policy is None
-        self.clients: list[RecordingConsumer] = []
+        self.clients: list[ApplicationConsumer] = []
         self.group_ids: set[str] = set()
         self.topic = lane.topic_name
         self.codec = IdentityCodec(lane.lane)
@@ -39,14 +39,14 @@ class ConsumerRecorder(Readers):
         self._load = load
         self._has_groups = has_groups
 
-    def client(self, configs: Mapping[str, object]) -> RecordingConsumer:
+    def client(self, configs: Mapping[str, object]) -> ApplicationConsumer:
         """Make one more client of the application, with these configs."""
         of_group: dict[str, Any] = {}
         if self._has_groups:
             isolation = str(configs.get("isolation.level", READ_COMMITTED))
             of_group = {"group": str(configs["group.id"]), "isolation": isolation}
         rows = ConsumedRows(self._load, lane=self._lane, readers=self, **of_group)
-        client = RecordingConsumer(self, configs, rows, f"{self._lane}-application-{len(self.clients) + 1}")
+        client = ApplicationConsumer(self, configs, rows, f"{self._lane}-application-{len(self.clients) + 1}")
         self.clients.append(client)
         self.group_ids.add(str(configs["group.id"]))
         return client
@@ -57,7 +57,7 @@ class ConsumerRecorder(Readers):
             client.ended()
         self.clients = []
 
-    def member_with(self, metadata: object) -> RecordingConsumer | None:
+    def member_with(self, metadata: object) -> ApplicationConsumer | None:
         """The client that has this group metadata; None if there is no such client."""
         return next((client for client in self.clients if client.consumer_group_metadata() == metadata), None)
 
@@ -68,11 +68,11 @@ class ConsumerRecorder(Readers):
                 self._at[number] = None, max(at, self._at.get(number, (None, 0))[1])
 
 
-class RecordingConsumer:
-    """Behaves as a `confluent_kafka.Consumer`; other methods are passed on to the client."""
+class ApplicationConsumer:
+    """A `confluent_kafka.Consumer` that records what it receives; methods that are not here are the client's own."""
 
     def __init__(
-        self, recorder: ConsumerRecorder, configs: Mapping[str, object], rows: ConsumedRows, name: str
+        self, recorder: ApplicationConsumers, configs: Mapping[str, object], rows: ConsumedRows, name: str
     ) -> None:
         """The names of its assignments begin with `name`."""
         self._recorder = recorder

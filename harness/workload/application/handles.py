@@ -14,8 +14,8 @@ from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError,
 from kafka_chaos.contract.lane.groups import EARLIEST, Group, group_of, loop_group_of
 from kafka_chaos.harness.experiment.known_configs import refused_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder, RecordingConsumer
-from kafka_chaos.harness.workload.application.producer import ProducerRecorder, RecordingProducer
+from kafka_chaos.harness.workload.application.consumer import ApplicationConsumer, ApplicationConsumers
+from kafka_chaos.harness.workload.application.producer import ApplicationProducer, ApplicationProducers
 from kafka_chaos.harness.workload.groups.group_kinds import group_configs
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
@@ -63,12 +63,12 @@ class Handle:
 
     def _consumer(
         self,
-        recorder: ConsumerRecorder,
+        recorder: ApplicationConsumers,
         key: str,
         group: Group | None,
         group_id: str,
         configs: Mapping[str, object] | None,
-    ) -> RecordingConsumer:
+    ) -> ApplicationConsumer:
         """A consumer with these configs and, if there is a `group`, those that it decides.
 
         `key`: the lane's key that has the group, `group` or `loop`. Raises `UsageFailure` where configs contradict the
@@ -90,11 +90,11 @@ class Handle:
 class ProducerHandle(Handle):
     """The handle of a `producer` function."""
 
-    def __init__(self, lane: LaneSpec, load: LoadSettings, recorder: ProducerRecorder) -> None:
+    def __init__(self, lane: LaneSpec, load: LoadSettings, recorder: ApplicationProducers) -> None:
         super().__init__(lane, load)
         self._recorder = recorder
 
-    def producer(self, configs: Mapping[str, object] | None = None) -> RecordingProducer:
+    def producer(self, configs: Mapping[str, object] | None = None) -> ApplicationProducer:
         """A `confluent_kafka.Producer` that records everything it sends to the lane's topic.
 
         `configs` are librdkafka's keys; bootstrap servers, acks, idempotence and requests in flight are the lane's.
@@ -122,11 +122,11 @@ class ProducerHandle(Handle):
 class ConsumerHandle(Handle):
     """The handle of a `consumer` function."""
 
-    def __init__(self, lane: LaneSpec, load: LoadSettings, recorder: ConsumerRecorder) -> None:
+    def __init__(self, lane: LaneSpec, load: LoadSettings, recorder: ApplicationConsumers) -> None:
         super().__init__(lane, load)
         self._recorder = recorder
 
-    def consumer(self, configs: Mapping[str, object] | None = None) -> RecordingConsumer:
+    def consumer(self, configs: Mapping[str, object] | None = None) -> ApplicationConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the lane's topic.
 
         `configs` are librdkafka's keys. By default, the lane has its own group and reads from the earliest offset. In
@@ -144,11 +144,11 @@ class LoopHandle(ProducerHandle):
     It is over once the source is at its end; then the function finishes what it has begun, and returns.
     """
 
-    def __init__(self, lane: LaneSpec, source: LaneSpec, load: LoadSettings, recorder: ProducerRecorder) -> None:
+    def __init__(self, lane: LaneSpec, source: LaneSpec, load: LoadSettings, recorder: ApplicationProducers) -> None:
         super().__init__(lane, load, recorder)
         self.source_topic = source.topic_name
 
-    def consumer(self, configs: Mapping[str, object] | None = None) -> RecordingConsumer:
+    def consumer(self, configs: Mapping[str, object] | None = None) -> ApplicationConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the source, as a member of the loop's group.
 
         It does not commit by itself. Raises `UsageFailure` if `configs` contradict the lane.

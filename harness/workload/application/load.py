@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.groups import Group, group_of, loop_group_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
 from kafka_chaos.harness.workload.application.handles import (
     ApplicationThread,
     ConsumerHandle,
     LoopHandle,
     ProducerHandle,
 )
-from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.application.producer import ApplicationProducers
 from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.groups.group_kinds import committed_by
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -21,7 +21,7 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 _INTERVAL = 0.05
 
 
-class ApplicationMembers(ConsumerRecorder):
+class ApplicationMembers(ApplicationConsumers):
     """The consumers that a function of the application runs to read the lane `read`, alone or in groups."""
 
     _thread: ApplicationThread
@@ -29,7 +29,7 @@ class ApplicationMembers(ConsumerRecorder):
     def __init__(
         self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str | None, has_groups: bool
     ) -> None:
-        """`what` names the function. `group_id`: the lane's group, if any. `has_groups`: see `ConsumerRecorder`."""
+        """`what` names the function. `group_id`: the lane's group, if any. `has_groups`: see `ApplicationConsumers`."""
         super().__init__(read, load, has_groups=has_groups)
         self.reads = read.lane
         """The name of the lane that the consumers read."""
@@ -91,7 +91,7 @@ class ApplicationConsuming(ApplicationMembers):
         self._thread.start()
 
 
-class ApplicationProducing(ProducerRecorder, Producing):
+class ApplicationProducing(ApplicationProducers, Producing):
     """A lane whose producer is a function of the application."""
 
     def __init__(self, lane: LaneSpec, function: Callable[[ProducerHandle], object], load: LoadSettings) -> None:
@@ -122,7 +122,7 @@ class ApplicationLooping(ApplicationMembers):
         _refuse_planned_changes(lane.lane, "loop", loop.group)
         what = f"the producer function of lane {lane.lane}"
         super().__init__(source, load, what=what, group_id=loop_group_of(lane.lane), has_groups=True)
-        self.output = ProducerRecorder(lane, load, self)
+        self.output = ApplicationProducers(lane, load, self)
         handle = LoopHandle(lane, source, load, self.output)
         self._thread = ApplicationThread(function, handle, what=what)
 

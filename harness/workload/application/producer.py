@@ -22,7 +22,7 @@ from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
 from kafka_chaos.harness.workload.clients.defect_watch import watch_of, watched
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
@@ -35,10 +35,10 @@ Headers = Mapping[str, Any] | Iterable[tuple[str, Any]] | None
 Report = Callable[[KafkaError | None, Any], None]
 
 
-class ProducerRecorder(Written):
-    """Records what all clients of one lane's application send; each client has its own producer_id."""
+class ApplicationProducers(Written):
+    """All producers of one lane's application, each with a producer_id of its own, and the records that they send."""
 
-    def __init__(self, lane: LaneSpec, load: LoadSettings, inputs: ConsumerRecorder | None = None) -> None:
+    def __init__(self, lane: LaneSpec, load: LoadSettings, inputs: ApplicationConsumers | None = None) -> None:
         """`inputs`: where the lane is the output of a loop, the recorder of the loop's consumers."""
         super().__init__()
         transactions = load.tables.transactions
@@ -53,10 +53,10 @@ class ProducerRecorder(Written):
         self.retries = retries(self.configs)
         self.calls = load.calls
         self._load = load
-        self._clients: list[RecordingProducer] = []
+        self._clients: list[ApplicationProducer] = []
         self._lock = threading.Lock()
 
-    def client(self, configs: Mapping[str, object]) -> RecordingProducer:
+    def client(self, configs: Mapping[str, object]) -> ApplicationProducer:
         """Make one more client of the application, with these configs."""
         with self._lock:
             number = len(self._clients)
@@ -65,7 +65,7 @@ class ProducerRecorder(Written):
             rows = ProducedRows(
                 self._load.tables, lane=self.lane, producer_id=number, transactional_id=configs.get("transactional.id")
             )
-            client = RecordingProducer(self, rows, watched(configs, watch))
+            client = ApplicationProducer(self, rows, watched(configs, watch))
             self._clients.append(client)
             self.rows.append(rows)
         return client
@@ -79,10 +79,10 @@ class ProducerRecorder(Written):
             self.calls.ends(call)
 
 
-class RecordingProducer:
-    """Behaves as a `confluent_kafka.Producer`; methods that are not here are passed on to the client."""
+class ApplicationProducer:
+    """A `confluent_kafka.Producer` that records what it sends; methods that are not here are the client's own."""
 
-    def __init__(self, recorder: ProducerRecorder, rows: ProducedRows, configs: Mapping[str, object]) -> None:
+    def __init__(self, recorder: ApplicationProducers, rows: ProducedRows, configs: Mapping[str, object]) -> None:
         self._recorder = recorder
         self._client = new_client(Producer, configs)
         self._rows = rows
@@ -231,7 +231,7 @@ class RecordingProducer:
             if not self._is_transactional:
                 raise
 
-    def _input(self, inputs: ConsumerRecorder, source: Any, headers: list[tuple[str, Any]]) -> tuple[int, int]:
+    def _input(self, inputs: ApplicationConsumers, source: Any, headers: list[tuple[str, Any]]) -> tuple[int, int]:
         """The identity of the input that a record was made of."""
         if source is None and all(key != IDENTITY_HEADER for key, _ in headers):
             raise UsageFailure(

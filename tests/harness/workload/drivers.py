@@ -20,8 +20,8 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application import consumer as application_consumer
 from kafka_chaos.harness.workload.application import producer as application_producer
-from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
-from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
+from kafka_chaos.harness.workload.application.producer import ApplicationProducers
 from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.clients import following, recorded_producer
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
@@ -143,7 +143,7 @@ def producing(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Produce:
             _by_number(kind, rows, spans, fates, is_transactional=bool(transactions), patch=patch)
         elif kind == "application":
             patch.setattr(application_producer, "Producer", lambda configs: FakeProducer(fates))
-            recorder = ProducerRecorder(LANE, load)
+            recorder = ApplicationProducers(LANE, load)
             client = recorder.client({"transactional.id": "orders-0"})
             for number, span in enumerate(spans):
                 client._rows.in_transaction(number if transactions else None)
@@ -277,7 +277,7 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
             driver.close()
             told = [text for text in told if "_AUTO_OFFSET_RESET" not in text]
         elif kind == "application":
-            recorder = ConsumerRecorder(LANE, load)
+            recorder = ApplicationConsumers(LANE, load)
             client = recorder.client({"group.id": "g"})
             client.assign([])
             for _ in range(2 * len(polls) - 1):

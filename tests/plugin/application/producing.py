@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.application.handles import ProducerHandle
-from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.application.producer import ApplicationProducers
 from kafka_chaos.harness.workload.calls import Calls
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -35,7 +35,7 @@ class Producing:
         self.folder = folder
         load = loading(LoadTables(folder, [lane]))
         self.load = replace(load, calls=calls or Calls())
-        self.recorder = ProducerRecorder(lane, self.load)
+        self.recorder = ApplicationProducers(lane, self.load)
         self.handle = ProducerHandle(lane, self.load, self.recorder)
 
     def rows(self) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
-from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
 from kafka_chaos.harness.workload.application.handles import ApplicationThread, ConsumerHandle, Handle
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
@@ -24,7 +24,7 @@ class Consuming:
         self.folder = folder
         self.tables = LoadTables(folder)
         load = loading(self.tables)
-        self.recorder = ConsumerRecorder(lane, load)
+        self.recorder = ApplicationConsumers(lane, load)
         self.handle = ConsumerHandle(lane, load, self.recorder)
 
     def rows(self) -> list[dict[str, Any]]:

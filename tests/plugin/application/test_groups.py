@@ -16,10 +16,10 @@ from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.workload.application import consumer as application_consumer
 from kafka_chaos.harness.workload.application import load as application_load
 from kafka_chaos.harness.workload.application import producer as application_producer
-from kafka_chaos.harness.workload.application.consumer import ConsumerRecorder
+from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
-from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.application.producer import ApplicationProducers
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.parquet import rows_in
 from tests.plugin.application.fakes import FakeConsumer, FakeProducer, Message
@@ -73,8 +73,8 @@ class Recorded:
         self.tables = LoadTables(folder, [ORDERS, BILLS])
         assert self.tables.transactions is not None
         load = loading(self.tables)
-        self.inputs = ConsumerRecorder(ORDERS, load, has_groups=True)
-        self.outputs = ProducerRecorder(BILLS, load, self.inputs)
+        self.inputs = ApplicationConsumers(ORDERS, load, has_groups=True)
+        self.outputs = ApplicationProducers(BILLS, load, self.inputs)
         self.member = ConsumerHandle(ORDERS, load, self.inputs)
         self.loop = LoopHandle(BILLS, ORDERS, load, self.outputs)
         self._ended = False

@@ -16,7 +16,7 @@ from kafka_chaos.contract.events import AcknowledgedWithoutOffset, Event
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.application.producer import ProducerRecorder
+from kafka_chaos.harness.workload.application.producer import ApplicationProducers
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, watched
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
@@ -204,7 +204,7 @@ def send_from_application(folder: Path, configs: dict[str, Any], seconds: float)
     told: list[Any] = []
     lane = LaneSpec(lane="a")
     load = replace(loading(LoadTables(folder, [lane])), on_precondition=told.append)
-    recorder = ProducerRecorder(lane, load)
+    recorder = ApplicationProducers(lane, load)
     client = recorder.client(configs)
     end = time.monotonic() + seconds
     # The line of a log comes before the outcome of the record that it is about.
