@@ -1,4 +1,4 @@
-"""Predicted against observed: the content of each cell of the matrix, and what is said of it.
+"""The report's matrix of lanes and anomalies: what was predicted beside what was observed, and sentences on both.
 
 Guarantee: a cell is a deviation exactly if it is a reason for the lane's verdict. An anomaly that the model permits or
 requires, and that was found, is a confirmation.
@@ -32,8 +32,11 @@ STATES = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One lane and one anomaly. `predicted`: the status in this run. `count` is None where the anomaly was not judged,
-    and `note` says why. Otherwise `note` has the status for these faults in general, if that is another."""
+    """One anomaly of one lane.
+
+    `predicted`: the status in this run. `count` is None where the anomaly was not judged, and `note` says why.
+    Otherwise `note` has the status for these faults in general, if that is another. `state`: a key of `STATES`.
+    """
 
     anomaly: AnyAnomaly
     predicted: str
@@ -65,7 +68,7 @@ class Row:
     reasons: tuple[str, ...] = ()
 
     def cell(self, anomaly: AnyAnomaly) -> Cell:
-        """The cell of an anomaly. An anomaly that the lane can't show, such as of transactions, is not judged."""
+        """The cell of an anomaly; `not-judged` for one that the lane can't show, such as an anomaly of transactions."""
         family = "transactions" if isinstance(anomaly, TransactionAnomaly) else "group or loop that shows it"
         lacking = "bound of recovery" if isinstance(anomaly, RecoveryAnomaly) else family
         without = Cell(anomaly, "", None, "not-judged", f"the lane has no {lacking}")
@@ -127,21 +130,21 @@ def quiet_columns(table: Sequence[Row]) -> list[str]:
 
 
 def confirmations(table: Sequence[Row]) -> list[str]:
-    """For each anomaly that was found where it may occur: how many, and in how many lanes."""
+    """A sentence for each anomaly that was found where it is permitted or required: how many, and in which lanes."""
     sentences = []
     for anomaly in columns(table):
         hits = [(row.lane, row.cell(anomaly)) for row in table if row.cell(anomaly).state == "confirmed"]
         for status in (Status.REQUIRED, Status.PERMITTED):
-            found = [(lane, cell) for lane, cell in hits if cell.predicted == status]
-            if found:
-                total = sum(cell.count or 0 for _, cell in found)
-                lanes = join([lane for lane, _ in found[:4]] + ([f"{len(found) - 4} more"] if len(found) > 4 else []))
+            counts = {lane: cell.count or 0 for lane, cell in hits if cell.predicted == status}
+            if counts:
+                total, more = sum(counts.values()), len(counts) - 4
+                lanes = join([*list(counts)[:4], *([f"{more} more"] if more > 0 else [])])
                 sentences.append(f"{label(anomaly).capitalize()}: {total:,} in {lanes}, where it is {status}.")
     return sentences
 
 
 def safe_lanes(table: Sequence[Row]) -> int:
-    """How many lanes had a loss forbidden and lost nothing."""
+    """How many lanes lost nothing, where a loss was forbidden."""
     return sum(row.cell(Anomaly.LOST_WRITE).state == "clean" for row in table)
 
 
@@ -158,7 +161,7 @@ def _row(evidence: Evidence, name: str) -> Row:
 
 
 def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list[AnyAnomaly]:
-    """A lane's anomalies: those of transactions and groups only if it has any, or if the verdict names them."""
+    """A lane's anomalies: those of transactions and groups only if it has such, or if the verdict names them."""
     named = {*as_dict(entry.get("predicted")), *as_dict(entry.get("anomalies")), *as_dict(entry.get("not_judged"))}
     lane, expected = evidence.lanes.get(name, {}), set[AnyAnomaly](Anomaly)
     for key, anomalies in {
@@ -186,14 +189,14 @@ def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: AnyA
     # Without a final log, an unseen record may only be unread: unknown, not a violation.
     unread = anomaly is Anomaly.UNSEEN and not evidence.tables.get("log")
     state = _state(in_this_run, count, verdict, unread=unread)
-    # Only in a violation: verdicts of older versions say `unexplained` for what is `unobserved` now.
+    # Without a violation it is no deviation: verdicts of older versions call `unexplained` what is `unobserved` now.
     if state == "confirmed" and verdict is Verdict.VIOLATION and as_dict(observed.get("causes")).get(Cause.UNEXPLAINED):
         state, note = "violation", "no behaviour of the model explains all of these"
     return Cell(anomaly, in_this_run, count, state, note)
 
 
 def _state(predicted: str, count: int, verdict: Verdict, *, unread: bool) -> str:
-    """A cell's state, as `verification/judging/` decides: a deviation in a lane without a violation is a doubt."""
+    """A cell's state, as `verification/judging/` decides: in a lane without a violation, a deviation is a doubt."""
     in_doubt = verdict is not Verdict.VIOLATION
     if count:
         if predicted in {Status.PERMITTED, Status.REQUIRED}:

@@ -1,7 +1,7 @@
-"""The page: fills its template with everything that a report shows.
+"""Fills the template of the report's page with everything that it shows.
 
 Guarantee: the page is one self-contained file below `LIMIT`. If a run has more than fits, it shows less detail and says
-so. Every text from the run is escaped. Where offsets were assigned again is read from the elections; any other cause of
+so. Every text from the run is escaped. That offsets were used again is concluded from the elections; any other cause of
 a finding is the one that the verification recorded, or none.
 """
 
@@ -32,7 +32,7 @@ _REUSED = (Anomaly.INCONSISTENT_OFFSET,)
 
 @dataclass(frozen=True)
 class Panel:
-    """One partition of a lane, or one producer's sequence where records have no offsets.
+    """The findings of one partition of a lane, or, where records have no offsets, of one producer's sequence.
 
     `lines`: ranges of findings for the table under the picture: anomaly, where, how many, and why. `total` counts all
     ranges, also those that `lines` leaves out.
@@ -76,7 +76,7 @@ def panels(series: Series, timeline: Timeline, *, lines: int, most: int) -> dict
 
 
 def cause(records: FindingRange, elections: Sequence[LeaderElected]) -> str:
-    """Why these records were lost, stored twice, or why their offsets were used again."""
+    """Why the records of a range were lost or stored twice, or why their offsets were used again, in a sentence."""
     begin = max(
         (won for won in elections if won.leader_epoch > 0 and won.start_offset <= records.first),
         key=lambda won: (won.start_offset, -won.leader_epoch),
@@ -199,7 +199,7 @@ def _context(evidence: Evidence, timeline: Timeline, series: Series, detail: Det
 
 
 def _summary(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str, str]:
-    """A lane's counts beside those of its cells, in words; these say what was not recorded."""
+    """A lane's counts in words, beside those of its cells; where a run did not record one, they say so."""
     entry = evidence.judged[row.lane]
     work = as_dict(entry.get("work"))
     errors = [f"{name} {count:,}" for counts in as_dict(work.get("errors")).values() for name, count in counts.items()]
@@ -216,7 +216,7 @@ def _summary(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str, s
 
 
 def _without_cause(anomalies: Mapping[str, Any]) -> str:
-    """How many lost, moved, duplicated and overtaken records have no cause; a verdict without causes does not tell."""
+    """How many lost, moved, duplicated and overtaken records have no cause, if the verdict recorded causes."""
     causes = [as_dict(as_dict(anomalies[name]).get("causes")) for name in CAUSED if name in anomalies]
     if not all(causes):
         return "not recorded"
@@ -255,10 +255,13 @@ def _traces(table: Sequence[matrix.Row], evidence: Evidence) -> list[dict[str, A
                 )
                 trace["lanes"].append(row.lane)
                 trace["found"] += cell.count or 0
-    return sorted(traces.values(), key=lambda one: (not one["deviates"], one["cell"].predicted != Status.REQUIRED))
+    return sorted(
+        traces.values(), key=lambda trace: (not trace["deviates"], trace["cell"].predicted != Status.REQUIRED)
+    )
 
 
 def _workloads(evidence: Evidence) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """The name, the workload and the steps of each phase, from experiment.yaml."""
     phases = evidence.experiment.get("phases")
     if not isinstance(phases, list):
         phases = [evidence.experiment] if "workload" in evidence.experiment else []

@@ -1,4 +1,4 @@
-"""The pages' templates, in which every text is escaped and a missing name is an error; and what is said in words."""
+"""The templates of pages, in which every text is escaped and a missing name is an error, and words that pages share."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -46,7 +46,7 @@ _PACKAGE, _FOLDER = "kafka_chaos.harness.report", "templates"
 
 @cache
 def environment() -> Environment:
-    """The environment of all pages that this project writes; its compiled templates serve every later page."""
+    """The Jinja environment of all pages that this project writes; it keeps compiled templates for later pages."""
     made = Environment(
         loader=PackageLoader(_PACKAGE, _FOLDER),
         autoescape=True,
@@ -62,7 +62,7 @@ def environment() -> Environment:
 def shapes(name: str) -> Any:
     """The macros of a template of pictures, NAME.svg.j2: each returns `Markup`.
 
-    They print numbers without digits that nobody can see, and texts without characters that XML lacks.
+    The macros print numbers without digits that nobody can see, and texts without characters that XML lacks.
     """
     drawing = environment().overlay(finalize=_printed)
     drawing.globals.update(scale=Scale, compact=compact, duration=duration)

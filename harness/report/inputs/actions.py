@@ -1,7 +1,7 @@
-"""Which actions of the model a run shows: what its brokers did, by its events, and what its producers learned.
+"""Finds which actions of the model a run shows, in its events and in the outcomes that its producers learned.
 
-Guarantee: an action counts only in a lane whose history has its trace. Most actions leave none of their own, such as a
-fetch, or an answer that comes too late: they are not in `ACTIONS`, and no run is said to lack them.
+Guarantee: an action counts only in a lane whose history has its trace. Most actions leave no trace of their own, such
+as a fetch, or an answer that comes too late: they are not in `ACTIONS`, and no run is said to lack them.
 """
 
 from collections import Counter
@@ -37,23 +37,23 @@ def lanes_and_events(run_dir: Path) -> tuple[Sequence[Lane], Events]:
 def actions_of(run_dir: Path) -> dict[str, Counter[str]]:
     """How often each action of `ACTIONS` has a trace, by lane; nothing for a run whose documents can't be used."""
     lanes, events = lanes_and_events(run_dir)
-    found = {lane.lane: Counter[str]() for lane in lanes}
+    by_lane = {lane.lane: Counter[str]() for lane in lanes}
     for (lane, _), changes in events.changes.items():
-        found[lane].update(_of_brokers(sorted(changes, key=lambda change: change.ts_ns)))
-    for name, actions in found.items():
-        led = [changes for (lane, _), changes in events.changes.items() if lane == name]
+        by_lane[lane].update(_of_brokers(sorted(changes, key=lambda change: change.ts_ns)))
+    for name, actions in by_lane.items():
+        partitions = [changes for (lane, _), changes in events.changes.items() if lane == name]
         for fault in events.concerning(name):
             if fault.proven and fault.denied is None:
-                actions.update(_of_fault(fault, led))
+                actions.update(_of_fault(fault, partitions))
     for name, outcome, error, count in outcomes_of(run_dir):
-        named = (_OUTCOMES.get(outcome), _ERRORS.get(str(error).lstrip("_")))
-        if name in found:
-            found[name].update({action: count for action in named if action is not None})
-    return found
+        learned = (_OUTCOMES.get(outcome), _ERRORS.get(str(error).lstrip("_")))
+        if name in by_lane:
+            by_lane[name].update({action: count for action in learned if action is not None})
+    return by_lane
 
 
 def _of_brokers(changes: list[Change]) -> Iterator[str]:
-    """Of one partition: its changes in their order. The first leader of a new partition is not elected."""
+    """The brokers' actions that the changes of a partition show, in order of time. Its first leader is not elected."""
     isr: tuple[int, ...] | None = None
     epoch: int | None = None
     for change in changes:
@@ -69,8 +69,8 @@ def _of_brokers(changes: list[Change]) -> Iterator[str]:
             isr = change.isr
 
 
-def _of_fault(fault: FaultRecord, led: Iterable[Iterable[Change]]) -> Iterator[str]:
-    """`led`: the changes of each partition of the lane."""
+def _of_fault(fault: FaultRecord, partitions: Iterable[Iterable[Change]]) -> Iterator[str]:
+    """The actions that a fault and its end stand for. `partitions`: the changes of each partition of the lane."""
     if fault.kind not in _FAULTS:
         return
     for name in fault.resolved:
@@ -80,12 +80,12 @@ def _of_fault(fault: FaultRecord, led: Iterable[Iterable[Change]]) -> Iterator[s
         if fault.kind in _ENDS:
             yield _ENDS[fault.kind]
         if _ENDS.get(fault.kind) != "restart":
-            replaced = (_was_replaced(name, fault, changes) for changes in led)
-            yield from ("learn" for one in replaced if one)
+            replaced = (_was_replaced(name, fault, changes) for changes in partitions)
+            yield from ("learn" for was_replaced in replaced if was_replaced)
 
 
 def _was_replaced(name: str, fault: FaultRecord, changes: Iterable[Change]) -> bool:
-    """Whether the broker led a partition when the fault began, and another one led it before the end."""
+    """Whether the broker `name` led a partition when the fault began, and another broker led it before the end."""
     elections = sorted((change.ts_ns, change.broker) for change in changes if isinstance(change, LeaderElected))
     before = [broker for ts_ns, broker in elections if ts_ns < fault.requested[0]]
     during = [broker for ts_ns, broker in elections if fault.requested[0] <= ts_ns < fault.healed[-1]]

@@ -1,4 +1,4 @@
-"""Asks a run's tables in SQL, where they lie in Parquet files.
+"""Queries a run's tables, which are Parquet files, in SQL.
 
 Guarantee: DuckDB reads the files bit by bit, and spills what takes more than `MEMORY`; a nullable column that a file
 lacks is null.
@@ -17,7 +17,7 @@ from kafka_chaos.contract.columns import Column, arrow_schema
 
 MEMORY = "1GB"
 PER_BUCKET = 3
-"""Slots of a bucket: what is closer together than these can't be told apart in a picture."""
+"""Slots of a bucket. What is in one slot can't be told apart in a picture."""
 
 Frames = Mapping[str, tuple[int, int]]
 """By lane: where its chart begins, and the width of its buckets, in nanoseconds."""
@@ -32,8 +32,8 @@ def ask(
 ) -> list[dict[str, Any]]:
     """The rows that a statement selects from `entries`, a table with these columns; none where there are no files.
 
-    With `frames`, `entries` are those of lanes that have one, with its `start` and `width`, and `slot(TIME, start,
-    width)` is the slot of a time. The statement has `parameters` as `$name`.
+    With `frames`, `entries` has only the lanes with a frame, and the frame's columns `start` and `width`;
+    `slot(TIME, start, width)` is the slot of a time. The statement has `parameters` as `$name`.
     """
     if not files or (frames is not None and not frames):
         return []

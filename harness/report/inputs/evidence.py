@@ -35,14 +35,14 @@ _OF_SOME_LANES = {
     "deliveries": ("what a share group was given", ("share",)),
     "share_starts": ("what a share group was past", ("share",)),
 }
-"""Tables that only some lanes have: what a report can't show without them, and these lanes' keys in lanes.json."""
+"""Tables of lanes with certain keys in lanes.json: what a report can't show without the table, and the keys."""
 MOST_EVENTS = 200_000
 """The most events that are read, without those of progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFiles:
-    """Documents of a run directory: `lanes` are the entries of lanes.json by name, in their order, `judged` those of
+    """Documents of a run directory. `lanes`: the entries of lanes.json by name, in their order; `judged`: those of
     verdict.json."""
 
     path: Path
@@ -59,7 +59,7 @@ class RunFiles:
 
     @property
     def started(self) -> str:
-        """When it began, to the second; empty if the run did not record it."""
+        """When the run began, to the second; empty if the run did not record it."""
         return str(as_dict(self.recorded.get("started")).get("wall_clock", ""))[:19].replace("T", " ")
 
 
@@ -166,7 +166,7 @@ def _optional_object(path: Path, text: str, parse: Callable[[str], Any], missing
 
 
 def _read_events(lines: Iterable[str], missing: list[str]) -> list[Event]:
-    """The events in order of time, without progress. `missing` tells of other lines, such as one that a crash cut."""
+    """The events in order of time, without progress. Lines that are no events, as after a crash, go to `missing`."""
     events: list[Event] = []
     broken = 0
     for line in lines:

@@ -29,7 +29,8 @@ _SAME_NS = 1_000_000
 
 @dataclass(frozen=True)
 class Holding:
-    """A member held a partition. `end_ns` None: it never gave it back. `generations`: the first and the last."""
+    """The time in which a member held a partition. `end_ns` None: it never gave the partition back. `generations`: the
+    first and the last one."""
 
     partition: int
     member: str
@@ -65,14 +66,14 @@ class GroupOverTime:
     @property
     def partitions(self) -> list[int]:
         """The partitions that were held or committed."""
-        held = {one.partition for one in self.holdings}
-        return sorted(held | {one.partition for one in self.commits})
+        held = {holding.partition for holding in self.holdings}
+        return sorted(held | {commit.partition for commit in self.commits})
 
 
 def read_groups(
     assignments: Sequence[Path], commits: Sequence[Path], frames: Frames
 ) -> dict[tuple[str, str], GroupOverTime]:
-    """By (lane that it reads, group); readers without a group are left out."""
+    """The groups by the lane that they read and their name; readers without a group are left out."""
     held: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in ask(_HELD, assignments, ASSIGNMENTS, frames):
         held[row["lane"], row["group"]].append(row)

@@ -23,7 +23,7 @@ _FATES = {"hold": "held", "delay": "delayed", "rate": "slowed", "drop": "lost", 
 
 @dataclass(frozen=True, slots=True)
 class TracedFault:
-    """The effect of a fault on an exchange: `until` is when waiting frames went on, None where they never did."""
+    """The effect of a fault on a request or its answer: `until` is when waiting frames went on, None: never."""
 
     action: str
     side: str
@@ -62,7 +62,7 @@ class Traced:
 
     @property
     def about(self) -> str:
-        """Its subject in short: `late-0, commit`, `orders-0`."""
+        """The request's subject in short: `late-0, commit`, `orders-0`."""
         words = list(self.transactional_ids)
         if "committed" in self.detail:
             words.append("commit" if self.detail["committed"] else "abort")
@@ -140,7 +140,7 @@ def around_faults(requests: Sequence[Traced], most: int) -> list[tuple[str, list
 
 
 def _near(hit: Traced, later: list[Traced]) -> list[Traced]:
-    """The exchanges that followed, and those under way when the waiting one went on."""
+    """Some of the `later` requests: the first ones, and those under way when the hit request went on."""
     until = hit.fault.until if hit.fault is not None else None
     if until is None:
         return later[:_AROUND]
@@ -151,6 +151,7 @@ def _near(hit: Traced, later: list[Traced]) -> list[Traced]:
 
 
 def _related(other: Traced, hit: Traced) -> bool:
+    """Whether two requests are neighbours, as `around_faults` says."""
     if hit.transactional_ids:
         return bool(set(other.transactional_ids) & set(hit.transactional_ids)) and other.sender == hit.sender
     if other.api != hit.api:

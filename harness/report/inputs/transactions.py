@@ -44,12 +44,12 @@ class Bar:
 
     @property
     def is_fenced(self) -> bool:
-        """Whether its producer was fenced in it."""
+        """Whether the transaction's producer was fenced."""
         return self.error in FENCED
 
     @property
     def style(self) -> str:
-        """The classes of its shape: how it ended, and whether it is one of several, or was left open."""
+        """The CSS classes of the bar: how it ended, and whether it stands for several, or was left open."""
         style = "in-doubt" if self.outcome == IN_DOUBT else self.outcome
         return f"{style} many" if self.count > 1 else f"{style} open" if self.end_ns is None else style
 
@@ -71,28 +71,29 @@ class TransactionalId:
     incarnations: Sequence[Incarnation] = ()
 
     def count(self, outcome: str) -> int:
-        """Transactions of this outcome."""
+        """The number of transactions with this outcome."""
         return sum(bar.count for bar in self.bars if bar.outcome == outcome)
 
     @property
     def fenced(self) -> int:
-        """Transactions in which its producer was fenced."""
+        """The number of transactions whose producer was fenced."""
         return sum(bar.count for bar in self.bars if bar.is_fenced)
 
     @property
     def longest_ns(self) -> int:
-        """The longest time from a begin to an end that was learned of."""
+        """The duration of the longest transaction whose end is known."""
         return max((bar.end_ns - bar.begin_ns for bar in self.bars if bar.end_ns is not None), default=0)
 
     def ends_at(self, bar: Bar) -> int | None:
         """When a transaction ended: as it was learned, or else when the next incarnation ended it."""
         if bar.end_ns is not None:
             return bar.end_ns
-        return next((one.start_ns for one in self.incarnations if one.start_ns > bar.begin_ns), None)
+        starts = (incarnation.start_ns for incarnation in self.incarnations)
+        return next((start_ns for start_ns in starts if start_ns > bar.begin_ns), None)
 
 
 def read_transactions(files: Sequence[Path], frames: Frames) -> dict[str, list[TransactionalId]]:
-    """By lane, its transactional ids in the order of their names, as people count them."""
+    """The transactional ids of each lane, in the order in which people count their names."""
     bars: defaultdict[tuple[str, str], list[Bar]] = defaultdict(list)
     for row in ask(_BARS, files, TRANSACTIONS, frames):
         bars[row.pop("lane"), row.pop("transactional_id")].append(Bar(**row))
@@ -111,5 +112,5 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 def totals(writers: Sequence[TransactionalId]) -> Mapping[str, int]:
-    """How many transactions of each outcome these have."""
-    return Counter({outcome: sum(one.count(outcome) for one in writers) for outcome in TRANSACTION_OUTCOMES})
+    """How many transactions of each outcome these transactional ids have."""
+    return Counter({outcome: sum(writer.count(outcome) for writer in writers) for outcome in TRANSACTION_OUTCOMES})

@@ -18,9 +18,9 @@ from kafka_chaos.harness.report.svg import clean
 
 
 class WholeRun:
-    """Listener that fills a template with a run when it has ended, however it ended, and hands the text to `write`.
+    """Listener that fills a template when a run has ended, however it ended, and hands the text to `write`.
 
-    The experiment and its lanes have their defaults where it failed before it began.
+    A run that failed before it began has the experiment `kafka-chaos` and no lanes.
     """
 
     def __init__(self, template: str, write: Callable[[str], object]) -> None:
@@ -38,8 +38,8 @@ class WholeRun:
             case LaneJudged():
                 self._judged[event.lane] = event
             case RunEnded():
-                known = {"experiment": self._begun.experiment, "lanes": self._begun.lanes, "judged": self._judged}
-                self._write(self._template.render(ended=event, **known))
+                run = {"experiment": self._begun.experiment, "lanes": self._begun.lanes, "judged": self._judged}
+                self._write(self._template.render(ended=event, **run))
 
 
 def _clean(value: object) -> object:
@@ -54,14 +54,11 @@ def _found_in(counts: Mapping[str, int]) -> str:
 VARIABLE = "GITHUB_STEP_SUMMARY"
 
 
-def write_job_summary(text: str, variables: Mapping[str, str] = os.environ) -> bool:
-    """Append Markdown to the job's summary; returns False outside of GitHub Actions."""
-    path = variables.get(VARIABLE)
-    if not path:
-        return False
-    with Path(path).open("a", encoding="utf-8") as file:
-        file.write(f"{text.rstrip()}\n\n")
-    return True
+def write_job_summary(text: str) -> None:
+    """Append Markdown to the summary of a job of GitHub Actions; elsewhere, do nothing."""
+    if path := os.environ.get(VARIABLE):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{text.rstrip()}\n\n")
 
 
 def chosen_listeners(*, junit: Path | None = None, events: Path | None = None) -> list[Listener]:

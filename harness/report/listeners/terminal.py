@@ -25,14 +25,14 @@ from kafka_chaos.harness.report.listeners.terminal_live import LiveView
 from kafka_chaos.harness.report.pages import lateness
 
 _MOST_MOVES = 8
-"""When a broker dies, each of its partitions has another leader: so many are named, and the rest is counted."""
+"""When a broker dies, each of its partitions gets another leader: this many are printed, and the rest is counted."""
 
 
 class TerminalListener:
     """Prints events as they happen; use as a context manager, so that the live view ends with the run.
 
-    With `above`, a line for the live view to begin with, it prints no events: there is the view alone. `doing`: what
-    the view says until an event tells.
+    `above` returns a first line for the live view; with it, there is the view alone, and no event is printed. `doing`:
+    what the view says until the first event.
     """
 
     def __init__(self, console: Console, above: Callable[[], str] | None = None, doing: str = "starting") -> None:
@@ -42,7 +42,7 @@ class TerminalListener:
         self._prints = above is None
         self._live: Live | None = None
         self._kinds: dict[str, str] = {}
-        self._met: set[tuple[str, str]] = set()
+        self._defects_met: set[tuple[str, str]] = set()
         self._moves: list[str] = []
 
     def __enter__(self) -> Self:
@@ -84,9 +84,9 @@ class TerminalListener:
 
     def _is_first(self, event: event_types.DefectPrecondition) -> bool:
         """Whether the lane has not met the defect before: a producer may do so hundreds of times."""
-        known = len(self._met)
-        self._met.add((event.lane, event.defect))
-        return len(self._met) > known
+        before = len(self._defects_met)
+        self._defects_met.add((event.lane, event.defect))
+        return len(self._defects_met) > before
 
     def _lines(self, event: Event) -> Sequence[str]:
         """The printed line of an event, and the lines below it; empty if nothing is printed."""

@@ -1,5 +1,4 @@
-"""The live view below a run's lines: what it does and how far it is, faults as they come and heal, and per lane its
-leader, ISR, rates and longest gap so far."""
+"""The live view below a run's lines: step and progress, faults, and per lane leader, ISR, rates and longest gap."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -23,13 +22,14 @@ _STATES: Mapping[type[Event], str] = {
 }
 
 Counts = Mapping[str, tuple[int, int, int]]
+"""By lane, how many records were sent, acknowledged and consumed."""
 
 
 @dataclass
 class _Fault:
-    """A fault that came; `state` says what is known of it, and since when."""
+    """A fault that was requested, in words, and its state since `since_ns`."""
 
-    what: str
+    text: str
     state: str = "comes"
     since_ns: int = field(default_factory=time.monotonic_ns)
 
@@ -37,7 +37,7 @@ class _Fault:
         style = {"took effect": "magenta", "healed": "green", "no proof": "red"}.get(self.state, "yellow")
         seconds = (time.monotonic_ns() - self.since_ns) / 1e9
         when = f"{duration(seconds)} ago" if self.state == "healed" else f"for {duration(seconds)}"
-        return Text.assemble("  ", (f"{self.state:11}", style), f" {self.what} ", (f"({when})", "dim"))
+        return Text.assemble("  ", (f"{self.state:11}", style), f" {self.text} ", (f"({when})", "dim"))
 
 
 @dataclass
@@ -49,7 +49,7 @@ class _Gap:
     longest_ns: int = 0
 
     def see(self, now_ns: int, sent: int, acknowledged: int) -> None:
-        """Take in a count."""
+        """Take in the counts of a moment."""
         if acknowledged > self.acknowledged or sent <= acknowledged:
             self.acknowledged, self.since_ns = acknowledged, now_ns
         elif self.since_ns:
@@ -57,10 +57,7 @@ class _Gap:
 
 
 class LiveView:
-    """The state of a run after the events so far; `render` draws it.
-
-    `above`: what the run is part of, a line. `doing`: what begins.
-    """
+    """The state of a run after the events so far; `render` draws it. `above`, `doing`: see `TerminalListener`."""
 
     def __init__(self, console: Console, above: Callable[[], str] | None = None, doing: str = "starting") -> None:
         self._console = console
@@ -96,25 +93,25 @@ class LiveView:
                 self._isrs.setdefault(event.lane, {})[event.partition] = event.isr
             case event_types.FaultRequested():
                 hit = ", ".join(event.resolved)
-                what = f"{event.kind} {event.target}" + (f" = {hit}" if hit else "")
-                self._faults[event.fault_id] = _Fault(what, since_ns=event.ts_ns)
+                text = f"{event.kind} {event.target}" + (f" = {hit}" if hit else "")
+                self._faults[event.fault_id] = _Fault(text, since_ns=event.ts_ns)
             case event_types.FaultProven() | event_types.FaultNotProven() if event.fault_id.endswith("/lockstep"):
                 self._faults.pop(event.fault_id, None)
             case event_types.FaultProven() | event_types.FaultNotProven() | event_types.FaultHealed():
-                if known := self._faults.get(event.fault_id):
-                    self._faults[event.fault_id] = _Fault(known.what, _STATES[type(event)], event.ts_ns)
+                if fault := self._faults.get(event.fault_id):
+                    self._faults[event.fault_id] = _Fault(fault.text, _STATES[type(event)], event.ts_ns)
             case event_types.Progress():
                 self._count(event)
 
     def render(self) -> RenderableType:
         """The view as it is now."""
-        parts: list[RenderableType] = [] if self._above is None else [Text(self._above(), "dim")]
-        parts.append(self._activity.render())
-        healed = [one for one in self._faults.values() if one.state == "healed"]
-        parts += [one.render() for one in self._faults.values() if one not in healed[:-_HEALED_SHOWN]]
+        rows: list[RenderableType] = [] if self._above is None else [Text(self._above(), "dim")]
+        rows.append(self._activity.render())
+        healed = [fault for fault in self._faults.values() if fault.state == "healed"]
+        rows += [fault.render() for fault in self._faults.values() if fault not in healed[:-_HEALED_SHOWN]]
         if self._lanes:
-            parts.append(self._table(self._console.height - _OTHER_LINES - len(parts) + 1))
-        return Group(*parts)
+            rows.append(self._table(self._console.height - _OTHER_LINES - len(rows) + 1))
+        return Group(*rows)
 
     def _table(self, most: int) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")

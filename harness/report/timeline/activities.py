@@ -61,7 +61,7 @@ def draw_transactions(
     events: int,
 ) -> Activity:
     """The picture of at most `rows` transactional ids, and of the offsets of these partitions."""
-    # Those with the most transactions that were not committed, if not all can be shown; in their order.
+    # If not all ids can be shown, those with the most transactions that were not committed are; in their own order.
     by_gravity = sorted(
         ids, key=lambda writer: (-writer.count(IN_DOUBT), -writer.count(ABORTED), -writer.count(COMMITTED))
     )
@@ -140,7 +140,7 @@ def _standstill(reports: Sequence[Offsets]) -> int:
 
 
 def _events_of_id(frame: Frame, writer: TransactionalId) -> list[EventText]:
-    """The notable events of a transactional id: takeovers, ends other than commits, and long transactions."""
+    """The notable events of a transactional id: new producers, ends other than commits, and long transactions."""
     events: list[EventText] = [
         (taken.start_ns, NOTABLE, f"producer {taken.producer_id} takes {writer.name} over")
         for taken in writer.incarnations[1:]
@@ -153,7 +153,7 @@ def _events_of_id(frame: Frame, writer: TransactionalId) -> list[EventText]:
 
 
 def _ending(frame: Frame, writer: TransactionalId, bar: Bar) -> tuple[int, str] | None:
-    """How grave a transaction is, and it in words; None if there is nothing to tell."""
+    """How grave the end of a transaction is, and the transaction in words; None if there is nothing to tell."""
     end_ns = writer.ends_at(bar)
     took = None if end_ns is None else end_ns - bar.begin_ns
     is_long = bar.count == 1 and took is not None and took >= SHORTEST_GAP_NS
@@ -221,7 +221,8 @@ class _Span:
 
 
 def _spans(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], partition: int) -> list[_Span]:
-    """Who held a partition, in the order of time. What was never given back ends with its member, or the next one."""
+    """Who held a partition, in order of time. If it was never given back, the time ends with that member, or with the
+    next member's."""
     of_partition = [holding for holding in group.holdings if holding.partition == partition]
     ended = {change.member: change.ts_ns for change in changes if change.change in _NEVER_GIVEN_BACK}
     spans = []
@@ -246,6 +247,7 @@ def _marks(frame: Frame, changes: Sequence[MemberChange]) -> Row:
 
 
 def _group_summed(group: GroupOverTime, shown: Sequence[int]) -> str:
+    """A group's members, partitions, generations and commits in a sentence; `shown`: the partitions that are drawn."""
     by_outcome = {outcome: sum(commit.count for commit in group.commits if commit.outcome == outcome)
                   for outcome in ("ok", "fail", "info")}  # fmt: skip
     names = {"ok": "acknowledged", "fail": "refused", "info": "with an unknown outcome"}
@@ -302,17 +304,17 @@ def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list
 
 
 def _together(changes: Sequence[T], key: Callable[[T], tuple[int, object]]) -> list[list[T]]:
-    """In order of time, those that are alike and no further than `_TOGETHER_NS` from the first of them."""
-    runs: list[list[T]] = []
-    open_runs: dict[object, list[T]] = {}
+    """The changes in groups of one kind that come within `_TOGETHER_NS`. `key`: a change's time and kind."""
+    groups: list[list[T]] = []
+    latest: dict[object, list[T]] = {}
     for change in changes:
         at_ns, kind = key(change)
-        run = open_runs.get(kind)
-        if run is None or at_ns - key(run[0])[0] > _TOGETHER_NS:
-            run = open_runs[kind] = []
-            runs.append(run)
-        run.append(change)
-    return runs
+        group = latest.get(kind)
+        if group is None or at_ns - key(group[0])[0] > _TOGETHER_NS:
+            group = latest[kind] = []
+            groups.append(group)
+        group.append(change)
+    return groups
 
 
 def _partitions(numbers: Iterable[int]) -> str:
@@ -321,6 +323,7 @@ def _partitions(numbers: Iterable[int]) -> str:
 
 
 def _refused(commits: Sequence[Committed]) -> str:
+    """Commits with one outcome other than `ok`, in words."""
     count = sum(commit.count for commit in commits)
     what = "a commit" if count == 1 else f"{count:,} commits"
     outcome = "refused" if commits[0].outcome == "fail" else "without an answer"

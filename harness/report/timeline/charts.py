@@ -129,7 +129,7 @@ def _activities(
 
 
 def _span(lane: str, timeline: Timeline, series: Series) -> tuple[int, int] | None:
-    """From the phase's start (or the first record) to its end, the last acknowledgement included."""
+    """When a lane's chart begins and ends: with its phase, the first record and the last acknowledgement included."""
     phase, over_time = timeline.phase_of(lane), series.lanes.get(lane)
     edges = [edge for edge in (phase.start_ns, phase.end_ns) if edge is not None] if phase else []
     if over_time is not None and over_time.buckets:
@@ -138,7 +138,7 @@ def _span(lane: str, timeline: Timeline, series: Series) -> tuple[int, int] | No
 
 
 def _strips(lane: str, timeline: Timeline, partitions: int, end_ns: int) -> list[Strip]:
-    """Per partition the brokers' own elections and what clients see, until the phase ends."""
+    """For each partition, the elections that brokers log, and the leaders and ISRs that clients see, until `end_ns`."""
     leaders, isrs = timeline.leaders.get(lane, {}), timeline.isrs.get(lane, {})
     elections = timeline.elections.get(lane, {})
     partitions_of_lane = sorted(leaders.keys() | isrs.keys() | elections.keys())
@@ -197,7 +197,7 @@ def _draw_lane(frame: Frame, series: LaneSeries | None, strips: Sequence[Strip],
 
 def _of_records(frame: Frame, series: LaneSeries) -> Iterator[Row]:
     rates = sorted(series.per_second(bucket) for bucket in series.buckets if bucket.ok) or [1e9 / series.width_ns]
-    # A lone burst does not flatten all the rest.
+    # The axis ends below a lone burst, which would flatten all the rest.
     draws, highest = shapes("timeline"), round_up(min(rates[-1], 4 * rates[len(rates) // 2]))
     yield Row(90, draws.rates(frame, series, highest, list(_bursts(frame, series, highest))))
     if others := max(bucket.fail + bucket.info for bucket in series.buckets):
@@ -207,7 +207,7 @@ def _of_records(frame: Frame, series: LaneSeries) -> Iterator[Row]:
 
 
 def _bursts(frame: Frame, series: LaneSeries, highest: float) -> Iterator[tuple[float, float, str]]:
-    """The edges of what exceeds the axis, and its true height in words; of several close together, the highest's."""
+    """The edges of each bucket that exceeds the axis, and its true height in words, if there is room for them."""
     beyond = [bucket for bucket in series.buckets if series.per_second(bucket) > highest]
     taken: list[float] = []
     for bucket in sorted(beyond, key=lambda bucket: -bucket.ok)[:_BURSTS]:
@@ -220,7 +220,7 @@ def _bursts(frame: Frame, series: LaneSeries, highest: float) -> Iterator[tuple[
 
 
 def _latency_axis(series: LaneSeries) -> tuple[Scale, list[tuple[float, str]]]:
-    """A logarithmic scale from a power of ten to another, and the marks of those between them that have room."""
+    """A logarithmic scale from one power of ten to another, and marks for the powers between them that have room."""
     measured = [bucket for bucket in series.buckets if bucket.max_ns is not None]
     low = len(str(max(1, min(bucket.p50_ns or 1 for bucket in measured)))) - 1
     high = max(low + 1, len(str(max(bucket.max_ns or 1 for bucket in measured))))

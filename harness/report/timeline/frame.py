@@ -1,4 +1,4 @@
-"""Shared by all pictures over time: the axis of time, the faults as bands behind the rows, and events in words.
+"""What all pictures over time share: the axis of time, the faults as bands behind the rows, and events in words.
 
 A kind of fault that is not installed where the report is written has the neutral style. Every picture has a title and
 a description that say in words what it shows.
@@ -22,7 +22,7 @@ LEFT, RIGHT = 132, 992
 
 @dataclass(frozen=True)
 class Frame:
-    """A lane's phase and the faults in it. Times are those of the events; `start_ns` is the phase's zero."""
+    """The time of a lane's phase, and the faults in it. Pictures count time from `start_ns` on."""
 
     lane: str
     start_ns: int
@@ -39,7 +39,7 @@ class Frame:
         return (ts_ns - self.start_ns) / 1e9
 
     def clock(self, ts_ns: int) -> str:
-        """The same in words; what was there before the phase began counts as its start."""
+        """The time since the phase began, in words; a time before counts as the phase's start."""
         return clock(max(0.0, self.at(ts_ns)))
 
     def x(self, ts_ns: int) -> float:
@@ -53,19 +53,19 @@ class Frame:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Round moments: the pixel, and the time in words."""
+        """The pixels of round moments, each with its time in words."""
         return [(Scale(0, self.seconds, LEFT, RIGHT)(tick), clock(tick)) for tick in time_ticks(self.seconds)]
 
     @property
     def bands(self) -> list[tuple[float, float, str]]:
-        """Per fault the pixels of its beginning and end, and its style."""
+        """For each fault, the pixels of its beginning and end, and its style."""
         ends = [self.x(fault.healed_ns) if fault.healed_ns is not None else RIGHT for fault in self.faults]
         starts = [self.x(fault.requested_ns) for fault in self.faults]
         return list(zip(starts, ends, [kind_class(fault.kind) for fault in self.faults], strict=True))
 
     @property
     def labels(self) -> list[tuple[str, str, float, str, int | None]]:
-        """Per fault its name, style, pixel and anchor, and a line above the bands that keeps names apart."""
+        """For each fault, its name, style, pixel and anchor, and a line above the bands where the name has room."""
         labels: list[tuple[str, str, float, str]] = []
         spans = []
         for fault in self.faults:
@@ -88,7 +88,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a picture: what it takes of the height, and its shapes, drawn from its own top on."""
+    """One row of a picture: its height, and its shapes, whose coordinates begin at the row's top."""
 
     height: float
     drawn: Markup
@@ -100,7 +100,7 @@ def compose(frame: Frame, rows: Sequence[Row], *, name: str, title: str, descrip
 
 
 def describe_faults(frame: Frame) -> list[str]:
-    """The faults in words, one part of a description each."""
+    """The faults in words, for the description of a picture."""
     return [
         f"{fault.name} of {', '.join(fault.resolved) or fault.target} from {clock(frame.at(fault.requested_ns))}"
         + (f" to {clock(frame.at(fault.healed_ns))}" if fault.healed_ns is not None else ", not healed")
@@ -133,7 +133,7 @@ def patterns() -> Markup:
 
 
 GRAVE, NOTABLE, ORDINARY = range(3)
-"""The ranks of events, for where not everything fits: grave ones are left out last, ordinary ones first."""
+"""The ranks of events: if not all fit, ordinary ones are left out first, and grave ones last."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,10 @@ class Activity:
 
 
 EventText = tuple[int, int, str]
-"""When, how grave, and what."""
+"""An event's time in nanoseconds, its rank, and the event in words."""
 
 
 def gravest(frame: Frame, events: Sequence[EventText], most: int) -> tuple[list[tuple[str, str]], int]:
-    """At most so many of these events, the gravest of all, in order of time and in words; and how many are left out."""
+    """The `most` gravest events in order of time, each as (time, words), and how many events are left out."""
     kept = sorted(sorted(events, key=lambda event: (event[1], event[0]))[:most])
     return [(f"{frame.at(ts_ns):+.2f} s", text) for ts_ns, _, text in kept], len(events) - len(kept)
