@@ -4,9 +4,9 @@ import math
 import random
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from kafka_chaos.harness.experiment.values import Seconds, Spec
+from kafka_chaos.harness.experiment.values import Seconds, Spec, TimeSpan, ordered
 
 KILL: Literal["kill"] = "kill"
 LEAVE: Literal["leave"] = "leave"
@@ -15,11 +15,11 @@ PRODUCER: Literal["producer"] = "producer"
 CONSUMER: Literal["consumer"] = "consumer"
 Role = Literal["producer", "consumer"]
 _SHORTEST = 0.5
-_Span = tuple[Annotated[float, Field(ge=_SHORTEST)], Seconds]
+_Lengths = Annotated[tuple[Annotated[float, Field(ge=_SHORTEST)], Seconds], AfterValidator(ordered)]
 
 
 class LifeSpec(Spec):
-    """An entry of `lives` of a lane: clients beside its first ones, which brokers know nothing of when they start."""
+    """An entry of `lives` of a lane: clients beside its first ones, of which brokers know nothing until they start."""
 
     role: Role = Field(
         default=PRODUCER,
@@ -57,22 +57,15 @@ class GenerateLives(Spec):
         default=(PRODUCER,), min_length=1, strict=False, description="what they may be, to draw from"
     )
     first_at: Seconds = Field(default=2.0, description="seconds of load before the first one starts, at least")
-    lasts: _Span = Field(default=(1.0, 8.0), strict=False, description="shortest and longest life, in seconds")
+    lasts: _Lengths = Field(default=(1.0, 8.0), strict=False, description="shortest and longest life, in seconds")
     ends: tuple[End, ...] = Field(
         default=(KILL, LEAVE), min_length=1, strict=False, description="how lives may end, to draw from"
     )
-    returns: tuple[Seconds, Seconds] | None = Field(
+    returns: TimeSpan | None = Field(
         default=(0.5, 4.0),
         strict=False,
         description="shortest and longest time until another client takes the place; null: nobody does",
     )
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        for name, span in (("lasts", self.lasts), ("returns", self.returns)):
-            if span is not None and span[0] > span[1]:
-                raise ValueError(f"{name}: the shortest, {span[0]:g} s, is longer than the longest, {span[1]:g} s")
-        return self
 
     def draw(self, *, seed: int, lane: str, load_seconds: float) -> list[dict[str, Any]]:
         """Entries of `lives`; raises `ValueError` if the load is too short for them."""

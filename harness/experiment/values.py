@@ -13,6 +13,18 @@ from kafka_chaos.contract.command.errors import LaneError, quoted
 from kafka_chaos.contract.command.refusals import expected
 
 Seconds = Annotated[float, Field(ge=0, le=1_000_000, strict=False, allow_inf_nan=False)]
+
+
+def ordered(span: tuple[float, float]) -> tuple[float, float]:
+    """The span, unless its shortest time is longer than the longest: then raises `ValueError`."""
+    shortest, longest = span
+    if shortest > longest:
+        raise ValueError(f"the shortest, {shortest:g} s, is longer than the longest, {longest:g} s")
+    return span
+
+
+TimeSpan = Annotated[tuple[Seconds, Seconds], AfterValidator(ordered)]
+"""The shortest and the longest time, in seconds, that may be drawn."""
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
 

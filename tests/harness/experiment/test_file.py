@@ -54,7 +54,7 @@ REFUSALS = [
     ("acks: 1", "acks: 1\n    replication_factor: 4", "lanes[0].replication_factor", "at most 3, the number", 7),
     ("acks: 1", "acks: 1\n    lives: [{at: 40}]", "lanes[0].lives[0].at", "past the load of 30 s", 7),
     ("acks: 1", "acks: 1\n    lives: [{at: 1, returns: 2}]", "lanes[0].lives[0]", "expected none without lasts", 7),
-    ("acks: 1", "acks: 1\n    lives: {generate: {lasts: [3, 1]}}", "lanes[0].lives.generate", "longer than the", 7),
+    ("acks: 1", "acks: 1\n    lives: {generate: {lasts: [3, 1]}}", "lanes[0].lives.generate.lasts", "longer than", 7),
     ("acks: 1", "lives: [{at: 1, role: consumer}]\n    transactional: {}", "lanes[0].lives", "and who reads", 6),
     ("acks: 1", "lives: [{at: 1}]\n    transactional: {}", "lanes[0].lives", "without trans", 6),
     ("acks: 1", "acks: 1\n    created_at: 30", "lanes[0].created_at", "less than their load of 30 s", 7),

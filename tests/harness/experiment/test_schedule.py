@@ -116,7 +116,7 @@ def test_what_has_more_weight_is_drawn_more_often() -> None:
         ("faults: [kill, pause, partition]", "faults: [bomb]", "7: schedule.generate", "'bomb' is not a fault kind"),
         ("leader(one)", "leader(nine)", "6: schedule[", "there is no lane nine"),
         ("count: 3", "count: 20", "7: schedule.generate", "of 20 faults fit into a load of 40 s: lengthen workload"),
-        ("count: 3", "gap: [5, 1]", "7: schedule.generate", "gap: the shortest, 5 s, is longer than the longest"),
+        ("count: 3", "gap: [5, 1]", "10: schedule.generate.gap", "the shortest, 5 s, is longer than the longest"),
         ("count: 3", "weights: {stop: 2}", "7: schedule.generate", "'stop' is not drawn from: expected one of kill,"),
         ("controller]", "majority]\n    breaks: minority", "7: schedule.generate", "majority may break 2 of 3 brokers"),
         ("  generate:", "  create: 1\n  generate:", "6: schedule", "or the one key generate, got create, generate"),
