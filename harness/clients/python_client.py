@@ -113,10 +113,13 @@ Read = list[tuple[int, int, int | None, bytes | None, Any]]
 class Library(ABC):
     """What this program calls of a client library, all from one thread. `begin`: the order of that name.
 
+    `outcomes`: where a producer reports; `starts`: by partition, the offset from which a consumer reads.
     `served_every`: the seconds after which a producer has to be served again, if it does not serve itself.
     """
 
     module: str
+    outcomes: Outcomes
+    starts: dict[int, int]
     served_every: float | None = None
 
     def __init__(self, begin: dict[str, Any]) -> None:
@@ -131,8 +134,8 @@ class Library(ABC):
         return importlib.metadata.version(self.module)
 
     @abstractmethod
-    def producer(self, outcomes: Outcomes) -> None:
-        """Make a producer that reports to `outcomes`."""
+    def producer(self) -> None:
+        """Make a producer."""
 
     @abstractmethod
     def send(self, seq: int, partition: int, value: bytes) -> None:
@@ -150,8 +153,8 @@ class Library(ABC):
         """Call `init_transactions`, `begin_transaction`, `commit_transaction` or `abort_transaction`."""
 
     @abstractmethod
-    def consumer(self, starts: dict[int, int]) -> None:
-        """Make a consumer that reads each partition from its offset in `starts`."""
+    def consumer(self) -> None:
+        """Make a consumer that reads all partitions from their starts."""
 
     @abstractmethod
     def positions(self) -> Mapping[int, int | None]:
@@ -217,7 +220,7 @@ class Librdkafka(Library):
         begin = self._begin
         return {**settings, **begin["configs"], "bootstrap.servers": begin["bootstrap_servers"], "log_level": 0}
 
-    def producer(self, outcomes: Outcomes) -> None:
+    def producer(self) -> None:
         begin = self._begin
         own = {
             "acks": begin["acks"],
@@ -226,16 +229,15 @@ class Librdkafka(Library):
             "error_cb": self._disturbed,
         }
         self._fatal: Any = None
-        watched = {"debug": "eos", "log_level": 7, "logger": ToldLog.logger(outcomes)} if begin.get("log") else {}
+        watched = {"debug": "eos", "log_level": 7, "logger": ToldLog.logger(self.outcomes)} if begin.get("log") else {}
         self._client = self.library.Producer(self._configs(self._settings("producer", ".", **own)) | watched)
-        self._outcomes = outcomes
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
         def delivered(error: Any, message: Any) -> None:
             if error is None:
-                self._outcomes.acknowledged(seq, message.offset() if self._answered else None)
+                self.outcomes.acknowledged(seq, message.offset() if self._answered else None)
             else:
-                self._outcomes.failed(seq, self.library.KafkaException(error))
+                self.outcomes.failed(seq, self.library.KafkaException(error))
 
         while True:
             try:
@@ -269,16 +271,15 @@ class Librdkafka(Library):
         if error.code() == self.library.KafkaError._FATAL:
             self._fatal = error
 
-    def consumer(self, starts: dict[int, int]) -> None:
+    def consumer(self) -> None:
         own = {"group.id": self._begin["client_id"], "auto.offset.reset": "error", "enable.partition.eof": True}
         self._ends: dict[int, int] = {}
         self._client = self.library.Consumer(self._configs(self._settings("consumer", ".", **own)))
-        self._starts = starts
         self._assign()
 
     def _assign(self) -> None:
         place, beginning = self.library.TopicPartition, self.library.OFFSET_BEGINNING
-        self._client.assign([place(self._topic, number, at or beginning) for number, at in self._starts.items()])
+        self._client.assign([place(self._topic, number, at or beginning) for number, at in self.starts.items()])
 
     def read(self) -> Read:
         found = []
@@ -332,14 +333,13 @@ class OfPython(Library):
     def flush(self) -> None:
         self._call("flush")
 
-    def consumer(self, starts: dict[int, int]) -> None:
+    def consumer(self) -> None:
         kind = getattr(self.library, self.reads_with)
         self._make(kind, self._settings("consumer", "_", auto_offset_reset="none", group_id=None))
-        self._starts = starts
         self._assign()
 
     def _assign(self) -> None:
-        places = {self.library.TopicPartition(self._topic, number): start for number, start in self._starts.items()}
+        places = {self.library.TopicPartition(self._topic, number): start for number, start in self.starts.items()}
         self._call("assign", list(places))
         for place, start in places.items():
             if start:
@@ -362,7 +362,7 @@ class OfPython(Library):
 
     def positions(self) -> dict[int, int]:
         place = self.library.TopicPartition
-        return {number: self._call("position", place(self._topic, number)) for number in self._starts}
+        return {number: self._call("position", place(self._topic, number)) for number in self.starts}
 
 
 class KafkaPython(OfPython):
@@ -385,26 +385,25 @@ class KafkaPython(OfPython):
     def _call(self, what: str, *values: Any, **options: Any) -> Any:
         return getattr(self._client, what)(*values, **options)
 
-    def producer(self, outcomes: Outcomes) -> None:
+    def producer(self) -> None:
         timeout_ms = self._begin["delivery_timeout_ms"]
         own = {"request_timeout_ms": min(30_000, timeout_ms // 2), "delivery_timeout_ms": timeout_ms}
         own["max_in_flight_requests_per_connection"] = self._begin["max_in_flight"]
         self._make(self.library.KafkaProducer, self._of_producer(**own))
-        self._outcomes = outcomes
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
         try:
             sent = self._client.send(self._topic, value=value, partition=partition)
         except self.library.errors.KafkaError as error:
-            self._outcomes.failed(seq, error)
+            self.outcomes.failed(seq, error)
             return
-        sent.add_callback(lambda done: self._outcomes.acknowledged(seq, done.offset if self._answered else None))
+        sent.add_callback(lambda done: self.outcomes.acknowledged(seq, done.offset if self._answered else None))
         sent.add_errback(lambda error: self._failed(seq, error))
 
     def _failed(self, seq: int, error: Exception) -> None:
         if self._begin.get("log"):
             tell("log", line=named(error))
-        self._outcomes.failed(seq, error)
+        self.outcomes.failed(seq, error)
 
     def flush(self) -> None:
         try:
@@ -448,8 +447,7 @@ class Aiokafka(OfPython):
 
         return self._wait(call())
 
-    def producer(self, outcomes: Outcomes) -> None:
-        self._outcomes = outcomes
+    def producer(self) -> None:
         # aiokafka also gives records up after this time.
         own = {"request_timeout_ms": self._begin["delivery_timeout_ms"]}
         self._make(self.library.AIOKafkaProducer, self._of_producer(**own))
@@ -466,16 +464,16 @@ class Aiokafka(OfPython):
             try:
                 sent = await self._client.send(self._topic, value=value, partition=partition)
             except self.library.errors.KafkaError as error:
-                self._outcomes.failed(seq, error)
+                self.outcomes.failed(seq, error)
                 continue
             sent.add_done_callback(lambda done, seq=seq: self._learn(seq, done))
 
     def _learn(self, seq: int, done: Any) -> None:
         if (error := done.exception()) is not None:
-            self._outcomes.failed(seq, error)
+            self.outcomes.failed(seq, error)
         else:
             answered = self._answered and done.result() is not None
-            self._outcomes.acknowledged(seq, done.result().offset if answered else None)
+            self.outcomes.acknowledged(seq, done.result().offset if answered else None)
 
     def flush(self) -> None:
         self.serve()
@@ -493,8 +491,8 @@ LIBRARIES: dict[str, type[Library]] = {"librdkafka": Librdkafka, "kafka-python":
 
 def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
     """Be a producer until told to leave: send the records that the harness asks for."""
-    outcomes = Outcomes()
-    library.producer(outcomes)
+    outcomes = library.outcomes = Outcomes()
+    library.producer()
     if begin.get("transactional_id") is not None:
         library.transaction("init_transactions")
     tell("ready", client=sys.argv[1], version=library.version)
@@ -542,7 +540,8 @@ def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
     """Be a consumer until told to leave: tell of what is read."""
     codec = IdentityCodec(begin["lane"])
     starts = {int(number): start for number, start in begin["start_offsets"].items()}
-    library.consumer({number: starts.get(number, 0) for number in range(begin["partitions"])})
+    library.starts = {number: starts.get(number, 0) for number in range(begin["partitions"])}
+    library.consumer()
     tell("ready", client=sys.argv[1], version=library.version)
     stands: dict[int, int | None] = {}
     while orders.empty() or orders.get()["order"] != "leave":
