@@ -139,7 +139,7 @@ class Hunt:
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Clients and fault kinds that this machine can't do, with what they need."""
     not_drawn: list[str] = field(default_factory=list)
-    """The schedules whose predictions would take too long, each with the first such lane."""
+    """Schedules that were drawn and not run, since their predictions take too long, each with the reason."""
     _since: float = field(default_factory=time.monotonic)
 
     @classmethod

@@ -93,7 +93,7 @@ class Night:
     def to_json(self) -> dict[str, Any]:
         """The content of summary.json: the runs in order, and what every lane showed in them.
 
-        `actions`: in how many runs the evidence of each action of the model is there, of all that leave some.
+        `actions`: in how many runs each action of the model left its trace (`ACTIONS`).
         """
         return {
             "format_version": 1,

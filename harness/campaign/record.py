@@ -63,7 +63,7 @@ def findings_of(run_dir: Path) -> dict[Finding, bool]:
 
 
 def finding_of(run_dir: Path, named: str | None) -> Finding:
-    """The finding of this name, or without one the first that is forbidden; raises `UsageFailure`."""
+    """The finding of this name, or without a name the first forbidden one; raises `UsageFailure` if there is none."""
     shown = findings_of(run_dir)
     names = ", ".join(map(str, shown)) or "nothing"
     if named is None:
@@ -82,7 +82,7 @@ T = TypeVar("T")
 RECORD = "record.jsonl"
 NO_FAULT = "no fault"
 _OF_A_RUN = ("lane", "topic", "client", "faults", "kafka_version", "metadata_mode")
-"""Keys of a lane that are no settings: names, and those that a cell has besides."""
+"""Keys of a lane that are no settings of a cell: names, and what a cell has in fields of its own."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -101,12 +101,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRun:
-    """A lane of a run.
+    """A line of the record: what a lane of a run was, and what it showed.
 
-    `declared`: the model's faults that it was predicted for. `records`: how many were sent. `found`: the anomalies that
-    were found, with the number of findings. `predicted`: the anomalies that were permitted or required. `not_judged`:
-    those that could not be judged. `gap_s`: the longest time in seconds without an acknowledgement; None: not known.
-    `report`: the path of the run's report.
+    `declared`: the model's faults in its prediction. `records`: how many were sent. `found`: the anomalies that were
+    found, with the number of findings. `predicted`: the anomalies that were permitted or required. `not_judged`: the
+    anomalies that could not be judged. `gap_s`: the longest time in seconds without an acknowledgement; None: not
+    known. `report`: the path of the run's report.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -166,7 +166,7 @@ def _moved(run: LaneRun, place: Callable[[str], str]) -> LaneRun:
 def read_lines(path: Path, kind: type[T], what: str) -> list[T]:
     """The objects of a dataclass on the lines of a file, oldest first; none if there is no such file.
 
-    Raises `UsageFailure` with the line that is not `what` it should be.
+    Raises `UsageFailure` for another line, which says that `what` was expected.
     """
     from pydantic import TypeAdapter, ValidationError
 

@@ -1,4 +1,4 @@
-"""`kafka-chaos replay` and `shrink`: a run that is there is run again, whole or with less and less of it."""
+"""`kafka-chaos replay` and `shrink`: a run is repeated, as it was or with fewer and fewer of its faults."""
 
 import json
 import sys

@@ -42,7 +42,7 @@ def check_kernel(image: Check) -> Iterator[Check]:
 
 
 def check_disks() -> Check:
-    """Disks of their own for brokers, which storage faults need: one is made, broken and removed."""
+    """Loop-mounted disks, which storage faults need as the brokers' disks: one is made, broken and removed."""
     from kafka_chaos.faults.storage.devices.disk import lost_in_trial
     from kafka_chaos.faults.storage.disks import why_no_disks
     from kafka_chaos.harness.cluster.containers.labels import run_labels

@@ -85,7 +85,7 @@ def planned(experiment: Experiment) -> dict[str, Any]:
 
 def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     from kafka_chaos.faults.fault import parameters
-    from kafka_chaos.harness.experiment.model_faults import brokers_hit, model_faults_of, together
+    from kafka_chaos.harness.experiment.model_faults import brokers_hit, joint_faults_of, model_faults_of
     from kafka_chaos.harness.experiment.timings import timings_of
     from kafka_chaos.harness.run.run import predicted
     from kafka_chaos.reference_model.recovery import bounds_of
@@ -128,7 +128,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         "workload": phase.workload.model_dump(mode="json"),
         "steps": phase.steps.model_dump(mode="json") if phase.steps else None,
         "schedule": schedule,
-        "model_faults_together": list(together(phase.faults, cluster)),
+        "model_faults_together": list(joint_faults_of(phase.faults, cluster)),
         "lanes": lanes,
     }
 

@@ -1,4 +1,4 @@
-"""A lane of an experiment: its topic, its producers, and its load."""
+"""The keys `lanes` and `workload` of an experiment: topics with their clients, and the load on them."""
 
 from dataclasses import fields, replace
 from typing import Annotated, Any, Self
@@ -40,9 +40,9 @@ OWNED_CONSUMER_KEYS = frozenset(
     | {"partition.assignment.strategy", "group.remote.assignor", "session.timeout.ms", "max.poll.interval.ms"}
     | {"key.deserializer", "value.deserializer", "auto.offset.reset", "share.acknowledgement.mode"}
 )
-"""What the lane's own keys decide: `group` and `loop`, and of its other consumers that they read every record."""
+"""Configs that the lane's own keys decide, such as `group`, or the harness, so that consumers read every record."""
 OF_MEMBERS = frozenset({"auto.commit.interval.ms", "heartbeat.interval.ms"})
-"""What only members of a group have a use of: other consumers commit nothing."""
+"""Configs for members of a group alone: other consumers commit nothing."""
 
 
 def _acks(value: object) -> object:
@@ -143,7 +143,7 @@ class LaneSpec(Spec):
 
     @property
     def own_configs(self) -> dict[str, Any]:
-        """All configs that its topic is created with: `topic_configs`, and what the lane's own keys say."""
+        """All configs of its topic: `topic_configs`, and those that the lane's own keys stand for."""
         return {
             "min.insync.replicas": self.min_insync_replicas,
             "unclean.leader.election.enable": self.unclean_leader_election,
@@ -154,7 +154,7 @@ class LaneSpec(Spec):
 
     @property
     def reader_configs(self) -> dict[str, Any]:
-        """Those of `consumer_configs` that are of use to a consumer without a group."""
+        """The `consumer_configs` of a consumer without a group: without those for members."""
         return {key: value for key, value in self.consumer_configs.items() if dotted(key) not in OF_MEMBERS}
 
     @property
@@ -167,8 +167,8 @@ class LaneSpec(Spec):
     def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None, *, crashes: int = 0) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`.
 
-        `cluster`: what it runs on, if not what `runs_on` has said. `crashes`: of members, by faults,
-        beside those of its own.
+        `cluster`: by default the one given to `runs_on`. `crashes`: how many members faults end, beside the lane's own
+        `crashes`.
         """
         cluster = cluster or self._cluster
         common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
@@ -194,12 +194,12 @@ class LaneSpec(Spec):
         return Lane(**{**keys, "topic": self.topic_name, "faults": faults})
 
     def runs_on(self, cluster: ClusterLayout) -> None:
-        """Let the lane, and its copies, know their cluster: what is valid depends on the brokers' version."""
+        """Set the cluster of the lane and of its later copies: what is valid depends on the brokers' version."""
         self._cluster = cluster
 
     @property
     def first_partitions(self) -> int:
-        """The partitions of its topic when it is made: all, unless faults add some."""
+        """The number of partitions with which its topic is created: all, unless faults add some."""
         return self.partitions if self._first_partitions is None else self._first_partitions
 
     @property
@@ -208,7 +208,7 @@ class LaneSpec(Spec):
         return self.first_partitions < self.partitions
 
     def grown_by(self, partitions: int) -> Self:
-        """The lane with all partitions that it has in the end, if so many are added to its first ones."""
+        """The lane with all partitions that it has once this many are added to its first ones."""
         if self.partitions == self.first_partitions + partitions:
             return self
         grown = self.model_copy(update={"partitions": self.first_partitions + partitions})
@@ -221,16 +221,16 @@ class LaneSpec(Spec):
         return self.topic or self.lane
 
     def replica_assignment(self, brokers: int) -> list[list[int]]:
-        """Per partition that it begins with, the brokers that hold it, preferred leader first."""
+        """The brokers of each of its first partitions, the preferred leader first."""
         firsts = [self.leader or partition % brokers + 1 for partition in range(self.first_partitions)]
         return [[(first + step - 1) % brokers + 1 for step in range(self.replication_factor)] for first in firsts]
 
 
 def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
-    """A lane's keys with what they imply, unless they say otherwise, which is refused later.
+    """A lane's keys with the keys that they imply. If the lane sets those otherwise, that is refused later.
 
-    A topic whose retention may remove records has a cleanup policy. Transactions and loops have idempotent producers, a
-    loop with offsets in transactions a producer per member.
+    A topic whose retention may remove records has a cleanup policy. Transactions and loops have idempotent producers. A
+    loop with its offsets in transactions has a producer for each member.
     """
     loop, group = lane.get("loop"), lane.get("group")
     lane = dict(lane)

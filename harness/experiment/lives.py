@@ -1,4 +1,4 @@
-"""The lives of a lane's clients: when they start, how they end, and who takes their places."""
+"""The key `lives` of a lane: clients that come and go, each with its start, its end, and its successor."""
 
 import math
 import random
@@ -68,7 +68,7 @@ class GenerateLives(Spec):
     )
 
     def draw(self, *, seed: int, lane: str, load_seconds: float) -> list[dict[str, Any]]:
-        """Entries of `lives`; raises `ValueError` if the load is too short for them."""
+        """Draw entries of `lives`; raises `ValueError` if the load is too short for them."""
         if self.first_at >= load_seconds:
             raise ValueError(f"first_at: {self.first_at:g} s is past the load of {load_seconds:g} s")
         drawn = random.Random(f"{seed}/{lane}/lives")

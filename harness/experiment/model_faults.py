@@ -1,8 +1,8 @@
-"""The faults of a schedule as the reference model counts them, where that depends on who the controllers are.
+"""Translates the faults of a schedule into those of the reference model, as far as the cluster's controllers matter.
 
-A controller that takes over gives every broker a whole new session, so the loss of one ends nobody's session. Two
-things can end those of brokers that nobody has hit ([why](docs/decisions/0039-kraft.md)): that no majority of the
-controllers is left for a while, and that controllers run and do not reach each other, or the brokers.
+A controller that takes over gives every broker a whole new session, so the loss of one controller ends nobody's
+session. But brokers that no fault hits may lose their sessions ([why](docs/decisions/0039-kraft.md)) if no majority of
+the controllers is left for a while, or if controllers run and do not reach each other, or the brokers.
 """
 
 from collections import Counter
@@ -20,13 +20,13 @@ OF_CONTROLLERS = ("controller", "controllers")
 
 
 def lane_faults_of(faults: Sequence[Fault], lane: str, replicas: int, cluster: ClusterLayout) -> tuple[str, ...]:
-    """The fault kinds of the model that a lane of so many `replicas` goes through by the timed faults of its phase.
+    """The model's faults for a lane with this many `replicas`, from the timed faults of its phase.
 
-    A fault may hit as many of a partition's replicas as it hits brokers. While some move, there are more of them.
+    A fault may hit as many of a partition's replicas as it hits brokers. While replicas move, a partition has more.
     """
     concerned = [fault for fault in faults if concerns(fault, lane)]
     arriving = max((brokers_hit(fault, cluster) for fault in concerned if isinstance(fault, Reassignment)), default=0)
-    by_fault = [*(model_faults_of(fault, cluster) for fault in concerned), together(concerned, cluster)]
+    by_fault = [*(model_faults_of(fault, cluster) for fault in concerned), joint_faults_of(concerned, cluster)]
     return tuple(
         kind
         for kinds in by_fault
@@ -36,17 +36,17 @@ def lane_faults_of(faults: Sequence[Fault], lane: str, replicas: int, cluster: C
 
 
 def model_faults_of(fault: Fault, cluster: ClusterLayout) -> tuple[str, ...]:
-    """The fault kinds of the model that one fault may amount to, one for each broker that it may hit."""
+    """The model's faults for one fault: a kind for each broker that it may hit."""
     if not _hits_no_broker(fault, cluster):
         return fault.model_faults(cluster.brokers)
-    silent = fault.holds in (DOWN, FROZEN)
-    return () if silent else (SESSION_EXPIRY,) * cluster.brokers
+    # A controller that is down or frozen is replaced. One that runs and is not reached may let every session expire.
+    return () if fault.holds in (DOWN, FROZEN) else (SESSION_EXPIRY,) * cluster.brokers
 
 
-def together(faults: Sequence[Fault], cluster: ClusterLayout) -> tuple[str, ...]:
-    """The joint effect of the faults of a schedule: every session is over, if they may stop the quorum."""
-    stopped = cluster.metadata_mode == KRAFT and _may_stop_the_quorum(faults, cluster)
-    return (SESSION_EXPIRY,) * cluster.brokers if stopped else ()
+def joint_faults_of(faults: Sequence[Fault], cluster: ClusterLayout) -> tuple[str, ...]:
+    """The model's faults for the joint effect of a schedule: all sessions expire if its faults may stop the quorum."""
+    may_stop = cluster.metadata_mode == KRAFT and _may_stop_the_quorum(faults, cluster)
+    return (SESSION_EXPIRY,) * cluster.brokers if may_stop else ()
 
 
 def brokers_hit(fault: Fault, cluster: ClusterLayout) -> int:
@@ -59,7 +59,7 @@ def _hits_no_broker(fault: Fault, cluster: ClusterLayout) -> bool:
 
 
 def _may_stop_the_quorum(faults: Sequence[Fault], cluster: ClusterLayout) -> bool:
-    """Whether faults that overlap may together hit so many that no majority of the controllers is left."""
+    """Whether faults that overlap may leave no majority of the controllers."""
     breaking = [fault for fault in faults if not fault.leaves_nodes_alone]
     for moment in [fault.at for fault in breaking]:
         ongoing = [fault for fault in breaking if fault.at <= moment <= fault.at + fault.duration]

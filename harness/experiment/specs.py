@@ -53,7 +53,7 @@ Refusals = Iterator[tuple[tuple[str | int, ...], str]]
 
 
 def raise_first(place: tuple[str | int, ...], refusals: Refusals) -> None:
-    """Raise the first of these, if there is one, as an `ExperimentError`."""
+    """Raise the first refusal, if there is any, as an `ExperimentError` at this place."""
     for keys, message in refusals:
         raise ExperimentError((*place, *keys), message)
 
@@ -107,7 +107,7 @@ class PhaseSpec(Spec):
         return tuple(LockstepStep(step) for step in self.steps.steps) if self.steps else None
 
     def lane_faults(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
-        """The faults of a lane in this phase, in such a cluster: `faults` in lanes.json."""
+        """The model's faults that a lane goes through in this phase: its `faults` in lanes.json."""
         faults = (*self._injected(cluster, lane), *self.outside_faults)
         return (*faults, *rebalance_faults(cluster, len(faults)))
 
@@ -222,7 +222,7 @@ def with_phases(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_shared(phase: Any, shared: Mapping[str, Any]) -> Any:
-    """A phase with those of the keys at the top that it lacks; what is no phase and no lane is left to the checks."""
+    """The keys of a phase with the shared keys that it lacks. What is no phase or lane stays, and is refused later."""
     if not isinstance(phase, Mapping):
         return phase
     lanes, name = shared.get("lanes"), phase.get("phase")

@@ -1,4 +1,4 @@
-"""Shared by the parts of an experiment: reading mappings, seconds and names, and errors of a value."""
+"""What all keys of an experiment share: types of values, classes of mappings, and the messages of refusals."""
 
 import dataclasses
 import re
@@ -60,7 +60,7 @@ class Spec(BaseModel):
 
 
 def keys_of(settings: type[Any]) -> dict[str, FieldInfo]:
-    """The keys of a mapping with their types, bounds and meanings: of a `Spec`, or of settings of the contract."""
+    """The keys of a `Spec`, or of a dataclass of the contract, with their types, bounds and meanings."""
     if issubclass(settings, BaseModel):
         return settings.model_fields
     types = get_type_hints(settings)
@@ -71,14 +71,14 @@ def keys_of(settings: type[Any]) -> dict[str, FieldInfo]:
 
 
 def settings_in(annotation: Any) -> type[Any] | None:
-    """The class with keys of its own in an annotation such as `tuple[LaneSpec, ...]` or `Group | None`."""
+    """The class of a mapping in an annotation: `LaneSpec` in `tuple[LaneSpec, ...]`, `Group` in `Group | None`."""
     if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
         return annotation
-    return next((found for one in get_args(annotation) if (found := settings_in(one))), None)
+    return next(filter(None, map(settings_in, get_args(annotation))), None)
 
 
 def declared(settings: type[Any], key: str, **more: Any) -> Any:
-    """The field of a `Spec` for a key that settings of the contract declare; `more` replaces what they say of it."""
+    """The field of a `Spec` for a key that a dataclass of the contract declares; `more` replaces its metadata."""
     setting = settings.__dataclass_fields__[key]
     stated = {name: setting.metadata[name] for name in ("description", "ge", "le") if name in setting.metadata}
     default = {} if setting.default is dataclasses.MISSING else {"default": setting.default}
@@ -86,16 +86,13 @@ def declared(settings: type[Any], key: str, **more: Any) -> Any:
 
 
 def read_as(settings: type[Any]) -> GetPydanticSchema:
-    """The annotation that reads a mapping of keys as settings of the contract, which check their values themselves."""
+    """The annotation that reads a mapping as a dataclass of the contract, which checks its values itself."""
 
     def schema(_: Any, handler: Any) -> core_schema.CoreSchema:
-        fields: dict[str, Any] = {
-            name: (
-                Annotated[one.annotation, read_as(inner)] if (inner := settings_in(one.annotation)) else one.annotation,
-                one,
-            )
-            for name, one in keys_of(settings).items()
-        }
+        fields: dict[str, Any] = {}
+        for name, key in keys_of(settings).items():
+            inner = settings_in(key.annotation)
+            fields[name] = (key.annotation if inner is None else Annotated[key.annotation, read_as(inner)], key)
         spec = create_model(settings.__name__, __base__=Spec, **fields)
         return core_schema.no_info_after_validator_function(
             lambda read: settings(**{name: getattr(read, name) for name in fields}),
@@ -116,7 +113,7 @@ Place = tuple[str | int, ...]
 def refusals(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place, str]]:
     """The places below `model` that are wrong, each with a message that says what was expected there.
 
-    If an entry of a list is wrong, pydantic also calls the list too short. So of nested places only the innermost is
+    If an entry of a list is wrong, pydantic also calls the list too short. So only the innermost of nested places is
     named.
     """
     entries = error.errors(include_url=False)

@@ -86,7 +86,7 @@ def require_available(experiment: Experiment) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Stages:
-    """The stages of a run that need the cluster; each method is one."""
+    """The stages of a run that need the cluster. `given`: a running cluster, which is left running."""
 
     run: Run
     keep: Keep
