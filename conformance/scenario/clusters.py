@@ -160,21 +160,17 @@ class ClusterLease:
             return controller == broker
 
         wait_until(elected, f"broker {broker} to become controller", timeout=timeout, interval=0.05)
-        self._renew_admin()
-        return broker
+        return self.settled_controller()
 
     def settled_controller(self) -> int:
         """The id of the present controller; with ZooKeeper, once every broker's metadata names it."""
         if self.profile.metadata_mode == KRAFT:
             return wait_until(self.metadata.controller, "a controller to be active", timeout=30)
         controller = self._await_settled_controller()
-        self._renew_admin()
-        return controller
-
-    def _renew_admin(self) -> None:
         # An admin client keeps using the controller that it learned of first.
         self.admin = ClusterAdmin(self.cluster.bootstrap_servers)
         self.view = ClusterView(self.cluster, self.admin)
+        return controller
 
     def _await_settled_controller(self) -> int:
         """The id of the controller, once every broker names it: only then its election is over."""

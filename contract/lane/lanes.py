@@ -256,12 +256,10 @@ class Lane:
         values = entries(cls, entry)
         if isinstance(client := values.get("client"), Mapping):
             values["client"] = named(client)
-        faults = values.get("faults") or []
-        _require(isinstance(faults, list | tuple), "faults", faults, f"a list out of {', '.join(FAULT_KINDS)}")
-        values["faults"] = tuple(faults)
-        assume = values.get("assume") or []
-        _require(isinstance(assume, list | tuple), "assume", assume, "a list of configuration keys")
-        values["assume"] = tuple(assume)
+        for name, items in (("faults", f"out of {', '.join(FAULT_KINDS)}"), ("assume", "of configuration keys")):
+            given = values.get(name) or []
+            _require(isinstance(given, list | tuple), name, given, f"a list {items}")
+            values[name] = tuple(given)
         for name, kind in {**_SETTINGS, **dict.fromkeys(_INTERNAL, InternalTopic)}.items():
             if values.get(name) is not None:
                 values[name] = kind.from_json(values[name])
