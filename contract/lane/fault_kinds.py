@@ -1,7 +1,7 @@
 """The kinds of faults that a lane may go through, as `faults` in lanes.json names them.
 
-These are the kinds that the model distinguishes. Each fault kind of an experiment says which of them the model has to
-expect (`Fault.model_faults`).
+These are the kinds that the model distinguishes. Each fault kind of an experiment counts as one of them
+(`Fault.model_faults`), or as none.
 """
 
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ COUNTS_AS: Mapping[str, str | None] = {
     **dict.fromkeys(("clock-step", "clock-drift", "controller-move", "partition-growth")),
     **dict.fromkeys(("client-kill", "client-pause")),
 }
-"""By this project's kinds, what each broker that they hit goes through in the model; None: nothing."""
+"""By the fault kinds of this project, the fault of the model for each broker that is hit; None if there is none."""
 LOCKSTEP = "lockstep"
-"""The kind of a whole lock-step phase, of which only the single faults are healed."""
+"""The kind that events give a lock-step phase as a whole; only its single faults are healed."""
 LOCKSTEP_COUNTS_AS = ("partition", "kill")
 """The faults that a lock-step phase may bring to a lane."""
