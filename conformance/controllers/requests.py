@@ -7,6 +7,7 @@ lists also name hosts: ClusterAction is allowed to the brokers' addresses alone,
 
 import uuid
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -101,9 +102,8 @@ def allow_cluster_action_to_brokers_only(cluster: Cluster, *, timeout: float = 3
     except KafkaException as error:
         raise ClusterFailure(f"the ACLs were refused: {error.args[0].str()}") from error
     for broker in cluster.brokers:
-        address = cluster.client_address(broker)
-        what = f"broker {broker} to know the ACLs"
-        wait_until(lambda address=address: _refuses_us(address), what, timeout=timeout)  # type: ignore[misc]
+        refuses = partial(_refuses_us, cluster.client_address(broker))
+        wait_until(refuses, f"broker {broker} to know the ACLs", timeout=timeout)
 
 
 def _refuses_us(address: str) -> bool:
