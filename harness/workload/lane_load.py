@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from kafka_chaos.faults.target import CONSUMER, MEMBER
 from kafka_chaos.harness.workload.client_process import ClientProcess
@@ -10,6 +11,14 @@ from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.lane_clients import Consuming, LaneClients, Members
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.worker import Worker
+
+
+class Counts(NamedTuple):
+    """How many records of a lane were sent, acknowledged and consumed so far."""
+
+    sent: int
+    acknowledged: int
+    consumed: int
 
 
 class LaneLoad:
@@ -34,9 +43,9 @@ class LaneLoad:
         self._worker = Worker(self._run, name=f"producer-{self.lane.lane}")
 
     @property
-    def counts(self) -> tuple[int, int, int]:
-        """Records sent, acknowledged and consumed so far."""
-        return self.written.sent, self.written.acknowledged, self.consumers[0].consumed
+    def counts(self) -> Counts:
+        """The counts of the lane; of several consumers, those of the first."""
+        return Counts(self.written.sent, self.written.acknowledged, self.consumers[0].consumed)
 
     @property
     def has_failed(self) -> bool:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -19,7 +20,7 @@ from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.calls import Calls
 from kafka_chaos.harness.workload.client_process import ClientProcess
 from kafka_chaos.harness.workload.lane_clients import LaneClients, Members
-from kafka_chaos.harness.workload.lane_load import LaneLoad
+from kafka_chaos.harness.workload.lane_load import Counts, LaneLoad
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.worker import Worker
@@ -94,7 +95,9 @@ class PhaseLoad:
         lane.start()
         with suppress(WaitTimeout):
             has_begun = f"lane {lane.lane.lane} to have a record acknowledged"
-            wait_until(lambda: lane.counts[1] or lane.has_failed, has_begun, timeout=_FIRST_ACKNOWLEDGEMENT_TIMEOUT_S)
+            wait_until(
+                lambda: lane.counts.acknowledged or lane.has_failed, has_begun, timeout=_FIRST_ACKNOWLEDGEMENT_TIMEOUT_S
+            )
 
     def _create_late(self) -> None:
         """Create topics amid faults, asking again until they are there, and put their lanes under load."""
@@ -131,8 +134,8 @@ class PhaseLoad:
                 client.start()
 
     @property
-    def counts(self) -> Mapping[str, tuple[int, int, int]]:
-        """By lane, the numbers of records sent, acknowledged and consumed so far."""
+    def counts(self) -> Mapping[str, Counts]:
+        """The counts of each lane by its name."""
         return {name: lane.counts for name, lane in self.lanes.items()}
 
     def await_first_acknowledgements(self, *, timeout: float) -> None:
@@ -141,7 +144,7 @@ class PhaseLoad:
         Raises `WaitTimeout` if a lane has no acknowledgement after `timeout` seconds. A consumer that reads nothing is
         only reported, after 15 s: its lane will be `unknown`.
         """
-        lacking = partial(self._lanes_without, 1)
+        lacking = partial(self._lanes_without, attrgetter("acknowledged"))
         message, seen = "every lane to have a record acknowledged", lambda: f"none yet in {', '.join(lacking())}"
         try:
             wait_until(lambda: not lacking(), message, timeout=timeout, seen=seen)
@@ -149,7 +152,7 @@ class PhaseLoad:
             fell_silent = [self.lanes[name].falls_silent(timeout) for name in lacking()]
             if not all(fell_silent):
                 raise
-        unread = partial(self._lanes_without, 2)
+        unread = partial(self._lanes_without, attrgetter("consumed"))
         try:
             wait_until(lambda: not unread(), "every lane to have a record consumed", timeout=_FIRST_READ_TIMEOUT_S)
         except WaitTimeout:
@@ -161,14 +164,14 @@ class PhaseLoad:
         self._clock.began = time.monotonic()
         self._creation.start()
 
-    def _lanes_without(self, count: int) -> list[str]:
-        """The lanes with a zero at this index of their `counts`, without those whose producer has failed for good.
+    def _lanes_without(self, count: Callable[[Counts], int]) -> list[str]:
+        """The lanes of which this count is 0, but not those whose producer has failed for good.
 
         Raises what a lane's thread raised.
         """
         for lane in self.lanes.values():
             lane.raise_error()
-        return [name for name, counts in self.counts.items() if not counts[count] and not self.lanes[name].has_failed]
+        return [name for name, counts in self.counts.items() if not count(counts) and not self.lanes[name].has_failed]
 
     def stop(self) -> None:
         """Stop sending, and wait until every record has an outcome."""

@@ -19,7 +19,7 @@ from kafka_chaos.harness.workload import load as load_module
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.lane_clients import LaneClients
-from kafka_chaos.harness.workload.lane_load import LaneLoad
+from kafka_chaos.harness.workload.lane_load import Counts, LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
 from tests.harness.workload.loads import load_of
 
@@ -177,7 +177,7 @@ class FakeLane:
     has_failed = False
 
     def __init__(self, counts: tuple[int, int, int], *, seconds: float = 0.0) -> None:
-        self.counts = counts
+        self.counts = Counts(*counts)
         self.readers = lambda: (SimpleNamespace(drain=self._drain),)
         self.group = None
         self.timeouts: list[float] = []
