@@ -166,7 +166,7 @@ class ProcessProducer(LaneProducer):
     def takes(self, kind: str, values: dict[str, Any]) -> None:
         """Take an event; see `Taker`."""
         if kind == "outcome":
-            self.rows.said(**values)
+            self.rows.takes_outcomes(**values)
         elif kind == "flushed":
             if left := len(self.rows.pending):
                 raise ProtocolBreach(f"said that it has flushed while {left} records had no outcome")
@@ -265,7 +265,7 @@ class ProcessConsumer(Follower):
         for number, at in offsets:
             if not position[number] <= at:
                 raise ProtocolBreach(f"it stands at offset {at}, and has read up to {position[number]}")
-        self._rows.stands(offsets)
+        self._rows.reaches(offsets)
 
     def _read(
         self,
@@ -278,5 +278,5 @@ class ProcessConsumer(Follower):
         if unknown := set(partition) - self.position.keys():
             raise ProtocolBreach(f"there is no partition {min(unknown)}")
         read: dict[str, Any] = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
-        self._rows.said_to_read(self.name, leader_epoch=leader_epoch, **read)
+        self._rows.takes_reads(self.name, leader_epoch=leader_epoch, **read)
         self._have_read(partition, offset)

@@ -208,8 +208,8 @@ class ApplicationConsumer:
         self._next[partition] = offset + 1
         if self._rows is not None:
             identity = self._recorder.codec.carried(message.value(), message.headers())
-            self._rows.reads_one(self._assignment.name, message, identity)
-            self._rows.stands([(partition, offset + 1)])
+            self._rows.reads_message(self._assignment.name, message, identity)
+            self._rows.reaches([(partition, offset + 1)])
 
     def _was_reset(self, message: Any, last: Any) -> bool:
         """Whether a position that went back was reset, to the start of the log or, after a truncation, to its end.

@@ -124,8 +124,8 @@ class ConsumedRows:
         self._takers: dict[str, Callable[..., None]] = {
             "assigned": self.assigned,
             "given_back": self.given_back,
-            "at_end": self.stands,
-            "read": self.said_to_read,
+            "at_end": self.reaches,
+            "read": self.takes_reads,
             "commit": self._commit,
             "committed": self._committed,
             "changes": self._changes,
@@ -174,7 +174,7 @@ class ConsumedRows:
         """The partitions of the assignment of this name."""
         return [partition for name, partition in self._held if name == consumer]
 
-    def stands(self, offsets: Sequence[Sequence[int]]) -> None:
+    def reaches(self, offsets: Sequence[Sequence[int]]) -> None:
         """The consumer has processed what lies before these offsets: (partition, offset)."""
         self.readers.reaches(self, offsets)
 
@@ -186,7 +186,7 @@ class ConsumedRows:
         self._tables.consumed.write(consumed_rows(self.lane, consumer, first_ns, **columns))
         self.readers.counts(count)
 
-    def reads_one(self, consumer: str, message: Any, identity: tuple[int, int]) -> None:
+    def reads_message(self, consumer: str, message: Any, identity: tuple[int, int]) -> None:
         """The consumer was given a single message: its row is gathered with others until the writer takes them."""
         self.last_ns = max(self.last_ns + 1, time.monotonic_ns())
         named = {"lane": self.lane, "consumer": consumer, "producer_id": identity[0], "seq": identity[1]}
@@ -194,7 +194,7 @@ class ConsumedRows:
         self._tables.single_reads.add({**named, **at, "poll_ns": self.last_ns})
         self.readers.counts(1)
 
-    def said_to_read(
+    def takes_reads(
         self,
         consumer: str,
         *,

@@ -84,7 +84,7 @@ class Follower(Readers, ABC):
 
     def _adds(self, starts: Mapping[int, int]) -> None:
         self._rows.adds(self.name, self._member, list(starts), time.monotonic_ns())
-        self._rows.stands(list(starts.items()))
+        self._rows.reaches(list(starts.items()))
         self._unread |= starts.keys()
 
     def ended(self) -> None:
@@ -102,7 +102,7 @@ class Follower(Readers, ABC):
     def _have_read(self, partition: Sequence[int], offset: Sequence[int]) -> None:
         for number in self._unread & set(partition):
             self._begins_at(number, offset[partition.index(number)])
-        self._rows.stands([(number, at + 1) for number, at in dict(zip(partition, offset, strict=True)).items()])
+        self._rows.reaches([(number, at + 1) for number, at in dict(zip(partition, offset, strict=True)).items()])
 
     def _begins_at(self, partition: int, offset: int) -> None:
         self._unread.remove(partition)
@@ -217,7 +217,7 @@ class RecordedConsumer(Follower):
         for message in messages:
             error = message.error()
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                self._rows.stands([(message.partition(), message.offset())])
+                self._rows.reaches([(message.partition(), message.offset())])
             elif error is not None:
                 self._load.on_notice(f"{self.name}: {error.name()}")
                 if error.code() in _POSITION_LOST:

@@ -149,7 +149,7 @@ class ProducedRows:
 
         return acknowledge
 
-    def said(
+    def takes_outcomes(
         self,
         outcome: str,
         seq: list[int],

@@ -35,7 +35,12 @@ class LoopRows(ConsumedRows):
         self._transactions = TransactionRows(
             output, transactional_id=self._transactional_id, rows=self._add_transaction
         )
-        self._takers |= {"commit": self._asks, "sent": self._sent, "outcome": output.said, "transaction": self._ended}
+        self._takers |= {
+            "commit": self._asks,
+            "sent": self._sent,
+            "outcome": output.takes_outcomes,
+            "transaction": self._ended,
+        }
 
     def ends(self) -> None:
         """The member has ended: write what is left of its reads and of its output."""
