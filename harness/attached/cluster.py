@@ -1,10 +1,12 @@
-"""An attached cluster as faults see it: nodes from a file, roles from what its brokers tell clients, and their
-configuration, as far as predictions depend on it."""
+"""An attached cluster as faults see it: its nodes are from a file, and its brokers tell who has which role.
+
+The brokers' configuration is read, too, as far as predictions depend on it.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
@@ -17,7 +19,7 @@ from kafka_chaos.harness.attached.journal import BreakJournal
 from kafka_chaos.harness.attached.node import RUNNING, AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
+from kafka_chaos.harness.cluster.broker.client import active_controller
 from kafka_chaos.harness.cluster.configuration.keys import known_keys
 from kafka_chaos.harness.experiment.known_configs import REBALANCE, refused_of
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError
@@ -31,8 +33,8 @@ _START_INTERVAL_S = 0.5
 class AttachedCluster:
     """Implements `kafka_chaos.harness.cluster.fault_control.BreakableCluster`.
 
-    `journal_id`: the name of the journal of what was broken, unique to this run. `addresses`: where clients reach each
-    broker, by id. `allowed`: the names of the nodes that may be broken.
+    `journal_id`: the name of this run's `BreakJournal`. `addresses`: the address of each broker for clients, by id.
+    `allowed`: the names of the nodes that may be broken.
     """
 
     file: NodesFile
@@ -67,23 +69,27 @@ class AttachedCluster:
         """The node id of the (active) controller, as the first broker that answers names it; None if none does."""
         if self.metadata_mode != KRAFT:
             return admin.controller()
-        quorums = answers(self.addresses.values(), BrokerClient.quorum, timeout=1.0, configs=self.client_configs)
-        return next((quorum.leader for quorum in quorums if quorum is not None and quorum.leader >= 0), None)
+        return active_controller(self.addresses.values(), self.client_configs)
 
     def start_again(self, nodes: Sequence[AttachedNode]) -> None:
         """Start the nodes that are down, and wait until all of them serve.
 
-        A broker that finds its registration in ZooKeeper still taken by its former session exits, and is started again.
+        A broker exits if its former session still holds its registration in ZooKeeper; then it is started once more.
         """
+
+        def start_and_wait(node: AttachedNode) -> None:
+            wait_until(
+                lambda: _served_before_start(node),
+                f"{node.name} to serve",
+                timeout=START_TIMEOUT,
+                interval=_START_INTERVAL_S,
+            )
+
         with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as threads:
-            wait = partial(wait_until, timeout=START_TIMEOUT, interval=_START_INTERVAL_S)
-            for serving in [
-                threads.submit(wait, partial(_start_until_serving, node), f"{node.name} to serve") for node in nodes
-            ]:
-                serving.result()
+            list(threads.map(start_and_wait, nodes))
 
     def require_whole(self) -> None:
-        """Raise unless the file names this cluster's brokers, and all nodes that may be broken run."""
+        """Raise unless the file names exactly this cluster's brokers, and all nodes that may be broken run."""
         if set(self.file.brokers) != set(self.addresses):
             raise UsageFailure(
                 f"the cluster's brokers are {_listed(self.addresses)}, and the file of nodes names "
@@ -96,7 +102,7 @@ class AttachedCluster:
             if state["state"] != RUNNING:
                 raise EnvironmentFailure(f"{node.name} is {state['state']} before anything was broken: start it first")
             if state["answers"] is False:
-                # Its silence is to prove a fault.
+                # The proof of a fault is that a broker answers no more: it has to answer before.
                 raise EnvironmentFailure(f"{node.name} is running, and does not answer clients: check its address")
 
     def _node(self, kind: str, number: int, address: str | None = None) -> AttachedNode:
@@ -108,10 +114,10 @@ class AttachedCluster:
         return BreakJournal(self.journal_id)
 
 
-def _start_until_serving(node: AttachedNode) -> bool:
-    """Start a node if it is down; returns whether it served before that."""
+def _served_before_start(node: AttachedNode) -> bool:
+    """Start a node if it is down, and return whether it served before."""
     state = node.state()
-    # For a node that runs, this notes in the journal that it is healed.
+    # If the node runs, this only notes in the journal that it is healed.
     node.start()
     return state["state"] == RUNNING and state["answers"] is not False
 
@@ -127,20 +133,20 @@ _WEAKEST_VALUE: Mapping[str, Callable[[Iterable[str]], str]] = {
     "transaction.partition.verification.enable": min,
     REBALANCE: max,
 }
-"""By broker key that predictions for existing topics depend on, the choice of the value that promises least, if brokers
-differ. Values are texts: `min` prefers `false` to `true`."""
+"""The brokers' keys that predictions for existing topics depend on. If the brokers' values differ, the function chooses
+the one that promises least. Values are texts: `min` prefers `false` to `true`."""
 
 
 def without_defaults(entries: Mapping[str, Any]) -> dict[str, str]:
-    """The values by key of a described configuration, without keys that have Kafka's own default."""
+    """The values of a described configuration by key, without those that are Kafka's own defaults."""
     return {key: entry.value or "" for key, entry in entries.items() if not entry.is_default}
 
 
 def with_brokers_configuration(
     experiment: Experiment, client_configs: Mapping[str, str], admin: ClusterAdmin
 ) -> tuple[Experiment, tuple[str, ...]]:
-    """The experiment with its brokers' actual configuration, as far as predictions depend on it, and the names of the
-    configurations that could not be read. Topics' configurations are compared elsewhere (`run/attach.py`).
+    """The experiment with its brokers' actual configuration, as far as predictions depend on it, and descriptions of
+    the configurations that could not be read. Topics' configurations are compared elsewhere (`run/attach.py`).
 
     Raises `UsageFailure` for a key of brokers or clients that the model does not know, unless the lane assumes it.
     """
@@ -162,13 +168,13 @@ def with_brokers_configuration(
         if key in version_keys and any(key in entries for entries in brokers.values())
     }
     if any(lane.transactional for lane in experiment.lane_specs) and (state := admin.partitions(TRANSACTION_STATE)):
-        # The topic exists: it keeps the configuration of its creation, whatever brokers have now.
+        # The topic exists: it keeps the configuration of its creation, whatever the brokers have now.
         read[f"{_STATE_LOG}.replication.factor"] = str(min(len(partition.replicas) for partition in state.values()))
         if topic := admin.described(ResourceType.TOPIC, TRANSACTION_STATE):
             read[f"{_STATE_LOG}.min.isr"] = topic["min.insync.replicas"].value
         else:
             unread.append(f"of topic {TRANSACTION_STATE}")
-    # What this client may not read is as the experiment has it; but leaders may move back, since they do by default.
+    # What could not be read is taken from the experiment; but leaders may move back, as they do by default.
     assumed = {REBALANCE: "true", **experiment.cluster.broker_configs} if unread else {}
     cluster_spec = experiment.cluster.model_copy(update={"broker_configs": {**assumed, **read}, "configs_of": {}})
     return experiment.model_copy(update={"cluster": cluster_spec}), tuple(unread)

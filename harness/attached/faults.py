@@ -1,7 +1,7 @@
-"""The fault kinds that an attached cluster's commands can do, and their proofs.
+"""The fault kinds that the commands of an attached cluster's nodes can do, and their proofs.
 
-A command's exit code proves nothing. What does is the node's state as its `state` command tells it, together with what
-clients see: a broker that is down, frozen or isolated does not answer them, one that is cut off from the others does.
+A command's exit code proves nothing. The proof is the state that the node's `state` command prints, and what clients
+see: a broker that is down, frozen or isolated does not answer them; one that is cut off from other brokers does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,65 +10,62 @@ from typing import Any, ClassVar, cast
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Fault, Nodes, Proof, all_took_effect, at_once
+from kafka_chaos.faults.fault import Fault, Nodes, Proof, at_once
 from kafka_chaos.faults.network.partition import Isolate, Partition
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.harness.attached.node import DOWN, FROZEN, RUNNING, AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
 
 CUT_OFF = "cut off"
-"""The state of a node that `mend` brings back from both `isolate` and `cut`: the last fault to end does it."""
+"""The state that `isolate` and `cut` hold a node in; the last fault to end brings it out of it by `mend`."""
 
 
-class _ShownBy:
-    """The proof of a fault: the `state` that it leaves a node in, and whether a broker then answers clients."""
+class _ProvenByState:
+    """The proof of a fault: the node is in the state `leaves`, and if it is a broker, it does not answer clients."""
 
     commands: tuple[str, ...]
     leaves: str
-    answers: bool = False
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
-        state = _own(node).state()
+        state = _attached(node).state()
         if state["state"] != self.leaves:
             return Proof(False, state, f"it is {state['state']}, not {self.leaves}")
-        if state["answers"] not in (self.answers, None):
-            return Proof(False, state, "it answers clients" if state["answers"] else "it does not answer clients")
-        return Proof(True, state)
+        return Proof(not state["answers"], state, "it answers clients")
 
 
-class AttachedKill(_ShownBy, Kill):
+class AttachedKill(_ProvenByState, Kill):
     """`kill` by the commands `kill` and `start`."""
 
     commands, leaves = ("state", "kill", "start"), DOWN
 
 
-class AttachedStop(_ShownBy, Stop):
+class AttachedStop(_ProvenByState, Stop):
     """`stop` by the commands `stop` and `start`."""
 
     commands, leaves = ("state", "stop", "start"), DOWN
 
 
-class AttachedPause(_ShownBy, Pause):
+class AttachedPause(_ProvenByState, Pause):
     """`pause` by the commands `pause` and `thaw`."""
 
     commands, leaves = ("state", "pause", "thaw"), FROZEN
 
 
-class AttachedIsolate(_ShownBy, Isolate):
+class AttachedIsolate(_ProvenByState, Isolate):
     """`isolate` by the commands `isolate` and `mend`."""
 
     commands, leaves = ("state", "isolate", "mend"), RUNNING
     holds: ClassVar[str] = CUT_OFF
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
-        _own(node).break_by("isolate")
+        _attached(node).break_by("isolate")
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        _own(node).mend()
+        _attached(node).mend()
 
 
 class AttachedPartition(Partition):
-    """`partition` by the commands `cut` and `mend`; `stopped` proves it."""
+    """`partition` by the commands `cut` and `mend`. Its proof: `stopped` prints how many packets were stopped."""
 
     commands = ("state", "cut", "stopped", "mend")
     holds: ClassVar[str] = CUT_OFF
@@ -76,45 +73,39 @@ class AttachedPartition(Partition):
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Cut the nodes off from their peers."""
         peers = self._addresses(cluster, nodes)
-        at_once(nodes, lambda node: _own(node).break_by("cut", peers=peers))
+        at_once(nodes, lambda node: _attached(node).break_by("cut", peers=peers))
 
-    def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Packets were stopped at every node."""
-        return all_took_effect({node.name: _stopped(_own(node)) for node in nodes})
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        packets = _attached(node).stopped_packets()
+        return Proof(packets > 0, {"packets": packets}, "no packet was stopped yet")
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Let them reach their peers again."""
+        """Let the nodes reach their peers again."""
         peers = self._addresses(cluster, nodes)
-        at_once(nodes, lambda node: _own(node).mend(peers))
+        at_once(nodes, lambda node: _attached(node).mend(peers))
 
     def _addresses(self, cluster: ClusterControl, nodes: Nodes) -> list[str]:
         return [peer.address for peer in self._peers(cluster, nodes)]
 
 
-def _own(node: object) -> AttachedNode:
+def _attached(node: object) -> AttachedNode:
     return cast("AttachedNode", node)
 
 
-def _stopped(node: AttachedNode) -> Proof:
-    packets = node.stopped_packets()
-    return Proof(packets > 0, {"packets": packets}, "" if packets else "no packet was stopped yet")
-
-
-_BY_COMMANDS = (AttachedKill, AttachedStop, AttachedPause, AttachedIsolate, AttachedPartition)
-WAYS: Mapping[str, Any] = {way.kind: way for way in _BY_COMMANDS}
-"""By kind, the class that does it by its `commands`."""
+_ATTACHED_KINDS = (AttachedKill, AttachedStop, AttachedPause, AttachedIsolate, AttachedPartition)
+BY_KIND: Mapping[str, Any] = {attached.kind: attached for attached in _ATTACHED_KINDS}
+"""The class of each kind that has `commands`."""
 
 
 def by_commands(fault: Fault) -> Fault:
-    """The fault, done by commands. Raises `UsageFailure` where there is no command for it."""
-    way = WAYS.get(fault.kind)
-    if way is None:
-        raise UsageFailure(f"{fault.kind}: an attached cluster has no command for it; expected {', '.join(WAYS)}")
+    """The same fault, done by commands. Raises `UsageFailure` if no command does it."""
+    attached = BY_KIND.get(fault.kind)
+    if attached is None:
+        raise UsageFailure(f"{fault.kind}: an attached cluster has no command for it; expected {', '.join(BY_KIND)}")
     if isinstance(fault, Partition) and (fault.direction, fault.port, fault.action) != ("both", None, "drop"):
         raise UsageFailure("partition: the command `cut` drops all packets, in both directions: leave its keys out")
-    values = {one.name: getattr(fault, one.name) for one in fields(fault)}
-    done: Fault = way(**values)
-    return done
+    same_fault: Fault = attached(**{field.name: getattr(fault, field.name) for field in fields(fault)})
+    return same_fault
 
 
 def require_commands(fault: Fault, file: NodesFile, allowed: Sequence[str]) -> None:
@@ -124,7 +115,7 @@ def require_commands(fault: Fault, file: NodesFile, allowed: Sequence[str]) -> N
         name, entry = file.name_of(kind, number), file.entry(kind, number)
         if name not in allowed:
             raise UsageFailure(f"{fault.target.text} may be {name}, which --allow-faults does not name")
-        lacking = [key for key in WAYS[fault.kind].commands if getattr(entry, key) is None]
+        lacking = [key for key in BY_KIND[fault.kind].commands if getattr(entry, key) is None]
         if lacking:
             raise UsageFailure(f"{fault.kind} needs the command {lacking[0]} of {name}, which the file of nodes lacks")
         if isinstance(fault, Partition) and not all(file.entry(kind, other).address for other in file.of(kind)):
@@ -132,6 +123,7 @@ def require_commands(fault: Fault, file: NodesFile, allowed: Sequence[str]) -> N
 
 
 def _may_hit(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
+    """The nodes of the file that the fault's target may be: their kind, such as `brokers`, and their number there."""
     target = fault.target
     if target.role in ("zookeeper", "controllers"):
         kind = "zookeepers" if target.role == "zookeeper" else "controllers"

@@ -1,10 +1,10 @@
-"""The journal of what is broken in an attached cluster, with the command that heals it: on disk before it is broken.
+"""The journal of what a run breaks in an attached cluster: before it breaks something, it notes the healing command.
 
-Guarantee: whatever a run has broken and not healed stands in its journal, so that `kafka-chaos clean`, or the next run
-with nodes, heals it from there, without the file of nodes. A journal is for this user alone: commands may hold secrets.
+Guarantee: whatever a run has broken and not healed is in its journal, so that `kafka-chaos clean`, or the next run with
+nodes, can heal it without the file of nodes. Only this user can read a journal, since commands may hold secrets.
 
-A command that takes longer than its time is ended, with the processes that it started. Messages show its key and the
-end of its output, never its text, which may hold credentials.
+A command that takes longer than its time-out is ended, with the processes that it started. Messages show its key and
+the end of its output, but never its text, which may hold credentials.
 """
 
 import itertools
@@ -38,7 +38,8 @@ class ShellCommand:
 
         Raises `ClusterFailure` if it ends with another exit code than 0, or does not end within `timeout` seconds.
         """
-        # A session of its own: Ctrl-C is for the run, which still has to heal, and a time-out ends whatever it started.
+        # A session of its own: Ctrl-C must not reach it, since the run still has to heal; and after a time-out, all
+        # processes of the session are ended.
         process = subprocess.Popen(
             ["/bin/sh", "-c", self.text],
             stdin=subprocess.DEVNULL,
@@ -55,16 +56,16 @@ class ShellCommand:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
-        said = output.decode(errors="replace").strip()
+        text = output.decode(errors="replace").strip()
         if process.returncode != 0:
-            last = said.rpartition("\n")[2][-_SHOWN_CHARACTERS:] or "no output"
+            last = text.rpartition("\n")[2][-_SHOWN_CHARACTERS:] or "no output"
             raise ClusterFailure(f"{self.what}: the command ended with exit code {process.returncode}: {last}")
-        return said
+        return text
 
 
 @dataclass
 class BreakJournal:
-    """The journal of one run: the file begins before something is broken, and is gone when everything is healed."""
+    """The journal of one run. Its file is made before anything is broken, and removed when everything is healed."""
 
     run_id: str
     _open: set[int] = field(default_factory=set)
@@ -72,7 +73,7 @@ class BreakJournal:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def broken(self, healing: ShellCommand) -> int:
-        """Note, before something is broken, the command that heals it; returns the number to give to `healed`."""
+        """Note the command that heals what is broken next; returns the number to give to `healed`."""
         with self._lock:
             file, number = JournalFile(_KIND, self.run_id), next(self._numbers)
             if not self._open:
@@ -82,7 +83,7 @@ class BreakJournal:
             return number
 
     def healed(self, number: int) -> None:
-        """Note that the entry with this number is healed; the last entry ends the journal."""
+        """Note that the fault with this number is healed; if it was the last one, remove the file."""
         with self._lock:
             file = JournalFile(_KIND, self.run_id)
             self._open.discard(number)
@@ -95,7 +96,7 @@ class BreakJournal:
 def heal_abandoned() -> list[str]:
     """Heal what dead runs left broken, the latest first; returns the names of the commands that succeeded.
 
-    Every command is tried. Then the first `ClusterFailure` is raised, and its journal stays for the next try.
+    Every command is tried. Then the first `ClusterFailure` is raised; the journals of runs with a failure stay.
     """
     healed: list[str] = []
     failures: list[ClusterFailure] = []

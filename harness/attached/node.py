@@ -1,4 +1,4 @@
-"""One node of an attached cluster: what its commands do to it, and what can be seen of it from here."""
+"""One node of an attached cluster, which the commands of its file break, heal and describe."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _ANSWER_TIMEOUT = 1.0
 class AttachedNode:
     """Implements `kafka_chaos.faults.cluster.NodeControl` by commands.
 
-    `client_address`: where clients reach it, if it is a broker; None for others, of which `state` alone tells.
+    `client_address`: a broker's address for clients; None for other nodes, which only their `state` command describes.
     """
 
     name: str
@@ -37,21 +37,21 @@ class AttachedNode:
     link: None = None
     clock: None = None
     _broken: dict[str, int] = field(default_factory=dict)
-    """The faults in effect, by the command that heals each, with its number in the journal."""
+    """The journal's numbers of the faults in effect, by the command that heals each."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def address(self) -> str:
-        """Its address for the others, as the file has it."""
+        """Its address for the other nodes, as the file has it."""
         return self.entry.address
 
     def state(self) -> dict[str, Any]:
-        """Its `state` command's output, and whether it answers clients: `state`, `answers` (None: it is no broker)."""
-        return {"state": self._told(), "answers": self._answers()}
+        """Its `state` as the command prints it, and whether it `answers` clients (None: it is no broker)."""
+        return {"state": self._printed_state(), "answers": self._answers()}
 
     def is_running(self) -> bool:
         """Whether the process exists, frozen or not."""
-        return self._told() != DOWN
+        return self._printed_state() != DOWN
 
     def kill(self) -> None:
         """End the process at once."""
@@ -65,11 +65,11 @@ class AttachedNode:
         with self._lock:
             if self.is_running():
                 self.break_by(command)
-                # Who is down is not frozen any more.
+                # A process that was frozen is gone now, and has nothing to be thawed.
                 self._forget("thaw")
 
     def start(self) -> None:
-        """Start the process; nothing where it runs."""
+        """Start the process; do nothing if it runs."""
         with self._lock:
             if not self.is_running():
                 self._run("start")
@@ -78,18 +78,18 @@ class AttachedNode:
     def pause(self) -> None:
         """Freeze the process."""
         with self._lock:
-            if self._told() == RUNNING:
+            if self._printed_state() == RUNNING:
                 self.break_by("pause")
 
     def unpause(self) -> None:
-        """Thaw the process; nothing where it is not frozen."""
+        """Thaw the process; do nothing if it is not frozen."""
         with self._lock:
-            if self._told() == FROZEN:
+            if self._printed_state() == FROZEN:
                 self._run("thaw")
             self._forget("thaw")
 
     def break_by(self, command: str, *, peers: Sequence[str] = ()) -> None:
-        """Break it by this command. What heals it is in the journal before."""
+        """Run a command that breaks the node, after the command that heals it is in the journal."""
         with self._lock:
             heals = HEALED_BY[command]
             if heals not in self._broken:
@@ -97,7 +97,7 @@ class AttachedNode:
             self._run(command, peers=peers)
 
     def mend(self, peers: Sequence[str] = ()) -> None:
-        """Undo cuts; nothing where none was made."""
+        """Undo cuts; do nothing if none was made."""
         with self._lock:
             if "mend" in self._broken:
                 self._run("mend", peers=peers)
@@ -105,23 +105,24 @@ class AttachedNode:
 
     def stopped_packets(self) -> int:
         """How many packets its cut has stopped; raises `ClusterFailure` if the command prints no number."""
-        said = self._run("stopped").rpartition("\n")[2].strip()
-        if not said.isdigit():
-            raise ClusterFailure(f"{self.name}: stopped: expected a number of packets as the last line, got {said!r}")
-        return int(said)
+        last_line = self._run("stopped").rpartition("\n")[2].strip()
+        if not last_line.isdigit():
+            expected = "expected a number of packets as the last line"
+            raise ClusterFailure(f"{self.name}: stopped: {expected}, got {last_line!r}")
+        return int(last_line)
 
-    def _told(self) -> str:
-        said = self._run("state").rpartition("\n")[2].strip()
-        if said not in STATES:
-            raise ClusterFailure(f"{self.name}: state: expected {', '.join(STATES)} as the last line, got {said!r}")
-        return said
+    def _printed_state(self) -> str:
+        state = self._run("state").rpartition("\n")[2].strip()
+        if state not in STATES:
+            raise ClusterFailure(f"{self.name}: state: expected {', '.join(STATES)} as the last line, got {state!r}")
+        return state
 
     def _answers(self) -> bool | None:
         """Whether the broker answers a request; None for a node that clients do not talk to."""
         if self.client_address is None:
             return None
         with suppress(BrokerUnreachable):
-            # Whoever may log in or not: a broker that runs and is reached says which requests it knows.
+            # Even without a login, a broker that can be reached tells which requests it knows.
             configs = self.client_configs
             with BrokerClient(self.client_address, timeout=_ANSWER_TIMEOUT, configs=configs, login=False) as client:
                 return bool(client.metadata_mode())

@@ -1,6 +1,6 @@
 """The nodes of an attached cluster, and the commands that break and heal them, from a YAML file.
 
-Guarantee: a file that this takes has every key right; each refusal names file, line and key. No command is run here.
+Guarantee: every key of a file that is accepted is valid; a refusal names file, line and key. No command is run here.
 """
 
 from collections import Counter
@@ -45,7 +45,7 @@ class Commands(Spec):
 
 
 class NodeEntry(Commands):
-    """A node. What its own entry does not name, `commands` does."""
+    """A node of the file. Commands that it lacks are those of the key `commands`."""
 
     name: str | None = Field(default=None, min_length=1, description="its name, such as `broker-1` (the default)")
     address: str = Field(default="", description="its address for the others; what a cut needs")
@@ -62,7 +62,7 @@ class NodesFile(Spec):
     @model_validator(mode="before")
     @classmethod
     def _plain_nodes(cls, value: Any) -> Any:
-        """A node without keys of its own may be written as nothing: `1:`."""
+        """Turn nodes without keys, which may be written as `1:`, into empty mappings."""
         if not isinstance(value, dict):
             return value
         kinds = {key: value[key] for key in _KINDS if isinstance(value.get(key), dict)}

@@ -1,6 +1,6 @@
-"""The cluster's metadata as clients get it (topics, leaders, ISRs, the controller), and topics created and altered.
+"""An admin client: it reads the metadata that clients get (topics, leaders, ISRs, the controller), and changes topics.
 
-Every question goes to the brokers, with a short time-out, since they are asked while faults are injected.
+Requests for metadata have a short time-out, since brokers are asked while faults are injected.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """A partition as the metadata response describes it; `leader` is None while there is none."""
+    """A partition in the metadata of clients; `leader` is None while it has none."""
 
     leader: int | None
     replicas: tuple[int, ...]
@@ -44,8 +44,8 @@ class PartitionState:
 class ClusterAdmin:
     """An admin client of the whole cluster.
 
-    `topics` maps lanes to their topics' names where these differ: every method then takes the lane's name.
-    `configs` are further keys of the client, such as those for SASL and TLS.
+    `topics` maps lanes to their topics' names if these differ: then every method takes the lane's name. `configs` are
+    further keys of the client, such as those for SASL and TLS.
     """
 
     def __init__(
@@ -65,20 +65,20 @@ class ClusterAdmin:
             "reconnect.backoff.max.ms": 250,
             "log_level": 0,
             "error_cb": self._note,
-            # Asking for a topic by name would create it, where brokers allow that: by default, they do.
+            # Otherwise a question about a topic would create it, where brokers allow that, as they do by default.
             "allow.auto.create.topics": False,
             **self.configs,
         }
         self._client = new_client(AdminClient, self._settings)
 
     def by_topic(self) -> Self:
-        """The same client for callers who know topics, not lanes: a topic may have the name of another lane."""
-        found = copy(self)
-        found._topics = {}
-        return found
+        """The same client for callers who have topics, not lanes: a topic may have the name of another lane."""
+        client = copy(self)
+        client._topics = {}
+        return client
 
     def refusal(self) -> str:
-        """Why brokers refused this client's login or certificate; empty where none did."""
+        """Why brokers refused this client's login or certificate; empty if none did."""
         self._client.poll(0.1)
         return self._refusal
 
@@ -100,14 +100,14 @@ class ClusterAdmin:
         self._answer(what, self._client.create_topics, new_topic, name, done=exists)
 
     def add_partitions(self, topic: str, count: int, *, replica_assignment: Sequence[Sequence[int]]) -> None:
-        """Let a topic have `count` partitions; the new ones have these replicas, preferred leader first."""
+        """Add partitions with these replicas, preferred leader first, to a topic, which then has `count` of them."""
         name = self.topic(topic)
         wanted = NewPartitions(name, count, replica_assignment=[list(replicas) for replicas in replica_assignment])
         what, exist = f"partitions could not be added to topic {name}", KafkaError.INVALID_PARTITIONS
         self._answer(what, self._client.create_partitions, wanted, name, done=exist)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
-        """Ask for topics to be deleted; raises `ClusterFailure` for the first that is refused."""
+        """Request that topics are deleted; raises `ClusterFailure` for the first that is refused."""
         names = [self.topic(topic) for topic in topics]
         for name, future in (self._ask(self._client.delete_topics, names) if names else {}).items():
             try:
@@ -116,7 +116,7 @@ class ClusterAdmin:
                 raise ClusterFailure(f"topic {name} could not be deleted: {error.args[0].str()}") from error
 
     def alter_topic(self, topic: str, configs: Mapping[str, object | None]) -> None:
-        """Set topic configs on a running cluster; None takes the topic's own value away (KIP-339)."""
+        """Set configs of a topic; None removes the topic's own value (KIP-339)."""
         entries = [
             ConfigEntry(
                 key,
@@ -130,32 +130,32 @@ class ClusterAdmin:
         self._answer(what, self._client.incremental_alter_configs, resource, resource)
 
     def topic_config(self, topic: str, key: str) -> str | None:
-        """A config of a topic as the cluster has it; None where the topic has no such config."""
+        """The value of a topic's config in the cluster; None if the topic has no such config."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         what = f"the configs of {topic} could not be read"
-        found = self._answer(what, self._client.describe_configs, resource, resource)
-        return found[key].value if key in found else None
+        entries = self._answer(what, self._client.describe_configs, resource, resource)
+        return entries[key].value if key in entries else None
 
     def described(self, kind: ResourceType, name: str) -> Mapping[str, Any] | None:
-        """The configuration of a topic or a broker, by key; None where this client may not read it."""
+        """The configuration of a topic or a broker, by key; None if this client may not read it."""
         resource = ConfigResource(kind, name)
         try:
             answers = self._ask(self._client.describe_configs, [resource], timeout=_CONFIGS_TIMEOUT)
-            found: Mapping[str, Any] = answers[resource].result()
+            entries: Mapping[str, Any] = answers[resource].result()
         except KafkaException as error:
             if error.args[0].code() in _MAY_NOT:
                 return None
             what = f"{kind.name.lower()} {name}"
             raise EnvironmentFailure(f"the configuration of {what} can't be read: {error.args[0].str()}") from error
-        return found
+        return entries
 
     def topics(self) -> list[str]:
-        """The names of all topics that are not Kafka's own; none while nobody answers in time."""
+        """The names of all topics that are not Kafka's own; none while no broker answers in time."""
         metadata = self._metadata()
         return [] if metadata is None else sorted(name for name in metadata.topics if not name.startswith("__"))
 
     def partitions(self, topic: str) -> dict[int, PartitionState]:
-        """The topic's partitions; empty while the cluster doesn't know it or doesn't answer in time."""
+        """The topic's partitions; empty while no broker knows the topic or none answers in time."""
         name = self.topic(topic)
         metadata = self._metadata(name)
         if metadata is None or name not in metadata.topics or metadata.topics[name].error is not None:
@@ -163,25 +163,25 @@ class ClusterAdmin:
         return {number: _state(partition) for number, partition in metadata.topics[name].partitions.items()}
 
     def known_partitions(self, topic: str, *, timeout: float = 30) -> dict[int, PartitionState]:
-        """The topic's partitions, once the cluster tells; raises `WaitTimeout`."""
+        """Wait until a broker knows the topic, and return the topic's partitions; raises `WaitTimeout`."""
         return wait_until(lambda: self.partitions(topic), f"the partitions of {topic} to be told", timeout=timeout)
 
     def partition_numbers(self, topic: str) -> range:
-        """The partitions that a topic has, once the cluster tells; raises `WaitTimeout`."""
+        """Wait until a broker knows the topic, and return the partitions' numbers; raises `WaitTimeout`."""
         return range(len(self.known_partitions(topic)))
 
     def controller(self) -> int | None:
-        """The controller's broker id; None while there is none or nobody answers in time."""
+        """The controller's broker id; None while there is none or no broker answers in time."""
         metadata = self._metadata()
         return metadata.controller_id if metadata is not None and metadata.controller_id >= 0 else None
 
     def live_brokers(self) -> frozenset[int]:
-        """Ids of the brokers that are registered, as the cluster says."""
+        """The ids of the registered brokers; empty while no broker answers in time."""
         metadata = self._metadata()
         return frozenset(metadata.brokers) if metadata is not None else frozenset()
 
     def addresses(self) -> dict[int, str]:
-        """Where clients reach each live broker, by id; empty while nobody answers."""
+        """The addresses of the registered brokers for clients, by id; empty while no broker answers in time."""
         metadata = self._metadata()
         return {} if metadata is None else {b.id: f"{b.host}:{b.port}" for b in metadata.brokers.values()}
 
@@ -190,8 +190,8 @@ class ClusterAdmin:
     ) -> dict[int, int]:
         """Each partition's end for a consumer: its high watermark, or with `committed` its last stable offset.
 
-        A new client asks again while leaders are moving: one remembers a leader epoch from before, or waits for leaders
-        until it gives up, each time that it is asked.
+        The request is repeated while leaders move, each time by a new client: the old one would remember former leader
+        epochs, or wait for leaders until it gives up.
         """
         refused = ""
         name = self.topic(topic)
@@ -230,8 +230,8 @@ class ClusterAdmin:
     def await_brokers(self, count: int, *, timeout: float = 30) -> None:
         """Wait until the broker that answers knows a controller and `count` brokers.
 
-        A broker that has just started learns both from the controller, and a client that gets no controller does not
-        ask again soon.
+        A broker that has just started learns both from the controller; a client that asks it before does not ask again
+        soon.
         """
         wait_until(
             lambda: len(self.live_brokers()) >= count and self.controller() is not None,
@@ -241,15 +241,14 @@ class ClusterAdmin:
         )
 
     def await_leader(self, topic: str, partition: int, *, other_than: int | None = None, timeout: float = 30) -> int:
-        """Wait until the partition has a leader, if need be another than before; its broker id."""
+        """Wait until the partition has a leader, or one that is not `other_than`, and return its broker id."""
 
-        def found() -> int | None:
+        def leader() -> int | None:
             state = self.partitions(topic).get(partition)
-            leads = state is not None and state.leader is not None and state.leader != other_than
-            return state.leader if state is not None and leads else None
+            return state.leader if state is not None and state.leader != other_than else None
 
         what = f"a leader of {topic}-{partition}" + (f" other than broker {other_than}" if other_than else "")
-        return wait_until(found, what, timeout=timeout, seen=lambda: str(self.partitions(topic)))
+        return wait_until(leader, what, timeout=timeout, seen=lambda: str(self.partitions(topic)))
 
     def await_full_isr(self, topics: Sequence[str], *, timeout: float = 60) -> None:
         """Wait until every replica of every partition is in its ISR and every partition has a leader."""
@@ -268,11 +267,11 @@ class ClusterAdmin:
     def _answer(
         self, what: str, request: Callable[..., dict[Any, Any]], asked: object, key: object, *, done: int | None = None
     ) -> Any:
-        """The answer to a request; raises `ClusterFailure`, which `what` opens, if it is an error.
+        """The answer to a request; raises `ClusterFailure`, whose message begins with `what`, if it is an error.
 
-        librdkafka gives requests up when their broker is missing in the metadata of another one, as it may be while it
-        comes back (since 2.10, librdkafka #4557). Such a request is sent again. `done`: the error that then says that
-        the first one was carried out.
+        Since 2.10, librdkafka gives a request up if its broker is missing in the metadata of another broker, as it may
+        be after a restart (librdkafka #4557). Such a request is sent again. `done` is the error that means then that
+        the first request was carried out.
         """
         given_up = False
 
@@ -291,12 +290,12 @@ class ClusterAdmin:
         return wait_until(answer, "a broker that stays in the metadata", timeout=30, seen=lambda: what)[0]
 
     def _ask(self, request: Callable[..., dict[Any, Any]], asked: object, *, timeout: float = 30) -> dict[Any, Any]:
-        # Only handing it over, which is quick: a request's arguments are read as a client's configs are.
+        # As in a client's constructor (`new_client`), an interrupt would look like a wrong argument. It does not wait.
         with signals_held_back():
             return request(asked, request_timeout=timeout)
 
     def topic(self, topic: str) -> str:
-        """The name of a lane's topic; of any other text, the text."""
+        """The name of a lane's topic; any other text is returned as it is."""
         return self._topics.get(topic, topic)
 
     def _metadata(self, topic: str | None = None) -> Any | None:

@@ -32,10 +32,10 @@ CONTROLLER_OPTIONS = ("-Xmx160m",)
 
 @dataclass(frozen=True)
 class NodeBuilder:
-    """Shared by all containers of a cluster.
+    """Describes the nodes and containers of one cluster.
 
-    `addresses` by host name, the host's free `ports`, one for each container, the `disks` of the brokers that have
-    one of their own, and the volume that is their `remote_store`, if they have one.
+    `addresses` are by host name. `ports` are free ports of this machine, one for each container. `disks` are the nodes'
+    own disks by node id. `remote_store` is the name of the volume that is the brokers' remote store, if they have one.
     """
 
     spec: ClusterLayout
@@ -48,7 +48,7 @@ class NodeBuilder:
     remote_store: str = ""
 
     def node(self, role: str, number: int, name: str, started_text: str, *, host_port: int | None = None) -> Node:
-        """A node, whose container is described next."""
+        """A node, without its container."""
         disk = None if role == "zookeeper" else self.disks.get(number)
         return Node(name, role, number, self.addresses[name], host_port, started_text, disk)
 
@@ -66,7 +66,7 @@ class NodeBuilder:
     ) -> DockerContainer:
         """A container that runs `server` (see docker/kafka/bin/start-server) with this server.properties.
 
-        `port`: that of the container to which the node's port of 127.0.0.1 leads, if it has one.
+        `port`: the container's port to which the node's port of this machine leads, if it has one.
         """
         from docker.types import EndpointConfig
         from testcontainers.core.container import DockerContainer
@@ -75,10 +75,10 @@ class NodeBuilder:
         endpoint = EndpointConfig(version=api_version, aliases=[node.name], ipv4_address=node.address)
         image = ensure_image(version.number, clock=self.spec.clocks)
         container = DockerContainer(image, name=f"kafka-chaos-{self.run_id}-{node.name}")
-        # Not in the container's own environment: what else runs inside is to have the true time.
+        # Not in the container's environment: other commands in the container need the true time.
         preloaded = ["env", *(f"{key}={value}" for key, value in PRELOADED.items())] if self.spec.clocks else []
         container.with_command([*preloaded, "/opt/kafka/bin/start-server", server, *jvm_options])
-        # Not copied into the container: that costs every start a mount of its file system.
+        # In the environment, since copying a file into a container costs every start a mount of its file system.
         for key, value in {"SERVER_PROPERTIES": properties, **(environment or {})}.items():
             container.with_env(key, value)
         if node.host_port is not None:
@@ -91,7 +91,7 @@ class NodeBuilder:
         container.with_kwargs(
             hostname=node.name,
             labels={**self.labels, ROLE: node.name},
-            # Docker's own names vanish with their container; names in real networks stay.
+            # Docker's names disappear while their container is down; in a real network, names stay.
             extra_hosts=dict(self.addresses),
             network=self.network,
             networking_config={self.network: endpoint},

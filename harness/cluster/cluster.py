@@ -1,7 +1,6 @@
 """A cluster in containers on one network, all labelled with the run and removed with it.
 
-The label finds everything that was created, so that leaving the `with` block also removes what an interrupt left
-half-made.
+Everything is removed by its label. So the end of the `with` block also removes what an interrupt left half-made.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ if TYPE_CHECKING:
 __all__ = ["Cluster", "ClusterLayout", "Keep", "kept_event"]
 
 _START_TIMEOUT = 120.0
-"""Seconds for a broker's first start: all of a cluster start at once, maybe beside other work."""
+"""Seconds for a broker's first start: all nodes start at once, maybe beside other work of the machine."""
 
 
 class Keep(Enum):
-    """When a cluster is left running at the end of its block. An interrupt removes it whatever was asked for."""
+    """When a cluster is left running at the end of its block. An interrupt removes it in any case."""
 
     NEVER = "never"
     FAILED = "failed"
@@ -54,10 +53,10 @@ class Keep(Enum):
 
 
 class Cluster(Members):
-    """A running cluster as a context manager, which `keep` may leave running.
+    """A cluster that runs as long as its `with` block, or longer if `keep` says so.
 
-    `folder`: where the brokers' disks are made, if they get some; else a folder of the system's temporary directory.
-    `mode` makes its metadata mode, where that of the layout is not meant.
+    `folder`: the folder for the brokers' own disks; by default one in the system's temporary directory. `mode` makes
+    the metadata mode; by default the one that the layout names.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class Cluster(Members):
         self.kept = (failed and self.keep is not Keep.NEVER) or (succeeded and self.keep is Keep.ALWAYS)
         with signals_held_back():
             if self.links is not None:
-                # A cluster that is kept serves on, without them.
+                # A cluster that is kept goes on serving without links.
                 self.links.close()
             if not self.kept:
                 remove_run(docker_client(), self.run_id)
@@ -113,11 +112,11 @@ class Cluster(Members):
 
     @property
     def client_config_file(self) -> Path | None:
-        """A file that holds `client_configs`, for other tools; gone with the cluster."""
+        """A file with `client_configs` for other tools, which is removed with the cluster."""
         return self._listener.client_config_file
 
     def admin(self, *, topics: Mapping[str, str] | None = None) -> ClusterAdmin:
-        """An admin client; `topics` as `ClusterAdmin` has them."""
+        """An admin client; `topics` are the names of lanes' topics, as in `ClusterAdmin`."""
         return ClusterAdmin(self.bootstrap_servers, topics=topics, configs=self.client_configs)
 
     def broker_client(self, broker: int, *, timeout: float = 3.0) -> BrokerClient:
@@ -128,7 +127,7 @@ class Cluster(Members):
 
     @property
     def mode(self) -> MetadataMode:
-        """The parts that differ between the metadata modes."""
+        """The operations that differ between the metadata modes."""
         assert self._mode is not None, "the cluster was not started"
         return self._mode
 
@@ -141,9 +140,9 @@ class Cluster(Members):
         return self.addresses[broker]
 
     def controller(self, admin: ClusterAdmin) -> int | None:
-        """The number of the node that is the (active) controller; None while there is none or nobody answers in time.
+        """The number of the node that is the (active) controller; None while there is none or no node answers in time.
 
-        `admin`: a client of this cluster. With ZooKeeper its metadata tells; in KRaft mode only the quorum can.
+        With ZooKeeper, the metadata that `admin` gets names it. In KRaft mode, only the quorum knows it.
         """
         if self.spec.metadata_mode != KRAFT:
             return admin.controller()
@@ -152,21 +151,18 @@ class Cluster(Members):
         return self._metadata.controller()
 
     def registered_brokers(self, *, timeout: float = 20.0) -> frozenset[int]:
-        """The brokers that are registered now.
-
-        Asks again for up to `timeout` seconds while nobody answers; then raises `ClusterFailure`.
-        """
+        """The brokers that are registered now; raises `ClusterFailure` if no node answers within `timeout` seconds."""
         return self.mode.registered_brokers(self, timeout=timeout)
 
     def start_again(self, nodes: Sequence[Node], *, timeout: float = 60.0) -> None:
-        """Start what is down, each once no former session of its own blocks it, and wait until all serve."""
+        """Start the nodes that are down, each when its former session is over, and wait until all serve."""
         self.mode.start_again(self, nodes, timeout=timeout)
 
     def change_version(self, node: Node, kafka_version: str) -> None:
         """Let a node that is down start with another version of Kafka next, on its data, address and port.
 
-        What the nodes agree on stays as it is: in KRaft mode the feature levels, with ZooKeeper the brokers' protocol.
-        Raises `UsageFailure` for a version that can't be run in the cluster's metadata mode.
+        The feature levels (KRaft) and the brokers' protocol (ZooKeeper) stay as they are. Raises `UsageFailure` for a
+        version that can't be run in the cluster's metadata mode.
         """
         check_version(kafka_version, self.spec.metadata_mode)
         folders = () if node.disk is not None else properties.LOG_DIRECTORIES[: self.spec.log_directories]
@@ -199,7 +195,7 @@ class Cluster(Members):
                 node.add_clock()
         self._start_nodes()
         for disk in disks.values():
-            # A loss of power is to take records, not the set-up.
+            # A later loss of power is meant to lose records, not the files of the start.
             disk.flush()
 
     def _make_links(self) -> None:
@@ -252,20 +248,18 @@ class Cluster(Members):
                 node.testcontainer.with_copy_into_container(content, path, 0o600)
 
     def _start_nodes(self) -> None:
-        # Leaving the executor waits for its threads: nothing is created behind the back of a clean-up.
+        # The executor's end waits for its threads, so that they create nothing after a clean-up.
         with ThreadPoolExecutor(max_workers=len(self.nodes)) as threads:
             try:
-                first = self._start_zookeeper(threads)
+                started_zookeepers = self._start_zookeeper(threads)
                 for group in self.mode.starting_groups(self):
-                    for future in [threads.submit(self._start_and_await, node) for node in group]:
-                        future.result()
-                for future in first:
+                    list(threads.map(self._start_and_await, group))
+                for future in started_zookeepers:
                     future.result()
                 first_broker = self.brokers[1]
                 add_user(first_broker, f"{first_broker.name}:{properties.REPLICATION_PORT}", self.client_configs)
-                admins = [ClusterAdmin(self.client_address(one), configs=self.client_configs) for one in self.brokers]
-                for future in [threads.submit(admin.await_brokers, self.spec.brokers) for admin in admins]:
-                    future.result()
+                admins = [ClusterAdmin(address, configs=self.client_configs) for address in self.addresses.values()]
+                list(threads.map(lambda admin: admin.await_brokers(self.spec.brokers), admins))
             except BaseException:
                 threads.shutdown(wait=True, cancel_futures=True)
                 raise
@@ -275,7 +269,7 @@ class Cluster(Members):
         self.mode.await_ready(self, node, timeout=_START_TIMEOUT)
 
     def _start_zookeeper(self, threads: ThreadPoolExecutor) -> list[Future[None]]:
-        """A broker that finds nobody to connect to asks again only a second later: ZooKeeper gets a head start."""
+        """Start ZooKeeper a moment before the brokers: a broker that can't connect tries again only a second later."""
         nodes = list(self.zookeepers.values())
         started = [threads.submit(node.create_and_start) for node in nodes]
         wait_until(
@@ -288,7 +282,7 @@ class Cluster(Members):
 
 
 def kept_event(cluster: Cluster) -> ClusterKept:
-    """The event that a cluster is left running: its containers, and how clients reach it."""
+    """The event that a cluster is left running, with its containers and how clients reach it."""
     return ClusterKept(
         run_id=cluster.run_id,
         containers=tuple(node.container_name for node in cluster.nodes if node.exists()),
@@ -298,7 +292,7 @@ def kept_event(cluster: Cluster) -> ClusterKept:
 
 
 def _mode(build: NodeBuilder) -> MetadataMode:
-    # Imports kafka-python, which an experiment's check has no need of.
+    # Imported here since it imports kafka-python, which the check of an experiment does not need.
     from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
 
     return KRaftMode(build) if build.spec.metadata_mode == KRAFT else ZooKeeperMode(build)

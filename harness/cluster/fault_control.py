@@ -1,4 +1,4 @@
-"""The cluster as faults see it: containers by id, roles from the metadata that clients get."""
+"""The cluster as faults see it: its nodes by id, and their roles in the metadata that clients get."""
 
 import contextlib
 import random
@@ -30,7 +30,7 @@ N = TypeVar("N", bound=NodeControl)
 
 
 class BreakableCluster(Protocol[N]):
-    """The parts of a cluster that faults need besides an admin client."""
+    """What `ClusterView` needs of a cluster besides an admin client."""
 
     @property
     def brokers(self) -> Mapping[int, N]:
@@ -54,30 +54,30 @@ class BreakableCluster(Protocol[N]):
 
     @property
     def addresses(self) -> Mapping[int, str]:
-        """Where clients reach each broker, by id."""
+        """The brokers' addresses for clients, by id."""
 
     def controller(self, admin: ClusterAdmin) -> int | None:
-        """The node id of the (active) controller; None while nobody tells."""
+        """The node id of the (active) controller; None while no node tells it."""
 
     def start_again(self, nodes: Sequence[N]) -> None:
-        """Start those that are down, and wait until all serve."""
+        """Start the nodes that are down, and wait until all serve."""
 
 
 class Clients(Protocol):
-    """The processes of clients that faults may hit."""
+    """The clients of a load that faults may hit, as processes."""
 
     def clients(self, lane: str, role: str) -> Sequence[NodeControl]:
-        """Those of the lane's clients that run."""
+        """The processes of a lane's clients that run."""
 
     def start_again(self, clients: Sequence[NodeControl]) -> None:
-        """Let new clients take the places of those of these that a fault has ended."""
+        """Start new clients in place of those that a fault has ended."""
 
 
 class ClusterView(Generic[N]):
-    """Implements `kafka_chaos.faults.cluster.ClusterControl`; `groups`: by lane the id of its
-    group, if it has another one than a lane usually has.
+    """Implements `kafka_chaos.faults.cluster.ClusterControl`, whose docstrings hold here.
 
-    `clients`: those of the load, if any may be hit. `topics`: those under load.
+    `groups`: the ids of lanes' groups that have other ids than usual, by lane. `clients`: the clients of the load, if
+    faults may hit them. `topics`: the names of the topics under load.
     """
 
     def __init__(
@@ -113,20 +113,20 @@ class ClusterView(Generic[N]):
         return self._coordinator(transactional_id(lane, 0), CoordinatorKind.TRANSACTION)
 
     def share_coordinator(self, lane: str) -> int | None:
-        # Which partition has a group's state, the id of its topic decides: with one partition, it is that.
+        # The topic's id decides which partition has a group's state. Only if there is one partition, it is known here.
         partitions = self._admin.partitions(SHARE_STATE)
         return partitions[0].leader if len(partitions) == 1 else None
 
     def _coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
-        """The first answer of any broker; None if nobody knows it, as during an election."""
+        """The first running coordinator that a broker names; None if no broker knows one, as during an election."""
         cluster = self._cluster
-        found = answers(
+        coordinators = answers(
             cluster.addresses.values(),
             lambda broker: broker.coordinator(key, kind),
             timeout=1.0,
             configs=cluster.client_configs,
         )
-        return next((one for one in found if one is not None and cluster.brokers[one].is_running()), None)
+        return next((id_ for id_ in coordinators if id_ is not None and cluster.brokers[id_].is_running()), None)
 
     def clients(self, lane: str, role: str) -> Sequence[NodeControl]:
         return () if self._clients is None else self._clients.clients(lane, role)
@@ -135,14 +135,10 @@ class ClusterView(Generic[N]):
         return self._admin.topic(lane)
 
     def controller(self) -> int | None:
-        """The (active) controller: with ZooKeeper the one in the clients' metadata, in KRaft mode the quorum's leader.
-
-        In KRaft mode the clients' metadata names any broker, which forwards their requests.
-        """
+        # In KRaft mode, the metadata of clients names any broker, which forwards requests to the controller.
         return self._cluster.controller(self._admin)
 
     def leadership(self) -> Mapping[Partition, Leadership]:
-        """The leadership of the highest leader epoch, as the running brokers report it."""
         return leadership.newest_leadership(self._running, self._own.broker_client)
 
     @property
@@ -151,47 +147,44 @@ class ClusterView(Generic[N]):
         return [number for number, state in states.items() if state["Running"] and not state["Paused"]]
 
     def transfer(self, heirs: Mapping[Partition, int]) -> None:
-        """Ask the controller, or in KRaft mode any broker, which passes it on."""
         leadership.transfer(heirs, self.leadership, self._broker_for_admins)
 
     def moving(self) -> Collection[Partition] | None:
-        """As the controller lists them."""
         return leadership.moving(self._broker_for_admins)
 
     def move_replicas(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
-        """Ask the controller, as for a transfer. What it refuses stays as it is."""
         leadership.move(replicas, self._broker_for_admins)
 
     def end_moves(self, partitions: Collection[Partition]) -> None:
-        """Ask until the controller lists none of them."""
         if partitions:
             leadership.end_moves(partitions, self._broker_for_admins)
 
     def add_partitions(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
-        """Asked again for a few seconds. What is refused by then is not there, as the metadata tells."""
-        assigned: dict[str, list[tuple[int, ...]]] = {}
+        """Repeat the request for a few seconds; partitions that are refused even then are not in the metadata."""
+        by_topic: dict[str, list[tuple[int, ...]]] = {}
         for (topic, _), brokers in sorted(replicas.items()):
-            assigned.setdefault(topic, []).append(brokers)
-        first = {topic: min(number for name, number in replicas if name == topic) for topic in assigned}
-        for topic, new in assigned.items():
-            added = partial(self._added, topic, first[topic], new)
+            by_topic.setdefault(topic, []).append(brokers)
+        for topic, new in by_topic.items():
+            count = max(number for name, number in replicas if name == topic) + 1
+            added = partial(self._added, topic, count, new)
             with contextlib.suppress(WaitTimeout):
                 wait_until(added, f"new partitions of {topic}", timeout=_PATIENCE, interval=0.2)
 
-    def _added(self, topic: str, first: int, replicas: Sequence[Sequence[int]]) -> bool:
+    def _added(self, topic: str, count: int, replicas: Sequence[Sequence[int]]) -> bool:
+        """Ask for `count` partitions of a topic, and return whether it has them."""
         admin = self._admin.by_topic()
-        if len(admin.partitions(topic)) >= first + len(replicas):
+        if len(admin.partitions(topic)) >= count:
             return True
         with contextlib.suppress(ClusterFailure):
-            admin.add_partitions(topic, first + len(replicas), replica_assignment=replicas)
+            admin.add_partitions(topic, count, replica_assignment=replicas)
             return True
         return False
 
     def _broker_for_admins(self) -> BrokerClient:
-        """A connection to the controller, or in KRaft mode to a broker that runs, perhaps another each time: it passes
-        requests on, unless it is cut off itself."""
-        asked = self._running if self._own.spec.metadata_mode == KRAFT else [self.controller()]
-        broker = random.choice(asked) if asked else None
+        """A connection to the controller, or in KRaft mode to any running broker, which forwards requests to it."""
+        candidates = self._running if self._own.spec.metadata_mode == KRAFT else [self.controller()]
+        # Chosen anew each time, since a broker may itself be cut off from the controller.
+        broker = random.choice(candidates) if candidates else None
         if broker is None:
             raise BrokerUnreachable("nobody is controller, or no broker runs")
         return self._own.broker_client(broker)
@@ -202,7 +195,7 @@ class ClusterView(Generic[N]):
         return None
 
     def depose_controller(self) -> None:
-        """Where no controller is elected in time, or ZooKeeper does not answer, the epoch tells."""
+        # If that fails, the controller epoch stays as it is, so that the fault is not proven.
         with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
             zookeeper.depose_controller(timeout=_DEPOSED_TIMEOUT)
 
@@ -215,12 +208,11 @@ class ClusterView(Generic[N]):
         return ZooKeeper(self._own.zookeeper_addresses)
 
     def expire_session(self, session: int) -> None:
-        """Closed in its client's name. Where ZooKeeper does not answer, it goes on: the registration tells."""
+        # If ZooKeeper does not answer, the broker stays registered, so that the fault is not proven.
         with contextlib.suppress(ClusterFailure):
             end_session(self._own.zookeeper_addresses, session)
 
     def await_registered(self, nodes: Sequence[NodeControl]) -> None:
-        """As the metadata mode tells who is registered."""
         wanted = {node.number for node in nodes}
         wait_until(
             lambda: wanted <= self._own.registered_brokers(),
@@ -231,16 +223,17 @@ class ClusterView(Generic[N]):
 
     @property
     def _own(self) -> Cluster:
-        """The cluster, where it was started here: others are broken by their own commands alone."""
+        """The cluster, which has to be one that this harness started: others only have their own commands."""
         cluster: object = self._cluster
         if not isinstance(cluster, Cluster):
             raise ClusterFailure("expected a cluster that was started here: an attached one has no such control")
         return cluster
 
     def start_again(self, nodes: Sequence[NodeControl]) -> None:
-        named = {node.name for node in nodes}
-        servers = [node for node in self._cluster.nodes if node.name in named]
+        names = {node.name for node in nodes}
+        servers = [node for node in self._cluster.nodes if node.name in names]
         if servers:
             self._cluster.start_again(servers)
         if self._clients is not None:
-            self._clients.start_again([node for node in nodes if node.name not in {one.name for one in servers}])
+            names_of_servers = {server.name for server in servers}
+            self._clients.start_again([node for node in nodes if node.name not in names_of_servers])

@@ -1,8 +1,8 @@
-"""One container of a cluster: a broker, a controller or a ZooKeeper server, with what faults and others do to it.
+"""One container of a cluster: a broker, a controller or a ZooKeeper server.
 
-Its data is in the container's own layer, or on a disk of its own: it survives kill and start, and goes with the run. A
-disk that is frozen is thawed before its processes are ended or frozen, which would wait for it. It is made whole before
-they are started. Where connections pass links, a node that starts gets one in its new network namespace.
+Its data is in the container's own layer, or on a disk of its own: it survives a kill and a start, and is removed with
+the run. A frozen disk is thawed before the node's processes are ended or frozen, since they would wait for it, and
+repaired before they are started. If connections pass links, a starting node gets one in its new network namespace.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PIECE = 1 << 20
 
 @dataclass(eq=False)
 class Node:
-    """A container and its place in the cluster; `started_text` is the log line that says that the server serves."""
+    """A container and its place in the cluster. The server logs `started_text` once it serves."""
 
     name: str
     role: str
@@ -55,16 +55,17 @@ class Node:
     link: NodeLink | None = None
     clock: Clock | None = None
     former: list[Container] = field(default_factory=list)
-    """Containers of other versions of Kafka that ran before; they are down, and kept for their logs."""
-    _following: tuple[DockerContainer, Sequence[str]] | None = field(default=None, init=False)
+    """Containers that ran other versions of Kafka before; they are down, and kept for their logs."""
+    _successor: tuple[DockerContainer, Sequence[str]] | None = field(default=None, init=False)
+    """The container that takes this one's place at the next start, with the folders that it gets."""
 
     @property
     def inside(self) -> Node:
-        """Its container: commands run in it, and its files can be read."""
+        """The node itself: it implements `InsideControl`."""
         return self
 
     def add_clock(self) -> None:
-        """Have a wall clock that can be moved, for which its process was started."""
+        """Add a wall clock that can be moved; the container's command has to prepare the process for it."""
         self.clock = Clock(self._pid, self.write_file)
 
     def _pid(self) -> int:
@@ -90,7 +91,8 @@ class Node:
         self._attach_link()
 
     def await_ready(self, timeout: float = 60.0) -> None:
-        """Wait until the server of the latest start serves; raises `ClusterFailure` with status and last log lines."""
+        """Wait until the server serves after its latest start; raises `ClusterFailure` with its status and last log
+        lines."""
         try:
             wait_until(self._is_ready, f"{self.name} to log '{self.started_text}'", timeout=timeout)
         except ClusterFailure as failure:
@@ -105,7 +107,7 @@ class Node:
         return self.started_text in self._log_of_start(state)
 
     def ended_with(self, text: str) -> bool:
-        """Whether the process of the latest start is gone and has logged this text."""
+        """Whether the process has ended and has logged this text since its latest start."""
         state = self.state()
         return not state["Running"] and text in self._log_of_start(state)
 
@@ -113,7 +115,7 @@ class Node:
         return self.log(since=datetime.fromisoformat(state["StartedAt"]).timestamp())
 
     def state(self) -> dict[str, Any]:
-        """The container's state (`State` of docker inspect)."""
+        """The container's `State`, as in docker inspect."""
         self.container.reload()
         return dict(self.container.attrs["State"])
 
@@ -122,16 +124,16 @@ class Node:
         return bool(self.state()["Running"])
 
     def kill(self) -> None:
-        """SIGKILL; nothing where the process is gone already."""
+        """Send SIGKILL, and wait until the process is gone; do nothing if it does not run."""
         if self.is_running():
             self._thaw_disk()
-            # The engine thaws a frozen process once the signal is on its way: it does nothing more.
+            # The engine thaws a frozen process once the signal is sent, so that the process does nothing more.
             with already_gone():
                 self.container.kill(signal="SIGKILL")
             self._await_exit("SIGKILL", timeout=20)
 
     def stop(self, timeout: float = 60.0) -> None:
-        """SIGTERM, which a frozen process meets once it is thawed; then wait for the controlled shutdown to end."""
+        """Send SIGTERM, thaw a frozen process, and wait until the controlled shutdown has ended."""
         if self.is_running():
             self._thaw_disk()
             with already_gone():
@@ -143,38 +145,38 @@ class Node:
         wait_until(lambda: not self.is_running(), f"{self.name} to end after {signal}", timeout=timeout)
 
     def start(self) -> None:
-        """Start the container again, on the same address, host port and data; nothing where it runs."""
+        """Start the container again, on the same address, host port and data; do nothing if it runs."""
         if not self.is_running():
             if self.disk is not None:
                 self.disk.make_whole()
-            if self._following is None:
+            if self._successor is None:
                 self.container.start()
             else:
-                self._start_following(*self._following)
+                self._start_successor(*self._successor)
             self._attach_link()
 
     def exchange(self, testcontainer: DockerContainer, folders: Sequence[str]) -> None:
-        """Let another container take the place of this one, which is down, at the next start, with its `folders`."""
+        """Replace this container, which is down, by another one at the next start, with the contents of `folders`."""
         if self.is_running():
             raise ClusterFailure(f"{self.name} runs: only a container that is down can be exchanged")
-        self._following = (testcontainer, folders)
+        self._successor = (testcontainer, folders)
 
-    def _start_following(self, testcontainer: DockerContainer, folders: Sequence[str]) -> None:
+    def _start_successor(self, testcontainer: DockerContainer, folders: Sequence[str]) -> None:
         former, name = self.container, self.container_name
-        with tempfile.TemporaryDirectory(prefix="kafka-chaos-node-") as place:
+        with tempfile.TemporaryDirectory(prefix="kafka-chaos-node-") as copies:
             for number, folder in enumerate(folders):
                 parent, _, last = folder.rpartition("/")
                 pieces, _ = former.get_archive(folder)
                 with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as archive:
-                    archive.extractall(Path(place, str(number)), filter="data")
-                testcontainer.with_copy_into_container(Path(place, str(number), last), parent)
+                    archive.extractall(Path(copies, str(number)), filter="data")
+                testcontainer.with_copy_into_container(Path(copies, str(number), last), parent)
             former.rename(f"{name}-{len(self.former) + 1}")
             self.former.append(former)
-            self.testcontainer, self._following = testcontainer, None
+            self.testcontainer, self._successor = testcontainer, None
             testcontainer.start()
 
     def write_file(self, path: str, data: str | bytes) -> None:
-        """A file of the container, running or not; its folder is there already."""
+        """Write a file of the container, running or not; its folder must exist."""
         folder, _, name = path.rpartition("/")
         content, written = io.BytesIO(), data.encode() if isinstance(data, str) else data
         with tarfile.open(fileobj=content, mode="w") as archive:
@@ -184,12 +186,12 @@ class Node:
         self.container.put_archive(folder, content.getvalue())
 
     def _attach_link(self) -> None:
-        """Before the server listens: a Java process takes longer to begin."""
+        """Attach the link, if the node has one. A Java process takes so long to start that it does not listen yet."""
         if self.link is not None and (pid := self._pid()):
             self.link.attach(pid)
 
     def pause(self) -> None:
-        """Freeze all processes (cgroup freezer); nothing where they are frozen already."""
+        """Freeze all processes with the cgroup freezer; do nothing if they are frozen."""
         if not self.state()["Paused"]:
             self._thaw_disk()
             freeze(self.container)
@@ -200,7 +202,7 @@ class Node:
             thaw(self.container)
 
     def suspend(self) -> None:
-        """SIGSTOP, which a frozen process meets once it is thawed; commands still run inside."""
+        """Send SIGSTOP, thaw a frozen process, and wait until it is stopped; commands still run inside."""
         self._thaw_disk()
         self.container.kill(signal="SIGSTOP")
         self.unpause()
@@ -212,26 +214,20 @@ class Node:
         )
 
     def file_size(self, path: str) -> int | None:
-        """A file's size; None where there is no such file."""
-        return size_inside(str(self.container.id), path)
+        """The size of a file in bytes; None if there is no such file."""
+        return size_inside(self.container, path)
 
     def _thaw_disk(self) -> None:
         if self.disk is not None:
             self.disk.thaw()
 
     def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
-        """Run a command inside the container: its exit code, not 0 where it is frozen or down, and its output.
-
-        `in_network`: the command needs no more than the network, and runs where the container is frozen, too.
-        """
-        if in_network:
-            code, output = execute_in_network(self.container, command)
-        else:
-            code, output = execute_inside(str(self.container.id), command)
+        """Run a command inside the container; returns exit code and output, as `InsideControl.execute` says."""
+        code, output = (execute_in_network if in_network else execute_inside)(self.container, command)
         return code, output.decode(errors="replace")
 
     def must_execute(self, *command: str, in_network: bool = False) -> str:
-        """Run a command that has to succeed: its output, or `ClusterFailure` with it."""
+        """Run a command like `execute`, and return its output; raises `ClusterFailure` if it fails."""
         code, output = self.execute(*command, in_network=in_network)
         if code != 0:
             raise ClusterFailure(f"{self.name}: `{' '.join(command)}` ended with {code}: {output.strip()}")
@@ -239,15 +235,16 @@ class Node:
 
     def log(self, *, tail: int | str = "all", since: float | None = None) -> str:
         """Standard output and error of all starts so far, or from `since` on, in seconds since the epoch."""
-        return b"".join(bytes(one.logs(tail=tail, since=since)) for one in self._containers).decode(errors="replace")
+        logs = [bytes(container.logs(tail=tail, since=since)) for container in self._containers]
+        return b"".join(logs).decode(errors="replace")
 
     def log_stream(self, *, since: float | None = None) -> Iterator[bytes]:
-        """The whole log, or from `since` on (seconds since the epoch), in pieces: it may be too large to hold.
+        """The log like `log`, but in pieces, since it may be too large for the memory.
 
-        Where the server's own clock can be moved, its lines have the engine's time in place of it.
+        If the server's clock can be moved, the lines have the engine's time instead of the server's.
         """
-        for one in self._containers:
-            for piece in one.logs(stream=True, follow=False, since=since, timestamps=self.clock is not None):
+        for container in self._containers:
+            for piece in container.logs(stream=True, follow=False, since=since, timestamps=self.clock is not None):
                 yield piece if self.clock is None else with_engine_time(piece)
 
     @property
@@ -255,12 +252,12 @@ class Node:
         return [*self.former, self.container]
 
     def read_file(self, path: str) -> bytes:
-        """A file of the container, running or not."""
+        """The content of a file of the container, running or not."""
         with archived_file(self.container.get_archive(path)[0], f"{self.name}: {path}") as content:
             return content.read()
 
     def read_at(self, path: str, offset: int, length: int) -> bytes:
-        """Bytes of a file of the container, running or not, which the engine sends whole; fewer at its end."""
+        """`length` bytes of a file from `offset` on, fewer at its end. The engine sends the whole file."""
         with archived_file(self.container.get_archive(path)[0], f"{self.name}: {path}") as content:
             while offset and (before := content.read(min(offset, _PIECE))):
                 offset -= len(before)

@@ -1,9 +1,9 @@
 """Secured client listeners: certificates and a SCRAM user that are made for one cluster and removed with it.
 
 Only the client listener, published on 127.0.0.1, is secured. The listeners between the servers, and ZooKeeper, stay
-plaintext on the cluster's own network. Private keys and the password exist in the memory of this process, in the
-containers' files, and in files of mode 0600 in a folder of mode 0700; the metadata hold the password salted and hashed.
-They never become part of an environment variable, a command line, a log or a run directory.
+plaintext on the cluster's own network. Private keys and the password are in the memory of this process, in files of the
+containers, and in files of mode 0600 in a folder of mode 0700; the cluster's metadata has the password salted and
+hashed. They are never in an environment variable, a command line, a log or a run directory.
 """
 
 import secrets
@@ -24,7 +24,7 @@ _PEM_FOLDER = "/etc/kafka-chaos/pem"
 _USER_FILE = "/etc/kafka-chaos/user.properties"
 _CONFIG_COMMAND = """
 main=kafka.admin.ConfigCommand
-# It moved in 4.4. A jar has the names of its classes in plain text.
+# The class moved in 4.4. A jar has the names of its classes in plain text.
 if grep -qs org/apache/kafka/tools/ConfigCommand.class /opt/kafka/jars/kafka-tools-*.jar; then
   main=org.apache.kafka.tools.ConfigCommand
 fi
@@ -45,9 +45,9 @@ class SecuredListener:
 
 
 def make_listener(mode: str, *, run_id: str, maker: Scratch) -> SecuredListener:
-    """Make certificates with openssl in the container `maker`, and a password: `add_user` adds the user.
+    """Make certificates with openssl in the container `maker`, and a password for the user, whom `add_user` adds.
 
-    Brokers read certificates when they start: call this before any of them does.
+    Call this before any broker starts, since brokers read certificates at their start.
     """
     ca, broker, client = make_certificates(maker)
     folder = SecretFolder(run_id)
@@ -67,10 +67,10 @@ def make_listener(mode: str, *, run_id: str, maker: Scratch) -> SecuredListener:
 
 
 def add_user(broker: Node, address: str, configs: Mapping[str, str]) -> None:
-    """Add the SCRAM user of these client configs, if they have one, by a broker that serves (KIP-554).
+    """Add the SCRAM user of these client configs, if they have one, with a broker that serves (KIP-554).
 
-    `address`: that of its listener between brokers. The password is in no command line: a file of the container
-    holds it until the user is there.
+    `address`: the broker's listener between brokers. The password is in no command line, but in a file of the container
+    until the user is added.
     """
     if "sasl.password" not in configs:
         return
@@ -81,7 +81,7 @@ def add_user(broker: Node, address: str, configs: Mapping[str, str]) -> None:
 
 
 def make_certificates(maker: Scratch) -> tuple[bytes, bytes, bytes]:
-    """The certificate authority's certificate, then key and certificate of the brokers and of the client, in PEM."""
+    """Make certificates: returns the authority's, then key and certificate of brokers and of the client, in PEM."""
     maker.must_execute("sh", "-c", text_in(__package__, "make-certificates.sh"), "sh", _PEM_FOLDER)
     made = [maker.read_file(f"{_PEM_FOLDER}/{name}.pem") for name in ("ca", "broker", "client")]
     maker.must_execute("rm", "-r", _PEM_FOLDER)

@@ -38,7 +38,7 @@ _ON = click.option("--on", "name", metavar="NAME", help="Which cluster; needed w
 
 @click.group("cluster")
 def cluster_command() -> None:
-    """A cluster that stays until `down`, for `break`, `heal`, `state` and `run --on`."""
+    """Keep a cluster running until `down`, for `break`, `heal`, `state` and `run --on`."""
 
 
 @cluster_command.command("up")
@@ -110,7 +110,7 @@ def _start(name: str, asked: dict[str, Any], layout: ClusterLayout) -> None:
             process.terminate()
             process.wait()
             raise
-    # It goes on without this process, which is not to warn of that.
+    # The keeper outlives this process, which would warn of that without a return code.
     process.returncode = 0
 
 
@@ -199,9 +199,9 @@ def state_command(name: str | None, as_json: bool) -> None:
 
 
 def _state(cluster: Standing) -> dict[str, Any]:
-    """The nodes, leaders and faults in effect, as containers, brokers and the journal tell."""
+    """The nodes by the state of their containers, the leaders as brokers tell, and the faults in the journal."""
     from kafka_chaos.harness.cluster.admin import ClusterAdmin
-    from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
+    from kafka_chaos.harness.cluster.broker.client import active_controller
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.labels import ROLE, RUN
 
@@ -216,14 +216,10 @@ def _state(cluster: Standing) -> dict[str, Any]:
             status = container.attrs["State"]
             nodes[node] = "frozen" if status["Paused"] else "running" if status["Running"] else "down"
     admin = ClusterAdmin(servers, configs=configs)
-    if cluster.mode == KRAFT:
-        quorums = answers(servers.split(","), BrokerClient.quorum, timeout=1.0, configs=configs)
-        controller = next((quorum.leader for quorum in quorums if quorum is not None and quorum.leader >= 0), None)
-    else:
-        controller = admin.controller()
+    in_kraft = cluster.mode == KRAFT
     return {
         "nodes": dict(sorted(nodes.items())),
-        "controller": controller,
+        "controller": active_controller(servers.split(","), configs) if in_kraft else admin.controller(),
         "topics": {
             topic: [(number, state.leader, state.isr) for number, state in sorted(admin.partitions(topic).items())]
             for topic in admin.topics()

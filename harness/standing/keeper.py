@@ -1,7 +1,7 @@
 """The process that keeps a standing cluster, with its links, its disks and the faults that were injected by hand.
 
-Guarantee: it does one job of a command after the other, and ends a job whose command has ended. SIGTERM heals and
-removes everything. Commands that only look, such as `state`, do not ask it.
+Guarantee: it does one job at a time, and ends a job whose command has ended. SIGTERM heals and removes everything.
+Commands that only read, such as `state`, do not need it.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Keeper:
     def serve(self, listener: Listener) -> None:
         """Do one job after the other, until `ended`."""
         while not self.ended:
-            # An interrupt is meant for the present job, and may come just after that has ended.
+            # An interrupt is meant for the present job, but may come just after the job has ended.
             with suppress(KeyboardInterrupt):
                 while not self.ended:
-                    # A command may end before it is heard or answered.
+                    # A command may end before its job is received or answered.
                     with suppress(EOFError, OSError), listener.accept() as command:
                         try:
                             self._command = command
@@ -69,12 +69,12 @@ class Keeper:
                             self._command = None
 
     def end(self, *_: object) -> None:
-        """Interrupt the present job, and serve no other; a handler of SIGTERM."""
+        """Interrupt the present job, and serve no other. The handler of SIGTERM."""
         self.ended = True
         raise KeyboardInterrupt
 
     def see(self, event: Event) -> None:
-        """Pass an event to the command whose job it is. Called from several threads."""
+        """Pass an event of the present job to its command. Called from several threads."""
         if (command := self._command) is not None:
             try:
                 command.send(event)
@@ -95,11 +95,11 @@ class Keeper:
             return failure
 
     def _break(self, *, fault: str, target: str, keys: Mapping[str, Any]) -> bool:
-        """Inject a fault, which lasts until it is healed; return whether it was proven."""
+        """Inject a fault that lasts until it is healed by hand, and return whether it was proven."""
         admin = self._cluster.admin()
         entry = {**keys, "fault": fault, "target": target, "at": 0, "duration": _A_DAY}
         topics = {topic: admin.partitions(topic) for topic in admin.topics()}
-        # The rules of experiments check the fault, as the only one of an experiment on the existing topics.
+        # The fault is checked like one of an experiment whose lanes are the existing topics.
         lanes = [
             {
                 "lane": topic,
@@ -124,7 +124,7 @@ class Keeper:
         return occurrence.proven
 
     def _heal(self, *, faults: tuple[str, ...]) -> list[str]:
-        """Heal these faults, or all if none is named, the latest first; return the ids of those healed."""
+        """Heal these faults, or all if none is named, the latest first, and return the ids of the healed ones."""
         for fault_id in faults:
             if fault_id not in self._faults:
                 raise UsageFailure(f"{fault_id}: no such fault; there are: {', '.join(self._faults) or 'none'}")
@@ -154,7 +154,7 @@ class Keeper:
 
 
 def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayout:
-    """The layout of an experiment's `cluster`, with disks and clocks where asked for; raises `UsageFailure`."""
+    """The layout of an experiment's `cluster`, with disks and clocks on request; raises `UsageFailure`."""
     try:
         cluster = ClusterSpec(**spec)
     except ValidationError as error:
@@ -197,7 +197,7 @@ def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool) -> int:
 
 def main() -> None:
     """`python -m kafka_chaos.harness.standing.keeper NAME ARGUMENTS`: the other arguments of `keep`, as JSON."""
-    # Commands interrupt a job by SIGINT, which it would ignore if `cluster up` was a background job of a script.
+    # Commands interrupt a job by SIGINT, which would be ignored if `cluster up` was a background job of a script.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     end_on_signals()
     run_and_exit(lambda: keep(sys.argv[1], **json.loads(sys.argv[2])))

@@ -1,7 +1,7 @@
-"""Where standing clusters are noted, and how a command asks the process that keeps one.
+"""The notes of standing clusters, and the way in which a command asks the process that keeps a cluster.
 
-Guarantee: a cluster is noted once it serves, and its note goes with it. The note of a process that died counts as none.
-Note and socket are for this user alone.
+Guarantee: a note is written once the cluster serves, and removed with the cluster. The note of a process that has died
+does not count. Only this user can read notes and use sockets.
 """
 
 import fcntl
@@ -24,9 +24,10 @@ SOCKET = "socket"
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """A standing cluster. `cluster`: its layout as an experiment's `cluster` has it; `mode`: where its metadata is.
+    """The note of a standing cluster.
 
-    `folder` holds the socket and `client_config`, a file of librdkafka's keys. `pid`: the process that keeps it.
+    `cluster`: the layout as in an experiment's `cluster`. `mode`: the metadata mode. `folder` has the socket, and
+    `client_config`, a file of librdkafka's keys. `pid`: the id of the process that keeps the cluster.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Standing:
         return {key: value for key, _, value in (line.partition("=") for line in lines)}
 
     def faults(self) -> dict[str, tuple[str, tuple[str, ...], bool]]:
-        """What is broken by hand: by the fault's name its target, the nodes that it hits, and whether it is proven."""
+        """The faults in effect by their ids: the target, the nodes that are hit, and whether the fault is proven."""
         faults = {}
         for line in self.journal.lines()[1:]:
             if "broken" in line:
@@ -61,7 +62,7 @@ class Standing:
         return faults
 
     def ask(self, what: str, listener: Callable[[Event], None] = lambda _: None, **arguments: Any) -> Any:
-        """Let the cluster's process do this, and pass on the events on the way; raises the error that it answers."""
+        """Let the cluster's process do a job, and pass its events to `listener`; raises the error that it answers."""
         try:
             with (
                 Path(self.folder, "lock").open("w") as lock,
@@ -73,7 +74,7 @@ class Standing:
                     while isinstance(answer := connection.recv(), Event):
                         listener(answer)
                 except KeyboardInterrupt:
-                    # Sent while no other command can begin a job.
+                    # Sent while this command holds the lock, so that no other command's job is interrupted.
                     os.kill(self.pid, signal.SIGINT)
                     raise
         except BlockingIOError:
@@ -90,7 +91,7 @@ class Standing:
 
 
 def run_id_of(name: str) -> str:
-    """The label of everything that belongs to a cluster of this name."""
+    """The run id in the labels of everything that belongs to a cluster of this name."""
     return f"cluster-{name}"
 
 
@@ -107,7 +108,7 @@ def standing() -> list[Standing]:
 
 
 def find(name: str | None) -> Standing:
-    """The cluster of this name, or without one the only one; raises `UsageFailure`."""
+    """The standing cluster of this name, or without a name the only one; raises `UsageFailure`."""
     clusters = {cluster.name: cluster for cluster in standing()}
     names = ", ".join(clusters) or "none: `kafka-chaos cluster up` starts one"
     if name is None and len(clusters) == 1:

@@ -1,7 +1,7 @@
-"""Requests to one chosen broker, which a client library would send only to the leader that it knows.
+"""Requests to a broker of the caller's choice: a client library would choose the broker itself.
 
-The messages are kafka-python's, in the newest version that is used here and that the broker knows. Nothing is retried:
-an answer is what this broker says at this moment.
+The messages are kafka-python's, in the newest version that both this module and the broker know. Nothing is retried: an
+answer is what this broker says at this moment.
 """
 
 import socket
@@ -39,14 +39,14 @@ _FIRST_PRODUCE_WITH_BATCHES = 3
 CONSUMER = -1
 """The replica id of a consumer in Fetch and ListOffsets."""
 DEBUGGING_CONSUMER = -2
-"""A replica id whose fetches a follower answers too, before KIP-392. Its latest offset is the log end offset."""
+"""A replica id whose fetches followers answer, too, even before KIP-392. Its latest offset is the log end offset."""
 MAX_BYTES = 1 << 20
 """The size limit of a record batch, and of an answer to Fetch: more than any test record needs."""
 
 FETCH_FROM_LEADER = 10
 """The last version of Fetch that only a leader answers (KIP-392 lets followers answer consumers from 11 on)."""
 FETCH_FROM_ANY = 12
-"""A version of Fetch that a follower answers too, and that names topics, not their ids."""
+"""A version of Fetch that followers answer, too, and that has topics' names instead of their ids."""
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class CoordinatorKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetadataAnswer:
-    """A partition as one broker's metadata has it: `error` is the partition's, `leader` None for none."""
+    """A partition in one broker's metadata. `error` is the partition's error code; `leader` is None if it has none."""
 
     error: int
     leader: int | None
@@ -70,7 +70,7 @@ class MetadataAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswer:
-    """A broker's answer to a fetch: Kafka's error code, and offsets where there is no error."""
+    """A broker's answer to a fetch: Kafka's error code, and offsets and records if that is `NONE`."""
 
     error: int
     high_watermark: int
@@ -80,7 +80,7 @@ class FetchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QuorumAnswer:
-    """The quorum of controllers (KRaft): the node id of its leader, the active controller, −1 for none; its epoch."""
+    """KRaft's quorum of controllers: the node id of its leader, the active controller (−1: none), and its epoch."""
 
     leader: int
     leader_epoch: int
@@ -105,7 +105,7 @@ class BrokerClient:
     """A connection to one broker; a context manager.
 
     `timeout` is in seconds, for connecting and for each answer. `configs`: librdkafka's keys for TLS and SASL. Without
-    a `login`, a broker that asks for one answers ApiVersions alone. Raises `BrokerUnreachable`.
+    `login`, a broker that asks for one only answers ApiVersions. Raises `BrokerUnreachable`.
     """
 
     def __init__(
@@ -153,11 +153,11 @@ class BrokerClient:
         except OSError as error:
             raise BrokerUnreachable(f"{self.address} did not answer {request.name}: {error}") from error
         except InvalidReceiveError as error:
-            # What a TLS listener answers to a plaintext request.
+            # A TLS listener answers a plaintext request like this.
             raise BrokerUnreachable(f"{self.address} did not answer {request.name} in Kafka's protocol") from error
 
     def metadata_mode(self) -> str:
-        """The metadata mode of the broker's cluster: only brokers in KRaft mode forward DescribeQuorum (KIP-595)."""
+        """The metadata mode of the broker's cluster: only brokers in KRaft mode know DescribeQuorum (KIP-595)."""
         return KRAFT if DescribeQuorumRequest.API_KEY in self._newest_versions else ZOOKEEPER
 
     def _version(self, request: Any, wanted: int) -> int:
@@ -170,15 +170,15 @@ class BrokerClient:
         return {api.api_key: api.max_version for api in self.request(ApiVersionsRequest(version=0)).api_keys}
 
     def latest_offset(self, topic: str, partition: int = 0) -> tuple[int, int]:
-        """Ask for a partition's latest offset, which only its leader answers: (error code, offset)."""
+        """A partition's latest offset, which only its leader tells: (error code, offset)."""
         return self.latest_offsets({topic: [partition]})[topic, partition]
 
     def latest_offsets(
         self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False, replica_id: int = CONSUMER
     ) -> dict[tuple[str, int], tuple[int, int]]:
-        """Ask for the latest offsets of many partitions at once: (error code, offset) by (topic, partition).
+        """The latest offsets of many partitions: (error code, offset) by (topic, partition).
 
-        `committed`: as a consumer in isolation level read_committed, whose end is the last stable offset.
+        `committed`: ask as a consumer in isolation level read_committed, whose end is the last stable offset.
         """
         entries = self._list_offsets(partitions, committed=committed, replica_id=replica_id)
         return {place: (entry.error_code, entry.offset) for place, entry in entries.items()}
@@ -190,7 +190,7 @@ class BrokerClient:
     def high_watermarks(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """The high watermarks of the partitions that this broker leads: (leader epoch, offset) by (topic, partition).
 
-        Empty if the broker does not tell leader epochs (before 2.1).
+        Empty if the broker tells no leader epochs (before 2.1).
         """
         return {
             place: (entry.leader_epoch, entry.offset)
@@ -201,7 +201,7 @@ class BrokerClient:
     def _list_offsets(
         self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False, replica_id: int = CONSUMER
     ) -> dict[tuple[str, int], Any]:
-        """The entries of ListOffsets by (topic, partition); consumers get the high watermark or last stable offset."""
+        """The answer to ListOffsets by (topic, partition). Consumers get the high watermark or last stable offset."""
         kind = ListOffsetsRequest.ListOffsetsTopic
         topics = [
             kind(
@@ -229,6 +229,7 @@ class BrokerClient:
     ) -> FetchAnswer:
         """Fetch as a consumer, without waiting; `leader_epoch` is the one that the consumer knows, −1 for none."""
         known = self._version(FetchRequest, version)
+        # An old broker answers a fetch from any replica only if a debugging consumer sends it.
         debugging = known <= FETCH_FROM_LEADER < version
         wanted = FetchRequest.FetchTopic.FetchPartition(
             partition=partition,
@@ -257,9 +258,9 @@ class BrokerClient:
     def produce(
         self, topic: str, record: str, *, acks: str = "all", partition: int = 0, timeout: float = 60.0
     ) -> tuple[int, int]:
-        """Send one record, without retries: the broker's (error code, offset). acks=0 has no answer: use a producer.
+        """Send one record without retries, and return the broker's (error code, offset).
 
-        `timeout` is how long the broker may wait for the ISR, in seconds.
+        `timeout` is how long the broker may wait for the ISR, in seconds. acks=0 has no answer: use a producer for it.
         """
         request = self._produce_request(topic, partition, record.encode(), acks=acks, timeout=timeout)
         answer = self.request(request).responses[0].partition_responses[0]
@@ -348,8 +349,14 @@ class BrokerClient:
         return QuorumAnswer(int(state.leader_id), int(state.leader_epoch))
 
 
+def active_controller(addresses: Iterable[str], configs: Mapping[str, str]) -> int | None:
+    """The node id of KRaft's active controller, as the first broker that knows it tells; None if none does."""
+    quorums = answers(addresses, BrokerClient.quorum, timeout=1.0, configs=configs)
+    return next((quorum.leader for quorum in quorums if quorum is not None and quorum.leader >= 0), None)
+
+
 def answers(addresses: Iterable[str], ask: Callable[[BrokerClient], T], **connection: Any) -> Iterator[T]:
-    """Ask each broker in turn and yield its answer; brokers that do not answer are passed over.
+    """Ask each broker in turn and yield its answer; brokers that do not answer are left out.
 
     `connection`: keywords of `BrokerClient`.
     """

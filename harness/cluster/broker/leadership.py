@@ -1,7 +1,11 @@
-"""Who leads which partition, as brokers tell clients; leaders and replicas that move on request (KIP-455, KIP-460)."""
+"""Requests about leaders and replicas: who leads a partition, and to move both (KIP-455, KIP-460).
+
+Requests to move are repeated for a few seconds, since the controller may move meanwhile.
+"""
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
@@ -15,9 +19,10 @@ from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 
 Connect = Callable[[int], BrokerClient]
-"""A connection to a broker, by its id."""
+"""Makes a connection to the broker with this id."""
 Ask = Callable[[], BrokerClient]
-"""A connection to whoever takes requests of administrators now; raises `BrokerUnreachable`."""
+"""Makes a connection to a node that takes requests of administrators now; raises `BrokerUnreachable`."""
+T = TypeVar("T")
 
 _PATIENCE = 10.0
 _AGAIN = 0.2
@@ -30,7 +35,7 @@ _TIMEOUT_MS = 10_000
 
 
 def newest_leadership(brokers: Iterable[int], connect: Connect) -> dict[Partition, Leadership]:
-    """Of each partition what these brokers tell, of the highest leader epoch; empty where nobody answers."""
+    """The leadership of each partition in the highest leader epoch that any of these brokers tells."""
     newest: dict[Partition, Leadership] = {}
     for broker in brokers:
         with contextlib.suppress(BrokerUnreachable), connect(broker) as client:
@@ -44,126 +49,117 @@ def newest_leadership(brokers: Iterable[int], connect: Connect) -> dict[Partitio
 def transfer(
     heirs: Mapping[Partition, int], leadership: Callable[[], Mapping[Partition, Leadership]], ask: Ask
 ) -> None:
-    """Let each partition be led by its heir, one of its replicas: the first of a new order, then the one elected.
+    """Make each partition's heir, one of its replicas, the preferred leader, and have it elected.
 
-    Asked again for a few seconds: a controller may move meanwhile. What has not moved by then stays as it is, as where
-    the heir has failed.
+    Partitions that have not moved after a few seconds, perhaps since the heir has failed, stay as they are.
     """
 
     def all_moved() -> bool:
         now = leadership()
         left = {place: heir for place, heir in heirs.items() if place not in now or now[place].leader != heir}
-        if left:
+        electable = {place: heir for place, heir in left.items() if place in now}
+        orders = {
+            place: (heir, *(broker for broker in now[place].replicas if broker != heir))
+            for place, heir in electable.items()
+            if now[place].replicas[0] != heir
+        }
+        if electable:
             with contextlib.suppress(BrokerUnreachable), ask() as client:
                 client.set_timeout(_PATIENCE)
-                _elect(client, {place: heir for place, heir in left.items() if place in now}, now)
+                if orders:
+                    reassign(client, orders)
+                elect_preferred(client, electable)
         return not left
 
     with contextlib.suppress(WaitTimeout):
         wait_until(all_moved, "leaders to move", timeout=_PATIENCE, interval=_AGAIN)
 
 
-def _elect(client: BrokerClient, heirs: Mapping[Partition, int], now: Mapping[Partition, Leadership]) -> None:
-    orders = {
-        place: (heir, *(one for one in now[place].replicas if one != heir))
-        for place, heir in heirs.items()
-        if now[place].replicas[0] != heir
-    }
-    if orders:
-        reassign(client, orders)
-    if heirs:
-        elect_preferred(client, heirs)
-
-
 def reassign(client: BrokerClient, orders: Mapping[Partition, Sequence[int] | None]) -> dict[Partition, int]:
-    """Ask a controller to move each partition to these replicas (KIP-455), all at once, or with None to end what moves
-    it now: the errors of those that it refuses."""
-    topics = AlterPartitionReassignmentsRequest.ReassignableTopic
-    wanted = [
-        topics(
-            name=topic,
-            partitions=[
-                topics.ReassignablePartition(partition_index=number, replicas=_listed(orders[topic, number]))
-                for number in numbers
-            ],
-        )
-        for topic, numbers in _by_topic(orders).items()
-    ]
+    """Ask a controller to move each partition to these replicas (KIP-455), or with None to cancel its present move.
+
+    Returns the error codes of the partitions that it refuses.
+    """
+    kind = AlterPartitionReassignmentsRequest.ReassignableTopic
+    topics = []
+    for topic, numbers in _by_topic(orders).items():
+        replicas = {number: orders[topic, number] for number in numbers}
+        partitions = [
+            kind.ReassignablePartition(partition_index=number, replicas=None if brokers is None else list(brokers))
+            for number, brokers in replicas.items()
+        ]
+        topics.append(kind(name=topic, partitions=partitions))
     answer = client.request(
-        AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=wanted, version=_REASSIGN)
+        AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics, version=_REASSIGN)
     )
     if answer.error_code != NONE:
         return dict.fromkeys(orders, int(answer.error_code))
     return {
-        (topic.name, one.partition_index): int(one.error_code)
+        (topic.name, partition.partition_index): int(partition.error_code)
         for topic in answer.responses
-        for one in topic.partitions
-        if one.error_code != NONE
+        for partition in topic.partitions
+        if partition.error_code != NONE
     }
 
 
-def reassignments(client: BrokerClient) -> frozenset[Partition] | None:
-    """The partitions whose replicas are being moved, as a controller tells (KIP-455); None from anybody else."""
-    answer = client.request(ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None, version=_REASSIGN))
-    if answer.error_code != NONE:
-        return None
-    return frozenset((topic.name, found.partition_index) for topic in answer.topics for found in topic.partitions)
-
-
 def moving(ask: Ask) -> frozenset[Partition] | None:
-    """The partitions whose replicas are being moved; None where nobody tells for a few seconds."""
-    found: frozenset[Partition] | None = None
+    """The partitions whose replicas are being moved (KIP-455); None if no controller tells."""
 
-    def told(client: BrokerClient) -> bool:
-        nonlocal found
-        found = reassignments(client)
-        return found is not None
+    def reassignments(client: BrokerClient) -> frozenset[Partition] | None:
+        request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None, version=_REASSIGN)
+        answer = client.request(request)
+        if answer.error_code != NONE:
+            return None
+        return frozenset(
+            (topic.name, partition.partition_index) for topic in answer.topics for partition in topic.partitions
+        )
 
-    _insist(told, ask, "the list of reassignments")
-    return found
+    return _insist(reassignments, ask, "the list of reassignments")
 
 
 def move(replicas: Mapping[Partition, tuple[int, ...] | None], ask: Ask) -> None:
-    """Ask for these replicas of each partition, preferred leader first; None ends what moves it now.
+    """Ask for these replicas of each partition, preferred leader first; None cancels its present move.
 
-    What is refused for a few seconds stays as it is.
+    Partitions for which this is refused for a few seconds stay as they are.
     """
     left = dict(replicas)
 
-    def all_taken(client: BrokerClient) -> bool:
+    def all_taken(client: BrokerClient) -> bool | None:
         client.set_timeout(_PATIENCE)
         refused = reassign(client, left)
         for partition in left.keys() - refused.keys():
             del left[partition]
-        return not left
+        return None if left else True
 
     _insist(all_taken, ask, "replicas to be reassigned")
 
 
-def _insist(done: Callable[[BrokerClient], bool], ask: Ask, what: str) -> None:
-    """Ask until it is done, for a few seconds: a controller may move meanwhile."""
+def _insist(request: Callable[[BrokerClient], T | None], ask: Ask, what: str) -> T | None:
+    """Repeat a request for a few seconds until its result is not None, and return the result."""
 
-    def asked() -> bool:
+    def result() -> tuple[T] | None:
         with contextlib.suppress(BrokerUnreachable), ask() as client:
-            return done(client)
-        return False
+            answer = request(client)
+            return None if answer is None else (answer,)
+        return None
 
     with contextlib.suppress(WaitTimeout):
-        wait_until(asked, what, timeout=_PATIENCE, interval=_AGAIN)
+        return wait_until(result, what, timeout=_PATIENCE, interval=_AGAIN)[0]
+    return None
 
 
 def end_moves(partitions: Collection[Partition], ask: Ask) -> None:
-    """Wait until none of these partitions moves; a move that takes too long is cancelled.
+    """Wait until none of these partitions is being moved; a move that takes too long is cancelled.
 
-    Raises `WaitTimeout` where a partition moves even then.
+    Raises `WaitTimeout` if a partition is being moved even then.
     """
     ongoing = set(partitions)
 
     def ended() -> bool:
-        told = moving(ask)
-        if told is not None:
-            ongoing.intersection_update(told)
-        return told is not None and not ongoing
+        moved_now = moving(ask)
+        if moved_now is not None:
+            ongoing.intersection_update(moved_now)
+        return moved_now is not None and not ongoing
 
     def seen() -> str:
         return ", ".join(f"{topic}-{number}" for topic, number in sorted(ongoing))
@@ -177,22 +173,18 @@ def end_moves(partitions: Collection[Partition], ask: Ask) -> None:
 
 
 def elect_preferred(client: BrokerClient, partitions: Iterable[Partition]) -> int:
-    """Ask a controller for preferred leader elections (KIP-460), all at once: the first error, or 0."""
-    wanted = [
+    """Ask a controller for preferred leader elections (KIP-460) in one request; returns the first error code, or 0."""
+    topics = [
         ElectLeadersRequest.TopicPartitions(topic=topic, partitions=numbers)
         for topic, numbers in _by_topic(partitions).items()
     ]
     answer = client.request(
         ElectLeadersRequest(
-            election_type=_PREFERRED, topic_partitions=wanted, timeout_ms=_TIMEOUT_MS, version=_ELECT_LEADERS
+            election_type=_PREFERRED, topic_partitions=topics, timeout_ms=_TIMEOUT_MS, version=_ELECT_LEADERS
         )
     )
-    partitions = (one for topic in answer.replica_election_results for one in topic.partition_result)
-    return int(next((one.error_code for one in (answer, *partitions) if one.error_code != NONE), NONE))
-
-
-def _listed(replicas: Sequence[int] | None) -> list[int] | None:
-    return None if replicas is None else list(replicas)
+    results = (result for topic in answer.replica_election_results for result in topic.partition_result)
+    return int(next((result.error_code for result in (answer, *results) if result.error_code != NONE), NONE))
 
 
 def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:

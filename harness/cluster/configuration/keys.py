@@ -1,8 +1,8 @@
 """The configuration keys that versions of Kafka have, those that the harness sets itself, and their defaults.
 
-A broker only warns of a key that it does not know, and then runs without it: unknown keys are refused with the nearest
-known name. `keys.json` has the keys that Kafka's own classes list, each with the first and the last of the supported
-versions that have it, null for the newest (`benchmarks/versions.py --keys` writes it).
+A broker only warns of an unknown key, and runs without it; here, such a key is refused with the nearest known name.
+`keys.json` has the keys that Kafka's own classes list, each with the first and the last supported version that has it,
+null for the newest (`benchmarks/versions.py --keys` writes it).
 """
 
 import difflib
@@ -23,19 +23,19 @@ DEFAULTS: Mapping[str, Any] = toml_of(__package__, "defaults.toml")
 """Properties by group of servers, in defaults.toml."""
 
 OWNED_BROKER_KEYS = frozenset(DEFAULTS["owned"])
-"""Keys that the harness sets itself: an experiment may not."""
+"""Keys that only the harness may set."""
 
 AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Keys of brokers that belong to Kafka's authorizer, which no class lists."""
 
 
 _WHOLE_NUMBERS = (".ms", ".delivery.count.limit")
-"""The ends of keys with whole numbers, such as those that are compared with keys of a lane."""
+"""Keys that end like this have whole numbers; some are compared with keys of a lane."""
 
 
 @cache
 def known_keys(kind: str, kafka_version: str = KAFKA_VERSION) -> frozenset[str]:
-    """The configuration keys of a `broker` or a `topic` of a version of Kafka."""
+    """The configuration keys that a `broker` or a `topic` has in a version of Kafka."""
     listed = json.loads(files("kafka_chaos.harness.cluster.configuration").joinpath("keys.json").read_text())
     version = known_version(kafka_version)
     return frozenset(
@@ -53,8 +53,8 @@ def check_keys(
     kafka_version: str = KAFKA_VERSION,
     metadata_mode: str | None = None,
 ) -> None:
-    """Refuse the first key that a `broker` or a `topic` does not have, that is the harness's own, or whose value is no
-    whole number, though it is one of those."""
+    """Raise `UsageFailure` for the first key that a `broker` or a `topic` does not have, that only the harness may set
+    (`owned` ones included), or that lacks its whole number."""
     owned = owned | OWNED_BROKER_KEYS if kind == "broker" else owned
     for key, value in configs.items():
         if key.endswith(_WHOLE_NUMBERS) and not re.fullmatch(r"-?[0-9]+", str(value)):

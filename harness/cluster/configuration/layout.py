@@ -25,21 +25,19 @@ class ClusterLayout:
     """The layout of a cluster.
 
     `metadata_mode`: `zookeeper`, with an ensemble of `zookeepers` (None: 1), or `kraft`, with `controllers` nodes that
-    are nothing but controllers (0: every broker is a controller too). A cluster with ZooKeeper can migrate to
-    `migration_controllers` of them, which are started when it does. `elr`: whether a partition's leader may be
-    elected from its eligible leader replicas (KIP-966); None leaves it to the version.
-    `broker_configs` go to every broker, and to KRaft's controllers; `configs_of` to single brokers by id; both in
-    Kafka's own key names; `assume` names the keys that predictions ignore. `broker_versions` gives single brokers a
-    version of their own, by id: all then speak the oldest version's protocol, with its feature levels, as during a
-    rolling upgrade. `controller` names the broker that is to be controller (started first: in ZooKeeper mode the first
-    to register becomes it), None leaves it open and starts all at once. With two `log_directories` a broker outlives
-    the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`). With `disk_mib`, the log directories of each broker and
-    controller are on a disk of their own, of so many MiB: storage faults need it.
-    With `links`, every connection to a broker or controller passes a link (`faults/links/relay/`). With `clocks`,
-    every node has a wall clock that can be moved (`faults/clock/process_clock.py`).
-    With `tiered_storage`, brokers share a remote store (`remote_store/`), to which they copy what tiered topics hold.
-    `security` is how clients connect: `plaintext`, `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client
-    certificates).
+    are only controllers (0: brokers are controllers, too). `migration_controllers`: the number of controllers that a
+    cluster with ZooKeeper can migrate to; they are started then. `elr`: whether a partition's leader may be elected
+    from its eligible leader replicas (KIP-966); None: as the version does.
+    `broker_configs` go to every broker and to KRaft's controllers, `configs_of` to single brokers by id, both in
+    Kafka's own key names. `assume`: the keys that predictions ignore. `broker_versions`: versions of single brokers by
+    id; all brokers then speak the oldest version's protocol, with its feature levels, as during a rolling upgrade.
+    `controller`: in ZooKeeper mode, the broker that becomes controller, since it is started first; None: any broker.
+    With two `log_directories`, a broker survives the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`). `disk_mib`: the
+    MiB of each broker's and controller's own disk for its log directories, which storage faults need; 0: none.
+    `links`: every connection to a broker or controller passes a link (`faults/links/relay/`). `clocks`: every node has
+    a wall clock that can be moved (`faults/clock/process_clock.py`). `tiered_storage`: brokers share a remote store
+    (`remote_store/`), to which they copy segments of tiered topics. `security` is how clients connect: `plaintext`,
+    `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client certificates).
     """
 
     brokers: int = 3
@@ -70,7 +68,7 @@ class ClusterLayout:
         return self.oldest.at_least(version)
 
     def _refusals(self) -> Iterator[str]:
-        """The problems of the layout, a sentence each; a later check may rest on the earlier ones."""
+        """The problems of the layout, a sentence each; later checks rely on earlier ones."""
         mode, brokers = self.metadata_mode, range(1, self.brokers + 1)
         if self.security not in SECURITY_MODES:
             yield f"security: {self.security!r} is not valid: expected {', '.join(SECURITY_MODES)}"
@@ -179,23 +177,23 @@ class ClusterLayout:
 
     @property
     def voters(self) -> int:
-        """How many controllers form the quorum: 0 in ZooKeeper mode, and of brokers that are controllers at most 3."""
+        """How many controllers form the quorum: 0 in ZooKeeper mode; if brokers are controllers, 3 of them at most."""
         return 0 if self.metadata_mode == ZOOKEEPER else self.controllers or min(3, self.brokers)
 
     @property
     def internal_replicas(self) -> int:
-        """How many replicas the partitions of Kafka's own topics have, where nobody asks for another number."""
+        """How many replicas the partitions of Kafka's own topics have by default."""
         return min(INTERNAL_REPLICAS, self.brokers)
 
     @property
     def elects_from_elr(self) -> bool | None:
-        """Whether leaders are elected from the eligible leader replicas; None in ZooKeeper mode, which has none."""
+        """Whether leaders may be elected from eligible leader replicas; None in ZooKeeper mode, which has none."""
         if self.metadata_mode == ZOOKEEPER:
             return None
         return self.oldest.elr if self.elr is None else self.elr
 
     def lacks(self, wanted: ClusterLayout) -> str | None:
-        """The part that faults need and a cluster of this layout lacks; None where it has all of them."""
+        """What a cluster of this layout lacks of the disks, links and clocks of the `wanted` one; None if nothing."""
         if wanted.disk_mib > self.disk_mib:
             size = wanted.disk_mib
             lacking = f"a fault breaks disks, and the cluster's brokers have none of {size} MiB"
@@ -208,7 +206,7 @@ class ClusterLayout:
 
     @property
     def described(self) -> str:
-        """The nodes, the metadata mode, the version, disks and links, as a run says what it starts."""
+        """The nodes, version, metadata mode and extras in words, such as a run prints at its start."""
         owners = "each broker and controller" if self.controllers else "each broker"
         disks = f", {owners} with a disk of its own" if self.disk_mib else ""
         links = ", every connection through a link" if self.links else ""

@@ -1,6 +1,6 @@
-"""The properties of brokers, controllers and ZooKeeper servers: their own settings over those of defaults.toml.
+"""The properties of brokers, controllers and ZooKeeper servers: their own ones override those of defaults.toml.
 
-A default that a version of Kafka does not have is not written for it.
+A default that a version of Kafka does not know is left out for that version.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ REPLICATION_PORT = 9092
 CONTROL_PORT = 9091
 ZOOKEEPER_PORT = 2181
 CONTROLLER_IDS = 100
-"""The first KRaft controller that is no broker has the node id 101, the next 102: ids of brokers are below."""
+"""The node ids of KRaft's controllers that are no brokers begin at 101, above the ids of brokers."""
 
 BROKER_DATA = "/var/lib/kafka"
 SECOND_BROKER_DATA = "/var/lib/kafka-2"
@@ -28,7 +28,7 @@ ZOOKEEPER_DATA = "/var/lib/zookeeper"
 PROPERTIES_FILE = "/etc/kafka-chaos/server.properties"
 
 CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
-"""Brokers before 0.11 truncate by the high watermarks on disk, and keep Kafka's default."""
+"""Brokers before 0.11 truncate by the high watermarks on disk, so they keep Kafka's default."""
 
 GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
 SHARE_DELIVERY_LIMIT = "group.share.delivery.count.limit"
@@ -37,14 +37,15 @@ SHARE_SHORTEST_LOCK = "group.share.min.record.lock.duration.ms"
 
 
 def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
-    """The text of server.properties of a broker with ZooKeeper; `configs` go over defaults, the layout's over these."""
+    """The server.properties of a broker with ZooKeeper. The layout's configs override `configs`, which override
+    defaults."""
     owned = {
         "broker.id": str(node.number),
         "zookeeper.connect": zookeeper_connect(spec),
         **_listeners(spec, node),
         "log.dirs": ",".join(LOG_DIRECTORIES[: spec.log_directories]),
     }
-    # A controller of KRaft knows no such listener: it sends what it has for brokers to the replication port.
+    # A controller of KRaft does not know this listener: it sends requests to brokers to their replication port.
     if spec.oldest.has_control_plane and not spec.migration_controllers:
         owned["control.plane.listener.name"] = "CONTROL"
         owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
@@ -56,10 +57,10 @@ def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, co
 
 
 def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
-    """The text of server.properties of a node of KRaft: a broker, a controller, or a broker that is a controller too.
+    """The server.properties of a KRaft node: a broker, a controller, or a broker that is a controller, too.
 
-    `configs` go over the layout's own. A controller gets the brokers' configurations too: some of them, such as
-    `auto.leader.rebalance.enable`, are the controller's to follow.
+    `configs` override the layout's configs. Controllers get the brokers' configs, too, since some of them, such as
+    `auto.leader.rebalance.enable`, are for the controller.
     """
     is_broker, quorum = node.role == "broker", voters(spec)
     roles = (node.role, "controller") if is_broker and node.number in quorum else (node.role,)
@@ -92,12 +93,12 @@ def zookeepers(spec: ClusterLayout) -> list[str]:
 
 
 def zookeeper_connect(spec: ClusterLayout) -> str:
-    """Where nodes of the cluster's network find ZooKeeper."""
+    """The addresses of ZooKeeper's servers on the cluster's network."""
     return ",".join(f"{name}:{ZOOKEEPER_PORT}" for name in zookeepers(spec))
 
 
 def quorum_properties(voters: Mapping[int, str]) -> dict[str, str]:
-    """Where a node finds the controllers; `voters`: their host names by node id."""
+    """The properties by which a node finds the controllers; `voters`: their host names by node id."""
     return {
         "controller.quorum.voters": ",".join(f"{voter}@{name}:{CONTROL_PORT}" for voter, name in voters.items()),
         "controller.listener.names": "CONTROL",
@@ -109,7 +110,7 @@ def _own(spec: ClusterLayout, node: Node) -> dict[str, object]:
 
 
 def _listeners(spec: ClusterLayout, node: Node) -> dict[str, str]:
-    """The listeners of every broker: for clients, on a port of the host, and for the other brokers."""
+    """The properties of every broker's listeners: for clients, on a port of this machine, and for other brokers."""
     return {
         "listeners": f"CLIENT://0.0.0.0:{CLIENT_PORT},REPLICATION://0.0.0.0:{REPLICATION_PORT}",
         "advertised.listeners": f"CLIENT://127.0.0.1:{node.host_port},REPLICATION://{node.name}:{REPLICATION_PORT}",
@@ -119,8 +120,8 @@ def _listeners(spec: ClusterLayout, node: Node) -> dict[str, str]:
 
 
 def _defaults(spec: ClusterLayout, group: str, version: KafkaVersion) -> dict[str, str]:
-    """The defaults that this version knows, with as many replicas of Kafka's own topics as there is room for; a secured
-    cluster enforces access control lists, since clients have names there."""
+    """The defaults that this version knows. Kafka's own topics get as many replicas as the number of brokers allows. A
+    secured cluster enforces access control lists, since its clients have names."""
     replicas = str(spec.internal_replicas)
     replicated = {
         "offsets.topic.replication.factor": replicas,
@@ -138,7 +139,7 @@ def _defaults(spec: ClusterLayout, group: str, version: KafkaVersion) -> dict[st
 
 
 def _tiered(spec: ClusterLayout) -> dict[str, str]:
-    """What brokers with tiered storage are started with: the plugin is in the store itself, whose volume all have."""
+    """The properties of brokers with tiered storage. They load the plugin from the remote store itself."""
     if not spec.tiered_storage:
         return {}
     return {
@@ -150,7 +151,7 @@ def _tiered(spec: ClusterLayout) -> dict[str, str]:
 
 
 def zookeeper_properties(spec: ClusterLayout) -> str:
-    """The text of a ZooKeeper server's configuration, alone or in an ensemble."""
+    """The configuration file of a ZooKeeper server, alone or in an ensemble."""
     values = {"dataDir": ZOOKEEPER_DATA, "clientPort": str(ZOOKEEPER_PORT), **DEFAULTS["zookeeper"]}
     if spec.servers > 1:
         values |= DEFAULTS["zookeeper_ensemble"]

@@ -1,6 +1,6 @@
 """Removes what a run created: containers, networks and volumes by label, the folder of its keys, and its disks.
 
-Frozen disks are thawed first, since a process that waits for one can't be ended. Nothing else is touched.
+Frozen disks are thawed first, since a process that waits for its disk can't be ended. Nothing else is touched.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ _PASSES = 20
 
 @dataclass(frozen=True)
 class Leftover:
-    """The leftovers of one run: its id, its numbers of containers, networks, volumes and disks; whether it was kept."""
+    """What is left of one run."""
 
     run_id: str
     things: int
+    """The number of its containers, networks, volumes and disks."""
     kept: bool
+    """Whether its cluster was kept on purpose."""
     alive: bool
+    """Whether the process that owns it still runs."""
 
 
 def remove_run(client: DockerClient, run_id: str) -> int:
-    """Remove everything labelled with `run_id`; the number of things removed.
+    """Remove everything labelled with `run_id`; returns the number of things removed.
 
-    Passes are repeated until one finds nothing: an interrupted create call may still take effect in the engine.
-    A signal that arrives meanwhile is held back until all is gone.
+    Repeats until nothing is found: an interrupted create call may still take effect in the engine. A signal that
+    arrives meanwhile is held back until everything is removed.
     """
     removed = 0
     with signals_held_back():
@@ -67,7 +70,7 @@ def remove_run(client: DockerClient, run_id: str) -> int:
 
 
 def heal_abandoned_disks(client: DockerClient) -> None:
-    """Remove what dead runs with disks left: a disk that stays frozen may stall the whole machine."""
+    """Remove what dead runs with disks left: a disk that stays frozen might stall the whole machine."""
     for run_id in _abandoned():
         remove_run(client, run_id)
 
@@ -79,13 +82,12 @@ def thaw_abandoned_disks() -> None:
 
 
 def _abandoned() -> list[str]:
-    """Dead runs with disks that were not kept on purpose."""
-    found = journals()
-    return [one.run_id for one in found if KEEP not in one.labels and not owner_is_alive(one.labels)]
+    """The ids of dead runs with disks that were not kept on purpose."""
+    return [disks.run_id for disks in journals() if KEEP not in disks.labels and not owner_is_alive(disks.labels)]
 
 
 def leftovers(client: DockerClient) -> list[Leftover]:
-    """All runs of which something is left on this engine or on this machine's disks, in the order of their ids."""
+    """All runs that have left something on this engine or as disks of this machine, in the order of their ids."""
     by_run: dict[str, list[dict[str, str]]] = {}
     for labels in _labels_of_everything(client):
         by_run.setdefault(labels[RUN], []).append(labels)
@@ -96,11 +98,11 @@ def leftovers(client: DockerClient) -> list[Leftover]:
 
 
 def clean(client: DockerClient, *, kept: bool = False) -> list[Leftover]:
-    """Remove leftovers of runs whose process is dead, kept clusters only with `kept`; what was removed."""
-    dead = [left for left in leftovers(client) if not left.alive and (kept or not left.kept)]
-    for left in dead:
-        remove_run(client, left.run_id)
-    remove_abandoned_secrets(kept={left.run_id for left in leftovers(client)})
+    """Remove what dead runs have left, kept clusters only with `kept`; returns what was removed."""
+    dead = [leftover for leftover in leftovers(client) if not leftover.alive and (kept or not leftover.kept)]
+    for leftover in dead:
+        remove_run(client, leftover.run_id)
+    remove_abandoned_secrets(kept={leftover.run_id for leftover in leftovers(client)})
     return dead
 
 
@@ -111,7 +113,7 @@ def _remove_container(container: Any) -> None:
 
 @contextlib.contextmanager
 def already_gone() -> Iterator[None]:
-    """Suppress errors which say that it is or is being removed, does not run, or is used by a container that is."""
+    """Suppress the engine's errors that a thing is gone or being removed, does not run, or is still in use."""
     from docker.errors import APIError, NotFound
 
     try:
@@ -134,10 +136,10 @@ def _labels_of_everything(client: DockerClient) -> Iterator[dict[str, str]]:
 
 
 def choose_reaper(client: DockerClient, *, keep: bool) -> bool:
-    """Switch the reaper on or off for this process; True when it is used. A kept cluster must not be reaped.
+    """Decide whether this process uses Testcontainers' reaper, and return it. A kept cluster must not be reaped.
 
-    It removes a session's containers even if the harness is killed with SIGKILL. Where its image is not available,
-    labels and `kafka-chaos clean` do the same.
+    The reaper removes the containers even if the harness is killed by SIGKILL. If its image is not available, the
+    labels allow `kafka-chaos clean` to do the same.
     """
     from testcontainers.core.config import testcontainers_config
     from testcontainers.core.container import Reaper
@@ -146,13 +148,13 @@ def choose_reaper(client: DockerClient, *, keep: bool) -> bool:
     use = present and not keep and not testcontainers_config.ryuk_disabled
     testcontainers_config.ryuk_disabled = not use
     if use:
-        # Nodes that start at once would each start one.
+        # Started now: nodes that start at the same time would each start a reaper.
         Reaper.get_instance()
     return use
 
 
 def try_to_pull_reaper(client: DockerClient) -> bool:
-    """Get the reaper's image for later runs; False where no registry answers."""
+    """Pull the reaper's image for later runs; returns False if no image registry answers."""
     from docker.errors import APIError
     from testcontainers.core.config import testcontainers_config
 

@@ -1,4 +1,4 @@
-"""The Docker engine: one way to reach it, and one sentence to do when it can't be reached."""
+"""The Docker engine: how it is reached, what to do if it can't be, and operations that its SDK lacks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _THAWED = "not paused"
 _NOT_FOUND = 404
 
 ANSWERS_WITHIN = 10
-"""Seconds that an engine may take for its first answers; one that accepts and never answers is not waited for."""
+"""Seconds that an engine may take for its first answers: it may accept connections and never answer."""
 MEMORY_PER_BROKER = 400 * 2**20
 """Bytes: a broker with -Xmx300m was measured at 320 MB resident, with class-data sharing."""
 MEMORY_OF_THE_HARNESS = 1_500 * 2**20
@@ -58,9 +58,9 @@ def docker_client() -> docker.DockerClient:
 def freeze(container: Container, *, timeout: float = 10.0) -> None:
     """Freeze all processes of a container with the cgroup freezer.
 
-    Asked for again while the engine answers that it could not: with cgroup version 1, runc gives up after some ten
-    milliseconds, and a process that is just waiting for its disk freezes only when it has it. And where the engine
-    hears late of a freeze that was lifted since, it takes the container for frozen for a moment. Raises `WaitTimeout`.
+    Repeats the request while the engine answers that it could not. With cgroup version 1, runc gives up after some ten
+    milliseconds, but a process that waits for its disk freezes only when the disk has answered. And the engine may take
+    a container for frozen for a moment after it was thawed. Raises `WaitTimeout`.
     """
     from docker.errors import APIError
 
@@ -81,9 +81,9 @@ def freeze(container: Container, *, timeout: float = 10.0) -> None:
 
 
 def thaw(container: Container) -> None:
-    """Thaw all processes of a container; nothing where they run.
+    """Thaw all processes of a container; do nothing if they run.
 
-    The engine thaws a container by itself when it is asked to end its process, and says so late.
+    The engine thaws a container by itself to end its process, and reports that late.
     """
     from docker.errors import APIError
 
@@ -95,20 +95,20 @@ def thaw(container: Container) -> None:
 
 
 CANNOT_EXECUTE = 126
-"""The exit code by which shells say so."""
+"""The exit code with which shells report that a command can't be executed."""
 _NOT_RUNNING = ("is not running", "is paused", "non running container")
 
 
-def execute_inside(container_id: str, command: Sequence[str]) -> tuple[int, bytes]:
-    """Run a command inside a container: its exit code and all of its output.
+def execute_inside(container: Container, command: Sequence[str]) -> tuple[int, bytes]:
+    """Run a command inside a container, and return its exit code and all of its output.
 
-    `CANNOT_EXECUTE` where the container does not run, or is frozen.
+    The code is `CANNOT_EXECUTE` if the container does not run, or is frozen.
     """
     from docker.errors import APIError
 
     api = docker_client().api
     try:
-        execution = api.exec_create(container_id, list(command))["Id"]
+        execution = api.exec_create(container.id, list(command))["Id"]
         output = bytes(api.exec_start(execution))
     except APIError as error:
         return _cannot_execute(error)
@@ -116,14 +116,14 @@ def execute_inside(container_id: str, command: Sequence[str]) -> tuple[int, byte
 
 
 def execute_in_network(container: Container, command: Sequence[str]) -> tuple[int, bytes]:
-    """Run a command that needs no more of a container than its network: its exit code and all of its output.
+    """Run a command that only needs a container's network, and return its exit code and all of its output.
 
-    Where the container is frozen, another one from its image runs the command in its network, and is removed.
-    `CANNOT_EXECUTE` where the container does not run.
+    If the container is frozen, a new one from its image runs the command in its network, and is removed. The code is
+    `CANNOT_EXECUTE` if the container does not run.
     """
     from docker.errors import APIError
 
-    code, output = execute_inside(str(container.id), command)
+    code, output = execute_inside(container, command)
     if code == CANNOT_EXECUTE:
         container.reload()
     if code != CANNOT_EXECUTE or not container.attrs["State"]["Paused"]:
@@ -148,16 +148,16 @@ def execute_in_network(container: Container, command: Sequence[str]) -> tuple[in
 
 
 def _cannot_execute(error: APIError) -> tuple[int, bytes]:
-    """That the container does not run, or is frozen; any other error is raised."""
+    """The result for a container that does not run, or is frozen; any other error is raised."""
     if not any(reason in str(error.explanation) for reason in _NOT_RUNNING):
         raise error
     return CANNOT_EXECUTE, str(error.explanation).encode()
 
 
-def size_inside(container_id: str, path: str) -> int | None:
-    """The size of a file of a container, running or not; None where there is none. Nothing of it is read."""
+def size_inside(container: Container, path: str) -> int | None:
+    """The size of a file of a container, running or not; None if there is no such file. The file is not read."""
     api = docker_client().api
-    answer = api.head(api._url("/containers/{0}/archive", container_id), params={"path": path})
+    answer = api.head(api._url("/containers/{0}/archive", container.id), params={"path": path})
     if answer.status_code == _NOT_FOUND:
         return None
     api._raise_for_status(answer)
@@ -165,7 +165,7 @@ def size_inside(container_id: str, path: str) -> int | None:
 
 
 class _WholeAnswer:
-    """A response's socket from the first byte behind its headers on, as the SDK's readers want it."""
+    """The socket of a response after its headers, with the methods that the SDK calls."""
 
     def __init__(self, response: Any) -> None:
         self._response = response
@@ -188,26 +188,26 @@ class _WholeAnswer:
 
 
 def _read_whole_answers(client: Any) -> None:
-    """Let this client read what a command prints from its first byte on.
+    """Make this client read a command's output from its first byte on.
 
-    The SDK reads past the buffer that the headers were read through: on a busy machine a command's output arrives
-    together with them, and was lost then (`tests/harness/cluster/test_engine.py` shows it).
+    The SDK bypasses the buffer through which the headers were read. On a busy machine, output that arrives together
+    with the headers is then lost (`tests/harness/cluster/test_engine.py` shows it).
     """
     api = client.api
-    as_it_is = api._get_raw_response_socket
+    original = api._get_raw_response_socket
 
-    def whole(response: Any) -> Any:
+    def whole_answer(response: Any) -> Any:
         reader = getattr(getattr(response.raw, "_fp", None), "fp", None)
         if not hasattr(reader, "read1"):
-            return as_it_is(response)
+            return original(response)
         api._raise_for_status(response)
         return _WholeAnswer(response)
 
-    api._get_raw_response_socket = whole
+    api._get_raw_response_socket = whole_answer
 
 
 def check_memory(brokers: int) -> None:
-    """Refuse to start where `brokers` brokers and the harness would not fit into the free memory."""
+    """Raise `EnvironmentFailure` if so many brokers and the harness would not fit into the free memory."""
     needed = brokers * MEMORY_PER_BROKER + MEMORY_OF_THE_HARNESS
     available = available_memory()
     if available is not None and available < needed:
@@ -218,7 +218,7 @@ def check_memory(brokers: int) -> None:
 
 
 def available_memory() -> int | None:
-    """Bytes that the kernel says could be used without swapping; None where it doesn't say."""
+    """The bytes of memory that can be used without swapping; None if the kernel does not tell."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
@@ -237,7 +237,7 @@ def _advice(error: Exception) -> str:
 
 
 def main() -> int:
-    """Exit code 0 when an engine answers, else 3 with the reason (docker/set-up asks so)."""
+    """Return 0 if an engine answers; else print the reason and return 3. For docker/set-up."""
     try:
         docker_client()
     except EnvironmentFailure as failure:
@@ -252,7 +252,7 @@ if __name__ == "__main__":
 
 @contextmanager
 def archived_file(pieces: Iterator[bytes], what: str) -> Iterator[IO[bytes]]:
-    """The file of which the engine sends an archive, to be read from beginning to end; `what` names it in errors."""
+    """Open the file in an archive that the engine sends; it can only be read in order. `what` names it in errors."""
     try:
         with tarfile.open(fileobj=Pipe(pieces), mode="r|") as archive:
             member = archive.next()
@@ -261,24 +261,24 @@ def archived_file(pieces: Iterator[bytes], what: str) -> Iterator[IO[bytes]]:
                 raise ClusterFailure(f"{what} is no file")
             yield content
     finally:
-        # The engine holds on to a container until an archive of it has been read.
+        # The engine can't remove a container before the whole archive has been read.
         for _ in pieces:
             pass
 
 
 class Pipe(io.RawIOBase):
-    """Pieces of bytes as a file that is read from beginning to end."""
+    """Pieces of bytes as a file that can only be read in order."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
         self._left = memoryview(b"")
 
     def readable(self) -> bool:
-        """It is."""
+        """Always True."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """As much of the current piece as fits."""
+        """Fill the buffer with as much of the current piece as fits, and return the number of bytes."""
         if not self._left:
             self._left = memoryview(next(self._pieces, b""))
         size = min(len(buffer), len(self._left))

@@ -1,7 +1,7 @@
-"""The image for brokers, controllers and ZooKeeper: built once, tagged by the hash of everything that goes into it.
+"""The image of brokers, controllers and ZooKeeper: built once, tagged by the hash of everything that goes into it.
 
-The base is a public Java image where a registry answers, else one that Debian's debootstrap makes. The jars come from
-Maven Central, by a pinned POM; versions.py says which jars a version of Kafka needs besides its own.
+Its base is a public Java image if an image registry answers, else one that Debian's debootstrap makes. The jars come
+from Maven Central by a pinned POM; versions.toml says which jars a version of Kafka needs besides its own.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ KAFKA_VERSION = USUAL_VERSION
 REPOSITORY = "kafka-chaos/broker"
 PUBLIC_BASE = os.environ.get("KAFKA_CHAOS_BASE_IMAGE", "eclipse-temurin:17-jre")
 _STEP = re.compile(r"Step (?P<number>\d+)/(?P<of>\d+) : (?P<what>\S+ ?\S*)")
-"""How the engine's log of a build names what it begins."""
+"""A line of the engine's log at the beginning of a step of a build."""
 _POM = "http://maven.apache.org/POM/4.0.0"
 _RECIPE = Path(__file__).resolve().parents[3] / "docker"
 
 
 def image_tag(kafka_version: str = KAFKA_VERSION, *, clock: bool = False) -> str:
-    """The image's name: it changes with any input of the build and with Kafka's version. `clock`: with a wall clock
-    that can be moved."""
+    """The image's name, which changes with Kafka's version and every input of the build.
+
+    `clock`: the image whose processes have a wall clock that can be moved.
+    """
     if clock:
         return f"{image_tag(kafka_version)}-clock-{_hash_of(_RECIPE / 'clock' / 'Dockerfile')}"
     digest = hashlib.sha256(repr(known_version(kafka_version)).encode())
@@ -52,7 +54,7 @@ def image_tag(kafka_version: str = KAFKA_VERSION, *, clock: bool = False) -> str
 def ensure_image(
     kafka_version: str = KAFKA_VERSION, *, clock: bool = False, say: Callable[[str], None] = lambda _: None
 ) -> str:
-    """The image's name; builds the image if it isn't there, and calls `say` before each step."""
+    """Build the image if it isn't there, calling `say` before each step; returns the image's name."""
     tag = image_tag(kafka_version, clock=clock)
     if not is_built(kafka_version, clock=clock):
         if clock:
@@ -79,18 +81,8 @@ def _is_there(client: DockerClient, name: str) -> bool:
     return True
 
 
-def read_file(kafka_version: str, path: str, labels: Mapping[str, str]) -> bytes:
-    """A file of a version's image, which is built if it isn't there, by way of a container with these labels."""
-    # Never started; the engine makes no container without a command.
-    container = docker_client().containers.create(ensure_image(kafka_version), "true", labels=dict(labels))
-    try:
-        return _read(container, path)
-    finally:
-        container.remove()
-
-
 class Scratch:
-    """A container of the broker image that does nothing by itself."""
+    """A container of the broker image for single commands."""
 
     def __init__(self, container: Any) -> None:
         self._container = container
@@ -104,25 +96,22 @@ class Scratch:
         return text
 
     def read_file(self, path: str) -> bytes:
-        """A file of the container."""
-        return _read(self._container, path)
+        """The content of a file."""
+        with archived_file(self._container.get_archive(path)[0], path) as content:
+            return content.read()
 
 
 @contextmanager
-def scratch(labels: Mapping[str, str]) -> Iterator[Scratch]:
-    """Such a container, without a network, as long as the block lasts."""
+def scratch(labels: Mapping[str, str], kafka_version: str = KAFKA_VERSION) -> Iterator[Scratch]:
+    """Run a container with these labels and without a network until the block ends."""
+    image = ensure_image(kafka_version)
     container = docker_client().containers.run(
-        ensure_image(), "infinity", entrypoint="sleep", labels=dict(labels), network_mode="none", detach=True
+        image, "infinity", entrypoint="sleep", labels=dict(labels), network_mode="none", detach=True
     )
     try:
         yield Scratch(container)
     finally:
         container.remove(force=True)
-
-
-def _read(container: Any, path: str) -> bytes:
-    with archived_file(container.get_archive(path)[0], path) as content:
-        return content.read()
 
 
 def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[str], None]) -> None:
@@ -162,7 +151,7 @@ def _build_folder(client: DockerClient, folder: Path, tag: str, arguments: Mappi
 
 
 def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> None:
-    """Copy the dependencies of a POM into `folder` with Maven; `EnvironmentFailure` with its last lines otherwise."""
+    """Copy the dependencies of a POM into `folder` with Maven; raises `EnvironmentFailure` with Maven's last lines."""
     maven = shutil.which("mvn")
     if maven is None:
         raise EnvironmentFailure("Maven is missing: run `make setup`, or install Maven 3.6 or later")

@@ -1,10 +1,10 @@
-"""Labels: whatever a run creates on the Docker engine names its run and the process that owns it.
+"""Labels: everything that a run creates on the Docker engine names the run and its owner, a process.
 
-A leftover may be removed when its owner, a process of this boot of this machine, is no longer alive. Process id and
-start time together identify the owner, since the system uses a process id again.
+A leftover may be removed when its owner is no longer alive. The owner is identified by machine, boot, process id and
+start time, since the system uses process ids again.
 
-Its folder of keys and passwords, outside of the run directory and readable by this user only, is found by the run's id,
-so that whatever removes the run's containers removes the folder too.
+A run's keys and passwords are in a folder outside of the run directory that only this user can read. The folder's name
+has the run's id, so that it is removed together with the run's containers.
 """
 
 import glob
@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 LABELS = "kafka-chaos."
-"""How the names of all of them begin."""
+"""The beginning of all labels' names."""
 RUN = f"{LABELS}run"
 OWNER = f"{LABELS}owner"
 ROLE = f"{LABELS}role"
@@ -26,7 +26,7 @@ STARTED: set[str] = set()
 
 
 def run_labels(run_id: str, *, keep: bool) -> dict[str, str]:
-    """Labels that every container, network and volume of a run carries."""
+    """The labels that every container, network and volume of a run has."""
     STARTED.add(run_id)
     labels = {RUN: run_id, OWNER: current_owner()}
     if keep:
@@ -40,9 +40,9 @@ def current_owner() -> str:
 
 
 def owner_is_alive(labels: Mapping[str, str]) -> bool:
-    """Whether the process that made something still runs; an owner on another machine counts as alive.
+    """Whether the owner that the labels name still runs.
 
-    Several machines may share one Docker engine, and only the owner's own machine knows.
+    An owner on another machine counts as alive: several machines may share an engine, and only its own machine knows.
     """
     try:
         machine, boot, pid, start = labels[OWNER].split(":")
@@ -75,7 +75,7 @@ def _start_time(pid: int) -> str | None:
         return None
     # The second field, the command's name, may hold spaces and parentheses: count from the last one.
     state, *fields = stat.rpartition(")")[2].split()
-    # A zombie has ended; only its parent has not asked how.
+    # A zombie has ended; its parent has only not asked for its exit code.
     return None if state in ("Z", "X") else fields[18]
 
 

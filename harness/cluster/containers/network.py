@@ -1,11 +1,11 @@
 """A bridge network whose containers keep their addresses, and host ports that brokers keep across a restart.
 
-Docker gives a restarted container the lowest free address: after two brokers were down, each could come back with the
-other's, and every rule of a partition would hit the wrong one. Fixed addresses need a subnet that is asked for by
-name: one that no other network of the engine and no route of this machine uses.
+By default, Docker gives a restarted container the lowest free address: after two brokers were down, each could get the
+address of the other, and the rules of a partition would hit the wrong broker. Fixed addresses need an explicit subnet,
+one that no other network of the engine and no route of this machine uses.
 
-Ports are taken from outside the kernel's ephemeral range: while a broker is down, an outgoing connection could
-otherwise be given its port, and a client that retries to connect to it could even connect to itself.
+Host ports are outside of the kernel's ephemeral range. Otherwise, the kernel could give a broker's port to an outgoing
+connection while the broker is down; a client that tries to connect to it could even connect to itself.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def create_network(client: DockerClient, name: str, labels: dict[str, str]) -> N
         try:
             return client.networks.create(name, driver="bridge", labels=labels, ipam=pool, check_duplicate=True)
         except APIError as error:
-            # Another run may have taken it in between, or the engine knows of a route that this machine does not.
+            # Another run may have taken the subnet meanwhile, or only the engine knows a route to it.
             refusal = error
     raise EnvironmentFailure(f"Docker gave no subnet of {_PRIVATE} for a network: {refusal or 'all are in use'}")
 
 
 def node_addresses(network: Network, count: int) -> list[str]:
-    """`count` addresses of the network's subnet, the same ones at every call."""
+    """The first `count` addresses for nodes in the network's subnet."""
     network.reload()
     subnet = ipaddress.ip_network(network.attrs["IPAM"]["Config"][0]["Subnet"])
     return [str(subnet[_FIRST_NODE + index]) for index in range(count)]
@@ -65,7 +65,7 @@ def _subnets_of_networks(client: DockerClient) -> Iterator[ipaddress.IPv4Network
 
 
 def _routed_subnets() -> Iterator[ipaddress.IPv4Network]:
-    """Subnets that this machine has a route to, the default route left out; none where the kernel doesn't tell."""
+    """The subnets that this machine has routes to, without the default route; none if the kernel does not tell."""
     try:
         lines = Path("/proc/net/route").read_text().splitlines()[1:]
     except OSError:
@@ -82,7 +82,7 @@ _PROBES = 2_000
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` different ports of 127.0.0.1 that nothing listens on at the moment."""
+    """`count` different ports of 127.0.0.1 that are free at the moment."""
     highest = _first_ephemeral_port() - 1
     if highest - _LOWEST < count * 2:
         highest = 65_535

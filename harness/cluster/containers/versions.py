@@ -1,4 +1,4 @@
-"""The supported versions of Kafka, of versions.toml: metadata modes, the jars that they lack, and what else differs."""
+"""The supported versions of Kafka, which versions.toml lists with their metadata modes and the jars that they lack."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, USUAL_VERS
 
 @dataclass(frozen=True, slots=True)
 class KafkaVersion:
-    """A release on Maven Central that has been fetched and started, in each of its `modes`.
+    """A release on Maven Central that was tried here in each of its metadata `modes`, on Java 17.
 
-    All run on Java 17. `extra_jars`: jars that its artifacts lack, or have in a version that does not run on it, as
+    `extra_jars`: jars that the release's artifacts lack, or have in a version that does not run on Java 17, as
     group:artifact:version.
     """
 
@@ -22,13 +22,13 @@ class KafkaVersion:
     extra_jars: tuple[str, ...]
 
     def at_least(self, number: str) -> bool:
-        """Whether it is this version or a later one; only the parts that `number` has are compared."""
+        """Whether this is version `number` or a later one; only the parts that `number` has are compared."""
         wanted = _parts(number)
         return _parts(self.number)[: len(wanted)] >= wanted
 
     @property
     def protocol(self) -> str:
-        """Its `inter.broker.protocol.version`: the part of the number that brokers of one line share."""
+        """Its `inter.broker.protocol.version`: the beginning of the number, without the number of the patch."""
         parts = self.number.split(".")
         return ".".join(parts[: 3 if parts[0] == "0" else 2])
 
@@ -55,7 +55,7 @@ VERSIONS = {
 
 
 def usual_version(mode: str) -> str:
-    """The version of a cluster in this metadata mode where none is named: in KRaft mode the newest."""
+    """The default version of a cluster in this metadata mode: in KRaft mode the newest."""
     return USUAL_VERSION if mode == ZOOKEEPER else next(iter(VERSIONS))
 
 
@@ -80,7 +80,7 @@ def cluster_named(text: str) -> dict[str, str]:
 
 
 def check_version(number: str, mode: str) -> KafkaVersion:
-    """The version, if it can be run in this metadata mode; raises `UsageFailure` with the reason and those that can."""
+    """The version, if it can be run in this metadata mode; else raises `UsageFailure` with the versions that can."""
     version = known_version(number)
     if mode in version.modes:
         return version

@@ -1,7 +1,7 @@
-"""Clusters in KRaft mode: a quorum of controllers, of which one is active, keeps the metadata in a log of its own.
+"""Clusters in KRaft mode: a quorum of controllers, one of them active, keeps the metadata in a log of its own.
 
-Brokers register with the active controller and send it heartbeats; it fences those that stop. A broker that comes back
-while its former registration is still served asks again by itself until that is over: nobody has to wait for it.
+Brokers register with the active controller and send it heartbeats; it fences brokers that stop. A broker that comes
+back while its former registration is still valid repeats its request until it is accepted: the harness need not wait.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.client import BrokerClient, QuorumAnswer
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, QuorumAnswer, answers
 from kafka_chaos.harness.cluster.building import BROKER_OPTIONS, CONTROLLER_OPTIONS, NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
-from kafka_chaos.harness.cluster.containers.image import read_file
+from kafka_chaos.harness.cluster.containers.image import scratch
 from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
 from kafka_chaos.harness.cluster.metadata.protocol import Members, PartitionRecord
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 STARTED = "Kafka Server started"
 """The log line of a node that serves."""
 _FORMATTED = "/opt/kafka/formatted"
-_FIRST_METADATA = "bootstrap.checkpoint"
-"""The feature levels that a new cluster starts from: in a mixed one, the oldest version's."""
 _ANSWER_TIMEOUT = 1.0
 NOBODY = -1
 
@@ -74,7 +72,7 @@ class KRaftMode:
         return self._container(node, known_version(kafka_version), {})
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
-        """All at once: whoever finds no quorum asks again within a moment."""
+        """All nodes at once: a node that finds no quorum asks again within a moment."""
         return [members.nodes]
 
     def metadata(self, members: Members) -> Quorum:
@@ -86,13 +84,13 @@ class KRaftMode:
         return wait_until(self.metadata(members).brokers, "a broker to answer", timeout=timeout, interval=0.1)
 
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
-        """Wait until it serves."""
+        """Wait until the node serves."""
         node.await_ready(timeout)
 
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
-        """Start them all, then wait for each.
+        """Start all the nodes, then wait for each.
 
-        Where too few controllers run for a quorum, nobody can serve before others are started: then it does not wait.
+        Does not wait if too few controllers run for a quorum: no node can serve before more controllers are started.
         """
         for node in nodes:
             if not node.is_running():
@@ -119,20 +117,28 @@ class KRaftMode:
             cap_add=["NET_ADMIN"],
         )
         if self.spec.is_mixed:
-            oldest = self.spec.oldest
-            labels = run_labels(self._build.run_id, keep=False)
-            checkpoint = read_file(oldest.number, f"{_FORMATTED}/{self._features}/{_FIRST_METADATA}", labels)
-            container.with_copy_into_container(checkpoint, f"{_FORMATTED}/{self._features}/{_FIRST_METADATA}")
+            container.with_copy_into_container(self._oldest_features, self._features_file)
         return container
+
+    @cached_property
+    def _oldest_features(self) -> bytes:
+        """The feature levels of the oldest version, from its image: the nodes of a mixed cluster start with them."""
+        with scratch(run_labels(self._build.run_id, keep=False), self.spec.oldest.number) as container:
+            return container.read_file(self._features_file)
+
+    @property
+    def _features_file(self) -> str:
+        """The file in containers with the feature levels that a new cluster starts with."""
+        return f"{_FORMATTED}/{self._features}/bootstrap.checkpoint"
 
     @property
     def _features(self) -> str:
-        """The folder of the image that holds what a new cluster with these features starts from."""
+        """The name of the image's folder with the files that a new cluster with these features starts from."""
         return "no-elr" if self.spec.oldest.elr and not self.spec.elects_from_elr else "default"
 
 
 class Quorum:
-    """Implements `Metadata`: what the brokers tell of the quorum and of the partitions."""
+    """Implements `Metadata` by what the brokers tell of the quorum and of the partitions."""
 
     def __init__(self, members: Members, configs: Mapping[str, str] | None = None) -> None:
         self._members = members
@@ -141,39 +147,38 @@ class Quorum:
         self._first = min(self._addresses)
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is kept open."""
 
     def controller(self) -> int | None:
-        """The node id of the active controller; None while no broker knows of one."""
-        found = self._quorum()
-        return found.leader if found is not None and found.leader != NOBODY else None
+        """The node id of the active controller; None while no broker knows it."""
+        quorum = self._quorum()
+        return quorum.leader if quorum is not None and quorum.leader != NOBODY else None
 
     def controller_epoch(self) -> int:
-        """The epoch of the quorum's leader; 0 while nobody answers."""
-        found = self._quorum()
-        return 0 if found is None else found.leader_epoch
+        """The epoch of the quorum's leader; 0 while no broker answers."""
+        quorum = self._quorum()
+        return 0 if quorum is None else quorum.leader_epoch
 
     def brokers(self) -> frozenset[int] | None:
-        """The brokers in the metadata of one that answers: those that are not fenced. None where no broker answers."""
+        """The brokers that are not fenced, as the first broker that answers tells; None if none answers."""
         return next((brokers for _, brokers in self._answers(BrokerClient.brokers)), None)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
         """The newest state of the partition that a broker has replayed from the metadata log.
 
-        Of one leader epoch, the leader knows the newest ISR.
+        If several brokers know the same leader epoch, the leader knows the newest ISR.
         """
-        newest: tuple[int, bool, PartitionRecord] | None = None
-        for broker, known in self._answers(lambda client: client.metadata(topic, partition)):
-            leader = NOBODY if known.leader is None else known.leader
-            if known.leader_epoch >= 0 and (newest is None or (known.leader_epoch, broker == leader) > newest[:2]):
-                record = PartitionRecord(leader, known.leader_epoch, known.isr)
-                newest = (known.leader_epoch, broker == leader, record)
-        return None if newest is None else newest[2]
+        states = self._answers(lambda client: client.metadata(topic, partition))
+        known = [(broker, state) for broker, state in states if state.leader_epoch >= 0]
+        if not known:
+            return None
+        _, newest = max(known, key=lambda of: (of[1].leader_epoch, of[0] == of[1].leader))
+        return PartitionRecord(NOBODY if newest.leader is None else newest.leader, newest.leader_epoch, newest.isr)
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
         """Freeze the active controller's node until the others have elected another, then thaw it."""
         before = self._quorum()
-        node = next((one for one in self._members.nodes if before and one.number == before.leader), None)
+        node = next((node for node in self._members.nodes if before and node.number == before.leader), None)
         if before is None or node is None:
             raise ClusterFailure("there is no active controller to depose")
 
@@ -190,25 +195,20 @@ class Quorum:
             node.unpause()
 
     def _quorum(self, *, without: int | None = None) -> QuorumAnswer | None:
-        """The quorum, as the first broker that answers describes it.
+        """The quorum, as the first broker that answers describes it; None if none does.
 
-        Where no controller is active, every broker waits for one, and so none answers in time.
+        While no controller is active, every broker waits for one, so that none answers in time.
         """
-        answers = self._answers(BrokerClient.quorum, without=without)
-        return next((answer for _, answer in answers if answer is not None), None)
+        quorums = self._answers(BrokerClient.quorum, without=without)
+        return next((quorum for _, quorum in quorums if quorum is not None), None)
 
     def _answers(self, ask: Callable[[BrokerClient], T], *, without: int | None = None) -> Iterator[tuple[int, T]]:
-        """The answers of one broker after the other, with its id, first the one that accepted the last connection."""
+        """Ask one broker after the other, first the one that answered last, and yield their ids and answers."""
         for broker in sorted(self._addresses, key=lambda broker: broker != self._first):
-            if broker == without:
-                continue
-            try:
-                with BrokerClient(self._addresses[broker], timeout=_ANSWER_TIMEOUT, configs=self._configs) as client:
-                    self._first = broker
-                    answer = ask(client)
-            except BrokerUnreachable:
-                continue
-            yield broker, answer
+            address = [] if broker == without else [self._addresses[broker]]
+            for answer in answers(address, ask, timeout=_ANSWER_TIMEOUT, configs=self._configs):
+                self._first = broker
+                yield broker, answer
 
 
 def _cluster_id(run_id: str) -> str:

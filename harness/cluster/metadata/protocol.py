@@ -1,4 +1,4 @@
-"""Protocols of the parts that differ between clusters with ZooKeeper and clusters in KRaft mode."""
+"""Protocols of what differs between clusters with ZooKeeper and clusters in KRaft mode."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
-    """A partition as the controller has recorded it; `leader` is −1 for none.
+    """A partition's state in the metadata, as the controller has written it; `leader` is −1 for none.
 
-    `partition_epoch` and `written_ms` (when it was recorded, in milliseconds since 1970 by the clock of the node that
-    keeps it) are None if the metadata mode does not show them.
+    `written_ms`: when it was written, in milliseconds since 1970 by the clock of the node that keeps it. It and
+    `partition_epoch` are None if the metadata mode does not show them.
     """
 
     leader: int
@@ -29,7 +29,7 @@ class PartitionRecord:
 
 @dataclass(eq=False)
 class Members:
-    """A cluster's containers: brokers by id; ZooKeeper's servers, and controllers that are no brokers, by number."""
+    """A cluster's nodes: brokers by id; ZooKeeper's servers, and controllers that are no brokers, by number."""
 
     brokers: dict[int, Node] = field(default_factory=dict)
     zookeepers: dict[int, Node] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Members:
 
     @property
     def nodes(self) -> list[Node]:
-        """The nodes of all containers, brokers last."""
+        """All nodes, brokers last."""
         return [*self.zookeepers.values(), *self.controllers.values(), *self.brokers.values()]
 
     @property
@@ -52,7 +52,7 @@ class Members:
 
 
 class Metadata(Protocol):
-    """The metadata of a running cluster, as its controller has it. Raises `ClusterFailure` where nobody answers."""
+    """A connection to the metadata of a running cluster. Raises `ClusterFailure` if no node answers."""
 
     def controller(self) -> int | None:
         """The node id of the (active) controller; None while there is none."""
@@ -64,7 +64,7 @@ class Metadata(Protocol):
         """The ids of brokers that are registered and not fenced; None while no node tells them."""
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
-        """The partition's state; None while the controller has not recorded it."""
+        """The partition's state; None while the controller has not written it."""
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
         """Depose the controller, and wait until a controller is elected again, perhaps the same."""
@@ -74,25 +74,25 @@ class Metadata(Protocol):
 
 
 class MetadataMode(Protocol):
-    """How the clusters of a metadata mode are started, and how their nodes are started again."""
+    """A metadata mode's own ways to describe a cluster's nodes, to start them, and to ask which are registered."""
 
     def make(self) -> Members:
-        """All nodes of a new cluster, described for the container engine; nothing is created yet."""
+        """All nodes of a new cluster; their containers are only described, and not created yet."""
 
     def container(self, node: Node, kafka_version: str) -> DockerContainer:
-        """The container of a broker or controller in a version of its own; nothing is created yet."""
+        """A container for a broker or controller in this version, described and not created yet."""
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
-        """The nodes in groups: each group is started, and awaited, before the next."""
+        """Groups of nodes: those of a group are started together, and serve before the next group is started."""
 
     def metadata(self, members: Members) -> Metadata:
         """A connection to the metadata of a running cluster."""
 
     def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
-        """The ids of the brokers that are registered now. Raises `ClusterFailure` where nobody answers in time."""
+        """The ids of the brokers that are registered now. Raises `ClusterFailure` if no node answers in time."""
 
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
-        """Wait until a started node serves; a broker that lost its session meanwhile is started once more."""
+        """Wait until a started node serves; a broker that loses its session meanwhile is started once more."""
 
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
-        """Start the nodes that are down, once no former session or registration is in the way; wait until all serve."""
+        """Start the nodes that are down, each when its former registration is gone; wait until all serve."""

@@ -1,4 +1,4 @@
-"""Clusters whose metadata is in ZooKeeper: one broker is the controller, and sessions say which brokers are there."""
+"""Clusters whose metadata is in ZooKeeper: one broker is the controller, and every broker has a session there."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _LOST_SESSION = (
     "A broker is already registered on the path",
     "KeeperErrorCode = Session expired",
 )
-"""Log lines of a starting broker before it gives up: its id is registered already (the second before 1.1), or its new
+"""Log lines of a broker that gives up its start: its id is still registered (the second one before 1.1), or its new
 session has expired."""
 _SERVER_STARTED = ("PrepRequestProcessor", "binding to port")
-"""The log lines of a ZooKeeper server that serves alone, since 3.5 and before."""
+"""The log lines of a single ZooKeeper server that serves: since ZooKeeper 3.5, and before."""
 
 
 class ZooKeeperMode:
@@ -42,18 +42,18 @@ class ZooKeeperMode:
         self._spec = build.spec
 
     def make(self) -> Members:
-        """ZooKeeper servers, and brokers that connect to them."""
+        """Describe ZooKeeper servers, and brokers that connect to them."""
         servers = {number: self._zookeeper(number) for number in range(1, self._spec.servers + 1)}
         return Members({broker: self._broker(broker) for broker in range(1, self._spec.brokers + 1)}, servers)
 
     def container(self, node: Node, kafka_version: str) -> DockerContainer:
-        """A broker's container in this version. It speaks the protocol of those that the cluster was started with."""
+        """A broker's container in this version, which speaks the protocol that the cluster was started with."""
         assert node.role == "broker", f"{node.name} has no version of its own"
         configs = {"inter.broker.protocol.version": self._spec.oldest.protocol}
         return self._container(node, known_version(kafka_version), configs)
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
-        """The brokers; the first to register becomes controller, so it goes alone where it is chosen."""
+        """The brokers. The first to register becomes controller, so a chosen controller is started alone."""
         chosen = self._spec.controller
         rest = [node for broker, node in members.brokers.items() if broker != chosen]
         return [rest] if chosen is None else [[members.brokers[chosen]], rest]
@@ -65,26 +65,26 @@ class ZooKeeperMode:
         return ZooKeeper(members.zookeeper_addresses)
 
     def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
-        """The brokers of the ephemeral nodes that one of ZooKeeper's servers lists."""
+        """The brokers that have ephemeral nodes, as one of ZooKeeper's servers lists them."""
         answer = wait_until(
             lambda: _ephemeral_nodes(members), "a ZooKeeper server to answer", timeout=timeout, interval=0.1
         )
         return frozenset(int(number) for number in _REGISTRATION.findall(answer))
 
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
-        """Wait until it serves. A broker whose session expires first, as on a busy machine, is started once more."""
+        """Wait until the node serves. A broker whose session expires before, as on a busy machine, is started again."""
         try:
             node.await_ready(timeout)
         except ClusterFailure:
             if not any(node.ended_with(text) for text in _LOST_SESSION):
                 raise
-            # The next session may meet the registration of the one before.
+            # Otherwise it might find the registration of its last session.
             self._await_no_registration(members, node, timeout)
             node.start()
             node.await_ready(timeout)
 
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
-        """Start each broker as soon as its former session has expired: before, it would find its id taken, and end."""
+        """Start each broker when its former session has expired: earlier, it would find its id taken, and exit."""
         for node in nodes:
             if not node.is_running():
                 self._await_no_registration(members, node, timeout)

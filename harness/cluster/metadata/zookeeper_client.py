@@ -1,6 +1,6 @@
-"""A cluster's metadata in ZooKeeper: the partition's state as the controller wrote it, the controller, its epoch.
+"""A cluster's metadata in ZooKeeper: partitions' states as the controller wrote them, the controller and its epoch.
 
-Of all views of a partition this one is authoritative. Brokers act on it only when the controller has informed them.
+This view of a partition is the authoritative one. Brokers act on it when the controller has told them.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _MULTIPLIER, _INCREMENT, _MASK = 0x5DEECE66D, 0xB, (1 << 48) - 1
 class ZooKeeper:
     """A connection to a cluster's ZooKeeper; a context manager. Implements `Metadata`.
 
-    `session`: one of somebody else that it goes on with, by its id; closing it then ends that session.
+    `session`: the id of another client's session, which this connection takes over; `close` then ends that session.
     """
 
     def __init__(self, addresses: str, *, timeout: float = 20.0, session: int | None = None) -> None:
@@ -53,7 +53,7 @@ class ZooKeeper:
         self._client.close()
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
-        """`/brokers/topics/<topic>/partitions/<n>/state`, its partition epoch the node's version."""
+        """The state in `/brokers/topics/<topic>/partitions/<n>/state`; its partition epoch is the node's version."""
         found = self._get(f"/brokers/topics/{topic}/partitions/{partition}/state")
         if found is None:
             return None
@@ -77,8 +77,7 @@ class ZooKeeper:
         return 0 if found is None else int(found[0])
 
     def registration(self, broker: int) -> Registration | None:
-        """The broker's epoch, which is the transaction id of its registration, and its session; None where it is not
-        registered."""
+        """The broker's registration; None if it is not registered. Its epoch is the transaction id of the node."""
         with _failures(f"answer for broker {broker}"):
             stat = self._client.exists(f"/brokers/ids/{broker}")
         return None if stat is None else Registration(int(stat.czxid), int(stat.ephemeralOwner))
@@ -91,7 +90,8 @@ class ZooKeeper:
         return str(found[0]["id"])
 
     def migration(self) -> Mapping[str, int] | None:
-        """`/migration`: which KRaft controller has claimed the cluster, and up to which record (KIP-866), or None."""
+        """The content of `/migration`: which KRaft controller has claimed the cluster, and its last record (KIP-866);
+        None if there is no such node."""
         found = self._get("/migration")
         return None if found is None else dict(found[0])
 
@@ -101,10 +101,10 @@ class ZooKeeper:
             return frozenset(int(name) for name in self._client.get_children("/brokers/ids"))
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
-        """Depose the controller, and wait for the next election; the same broker may win it.
+        """Depose the controller, and wait for the next election, which the same broker may win.
 
-        Depose only a controller that has settled in. Brokers that are still busy with the last two elections when the
-        next begins may all resign, and none is ever elected (seen with 3.9.1).
+        Leave some time between two calls: if brokers are still busy with the last two elections when the next one
+        begins, all may resign, and none is ever elected (seen with 3.9.1).
         """
         epoch = self.controller_epoch()
         with _failures("depose the controller"), contextlib.suppress(NoNodeError):
@@ -124,18 +124,17 @@ class ZooKeeper:
 
 
 def end_session(addresses: str, session: int) -> None:
-    """End a session whose client lives; nothing where it is over. Raises `ClusterFailure` without ZooKeeper's answer.
+    """End the session of another client, which may be alive. Raises `ClusterFailure` if ZooKeeper does not answer.
 
-    Whoever knows the id and the password of a session may take it to a connection of their own, and close it. ZooKeeper
-    then removes its ephemeral nodes, and answers its client, which connects again, that the session has expired: what a
-    client meets that was not heard of in time.
+    A connection with the session's id and password may take it over and close it. ZooKeeper then removes the session's
+    ephemeral nodes, and tells the client, when it connects again, that the session has expired.
     """
     ZooKeeper(addresses, session=session).close()
 
 
 def password_of(session: int) -> bytes:
-    """The password that a ZooKeeper server gives to a session (`generatePasswd` of its class `ZooKeeperServer`): bytes
-    of java.util.Random, seeded with the session's id."""
+    """The password that a ZooKeeper server gives a session (`ZooKeeperServer.generatePasswd`): bytes of a
+    java.util.Random that is seeded with the session's id."""
     seed = (session ^ _SECRET ^ _MULTIPLIER) & _MASK
     password = b""
     while len(password) < _PASSWORD_BYTES:

@@ -1,8 +1,8 @@
-"""The part of a log that is in remote storage, as a broker gives it to consumers.
+"""Reads the log of a partition with remote storage from its leader, like a consumer.
 
-A broker deletes local segments that it has copied. What consumers are shown of a partition is then in two places, and
-only the leader can put them together: the remote store may hold segments of former leaders, or some that no broker
-knows. So the leader is asked, as by a consumer, for everything up to the high watermark.
+A broker deletes local segments that it has copied. The log is then in two places, and only the leader can put it
+together: the remote store may have segments of former leaders, or some that no broker knows. So the leader is asked for
+everything up to the high watermark.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,16 +15,16 @@ from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, Place
 from kafka_chaos.harness.cluster.storage.segments import Batch, read_segment
 
 _PATIENCE = 20.0
-"""Seconds that a leader is asked for the same offset: a store that was slow or broken may have answers that wait."""
+"""Seconds that a leader is asked for the same offset: after a fault, the remote store may need some time."""
 
 
 def fetch_tiered(
     connect: Callable[[int], BrokerClient], ends: Mapping[Place, LeaderEnd], folder: Path, say: Callable[[str], object]
 ) -> dict[Place, Path]:
-    """The partitions' records up to their high watermarks, each as one file like a segment.
+    """Write the records of each partition up to its high watermark to a file like a segment; returns the files.
 
-    `connect` makes a connection to a broker by its number. What a leader does not give out is missing from the file,
-    from there on; `say` is told so.
+    `connect` makes a connection to the broker with this id. If a leader does not give out a record, the file ends
+    there, and `say` is called with the reason.
     """
     files: dict[Place, Path] = {}
     for (topic, partition), end in ends.items():
@@ -48,16 +48,16 @@ def fetch_tiered(
 
 
 def _fetched(leader: BrokerClient, topic: str, partition: int, offset: int) -> tuple[Batch, ...]:
-    """The whole batches with this offset and later ones that the leader gives out at once."""
+    """The batch with this offset, and later ones that the leader gives out with it."""
     name = f"{topic}-{partition}"
-    said = ""
+    problem = ""
 
     def fetched() -> tuple[Batch, ...]:
-        nonlocal said
+        nonlocal problem
         answer = leader.fetch(topic, partition, offset=offset)
-        said = "" if answer.error == NONE else f"it answers {error_name(answer.error)}"
+        problem = "" if answer.error == NONE else f"it answers {error_name(answer.error)}"
         batches = read_segment(f"{name}/{offset:020d}.log", answer.records).batches
         return tuple(batch for batch in batches if batch.last_offset >= offset)
 
     what = f"{leader.address} to give out {name} from offset {offset} on"
-    return wait_until(fetched, what, timeout=_PATIENCE, interval=0.1, seen=lambda: said)
+    return wait_until(fetched, what, timeout=_PATIENCE, interval=0.1, seen=lambda: problem)

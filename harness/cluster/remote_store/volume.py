@@ -17,7 +17,7 @@ _PLUGIN, _DEPENDENCIES = "RemoteStore.java", "plugin.xml"
 
 
 def make_volume(name: str, labels: Mapping[str, str], brokers: int) -> None:
-    """A volume with these labels, which holds the plugin, and where its faults are said and noted."""
+    """Make a volume with these labels. It has the plugin, and folders for segments, faults and affected operations."""
     classes = compiled_plugin()
     client = docker_client()
     client.volumes.create(name, labels=dict(labels))
@@ -30,7 +30,7 @@ def make_volume(name: str, labels: Mapping[str, str], brokers: int) -> None:
             archive.addfile(folder)
         for broker in range(1, brokers + 1):
             archive.addfile(tarfile.TarInfo(f"affected/{broker}"))
-    # Never started: the engine mounts volumes for whoever copies files, too.
+    # Never started: the engine mounts the volume to copy files, too.
     container = client.containers.create(
         ensure_image(), "true", labels=dict(labels), volumes={name: {"bind": REMOTE_STORE, "mode": "rw"}}
     )
@@ -41,7 +41,7 @@ def make_volume(name: str, labels: Mapping[str, str], brokers: int) -> None:
 
 
 def compiled_plugin() -> Path:
-    """The folder of the plugin's classes; compiled once."""
+    """The folder with the plugin's classes, which are compiled only once per user."""
     digest = hashlib.sha256(b"".join((_SOURCES / name).read_bytes() for name in (_PLUGIN, _DEPENDENCIES)))
     folder = cache_home() / f"remote-store-{digest.hexdigest()[:12]}"
     if not folder.is_dir():

@@ -1,14 +1,14 @@
-"""Every broker's own segments and checkpoints of the lanes into the run directory.
+"""Collects every broker's segments and checkpoints of the lanes' partitions into the run directory.
 
 Guarantee: `replicas/` and `checkpoints.json` hold what each broker stored, transaction markers included. `log/` holds
-what consumers are shown at this moment: of each partition its leader's records, committed or not, from the log start up
+what consumers can read at this moment: each partition's records on its leader, committed or not, from the log start up
 to the high watermark. The segments are read once for both. `log/` appears whole or not at all.
 
-Memory stays bounded by chunks, not by the logs' size: segments are streamed out of the containers, decoded by columns
-and written as Parquet a piece at a time, each broker's in a thread of its own.
+The memory needed does not grow with the logs: segments are streamed out of the containers, decoded by columns and
+written as Parquet in chunks, each broker's in a thread of its own.
 
-A transaction marker names its producer by Kafka's own id only. It belongs to the producer whose record was the last one
-before it with that id, as the run directory's contract says.
+A transaction marker names its producer only by Kafka's own id. As the run directory's contract says, it belongs to the
+producer of the last record before it with that id.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -49,17 +50,18 @@ from kafka_chaos.harness.identity import UNDECODABLE
 
 _NOBODY, _NO_SEQ = UNDECODABLE
 _MARKERS = {0: ABORT, 1: COMMIT}
-"""The type of a control record, behind its version in the key; others end no transaction."""
+"""What a control record does, by its type, which follows the version in its key; other types end no transaction."""
 
 
 class MarkerReader:
-    """Reads the markers of one partition, whose batches it gets in the order of the log."""
+    """Reads the transaction markers of one partition from its batches, in the order of the log."""
 
     def __init__(self) -> None:
         self._writers: dict[int, int] = {}
+        """The producer of the last record, by Kafka's producer id."""
 
     def add(self, records: Identities, batches: Sequence[Batch]) -> Identities:
-        """The `records` of these batches, and their markers, in the order of their offsets."""
+        """The `records` of these batches together with the batches' markers, in the order of their offsets."""
         rows = list(self._markers(records, batches))
         if not rows:
             return records
@@ -89,7 +91,7 @@ ROWS_PER_GROUP = 1 << 18
 CHECKPOINT_TIMEOUT = 15.0
 """Three times the interval at which brokers write high watermarks to disk by default."""
 
-# A folder of a deleted, future or stray replica has another ending.
+# The folders of deleted, future and stray replicas have further endings.
 _REPLICA_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 
 Place = tuple[str, int]
@@ -97,9 +99,9 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class StoredLane:
-    """A lane as the brokers know it: its topic's name and number of partitions.
+    """A lane with its topic's name and number of partitions.
 
-    `replicas/` tells records and markers apart only if a lane is `transactional`.
+    `replicas/` has a column that tells records from markers only if a lane is `transactional`.
     """
 
     lane: str
@@ -110,10 +112,10 @@ class StoredLane:
 
 @dataclass(frozen=True, slots=True)
 class LeaderEnd:
-    """A partition's leader and its high watermark: the end of the final log.
+    """A partition's leader and its high watermark, which is the end of the final log.
 
-    `replicas`: the brokers that hold it. What another one has kept, from which it was moved away, is no replica. Where
-    they are not known, every broker that has files of it counts.
+    `replicas`: the brokers with replicas. Files that another broker has kept after a reassignment are no replica. If
+    the replicas are not known (empty), every broker with files of the partition counts.
     """
 
     leader: int
@@ -123,7 +125,7 @@ class LeaderEnd:
 
 @dataclass(slots=True)
 class _Stored:
-    """The state of a partition in one broker's files, besides records."""
+    """A partition in one broker's files, without the records. `first`: the first segment's base offset."""
 
     first: int | None = None
     log_end: int = 0
@@ -140,12 +142,12 @@ def collect_stored(
 ) -> None:
     """Write `log/broker-N.parquet`, `replicas/broker-N.parquet` and `checkpoints.json`.
 
-    `ends`: by topic and partition. Waits until the high watermarks on disk have reached the logs' ends, which they do
-    at a broker's next checkpoint where everything is replicated; where they don't in time, they are written as they
-    are: null where there is none. Raises `ClusterFailure` if a leader's files end below its high watermark.
+    Waits until the high watermarks on disk have reached the logs' ends. They do at a broker's next checkpoint if all is
+    replicated; after a time-out, they are written as they are, null if there is none. Raises `ClusterFailure` if a
+    leader's files end below its high watermark.
 
-    `tiered`: the logs of partitions with remote storage, as their leaders give them out. A replica of one is what is
-    in remote storage, which all replicas share, and behind it the broker's own segments.
+    `tiered`: files with the logs of partitions with remote storage, from their leaders. A replica of such a partition
+    consists of what is in remote storage, which all replicas share, and then the broker's own segments.
     """
     (run_directory / "replicas").mkdir(exist_ok=True)
     brokers = list(nodes)
@@ -171,13 +173,13 @@ def _collect_broker(
     run_directory: Path,
     tiered: Mapping[Place, Path],
 ) -> dict[str, Any]:
-    everywhere = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
+    all_places = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
     elsewhere = {place for place, end in ends.items() if end.replicas and node.number not in end.replicas}
-    places = {place: lane for place, lane in everywhere.items() if place not in elsewhere}
+    places = {place: lane for place, lane in all_places.items() if place not in elsewhere}
     log_starts = _checkpoints(node)[LOG_STARTS]
     led = {place: end.high_watermark for place, end in ends.items() if end.leader == node.number}
     file = f"broker-{node.number}.parquet"
-    # No check uses keys, and the histories don't hold them either.
+    # Keys are left out: no check uses them, and histories don't have them either.
     without = ("key",) if any(lane.transactional for lane in lanes) else ("key", "kind")
     with (
         appearing_whole(run_directory / "replicas" / file) as part,
@@ -186,21 +188,22 @@ def _collect_broker(
     ):
         stored = _read_segments(node, places, log_starts, led, tiered, replicas, final)
     for place, end in led.items():
-        found = stored[place].log_end if place in stored else 0
-        if found < end:
+        log_end = stored[place].log_end if place in stored else 0
+        if log_end < end:
             name = f"{place[0]}-{place[1]}"
-            raise ClusterFailure(f"{node.name}: its files of {name} end at offset {found}, its high watermark is {end}")
-    marks = _settled_checkpoints(node, stored)
+            problem = f"its files of {name} end at offset {log_end}, its high watermark is {end}"
+            raise ClusterFailure(f"{node.name}: {problem}")
+    checkpoints = _settled_checkpoints(node, stored)
     return {
         f"{places[place]}/{place[1]}": {
-            "high_watermark": marks[HIGH_WATERMARKS].get(place),
-            "log_end_offset": found.log_end,
-            "recovery_point": marks[RECOVERY_POINTS].get(place, 0),
-            "log_start_offset": max(log_starts.get(place, 0), found.first or 0),
-            "log_bytes": found.log_bytes,
-            "leader_epochs": [list(entry) for entry in found.leader_epochs],
+            "high_watermark": checkpoints[HIGH_WATERMARKS].get(place),
+            "log_end_offset": replica.log_end,
+            "recovery_point": checkpoints[RECOVERY_POINTS].get(place, 0),
+            "log_start_offset": max(log_starts.get(place, 0), replica.first or 0),
+            "log_bytes": replica.log_bytes,
+            "leader_epochs": [list(entry) for entry in replica.leader_epochs],
         }
-        for place, found in sorted(stored.items())
+        for place, replica in sorted(stored.items())
     }
 
 
@@ -220,10 +223,10 @@ def _read_segments(
     markers = {place: MarkerReader() for place in places}
 
     def add(place: Place, file: str, content: IO[bytes], end: int | None = None) -> None:
-        """Take a segment's batches that begin below this end."""
+        """Take a segment's batches, with `end` only those that begin below that offset."""
         lane, start = places[place], log_starts.get(place, 0)
         for chunk in _chunks(file, content):
-            # What follows is read again from the broker's own segments: markers belong to what was before them.
+            # Later batches of remote storage are in the broker's own segments, too, and are read from there.
             batches = chunk if end is None else tuple(batch for batch in chunk if batch.base_offset < end)
             if not batches:
                 return
@@ -238,25 +241,25 @@ def _read_segments(
         folder = _REPLICA_FOLDER.fullmatch(name.partition("/")[0])
         assert folder is not None
         place = (folder["topic"], int(folder["partition"]))
-        found = stored.setdefault(place, _Stored())
+        replica = stored.setdefault(place, _Stored())
         file = f"{node.name}:{name}"
         if name.endswith(LEADER_EPOCHS):
-            found.leader_epochs = parse_leader_epochs(file, content.read().decode(errors="replace"))
+            replica.leader_epochs = parse_leader_epochs(file, content.read().decode(errors="replace"))
             continue
         base = base_offset_of(file)
-        if found.first is None:
-            found.first = base
+        if replica.first is None:
+            replica.first = base
             if place in tiered:
-                found.first = base_offset_of(str(tiered[place]))
+                replica.first = base_offset_of(str(tiered[place]))
                 with tiered[place].open("rb") as remote:
                     add(place, str(tiered[place]), remote, base)
-        found.log_end = max(found.log_end, base)
+        replica.log_end = max(replica.log_end, base)
         add(place, file, content)
     return stored
 
 
 def _chunks(file: str, content: IO[bytes]) -> Iterator[tuple[Batch, ...]]:
-    """A segment's whole batches, some at a time; a torn tail ends it, as it does for the broker."""
+    """A segment's batches, in groups; a torn tail ends the segment, as it does for the broker."""
     rest = b""
     while piece := content.read(CHUNK):
         segment = read_segment(file, rest + piece)
@@ -269,31 +272,31 @@ def _chunks(file: str, content: IO[bytes]) -> Iterator[tuple[Batch, ...]]:
 
 
 def _checkpoints(node: Node) -> dict[str, dict[Place, int]]:
-    found = dict.fromkeys(BROKER_FILES, b"")
+    """The offsets in a broker's checkpoint files, by file and partition."""
+    texts = dict.fromkeys(BROKER_FILES, b"")
     for name, content in stream_files(node, BROKER_DATA, BROKER_FILES, wanted=re.compile("|".join(BROKER_FILES))):
-        found[name] = content.read()
-    return {name: parse_offsets(f"{node.name}:{name}", text.decode(errors="replace")) for name, text in found.items()}
+        texts[name] = content.read()
+    return {name: parse_offsets(f"{node.name}:{name}", text.decode(errors="replace")) for name, text in texts.items()}
 
 
 def _settled_checkpoints(node: Node, stored: Mapping[Place, _Stored]) -> dict[str, dict[Place, int]]:
-    marks: dict[str, dict[Place, int]] = {}
+    """The checkpoints once the high watermarks have reached the logs' ends, or after `CHECKPOINT_TIMEOUT`."""
+    checkpoints: dict[str, dict[Place, int]] = {}
 
     def settled() -> bool:
-        marks.update(_checkpoints(node))
-        known = marks[HIGH_WATERMARKS]
-        return all(known.get(place, 0) >= found.log_end for place, found in stored.items())
+        checkpoints.update(_checkpoints(node))
+        marks = checkpoints[HIGH_WATERMARKS]
+        return all(marks.get(place, 0) >= replica.log_end for place, replica in stored.items())
 
-    try:
+    # After a time-out, the files are still evidence: replicas are compared below the lowest log end.
+    with suppress(WaitTimeout):
         what = f"{node.name} to write its high watermarks to disk"
         wait_until(settled, what, timeout=CHECKPOINT_TIMEOUT, interval=0.2)
-    except WaitTimeout:
-        # The files are still evidence: replicas are compared below the lowest log end.
-        pass
-    return marks
+    return checkpoints
 
 
 class _Writer:
-    """One broker's rows into a Parquet file with this schema, in row groups of a bounded size."""
+    """Writes one broker's rows to a Parquet file with this schema, in row groups of a bounded size."""
 
     def __init__(self, path: Path, schema: Any, broker: int) -> None:
         self._path = path
@@ -316,7 +319,7 @@ class _Writer:
             self._file.close()
 
     def add(self, lane: str, partition: int, rows: Identities) -> None:
-        """Take rows of one partition."""
+        """Add rows of one partition."""
         import pyarrow as pa
 
         count = len(rows.offsets)

@@ -1,8 +1,8 @@
-"""The identities of a lane's records straight from segment bytes, many at a time.
+"""Reads the identities of a lane's records from the bytes of segments, many at a time.
 
-Guarantee: `read_identities` finds what decoding record by record finds. Uncompressed batches of plain identity values
-are taken apart by columns: where their records begin is guessed from the identities' magic, and every guess is proven
-by the lengths in the records themselves; a batch with anything else in it is decoded record by record.
+Guarantee: `IdentityReader` finds what decoding record by record finds. Uncompressed batches of plain identity values
+are decoded by columns. The positions of their records are guessed from the identities' magic, and each guess is proven
+by the lengths in the records themselves. A batch with anything else in it is decoded record by record.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _MAX_VARINT_BYTES = 10
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """Columns of equal length, in the order of the log: what (offset, leader epoch) holds which identity.
+    """Records and their identities as columns of equal length, in the order of the log.
 
-    `producer_epochs`: by which brokers recognise retries; −1 where the producer is not idempotent. `kinds` are indices
-    of `RECORD_KINDS`.
+    `producer_epochs` are those by which brokers recognise retries, −1 if the producer is not idempotent. `kinds` are
+    indices of `RECORD_KINDS`.
     """
 
     offsets: Numbers
@@ -45,14 +45,14 @@ class Identities:
     kinds: Numbers
 
     def between(self, first: int, end: int | None = None) -> Identities:
-        """Those at `first` and above, and below `end` if that is given."""
+        """The rows with offsets from `first` on, and below `end` if it is given."""
         kept = self.offsets >= first
         if end is not None:
             kept &= self.offsets < end
         return self.at(kept)
 
     def at(self, rows: npt.NDArray[Any]) -> Identities:
-        """Those rows, by a mask or by their numbers."""
+        """The rows that a mask or an array of their numbers selects."""
         return Identities(*(getattr(self, name)[rows] for name in Identities.__slots__))
 
 
@@ -130,14 +130,14 @@ class IdentityReader:
 
 
 def _of(batch: Batch, offsets: Numbers, producer_ids: Numbers, seqs: Numbers) -> Identities:
-    """With what the batch says of all its records."""
+    """The rows of a batch's records, with the fields that the batch has for all of them."""
     common = (batch.leader_epoch, batch.idempotent_epoch, _DATA)
     leader_epochs, producer_epochs, kinds = (np.full(len(offsets), one, dtype=np.int64) for one in common)
     return Identities(offsets, leader_epochs, producer_ids, seqs, producer_epochs, kinds)
 
 
 def _plain_value_size(batch: Batch) -> int | None:
-    """The size of the first record's value, if that may carry an identity; None for what is better read by record."""
+    """The size of the first record's value; None if the batch has to be decoded record by record."""
     if batch.compression != "none" or batch.legacy:
         return None
     data, position = batch.data, HEADER_SIZE
@@ -154,8 +154,10 @@ def _plain_value_size(batch: Batch) -> int | None:
 
 
 def _varints(data: Bytes, positions: Numbers) -> tuple[Numbers, Numbers]:
-    """Numbers and the positions behind them, as `decode_varint` reads one; positions beyond the data read its last
-    byte."""
+    """The varints at these positions, and the positions behind them, as `decode_varint` returns them for one.
+
+    A position beyond the data reads the last byte.
+    """
     last = len(data) - 1
     positions = positions.copy()
     values = np.zeros(len(positions), dtype=np.int64)
@@ -173,10 +175,10 @@ def _varints(data: Bytes, positions: Numbers) -> tuple[Numbers, Numbers]:
 def _prove(
     data: Bytes, values: Numbers, sizes: Numbers, first_starts: Numbers, batch_of: Numbers
 ) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-    """(offset deltas, whether it is so) for records that are taken to have their values at `values`.
+    """The offset deltas of records whose values are guessed to begin at `values`, and whether each guess is right.
 
-    A batch's first record begins behind its header, each further one where the one before ends: if every record's own
-    length says so too, and its fields lead to the value, there is no other way to read them.
+    A batch's first record begins after the batch's header, and each further one where the one before ends. If every
+    record's own length agrees, and its fields lead to the guessed value, there is no other way to read them.
     """
     ends = values + sizes + 1
     starts = np.where(np.append(True, batch_of[1:] != batch_of[:-1])[: len(ends)], first_starts, np.roll(ends, 1))

@@ -1,9 +1,9 @@
-"""Segment files as batches and records, each with its place in the file.
+"""Decodes segment files into batches and records, each with its place in the file.
 
-Every whole batch is returned with what its header says, its checksum compared; where a file stops making sense, as
-after a crash, the rest is reported as a torn tail and not raised. Headers and record bodies are decoded by
-kafka-python. Layout: https://kafka.apache.org/39/documentation/#recordbatch. A message of the formats before v2
-(Kafka 0.11) is a batch of its own, or of those that are compressed in it, without leader epoch and producer.
+Every whole batch is returned with the fields of its header, after its checksum was compared. If the end of a file makes
+no sense, as after a crash, it is reported as a torn tail, and no error is raised. kafka-python decodes headers and
+records. Layout: https://kafka.apache.org/39/documentation/#recordbatch. In the formats before v2 (Kafka 0.11), a
+message is a batch of its own, or of the messages that are compressed in it, without leader epoch and producer.
 """
 
 import re
@@ -20,13 +20,13 @@ HEADER_SIZE = DefaultRecordBatch.HEADER_STRUCT.size
 LENGTH_END = DefaultRecordBatch.AFTER_LEN_OFFSET
 MAGIC_AT: int = LegacyRecordBatch.MAGIC_OFFSET
 LEGACY_SIZES = (26, 34)
-"""Of an empty message of formats v0 and v1; the latter has a timestamp."""
+"""The sizes in bytes of empty messages of formats v0 and v1; the latter has a timestamp."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NO_PRODUCER = NO_LEADER_EPOCH = -1
 
 
 class SegmentError(KafkaChaosError):
-    """A segment file that can't be read at all, or a batch whose records can't; the message names file and place."""
+    """Raised for a segment file or a batch that can't be read; the message names file and place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Record:
 class Batch:
     """One record batch: `position` and `size` in bytes within `file`; offsets inclusive.
 
-    `count` is the number of records left in it: compaction removes records and keeps the offsets.
+    `count` is the number of its records: compaction removes records, but the offsets of the others stay.
     """
 
     file: str
@@ -71,7 +71,7 @@ class Batch:
                 self.leader_epoch,
                 self.producer_id,
                 self.producer_epoch,
-                # A control record's key and value are the marker itself; kafka-python keeps them apart.
+                # Of a control record, these are the marker itself.
                 found.key,
                 found.value,
                 () if self.legacy else tuple(found.headers),
@@ -82,7 +82,7 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Its size in bytes."""
         return len(self.data)
 
     @property
@@ -92,20 +92,20 @@ class Batch:
 
     @property
     def idempotent_epoch(self) -> int:
-        """The epoch of its idempotent producer, -1 without one: KafkaJS then writes epoch 0 to producer id -1."""
+        """The epoch of its idempotent producer; -1 without one, for which KafkaJS writes epoch 0 and producer id -1."""
         return NO_PRODUCER if self.producer_id == NO_PRODUCER else self.producer_epoch
 
     @property
     def place(self) -> str:
-        """Its place, for messages."""
+        """Its place in words, for messages."""
         return f"{self.file}: batch of offset {self.base_offset} at position {self.position}"
 
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """The end of a file, from `position` on, that is no whole batch, and the reason.
+    """The end of a file, from `position` on, which is no whole batch for this reason.
 
-    `cut_short`: it may be the beginning of a batch.
+    `cut_short`: whether it may be the beginning of a batch.
     """
 
     position: int
@@ -124,12 +124,12 @@ class Segment:
 
     @property
     def next_offset(self) -> int:
-        """The offset that a record behind this segment's last one takes."""
+        """The offset after the segment's last one."""
         return self.batches[-1].last_offset + 1 if self.batches else self.base_offset
 
 
 def base_offset_of(file: str) -> int:
-    """The base offset in a segment's file name; raises `SegmentError` for another name."""
+    """The base offset in a segment's file name; raises `SegmentError` for any other name."""
     named = SEGMENT_NAME.fullmatch(file.rpartition("/")[2])
     if named is None:
         raise SegmentError(f"{file}: not a segment's name, expected 20 digits and .log")
@@ -156,7 +156,7 @@ def records_of(batches: tuple[Batch, ...]) -> Iterator[Record]:
 
 
 def _read_batch(file: str, data: bytes, position: int) -> Batch | TornTail:
-    """The batch, or the message of format v0 or v1, at `position`, or the reason why there is none."""
+    """The batch at `position`, which may be a message of format v0 or v1, or the reason why there is none."""
     left = len(data) - position
     magic = data[position + MAGIC_AT] if left > MAGIC_AT else None
     legacy = magic is not None and magic < len(LEGACY_SIZES)
@@ -179,7 +179,7 @@ def _read_batch(file: str, data: bytes, position: int) -> Batch | TornTail:
     compression = CODECS[codec] if codec < len(CODECS) else f"codec {codec}"
     here = partial(Batch, file=file, position=position, data=whole, compression=compression)
     if legacy:
-        # A compressed message has the last offset of those in it.
+        # A compressed message has the offset of the last message in it.
         inside = _decoded(f"{file}: message at position {position}", whole) if codec else ()
         offsets = [found.offset for found in inside] or [header.base_offset]
         return here(base_offset=offsets[0], last_offset=offsets[-1], count=len(offsets))
@@ -201,5 +201,5 @@ def _decoded(place: str, data: bytes) -> tuple[Any, ...]:
         magic = data[MAGIC_AT]
         return tuple(LegacyRecordBatch(data, magic) if magic < len(LEGACY_SIZES) else DefaultRecordBatch(data))
     except Exception as error:
-        # kafka-python's own errors, and the compression libraries raise what they like.
+        # kafka-python and the compression libraries raise errors of many types.
         raise SegmentError(f"{place}: its records can't be read: {error!r}") from error

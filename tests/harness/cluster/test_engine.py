@@ -57,10 +57,10 @@ def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("reading")
 def test_an_output_is_whole(container: Any) -> None:
-    assert execute_inside(container.id, ["echo", "hello"]) == (0, b"hello\n")
-    assert execute_inside(container.id, ["sh", "-c", "echo no; exit 3"]) == (3, b"no\n")
+    assert execute_inside(container, ["echo", "hello"]) == (0, b"hello\n")
+    assert execute_inside(container, ["sh", "-c", "echo no; exit 3"]) == (3, b"no\n")
     expected = b"".join(b"%d\n" % number for number in range(1, 20_001))
-    assert execute_inside(container.id, ["seq", "1", "20000"]) == (0, expected)
+    assert execute_inside(container, ["seq", "1", "20000"]) == (0, expected)
 
 
 def test_a_command_in_a_container_that_has_ended_fails_with_an_exit_code() -> None:
@@ -69,13 +69,13 @@ def test_a_command_in_a_container_that_has_ended_fails_with_an_exit_code() -> No
         labels = run_labels(run_id, keep=False)
         ended = client.containers.run(ensure_image(), ["true"], entrypoint=[], detach=True, labels=labels)
         ended.wait(timeout=60)
-        code, output = execute_inside(ended.id, ["true"])
+        code, output = execute_inside(ended, ["true"])
         assert code == CANNOT_EXECUTE
         assert b"is not running" in output
     finally:
         remove_run(client, run_id)
     with pytest.raises(APIError, match="No such container"):
-        execute_inside(ended.id, ["true"])
+        execute_inside(ended, ["true"])
 
 
 def in_any_order(code: int, output: bytes) -> tuple[int, list[bytes]]:
@@ -85,11 +85,11 @@ def in_any_order(code: int, output: bytes) -> tuple[int, list[bytes]]:
 
 def test_a_command_of_the_network_runs_beside_a_frozen_container(container: Any) -> None:
     read = ["sh", "-c", "readlink /proc/self/ns/net; echo wrong >&2; exit 2"]
-    inside = in_any_order(*execute_inside(container.id, read))
+    inside = in_any_order(*execute_inside(container, read))
     assert in_any_order(*execute_in_network(container, read)) == inside
     freeze(container)
     try:
-        assert execute_inside(container.id, read)[0] == CANNOT_EXECUTE
+        assert execute_inside(container, read)[0] == CANNOT_EXECUTE
         assert in_any_order(*execute_in_network(container, read)) == inside
         assert execute_in_network(container, ["true"]) == (0, b"")
     finally:

@@ -5,6 +5,7 @@ from typing import Any, cast
 import pytest
 
 from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.harness.cluster.broker import client
 from kafka_chaos.harness.cluster.broker.client import QuorumAnswer
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.metadata import kraft
@@ -89,7 +90,8 @@ def test_all_brokers_are_asked_until_one_knows_the_active_controller(monkeypatch
                 raise BrokerUnreachable("no answer in time")
             return answers[self._address]
 
-    monkeypatch.setattr(kraft, "BrokerClient", Broker)
+    for module in (kraft, client):
+        monkeypatch.setattr(module, "BrokerClient", Broker)
     monkeypatch.setattr(Members, "addresses", ADDRESSES)
     quorum = Quorum(Members())
     assert quorum.controller() is None
