@@ -6,7 +6,7 @@ The words of each version are in broker_logs.toml. Guarantee: each event has the
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -49,19 +49,19 @@ def read_broker_log(
     lines: Iterable[str],
     *,
     broker: int,
-    lanes: Collection[str],
+    topics: Mapping[str, str],
     monotonic_at_epoch_ns: int,
     transactional_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Event]:
     """The events of one node's log, a broker's or a controller's, for the lanes' topics and transactional ids only.
 
-    `monotonic_at_epoch_ns`: add it to a wall-clock time, in nanoseconds since the epoch, to get the monotonic clock's
-    time. `transactional_ids`: lanes by id.
+    `topics` and `transactional_ids` map their names to lanes. `monotonic_at_epoch_ns`: add it to a wall-clock time, in
+    nanoseconds since the epoch, to get the monotonic clock's time.
 
     KRaft's active controller logs a change as it writes it, and takes it back if it is deposed before the others have
     it. So if a node was deposed, what it logged of partitions' states while it was active is left out.
     """
-    log = _NodeLog(broker, lanes, monotonic_at_epoch_ns, transactional_ids)
+    log = _NodeLog(broker, topics, monotonic_at_epoch_ns, transactional_ids)
     since_election: list[Event] = []
     for line in lines:
         if _ACTIVE in line or _DEPOSED in line:
@@ -78,7 +78,7 @@ class _NodeLog:
     """Reads the lines of one node's log in their order, and remembers what the events of later lines need."""
 
     broker: int
-    lanes: Collection[str]
+    topics: Mapping[str, str]
     monotonic_at_epoch_ns: int
     transactional_ids: Mapping[str, str]
     states: set[PartitionChanged] = field(default_factory=set)
@@ -108,12 +108,12 @@ class _NodeLog:
         if ended := matches.get("session"):
             for gone in _brokers(f"{ended['gone']},{ended.groupdict().get('bounced') or ''}"):
                 yield BrokerSessionEnded(ts_ns=self._time(ended), broker=gone, controller=self.broker)
-        if change := matches.get("changed"):
+        if (change := matches.get("changed")) and change["topic"] in self.topics:
             yield from self._changed(change)
         self._remember(matches)
         for kind, event_of in (("truncated", self._truncated), ("elected", self._elected), ("offline", self._offline)):
             if kind in matches:
-                if matches[kind]["topic"] in self.lanes:
+                if matches[kind]["topic"] in self.topics:
                     yield event_of(matches[kind])
                 break
 
@@ -138,7 +138,7 @@ class _NodeLog:
         isr = None if change["isr"] is None else _brokers(change["isr"])
         number = int(change["number"])
         state = PartitionChanged(**self._place(change), node=self.broker, partition_epoch=number, isr=isr)
-        if state.lane in self.lanes and replace(state, ts_ns=0) not in self.states:
+        if replace(state, ts_ns=0) not in self.states:
             self.states.add(replace(state, ts_ns=0))
             yield state
 
@@ -172,7 +172,7 @@ class _NodeLog:
     def _place(self, match: re.Match[str]) -> dict[str, Any]:
         """The fields that all events of partitions have."""
         topic, partition = _partition(match)
-        return {"ts_ns": self._time(match), "lane": topic, "partition": partition}
+        return {"ts_ns": self._time(match), "lane": self.topics[topic], "partition": partition}
 
     def _time(self, match: re.Match[str]) -> int:
         """The time of a log line on the monotonic clock, in nanoseconds."""

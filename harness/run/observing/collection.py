@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionChanged, PartitionOffline
+from kafka_chaos.contract.events import PartitionChanged, PartitionOffline
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, MechanismUnknown
@@ -66,20 +66,20 @@ def emit_broker_events(
             for event in read_broker_log(
                 lines,
                 broker=_node(path.stem),
-                lanes=topics,
+                topics=topics,
                 monotonic_at_epoch_ns=monotonic_at_epoch_ns,
                 transactional_ids=transactional_ids,
             ):
-                if isinstance(event, LeaderElected | LogTruncated | PartitionOffline | PartitionChanged):
-                    event = replace(event, lane=topics[event.lane])
                 if not isinstance(event, PartitionOffline | PartitionChanged):
                     events.emit(event)
                 else:
                     content = _content(event)
                     first[content] = min(event, first.get(content, event), key=lambda other: other.ts_ns)
-    changed = [event for event in first.values() if isinstance(event, PartitionChanged)]
-    by_epoch = sorted(changed, key=lambda event: event.partition_epoch)
-    newest = {(event.lane, event.partition): event.partition_epoch for event in by_epoch}
+    newest: dict[tuple[str, int], int] = {}
+    for event in first.values():
+        if isinstance(event, PartitionChanged):
+            place = event.lane, event.partition
+            newest[place] = max(event.partition_epoch, newest.get(place, 0))
     for event in first.values():
         if isinstance(event, PartitionChanged):
             event = replace(event, newest=newest[event.lane, event.partition])

@@ -33,13 +33,13 @@ the largest offset in the log is 39 (UnifiedLog)
 
 def events_of(log: str, *, broker: int = 3, **given: Any) -> list[Event]:
     """The events of lane orders in a broker's log, but for the states of partitions."""
-    given = {"lanes": {"orders"}, "monotonic_at_epoch_ns": 0, **given}
+    given = {"topics": {"orders": "orders"}, "monotonic_at_epoch_ns": 0, **given}
     found = read_broker_log(log.splitlines(), broker=broker, **given)
     return [event for event in found if not isinstance(event, PartitionChanged)]
 
 
 def states_of(log: str) -> list[tuple[int, int, tuple[int, ...] | None]]:
-    found = read_broker_log(log.splitlines(), broker=3, lanes={"orders"}, monotonic_at_epoch_ns=0)
+    found = read_broker_log(log.splitlines(), broker=3, topics={"orders": "orders"}, monotonic_at_epoch_ns=0)
     return [
         (event.partition, event.partition_epoch, event.isr) for event in found if isinstance(event, PartitionChanged)
     ]
@@ -234,7 +234,7 @@ def test_a_coordinator_that_refuses_the_next_state_of_a_transactional_id_says_so
 )
 def test_ends_of_brokers_sessions_become_events(line: str, brokers: list[int]) -> None:
     lines = [f"[2026-11-28 10:26:19,186] INFO {line} (KafkaController)"]
-    events = read_broker_log(lines, broker=4, lanes=(), monotonic_at_epoch_ns=0)
+    events = read_broker_log(lines, broker=4, topics={}, monotonic_at_epoch_ns=0)
     ended = [event for event in events if isinstance(event, BrokerSessionEnded)]
     assert [(event.broker, event.controller) for event in ended] == [(broker, 4) for broker in brokers]
     assert all(event.ts_ns % 60_000_000_000 == 19_186_000_000 for event in ended)
