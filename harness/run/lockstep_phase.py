@@ -18,13 +18,11 @@ from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.process.ended import Kill, Pause
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.workload.lane_load import Counts
 from kafka_chaos.reference_model import LockstepStep
 
 RECORDS_PER_APPEND = 100
 _STEP_TIMEOUT = 40.0
-
-Counts = Mapping[str, tuple[int, int, int]]
-"""By lane, how many records were sent, acknowledged and consumed."""
 
 
 @dataclass
@@ -41,7 +39,7 @@ class LockstepRun:
     lag_time_max: float
     injector: Injector
     admin: ClusterAdmin
-    counts: Callable[[], Counts]
+    counts: Callable[[], Mapping[str, Counts]]
     say: Callable[[str], None]
     cancelled: threading.Event
 
@@ -83,8 +81,13 @@ class LockstepRun:
         def behind() -> list[str]:
             now = self.counts()
             # With acks=1 the cut leader goes on acknowledging, and these records count. Else sent ones count.
-            counted = {lane: 1 if self.acks[lane] == "1" else 0 for lane in self.topics}
-            return [lane for lane, at in counted.items() if now[lane][at] - before[lane][at] < RECORDS_PER_APPEND]
+            appended = {
+                lane: now[lane].acknowledged - before[lane].acknowledged
+                if self.acks[lane] == "1"
+                else now[lane].sent - before[lane].sent
+                for lane in self.topics
+            }
+            return [lane for lane, records in appended.items() if records < RECORDS_PER_APPEND]
 
         wait_until(
             lambda: time.monotonic() >= until and not behind(),

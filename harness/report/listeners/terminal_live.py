@@ -144,13 +144,10 @@ class LiveView:
         then, before = self._before
         elapsed = (event.ts_ns - then) / 1e9
         if elapsed >= _RATE_OVER:
-            self._rates = {
-                lane: (
-                    max(0, counts[0] - before.get(lane, (0, 0, 0))[0]) / elapsed,
-                    max(0, counts[1] - before.get(lane, (0, 0, 0))[1]) / elapsed,
-                )
-                for lane, counts in event.counts.items()
-            }
+            for lane, (sent, acknowledged, _) in event.counts.items():
+                sent_before, acknowledged_before, _ = before.get(lane, (0, 0, 0))
+                newly = max(0, sent - sent_before), max(0, acknowledged - acknowledged_before)
+                self._rates[lane] = newly[0] / elapsed, newly[1] / elapsed
             self._before = (event.ts_ns, event.counts)
         self._counts = event.counts
         for lane, (sent, acknowledged, _) in event.counts.items():

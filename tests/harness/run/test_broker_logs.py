@@ -205,7 +205,7 @@ BLOCKED = [
 
 def test_a_coordinator_that_refuses_the_next_state_of_a_transactional_id_says_so() -> None:
     lanes = {f"payments-{number}": "payments" for number in range(2)}
-    of: dict[str, Any] = {"broker": 1, "lanes": (), "transactional_ids": lanes}
+    of: dict[str, Any] = {"broker": 1, "topics": {}, "transactional_ids": lanes}
     (blocked,) = events_of("\n".join(BLOCKED), **of, monotonic_at_epoch_ns=-1_000)
     assert isinstance(blocked, DefectPrecondition)
     assert (blocked.defect, blocked.lane, blocked.transactional_id, blocked.broker) == (

@@ -9,6 +9,7 @@ from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import PartitionState
 from kafka_chaos.harness.run.lockstep_phase import RECORDS_PER_APPEND, LockstepRun
+from kafka_chaos.harness.workload.lane_load import Counts
 from kafka_chaos.reference_model import LockstepStep
 
 FULL = PartitionState(1, (1, 2, 3), (1, 2, 3))
@@ -46,9 +47,9 @@ def executed(admin: FakeAdmin, *, lag_time_max: float = 30.0) -> tuple[str | Non
     injector: Any = FakeInjector()
     sent = iter(range(0, 100 * RECORDS_PER_APPEND, RECORDS_PER_APPEND))
 
-    def counts() -> dict[str, tuple[int, int, int]]:
+    def counts() -> dict[str, Counts]:
         number = next(sent)
-        return {"orders": (number, number, number)}
+        return {"orders": Counts(number, number, number)}
 
     stand_in: Any = admin
     run = LockstepRun(
