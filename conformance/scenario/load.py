@@ -85,6 +85,7 @@ def load_beside(lease: ClusterLease, faults: Sequence[str], lanes: Sequence[Lane
             directory.path,
             EventBus(),
             threading.Event(),
+            seed=0,
         )
         for lane in marked:
             create_topic(admin, lane, brokers=cluster.spec.brokers)

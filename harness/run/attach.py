@@ -186,6 +186,7 @@ class _Stages:
             run.directory.path,
             run.events,
             run.cancelled,
+            seed=run.experiment.seed,
             client_configs=self.cluster.client_configs,
             start_offsets=starts,
             outside=phase.outside(run.experiment.cluster.as_layout()),

@@ -6,7 +6,7 @@ Guarantee: however the block ends, clients and their threads end with it, and al
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from kafka_chaos.contract import events as event_types
@@ -47,13 +47,14 @@ class PhaseRun:
     run_directory: Path
     events: EventBus
     cancelled: threading.Event
+    _: KW_ONLY
+    seed: int
     applications: Mapping[str, Application] = field(default_factory=dict)
     client_configs: Mapping[str, str] = field(default_factory=dict)
     start_offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     brokers: Mapping[int, str] = field(default_factory=dict)
     controller: Callable[[], int | None] = lambda: None
     gaps: dict[str, float] = field(default_factory=dict)
-    seed: int = 0
     outside: tuple[str, ...] = ()
     patience: Mapping[str, float] = field(default_factory=dict)
 

@@ -58,7 +58,7 @@ def test_a_run_goes_on_without_a_follower_that_stays_behind_but_not_without_a_le
     phase, seen = PhaseSpec(phase="main", lanes=(LaneSpec(lane="pay"),)), list[Event]()
 
     def wait(leader: int | None) -> None:
-        run = PhaseRun(phase, Lagging(leader), "nobody:1", tmp_path, EventBus(seen.append), threading.Event())
+        run = PhaseRun(phase, Lagging(leader), "nobody:1", tmp_path, EventBus(seen.append), threading.Event(), seed=0)
         run._await_full_isr(0.2)
 
     wait(1)
@@ -81,7 +81,7 @@ def test_a_run_goes_on_past_a_hanging_transaction(transactional: Any, tmp_path: 
 
     lane = LaneSpec(lane="pay", transactional=transactional)
     phase = PhaseSpec(phase="main", lanes=(lane,))
-    run = PhaseRun(phase, Hanging([3]), "nobody:1", tmp_path, EventBus(seen.append), threading.Event())
+    run = PhaseRun(phase, Hanging([3]), "nobody:1", tmp_path, EventBus(seen.append), threading.Event(), seed=0)
     run._await_transactions(lane)
     notices = [event.text for event in seen if isinstance(event, ClientNotice)]
     if transactional is None:
