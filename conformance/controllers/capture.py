@@ -75,7 +75,7 @@ class Capture:
         self._links.trace_to(trace, controllers=True)
 
     def exchanges(self) -> list[Exchange]:
-        """The requests so far, in order of arrival: answered ones, and after the block those without answer.
+        """The captured requests in order of arrival; those without an answer only once the `with` block is over.
 
         A request appears at most half a second after its answer has passed.
         """

@@ -113,7 +113,7 @@ def _answer_to_any_fetch(stage: Stage, broker: int) -> tuple[str, int]:
 
 
 def _answer_in_named_epoch(stage: Stage, broker: int) -> str:
-    """The error of a fetch that is sent to the leader, in the leader epoch, both as this broker names them."""
+    """The error of a fetch that goes to the leader that a broker names, in the leader epoch that it names."""
     with stage.ask(broker) as asked:
         named = asked.metadata(stage.topic)
     with stage.ask(named.leader or broker) as believed:
@@ -146,7 +146,7 @@ def _batches_are_equal(stage: Stage) -> bool:
 
 
 def moment_of(line: str) -> float:
-    """The time of a log line, in seconds since the epoch."""
+    """The time of a log line, in seconds since 1970."""
     return datetime.strptime(line[1:24], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC).timestamp()
 
 

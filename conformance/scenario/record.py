@@ -126,6 +126,6 @@ class ScenarioRecord:
     acts: list[ActRecord] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """The record as JSON values."""
         written: dict[str, Any] = TypeAdapter(ScenarioRecord).dump_python(self, mode="json", by_alias=True)
         return written

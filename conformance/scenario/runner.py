@@ -51,7 +51,7 @@ class Tally:
         return median(self.seconds)
 
     def plus(self, other: Tally) -> Tally:
-        """Both tallies as one."""
+        """The sum of two tallies."""
         return Tally(
             self.conforms + other.conforms,
             self.violation + other.violation,
@@ -60,7 +60,7 @@ class Tally:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values, with the least, median and most seconds."""
+        """The tally as JSON values, with the least, median and most seconds."""
         counts = {"runs": self.runs, "conforms": self.conforms, "violation": self.violation, "unknown": self.unknown}
         times = (min(self.seconds), median(self.seconds), max(self.seconds)) if self.seconds else (None, None, None)
         rounded = [None if time is None else round(time, 1) for time in times]

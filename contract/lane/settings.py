@@ -64,7 +64,7 @@ def _checked(value: Any, setting: Field[Any]) -> tuple[bool, str]:
 
 
 def entries(settings: type[Any], entry: object, at: str = "") -> dict[str, Any]:
-    """The keys and values of a JSON object for these settings, which have the key `at` of the lane.
+    """The keys and values of a JSON object for these settings. `at`: the lane's key for the settings.
 
     Raises `LaneError` for anything but an object, for an unknown key, and without a key that has no default.
     """

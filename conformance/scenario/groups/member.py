@@ -119,7 +119,7 @@ class SteppedMember:
 
 
 def main() -> None:
-    """Be a member until told to leave."""
+    """Run the member until it has left its group, or the harness has ended."""
     member = SteppedMember(**json.loads(sys.argv[1]))
     commands = Commands(lambda what, values: getattr(member, what)(**values))
     is_over = False

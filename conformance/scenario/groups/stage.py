@@ -108,7 +108,7 @@ after the record that was given last."""
 def group_on(
     stage: Stage, group: Group, *, records: int, partitions: int = 1, heartbeat_ms: int = HEARTBEAT_MS
 ) -> Iterator[GroupStage]:
-    """A group that reads the act's topic, which has so many `records` in each partition.
+    """A group that reads the act's topic; `records` is the number of records in each of its partitions.
 
     Its first step: member 1 joins, and has all partitions. Members commit when a step says so; with commits=auto that
     may be at any time, also for records that are not processed yet.

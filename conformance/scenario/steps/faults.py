@@ -100,16 +100,16 @@ class FaultSteps(LockStep):
         )
 
     def kill(self, *brokers: int) -> None:
-        """SIGKILL, one broker after the other; each step ends when the controller has reacted."""
+        """Kill brokers (SIGKILL), one after the other; each step ends when the controller has reacted."""
         for broker in brokers:
             self._do(f"{self.name(broker)} is killed (SIGKILL).", self.node(broker).kill, step("kill", broker=broker))
 
     def stop(self, broker: int) -> None:
-        """SIGTERM: a controlled shutdown."""
+        """Shut a broker down (SIGTERM), which is a controlled shutdown."""
         self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("stop", broker=broker))
 
     def stop_without_control(self, broker: int) -> None:
-        """SIGTERM to a broker whose controlled shutdown is switched off."""
+        """Shut a broker down (SIGTERM) whose controlled shutdown is switched off."""
         self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("kill", broker=broker))
 
     def start(self, broker: int, *, how: str = "") -> None:
@@ -218,7 +218,7 @@ class FaultSteps(LockStep):
         )
 
     def kill_controllers(self, *controllers: int) -> None:
-        """SIGKILL of controllers that are no brokers, by node id."""
+        """Kill controllers that are no brokers (SIGKILL), by node id."""
         nodes = [self.controller_node(controller) for controller in controllers]
 
         def kill() -> None:
