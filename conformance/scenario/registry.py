@@ -16,17 +16,24 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
-from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage
+from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage, group_on
 from kafka_chaos.conformance.scenario.observed import OBSERVED_BY
 from kafka_chaos.conformance.scenario.play import Play, Topic
 from kafka_chaos.conformance.scenario.script import OBSERVING, OF_ACTS, PLACE, WHEN, filled, play_acts
 from kafka_chaos.conformance.scenario.steps.stage import Stage
-from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage
-from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
+from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, quoted
+from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
 
 _OF_ACTS = OF_ACTS | {"for", "controller", "load"} | {field.name for field in fields(Topic)}
 _OF_CLUSTERS = {field.name for field in fields(ClusterProfile)}
+_KEYS_OF = {
+    "group": {field.name for field in fields(Group)},
+    "reads": set(inspect.signature(group_on).parameters) - {"stage", "group"},
+    "transactional": set(inspect.signature(transactional_act).parameters) - {"play", "name", "profile"},
+}
+"""The keys of the mappings that an act may have."""
 
 
 def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
@@ -36,13 +43,19 @@ def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
     """
     if not isinstance(acts, list) or not acts:
         raise UsageFailure(f"{where}: expected a list of `acts`")
+    for key in ("clusters", "parts"):
+        _require_type(f"{where}: {key}", file.get(key, {}), dict)
+    for name, keys in file.get("clusters", {}).items():
+        _known_keys(f"{where}: clusters.{name}", keys, _OF_CLUSTERS)
     clusters = {"steady", "quick", *file.get("clusters", {})}
     for number, act in enumerate(acts, 1):
         place = f"{where}, act {number}"
         if not isinstance(act, dict) or not isinstance(act.get("act"), str) or not isinstance(act.get("steps"), list):
             raise UsageFailure(f"{place}: expected `act`, its name, and a list of `steps`")
         _known_keys(place, act, _OF_ACTS)
+        _require_type(f"{place}, for", act.get("for", []), list)
         for values in act.get("for", [{}]):
+            _require_type(f"{place}, for", values, dict)
             _check_act(place, filled(act, values), clusters, file.get("parts", {}))
 
 
@@ -50,15 +63,26 @@ def _check_act(place: str, act: Mapping[str, Any], clusters: set[str], parts: Ma
     cluster = act.get("cluster", "steady")
     if isinstance(cluster, dict):
         _known_keys(f"{place}, cluster", cluster, _OF_CLUSTERS)
-    elif cluster not in clusters:
+    elif not isinstance(cluster, str) or cluster not in clusters:
         raise UsageFailure(f"{place}: no cluster {cluster!r}: expected one of {', '.join(sorted(clusters))}")
+    for key, known in _KEYS_OF.items():
+        _known_keys(f"{place}, {key}", act.get(key, {}), known)
+    if "group" in act and "reads" not in act:
+        raise UsageFailure(f"{place}: expected `reads` beside `group`: the number of records that the group reads")
+    _require_type(f"{place}, before", act.get("before", []), list)
     stages: tuple[type, ...] = (TransactionsStage,) if "transactional" in act else (Stage,)
     _check_steps(place, act.get("before", []), stages, parts)
     _check_steps(place, act["steps"], (GroupStage, *stages) if "group" in act else stages, parts)
 
 
+def _require_type(place: str, value: object, kind: type[list[Any]] | type[dict[str, Any]]) -> None:
+    if not isinstance(value, kind):
+        raise UsageFailure(f"{place}: expected {'a list' if kind is list else 'a mapping'}, got {quoted(value)}")
+
+
 def _known_keys(place: str, keys: Mapping[str, Any], known: frozenset[str] | set[str]) -> None:
-    if unknown := sorted(set(keys) - known):
+    _require_type(place, keys, dict)
+    if unknown := sorted(set(map(str, keys)) - known):
         raise UsageFailure(f"{place}: unknown key {unknown[0]!r}: expected {', '.join(sorted(known))}")
 
 
@@ -67,10 +91,10 @@ def _check_steps(place: str, steps: list[Any], stages: tuple[type, ...], parts: 
         if isinstance(step, list):
             _check_steps(f"{place}, step {number}", step, stages, parts)
             continue
-        if not isinstance(step, str | dict) or not step:
+        if not isinstance(step, str | dict) or not step or not all(isinstance(key, str) for key in step):
             raise UsageFailure(f"{place}, step {number}: expected a step's name, or a mapping that begins with it")
         keys = {step: None} if isinstance(step, str) else dict(step)
-        if (when := keys.pop("when", None)) is not None and when not in WHEN:
+        if (when := keys.pop("when", None)) is not None and str(when) not in WHEN:
             raise UsageFailure(f"{place}, step {number}: when {when!r}: expected {' or '.join(WHEN)}")
         verb = next(iter(keys))
         _check_step(f"{place}, step {number}", verb, keys.pop(verb), keys, stages, parts)
@@ -96,6 +120,8 @@ def _check_step(
 
 
 def _check_observed(place: str, verb: str, value: Any, keys: Mapping[str, Any], stages: tuple[type, ...]) -> None:
+    if verb == "remember":
+        _require_type(f"{place}: remember", value, dict)
     names_of = {
         "fact": [keys.get("of", "")],
         "remember": list(value.values()) if verb == "remember" else [],
