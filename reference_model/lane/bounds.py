@@ -1,34 +1,39 @@
-"""Outer bounds of a lane: a load without a producer. What it can't show, the lane can't show.
+"""Anomalies that a lane can't show, found by searches that leave out its producer.
 
-Whoever takes itself for the leader appends at any moment what the load has left, whether anybody sent it or not. So
-the state has no requests, no answers and no outcomes; brokers, controller and faults go by the lane's own rules. Three
-questions need no more:
+A bound is a smaller model of the lane. Brokers, controller and faults go by the lane's rules, but there are no
+requests, no answers and no outcomes: every broker that takes itself for the leader may append what is left of the load
+at any moment. So a bound reaches every log that the lane reaches, and others. An anomaly that a bound does not show is
+impossible in the lane. One that it shows is left to the lane's own search, which takes longer.
 
-- Whether replicas diverge: a leader epoch has one leader, which appends at its log end and drops nothing while it
-  leads. So leader epoch and offset identify an entry; which record it holds does not matter. They name all that lies
-  before it, too: two logs are the same up to some offset, and have no leader epoch in common from there on. A follower
-  takes its leader's next entry, and truncates whenever somebody begins to lead or it begins to follow. So if truncation
-  leaves it the beginning of its leader's log for any two such logs, no faults make replicas diverge, however many: that
-  needs no search of states.
-- Whether an entry that was shown to a consumer can be missing in the final log. An entry stays at its offset in every
-  log that holds it. So a read that is lost is an entry that is lost, and one entry is marked for all: it may be any.
-  With acks=all, whatever a broker might acknowledge counts as shown; then an acknowledged record that is lost or is
-  elsewhere, and two records that are named for one offset, are such entries, too.
-  Where truncation keeps exactly what two logs have in common, the other entries change none of that: they are not
-  even loaded. A log then holds the marked entry or it does not, and five replicas have two hundred times fewer states.
-  `docs/decisions/0012-searching-the-model.md` goes through the steps.
-- Whether records change their order or come twice in a log that sequence numbers guard. What a log holds before an
-  entry was the log of a broker when that was appended. So one log without faults shows all, if a producer may renew its
-  epoch at any moment. It only does where an acknowledged record is gone: where none can be, its records have the
-  attempts of a producer that never does.
+There are three bounds, for three kinds of anomalies. `docs/decisions/0012-searching-the-model.md` has the proofs.
 
-With acks=0 each record is sent once and acknowledged without an offset: none comes twice, none is elsewhere. Nor does
-the second of an idempotent producer's two, where elections are clean and nobody is eligible but the ISR (proof: there).
+**Do replicas diverge?** Records do not matter here, because leader epoch and offset identify an entry: an epoch has one
+leader, which appends at its log end and drops nothing while it leads. They also determine everything before the entry.
+So two logs are equal up to some offset, and have no leader epoch in common from there on. A follower only takes the
+next entry of its leader, and it truncates whenever a leader is elected and whenever it begins to follow. Replicas
+therefore can't diverge, under any number of faults, if truncation leaves a follower a beginning of its leader's log for
+each pair of such logs. Only if some pair fails this test are the states searched.
+
+**Can an entry get lost that a consumer has read?** A log that holds an entry holds it at the same offset as any other
+log. So a read that is missing in the final log is an entry that is missing there. One entry is marked, and stands for
+any. With acks=all, the marked entry also counts as read once a broker could acknowledge it. Then three more anomalies
+need such a loss: an acknowledged record that is missing, one that is at another offset, and two records at one offset.
+If truncation keeps exactly what two logs have in common, the other entries make no difference and are not loaded: with
+five replicas that leaves one state in two hundred.
+
+**Do records of an idempotent producer change their order, or come twice?** The entries before an entry were the log of
+the broker that appended it. So one broker without faults shows all possible logs, if a producer may renew its producer
+epoch at any moment. It renews it only after an acknowledged record was lost. Where none can be lost, the load has no
+attempts for a second producer epoch.
+
+Some answers need no search. With acks=0 each record is sent once, and acknowledged without an offset: none comes twice,
+and none is at another offset than acknowledged. The same is proved for an idempotent producer of two records with
+acks=all, if elections are clean, only members of the ISR are eligible, and truncation keeps what two logs share.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, product, takewhile
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lane.lanes import Lane
@@ -67,82 +72,94 @@ from kafka_chaos.reference_model.protocol.truncation import Log, Truncation
 from kafka_chaos.reference_model.search import Budget, fewest_faults_first
 
 PLAIN, MARKED = 0, 1
-"""The records of a load whose entries have no names, but for one."""
-OF_LOST_ENTRIES: Mapping[str, Set[Anomaly]] = {
+"""The two records of a load: the marked entry is the one that may get lost, all others are plain."""
+SHOWN_BY_LOST_ENTRIES: Mapping[str, Set[Anomaly]] = {
     "0": {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET},
     "1": {Anomaly.TRUNCATED_READ},
     "all": {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET},
 }
-"""By acks, the anomalies that are a lost entry that was shown. With acks=0 no acknowledgement names an offset."""
+"""By acks, the anomalies that only occur where an entry that was shown gets lost. With acks=0 no acknowledgement names
+an offset."""
 
 Load = tuple[int, ...]
-"""How often each record may be appended."""
+"""By record, how often it may be appended."""
 Successors = Callable[[LaneState, Lane], Iterator[LaneState]]
+"""The next states of a bound."""
 
 
 def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
-    """Those of the anomalies that none of the lanes can show, as far as a bound excludes them.
+    """The anomalies out of `questions` that are impossible in every one of these lanes, as far as a bound proves it.
 
-    The lanes differ in their faults alone, and have as many. An empty budget excludes nothing.
+    The lanes differ in their faults alone, and have equally many. Nothing is excluded once the budget is empty.
     """
+    lane, rule = lanes[0], truncation_of(lanes[0])
     attempts = [scope.attempts_of(lane) for lane in lanes]
-    appends = [sum(counts) for counts in attempts]
-    acks, idempotence = lanes[0].acks, lanes[0].idempotence
-    of_load = partial(without_producer, kept_isr=scope.kept_isr)
-    rule = truncation_of(lanes[0])
-    exact = all(keeps_what_is_common(rule, *logs) for logs in pairs_of_logs(max(appends), budget))
-    clean = exact and not (lanes[0].unclean_leader_election or rules_of(lanes[0]).elects_eligible)
-    renews_once = acks == "all" and idempotence and scope.records <= DEFAULT_SCOPE.records
-    appended_once = acks == "0" or (renews_once and clean)
-    found = frozenset(questions & {Anomaly.DUPLICATE, Anomaly.OFFSET_MISMATCH}) if appended_once else frozenset()
-    diverges = questions & {Anomaly.REPLICA_DIVERGENCE}
-    if diverges and not any(keeps_too_much(rule, *logs) for logs in pairs_of_logs(max(appends), budget)):
-        found |= diverges
+    log_lengths = [sum(counts) for counts in attempts]
+    open_questions = set(questions)
 
-    def ask(anomalies: Set[Anomaly], of: Anomaly, successors: Successors, loads: list[Load]) -> None:
-        nonlocal found
-        if (questions & anomalies) - found and not shows(of, lanes, loads, successors, budget):
-            found |= questions & anomalies
+    def exclude_unless_shown(
+        anomalies: Set[Anomaly], shown_as: Anomaly, successors: Successors, loads: list[Load]
+    ) -> None:
+        if open_questions & anomalies and not shows(shown_as, lanes, loads, successors, budget):
+            open_questions.difference_update(anomalies)
 
-    divergence, lost = Anomaly.REPLICA_DIVERGENCE, Anomaly.TRUNCATED_READ
-    ask({divergence}, divergence, of_load, [(count,) for count in appends])
-    ask(OF_LOST_ENTRIES[acks], lost, of_load, [(0 if exact else count - 1, 1) for count in appends])
-    if idempotence:
-        in_epoch = [scope.attempts_of(lane, may_lose=False) for lane in lanes]
-        kept = acks == "all" and Anomaly.LOST_WRITE in found
+    keeps_common_entries = all(keeps_what_is_common(rule, *logs) for logs in pairs_of_logs(max(log_lengths), budget))
+    elects_from_isr_alone = not (lane.unclean_leader_election or rules_of(lane).elects_eligible)
+    sends_two_idempotently = lane.acks == "all" and lane.idempotence and scope.records <= DEFAULT_SCOPE.records
+    if lane.acks == "0" or (sends_two_idempotently and keeps_common_entries and elects_from_isr_alone):
+        open_questions -= {Anomaly.DUPLICATE, Anomaly.OFFSET_MISMATCH}
+
+    divergence = Anomaly.REPLICA_DIVERGENCE
+    without_producer = partial(steps_without_producer, kept_isr=scope.kept_isr)
+    if divergence in open_questions:
+        if any(keeps_too_much(rule, *logs) for logs in pairs_of_logs(max(log_lengths), budget)):
+            exclude_unless_shown({divergence}, divergence, without_producer, [(length,) for length in log_lengths])
+        else:
+            open_questions.discard(divergence)
+
+    one_marked = [(0 if keeps_common_entries else length - 1, 1) for length in log_lengths]
+    exclude_unless_shown(SHOWN_BY_LOST_ENTRIES[lane.acks], Anomaly.TRUNCATED_READ, without_producer, one_marked)
+
+    if lane.idempotence:
+        loses_nothing = lane.acks == "all" and Anomaly.LOST_WRITE in questions - open_questions
+        loads = [scope.attempts_of(lane, may_lose=False) for lane in lanes] if loses_nothing else attempts
         for anomaly in (Anomaly.REORDERED, Anomaly.DUPLICATE):
-            ask({anomaly}, anomaly, in_sequence, in_epoch if kept else attempts)
-    return found if not budget.reason else frozenset()
+            exclude_unless_shown({anomaly}, anomaly, appends_in_sequence, loads)
+    return frozenset() if budget.reason else frozenset(questions - open_questions)
 
 
 def keeps_too_much(rule: Truncation, follower: Log, leader: Log) -> bool:
-    """Whether a follower that truncates its log by the rule keeps something else than its leader holds."""
+    """Whether a follower that truncates its log by a rule keeps an entry that its leader does not hold there."""
     kept = truncated(follower, leader, rule)
     return kept != leader[: len(kept)]
 
 
 def keeps_what_is_common(rule: Truncation, follower: Log, leader: Log) -> bool:
-    """Whether a follower that truncates its log by the rule keeps all that its log and its leader's begin
-    with, and no more."""
-    common = next((at for at, entries in enumerate(zip(follower, leader, strict=False)) if len(set(entries)) > 1), None)
-    return len(truncated(follower, leader, rule)) == (min(len(follower), len(leader)) if common is None else common)
+    """Whether a follower that truncates its log by a rule keeps exactly the entries with which both logs begin."""
+    shared = takewhile(lambda entries: entries[0] == entries[1], zip(follower, leader, strict=False))
+    return len(truncated(follower, leader, rule)) == len(list(shared))
 
 
 def pairs_of_logs(most: int, budget: Budget) -> Iterator[tuple[Log, Log]]:
-    """The logs that any two replicas may have, of at most so many different entries; leader epochs count by their order
-    alone. An empty budget ends them early."""
+    """Every pair of logs that two replicas may have, with at most `most` different entries between them.
+
+    The logs share a beginning, and have no leader epoch in common after it. Leader epochs never decrease along a log.
+    Only their order matters, so as many epochs as entries are enough. An empty budget ends the pairs early.
+    """
     number = 0
-    for same, one, other in product(range(most + 1), repeat=3):
-        if (entries := same + one + other) > most:
+    for shared_length, one_length, other_length in product(range(most + 1), repeat=3):
+        entries = shared_length + one_length + other_length
+        if entries > most:
             continue
-        for common in combinations_with_replacement(range(entries), same):
-            later = range(common[-1] if common else 0, entries)
-            for rest in combinations_with_replacement(later, one):
-                for others in combinations_with_replacement([epoch for epoch in later if epoch not in rest], other):
+        for shared in combinations_with_replacement(range(entries), shared_length):
+            later_epochs = range(shared[-1] if shared else 0, entries)
+            for one in combinations_with_replacement(later_epochs, one_length):
+                other_epochs = [epoch for epoch in later_epochs if epoch not in one]
+                for other in combinations_with_replacement(other_epochs, other_length):
                     number += 1
                     if budget.is_empty(number):
                         return
-                    yield _log(common + rest), _log(common + others)
+                    yield _log(shared + one), _log(shared + other)
     budget.close()
 
 
@@ -151,49 +168,53 @@ def _log(leader_epochs: tuple[int, ...]) -> Log:
 
 
 def shows(anomaly: Anomaly, lanes: Sequence[Lane], loads: list[Load], successors: Successors, budget: Budget) -> bool:
-    """Whether a bound shows an anomaly with the loads of the lanes."""
+    """Whether a bound reaches a state that shows the anomaly, from any of the lanes with its load."""
     lane = lanes[0]
-    most = max(map(sum, loads))
-    marks = sum(read_bit(MARKED, offset) for offset in range(most))
-    found = False
+    longest = max(map(sum, loads))
+    reads_of_marked = sum(read_bit(MARKED, offset) for offset in range(longest))
+    is_shown = False
 
     def visit(state: LaneState) -> bool:
-        nonlocal found
-        found = anomaly in shown(ending(state), CHECKS, {anomaly})
-        return found
+        nonlocal is_shown
+        is_shown = anomaly in shown(ending(state), CHECKS, {anomaly})
+        return is_shown
 
-    def same(state: LaneState) -> LaneState:
-        """Of what was shown, whether the marked entry is among it."""
-        reads = read_bit(MARKED, 0) if state.reads & marks else 0
+    def representative(state: LaneState) -> LaneState:
+        """The state that stands for all with the same answer: of its reads, only whether the marked entry was read."""
+        reads = read_bit(MARKED, 0) if state.reads & reads_of_marked else 0
         return canonical(state._replace(reads=reads) if reads != state.reads else state, lane)
 
+    def loaded(lane: Lane, load: Load) -> LaneState:
+        return initial_state(lane)._replace(records=tuple([Record(RETRY, appends, NOWHERE) for appends in load]))
+
     fewest_faults_first(
-        [canonical(_loaded(each, load), each) for each, load in zip(lanes, loads, strict=True)],
-        lambda state: [same(after) for after in successors(state, lane)],
+        [canonical(loaded(each, load), each) for each, load in zip(lanes, loads, strict=True)],
+        lambda state: [representative(after) for after in successors(state, lane)],
         visit,
         lambda state: len(lane.faults) - len(state.faults),
-        lambda state: split_means(state, lane, most),
+        lambda state: split_means(state, lane, longest),
         budget,
     )
-    return found
+    return is_shown
 
 
-def _loaded(lane: Lane, load: Load) -> LaneState:
-    return initial_state(lane)._replace(records=tuple([Record(RETRY, appends, NOWHERE) for appends in load]))
+def steps_without_producer(state: LaneState, lane: Lane, *, kept_isr: bool = False) -> Iterator[LaneState]:
+    """Every next state, where each broker that takes itself for the leader may append any record that is left.
 
-
-def without_producer(state: LaneState, lane: Lane, *, kept_isr: bool = False) -> Iterator[LaneState]:
-    """Every next state of brokers that append what they like: what they might acknowledge they have shown."""
+    An entry counts as read as soon as it may be acknowledged with acks=all. `kept_isr`: see `Scope`.
+    """
     for broker, replica in different(state.replicas):
         if replica.role in (LEADER, ZOMBIE):
             for index, record in enumerate(state.records):
                 if record.attempts:
-                    yield _acknowledged(observe(_appended(state, broker, index, request(index, 0)), lane), lane)
+                    after = _with_appended(state, broker, index, request(index, 0))
+                    yield _with_acknowledged_read(observe(after, lane), lane)
     for _, after in of_brokers(state, lane, kept_isr=kept_isr):
-        yield _acknowledged(after, lane)
+        yield _with_acknowledged_read(after, lane)
 
 
-def _acknowledged(state: LaneState, lane: Lane) -> LaneState:
+def _with_acknowledged_read(state: LaneState, lane: Lane) -> LaneState:
+    """The state in which the marked entry counts as read if a broker may acknowledge it with acks=all."""
     if lane.acks != "all":
         return state
     for replica in state.replicas:
@@ -204,8 +225,11 @@ def _acknowledged(state: LaneState, lane: Lane) -> LaneState:
     return state
 
 
-def in_sequence(state: LaneState, lane: Lane) -> Iterator[LaneState]:
-    """Every next state of a leader that takes what sequence numbers allow, in each of the producer's epochs so far."""
+def appends_in_sequence(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+    """Every next state of one leader without faults, which appends whatever sequence numbers allow.
+
+    A record may be sent in each producer epoch so far, and the producer may begin another one at any record.
+    """
     leader = leader_index(state.replicas)
     for first in range(state.first_records[-1] + 1, len(state.records)):
         yield renew_producer_epoch(state, first)
@@ -213,10 +237,11 @@ def in_sequence(state: LaneState, lane: Lane) -> Iterator[LaneState]:
         for producer_epoch in range(state.producer_epoch + 1 if record.attempts else 0):
             sent = request(index, producer_epoch)
             if check_sequence(state, leader, sent) is None:
-                yield _appended(state, leader, index, sent)
+                yield _with_appended(state, leader, index, sent)
 
 
-def _appended(state: LaneState, broker: int, index: int, sent: int) -> LaneState:
+def _with_appended(state: LaneState, broker: int, index: int, sent: int) -> LaneState:
+    """The state after a broker has appended a request for a record, which has one attempt less left."""
     replica, record = state.replicas[broker], state.records[index]
     grown = with_log(replica, (*replica.log, appended(sent, replica.leader_epoch)))
     return with_record(with_replica(state, broker, grown), index, record._replace(attempts=record.attempts - 1))

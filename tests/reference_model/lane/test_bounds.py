@@ -13,7 +13,7 @@ from kafka_chaos.reference_model.lane.bounds import (
     keeps_too_much,
     keeps_what_is_common,
     pairs_of_logs,
-    without_producer,
+    steps_without_producer,
 )
 from kafka_chaos.reference_model.lane.exchanges import send
 from kafka_chaos.reference_model.lane.state import (
@@ -61,7 +61,7 @@ def test_the_logs_of_any_two_replicas_are_among_those_that_may_be(lane: Lane) ->
     loaded = initial_state(lane)._replace(records=(Record(RETRY, ENTRIES, NOWHERE),))
     reached = breadth_first(
         canonical(loaded, lane),
-        lambda state: [canonical(after, lane) for after in without_producer(state, lane)],
+        lambda state: [canonical(after, lane) for after in steps_without_producer(state, lane)],
         lambda _: False,
         Budget(1_000_000),
     )

@@ -9,7 +9,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
-from kafka_chaos.reference_model.lane.bounds import MARKED, excluded, without_producer
+from kafka_chaos.reference_model.lane.bounds import MARKED, excluded, steps_without_producer
 from kafka_chaos.reference_model.lane.faults import FAULT_ACTIONS
 from kafka_chaos.reference_model.lane.state import (
     CAN_STRIKE_AS,
@@ -219,7 +219,7 @@ def test_brokers_do_nothing_that_they_do_not_do_without_a_producer(lane: Lane, f
     lane = replace(lane, faults=faults)
     count = sum(Scope().attempts_of(lane))
     loaded = initial_state(lane)._replace(records=(Record(RETRY, count - 1, NOWHERE), Record(RETRY, 1, NOWHERE)))
-    bound = breadth_first(loaded, lambda state: without_producer(state, lane), lambda _: False, Budget(2_000_000))
+    bound = breadth_first(loaded, lambda state: steps_without_producer(state, lane), lambda _: False, Budget(2_000_000))
     assert bound.complete
     known = {brokers_of(state, place_of_the_marked(state)) for state in bound.parents}
     for state in search_in_full(lane, lambda state, _: state).parents:
