@@ -25,9 +25,10 @@ from kafka_chaos.reference_model.explore.state import (
     examine,
 )
 from kafka_chaos.reference_model.protocol import Protocol
+from kafka_chaos.reference_model.protocol.eligible import Standing, electable
 from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.isr import may_leave_isr
-from kafka_chaos.reference_model.protocol.leaders import electable, serves
+from kafka_chaos.reference_model.protocol.leaders import serves
 from kafka_chaos.reference_model.tuples import each_taken, exchanged
 
 Value = TypeVar("Value", bound=Hashable)
@@ -123,9 +124,11 @@ class Core:
         for broker in self.brokers:
             if controller.leader == broker:
                 continue
-            isr = (broker,) if controller.isr >> broker & 1 else ()
-            elected, clean = electable((broker,), isr, unclean=self.scope.unclean_leader_election)
+            alone = frozenset([broker])
+            isr = alone if controller.isr >> broker & 1 else frozenset[int]()
+            elected, standing = electable(alone, isr, unclean=self.scope.unclean_leader_election)
             if elected:
+                clean = standing is Standing.IN_SYNC
                 action = CoreAction("elect" if clean else "elect_unclean", broker, detail=len(controller.requests))
                 yield action, self._decided(state, controller, broker, controller.isr if clean else 1 << broker)
 

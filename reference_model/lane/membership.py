@@ -5,86 +5,73 @@ is gone leaves the ISR, which may become empty, and its former members keep a st
 """
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.state import ELIGIBLE, FOLLOWER, LAST_KNOWN, ZOMBIE, LaneReplica, isr_size
 from kafka_chaos.reference_model.protocol.eligible import (
     Standing,
-    electable_by_standing,
+    electable,
     eligible_after_election,
     eligible_replicas,
     is_last_known_leader,
 )
 from kafka_chaos.reference_model.protocol.isr import may_leave_isr
-from kafka_chaos.reference_model.protocol.leaders import electable, isr_of_elected
+from kafka_chaos.reference_model.protocol.leaders import isr_of_elected
 from kafka_chaos.reference_model.protocol.rules import rules_of
-from kafka_chaos.reference_model.tuples import exchanged
 
 Replicas = tuple[LaneReplica, ...]
-Election = tuple[int, Standing, Replicas]
-"""The broker elected, what made it electable, and the replicas with their membership in the new leader epoch."""
+
+
+class Election(NamedTuple):
+    """The broker elected, what made it electable, and the replicas with their membership in the new leader epoch."""
+
+    broker: int
+    standing: Standing
+    replicas: Replicas
 
 
 def without_failed(replicas: Replicas, lane: Lane, broker: int, *, clean: bool) -> Replicas:
-    """The replicas once the controller has found a broker dead; `clean`: it will not come back from an unclean
-    shutdown."""
-    if rules_of(lane).elects_eligible:
-        isr = _members(replicas)
-        return _changed(replicas, lane, isr - {broker}, frozenset() if clean else frozenset({broker}))
-    stays = replicas[broker].in_isr and not may_leave_isr(isr_size(replicas))
-    return exchanged(replicas, broker, replicas[broker]._replace(in_isr=stays))
+    """The replicas after the controller has found a broker dead.
+
+    `clean`: the broker does not come back from an unclean shutdown.
+    """
+    leaves = rules_of(lane).elects_eligible or may_leave_isr(isr_size(replicas))
+    isr = _members(replicas) - {broker} if leaves else _members(replicas)
+    return _with_isr(replicas, lane, isr, unclean=frozenset() if clean else frozenset([broker]))
 
 
 def without_slow(replicas: Replicas, lane: Lane, broker: int) -> Replicas:
-    """The replicas once the leader has dropped a follower from the ISR."""
-    if rules_of(lane).elects_eligible:
-        return _changed(replicas, lane, _members(replicas) - {broker})
-    return exchanged(replicas, broker, replicas[broker]._replace(in_isr=False))
+    """The replicas after the leader has dropped a follower from the ISR."""
+    return _with_isr(replicas, lane, _members(replicas) - {broker})
 
 
 def with_caught_up(replicas: Replicas, lane: Lane, broker: int) -> Replicas:
-    """The replicas once the leader has taken a follower into the ISR."""
-    if rules_of(lane).elects_eligible:
-        return _changed(replicas, lane, _members(replicas) | {broker})
-    return exchanged(replicas, broker, replicas[broker]._replace(in_isr=True))
+    """The replicas after the leader has taken a follower into the ISR."""
+    return _with_isr(replicas, lane, _members(replicas) | {broker})
 
 
 def elections(replicas: Replicas, lane: Lane) -> Iterator[Election]:
-    """Every way in which the controller may elect a leader.
-
-    Whether it already sees a deposed broker as back is open, so both are taken.
-    """
+    """Every leader that the controller may elect now; of brokers in equal states, the first stands for all."""
     live = [broker for broker, replica in enumerate(replicas) if replica.role in (FOLLOWER, ZOMBIE)]
+    # The controller may not have seen yet that a deposed broker is back. So an election is also tried without these.
     surely = [b for b in live if replicas[b].role == FOLLOWER or not (replicas[b].in_isr or replicas[b].standing)]
-    if rules_of(lane).elects_eligible:
-        found = (_by_standing(replicas, lane, seen) for seen in (live, surely))
-    else:
-        found = (_from_isr(replicas, lane, seen) for seen in (live, surely))
-    # Of brokers in equal states the first stands for all.
     elected: dict[tuple[LaneReplica, Standing], int] = {}
-    for broker, standing in (candidate for candidates in found for candidate in candidates):
-        elected.setdefault((replicas[broker], standing), broker)
+    for seen in (live, surely):
+        brokers, standing = electable(
+            frozenset(seen),
+            _members(replicas),
+            _with(replicas, ELIGIBLE),
+            _with(replicas, LAST_KNOWN),
+            unclean=lane.unclean_leader_election,
+        )
+        for broker in sorted(brokers):
+            elected.setdefault((replicas[broker], standing), broker)
     for (_, standing), broker in elected.items():
-        yield broker, standing, _after_election(replicas, lane, broker, live, standing)
+        yield Election(broker, standing, _after_election(replicas, broker, live, standing))
 
 
-def _from_isr(replicas: Replicas, lane: Lane, live: Iterable[int]) -> list[tuple[int, Standing]]:
-    brokers, clean = electable(live, _members(replicas), unclean=lane.unclean_leader_election)
-    return [(broker, Standing.IN_SYNC if clean else Standing.ANY) for broker in brokers]
-
-
-def _by_standing(replicas: Replicas, lane: Lane, live: Iterable[int]) -> list[tuple[int, Standing]]:
-    brokers, standing = electable_by_standing(
-        frozenset(live),
-        _members(replicas),
-        _with(replicas, ELIGIBLE),
-        _with(replicas, LAST_KNOWN),
-        unclean=lane.unclean_leader_election,
-    )
-    return [(broker, standing) for broker in sorted(brokers)]
-
-
-def _after_election(replicas: Replicas, lane: Lane, elected: int, live: Iterable[int], standing: Standing) -> Replicas:
+def _after_election(replicas: Replicas, elected: int, live: Iterable[int], standing: Standing) -> Replicas:
     isr = isr_of_elected(elected, live, _members(replicas), clean=standing is Standing.IN_SYNC)
     kept = eligible_after_election(elected, _with(replicas, ELIGIBLE), standing)
     return tuple(
@@ -101,8 +88,10 @@ def _with(replicas: Replicas, standing: int) -> frozenset[int]:
     return frozenset(broker for broker, replica in enumerate(replicas) if replica.standing & standing)
 
 
-def _changed(replicas: Replicas, lane: Lane, isr: frozenset[int], unclean: frozenset[int] = frozenset()) -> Replicas:
-    """The replicas with another ISR, and with the standings that follow from it."""
+def _with_isr(replicas: Replicas, lane: Lane, isr: frozenset[int], unclean: frozenset[int] = frozenset()) -> Replicas:
+    """The replicas with another ISR, and with the standings that follow from the change."""
+    if not rules_of(lane).elects_eligible:
+        return tuple([replica._replace(in_isr=broker in isr) for broker, replica in enumerate(replicas)])
     before = _members(replicas)
     eligible = eligible_replicas(_with(replicas, ELIGIBLE), before, isr, lane.min_insync_replicas, unclean)
     return tuple(

@@ -20,13 +20,13 @@ from kafka_chaos.reference_model.lockstep.state import (
 )
 from kafka_chaos.reference_model.protocol.eligible import (
     Standing,
-    electable_by_standing,
+    electable,
     eligible_after_election,
     eligible_replicas,
     is_last_known_leader,
 )
 from kafka_chaos.reference_model.protocol.isr import lags, may_join_isr, may_leave_isr
-from kafka_chaos.reference_model.protocol.leaders import electable, isr_of_elected
+from kafka_chaos.reference_model.protocol.leaders import isr_of_elected
 
 
 def decide(
@@ -109,33 +109,20 @@ def isr_without(partition: Partition, config: ClusterConfig, broker: int) -> tup
 
 
 def elect(state: ClusterState, config: ClusterConfig, *, excluded: int = NOBODY) -> ClusterState:
-    """Choose the first in assignment order that may lead, or nobody."""
-    partition = state.partition
+    """The state with the first replica of the assignment that may lead as leader, or without a leader.
+
+    `excluded`: a broker that has failed, and leaves the ISR.
+    """
+    old = partition = state.partition
     registered = {replica.broker for replica in state.replicas if replica.registered}
-    live = [broker for broker in partition.replicas if broker in registered and broker != excluded]
-    if config.elects_eligible:
-        return _elect_by_standing(state, config, live, excluded)
-    candidates, clean = electable(live, partition.isr, unclean=config.unclean_leader_election)
-    if candidates:
-        isr = isr_of_elected(candidates[0], live, partition.isr, clean=clean)
-        return decide(state, config, candidates[0], tuple(isr))
-    if partition.leader == NOBODY:
-        return state
-    return decide(state, config, NOBODY, isr_without(partition, config, excluded))
-
-
-def _elect_by_standing(state: ClusterState, config: ClusterConfig, live: list[int], excluded: int) -> ClusterState:
-    """First the ISR, then the eligible replicas, then the last known leader; any other only where the topic allows."""
-    old = state.partition
-    partition = old
+    live = [broker for broker in old.replicas if broker in registered and broker != excluded]
     if excluded in old.isr:
+        # Leaving the ISR and the election are one change of the metadata.
         partition = with_isr(old, config, isr_without(old, config, excluded))._replace(
             partition_epoch=old.partition_epoch
         )
-    isr, eligible = frozenset(partition.isr), frozenset(partition.eligible)
-    candidates, standing = electable_by_standing(
-        frozenset(live), isr, eligible, frozenset(partition.last_known), unclean=config.unclean_leader_election
-    )
+    isr, eligible, last_known = map(frozenset, (partition.isr, partition.eligible, partition.last_known))
+    candidates, standing = electable(frozenset(live), isr, eligible, last_known, unclean=config.unclean_leader_election)
     state = state._replace(partition=partition)
     elected = next((broker for broker in live if broker in candidates), NOBODY)
     if elected == NOBODY:

@@ -38,14 +38,20 @@ def is_last_known_leader(broker: int, isr_before: Set[int], isr: Set[int]) -> bo
     return not isr and broker in isr_before
 
 
-def electable_by_standing(
-    live: Set[int], isr: Set[int], eligible: Set[int], last_known: Set[int], *, unclean: bool
+def electable(
+    live: Set[int],
+    isr: Set[int],
+    eligible: Set[int] = frozenset(),
+    last_known: Set[int] = frozenset(),
+    *,
+    unclean: bool,
 ) -> tuple[frozenset[int], Standing]:
-    """The live replicas of which the controller elects one, and what makes them electable.
+    """The live replicas out of which the controller elects a leader, and what makes them electable.
 
-    The ISR comes first. If it is empty, the eligible replicas come next. If there are none either, the last known
-    leader leads as soon as it is back, whatever `unclean.leader.election.enable` says. Any live replica is last, where
-    the topic allows it (KIP-966).
+    Members of the ISR come first. If the ISR is empty, the eligible replicas come next. If there are none either, the
+    last known leader leads as soon as it is back, whatever `unclean.leader.election.enable` says (KIP-966). Any live
+    replica comes last, where `unclean.leader.election.enable` allows it. Clusters without eligible leader replicas know
+    only the first case and the last.
     """
     if live & isr:
         return frozenset(live & isr), Standing.IN_SYNC

@@ -7,18 +7,6 @@ epoch, for followers and for clients).
 from collections.abc import Container, Iterable
 
 
-def electable(live: Iterable[int], isr: Container[int], *, unclean: bool) -> tuple[list[int], bool]:
-    """The live replicas of which the controller elects one, and whether they are members of the ISR.
-
-    Without a live member of the ISR any live replica may lead where the topic allows it, and nobody elsewhere.
-    """
-    candidates = list(live)
-    members = [broker for broker in candidates if broker in isr]
-    if members or not unclean:
-        return members, True
-    return candidates, False
-
-
 def isr_of_elected(leader: int, live: Iterable[int], isr: Container[int], *, clean: bool) -> list[int]:
     """The ISR in a new leader epoch: its live members, or the leader alone if it was none of them."""
     return [broker for broker in live if broker in isr] if clean else [leader]

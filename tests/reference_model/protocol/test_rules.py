@@ -9,22 +9,6 @@ from kafka_chaos.reference_model.protocol.quorum import disturbs, doubts_session
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 
 
-@pytest.mark.parametrize(
-    ("live", "members", "unclean", "expected"),
-    [
-        ([1, 2, 3], [2, 3], False, ([2, 3], True)),
-        ([1, 2, 3], [2, 3], True, ([2, 3], True)),
-        ([1], [2, 3], False, ([], True)),
-        ([1], [2, 3], True, ([1], False)),
-        ([], [2], True, ([], False)),
-    ],
-)
-def test_only_a_live_member_of_the_isr_is_elected_unless_there_is_none_and_the_topic_allows_it(
-    live: list[int], members: list[int], unclean: bool, expected: tuple[list[int], bool]
-) -> None:
-    assert leaders.electable(live, members, unclean=unclean) == expected
-
-
 def test_a_clean_leader_keeps_the_live_isr_and_another_starts_alone() -> None:
     assert leaders.isr_of_elected(2, [2, 3], [1, 2, 3], clean=True) == [2, 3]
     assert leaders.isr_of_elected(1, [1, 3], [2], clean=False) == [1]

@@ -6,7 +6,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import elects_from_elr, has_mode, release, usual_mode
 from kafka_chaos.reference_model.protocol.eligible import (
     Standing,
-    electable_by_standing,
+    electable,
     eligible_after_election,
     eligible_replicas,
     is_last_known_leader,
@@ -105,6 +105,7 @@ def test_an_unclean_shutdown_makes_a_replica_ineligible_and_the_last_to_leave_is
         ({1, 2}, {3}, NOBODY, True, ({2}, Standing.IN_SYNC)),
         (NOBODY, {2, 4}, {3}, True, ({2}, Standing.ELIGIBLE)),
         ({1}, {2}, NOBODY, False, (NOBODY, Standing.ANY)),
+        ({1}, NOBODY, NOBODY, True, ({2, 3}, Standing.ANY)),
         (NOBODY, {1}, {2}, False, (NOBODY, Standing.ANY)),
         (NOBODY, {1}, {2}, True, ({2, 3}, Standing.ANY)),
         (NOBODY, NOBODY, {2}, False, ({2}, Standing.LAST_KNOWN)),
@@ -115,7 +116,7 @@ def test_the_order_of_elections(
     isr: set[int], eligible: set[int], last: set[int], unclean: bool, expected: tuple[set[int], Standing]
 ) -> None:
     """KIP-966, with brokers 2 and 3 alive: ISR, eligible replicas, last known leader, any."""
-    assert electable_by_standing({2, 3}, isr, eligible, last, unclean=unclean) == expected
+    assert electable({2, 3}, isr, eligible, last, unclean=unclean) == expected
 
 
 @pytest.mark.parametrize(
