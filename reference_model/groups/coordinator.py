@@ -22,9 +22,6 @@ from kafka_chaos.reference_model.groups.state import (
     State,
     Step,
     slots_in,
-    with_coordinator,
-    with_member,
-    without_member,
 )
 from kafka_chaos.reference_model.tuples import exchanged
 
@@ -40,12 +37,12 @@ def join(state: State, setup: Setup) -> Iterator[Step]:
         if member.phase != ACTIVE and not is_new and member.phase != DEAD:
             continue
         number = member.number if member.phase == ACTIVE else state.incarnations
-        after = with_member(state, slot, Member(ACTIVE, number))
+        after = state.with_member(slot, Member(ACTIVE, number))
         # In the group, it has no generation before the next one begins.
         known = exchanged(state.coordinator.known, slot, 0)
         yield (
             Action("join", slot),
-            with_coordinator(after, setup, state.coordinator._replace(known=known))._replace(
+            after.with_coordinator(setup, state.coordinator._replace(known=known))._replace(
                 preparing=True,
                 joined=state.joined | 1 << slot,
                 joins=state.joins - is_new,
@@ -65,7 +62,7 @@ def join_again(state: State, setup: Setup) -> Iterator[Step]:
         given_back = member._replace(owns=False, position=NONE) if setup.rules.gives_back_all else member
         yield (
             Action("join_again", slot, detail="owns" if member.owns else ""),
-            with_member(state, slot, given_back)._replace(joined=state.joined | 1 << slot),
+            state.with_member(slot, given_back)._replace(joined=state.joined | 1 << slot),
         )
 
 
@@ -104,9 +101,9 @@ def _begun(state: State, setup: Setup, moved: list[int], owner: int) -> State:
         if member.phase == ACTIVE:
             owns = slot == owner or (member.owns and not setup.rules.revokes_first)
             position = member.position if owns and member.owns else NONE
-            state = with_member(state, slot, member._replace(generation=generation, owns=owns, position=position))
+            state = state.with_member(slot, member._replace(generation=generation, owns=owns, position=position))
     changed = state.coordinator._replace(generation=generation, known=known, owner=owner)
-    return with_coordinator(state, setup, changed)._replace(preparing=False, joined=0)
+    return state.with_coordinator(setup, changed)._replace(preparing=False, joined=0)
 
 
 def crash(state: State, setup: Setup) -> Iterator[Step]:
@@ -115,7 +112,7 @@ def crash(state: State, setup: Setup) -> Iterator[Step]:
         for slot, member in enumerate(state.members):
             if member.phase == ACTIVE and member.generation != NONE:
                 dead = Member(DEAD, member.number, member.generation, record=NONE, stage=member.stage)
-                yield Action("crash", slot), with_member(state, slot, dead)._replace(crashes=state.crashes - 1)
+                yield Action("crash", slot), state.with_member(slot, dead)._replace(crashes=state.crashes - 1)
 
 
 def come_back(state: State, setup: Setup) -> Iterator[Step]:
@@ -127,7 +124,7 @@ def come_back(state: State, setup: Setup) -> Iterator[Step]:
         if member.phase == DEAD and member.generation == state.coordinator.known[slot] and not _is_open(state, slot):
             owns = state.coordinator.owner == slot
             back = Member(ACTIVE, member.number, member.generation, owns=owns)
-            yield Action("come_back", slot), with_member(state, slot, back)
+            yield Action("come_back", slot), state.with_member(slot, back)
 
 
 def remove(state: State, setup: Setup) -> Iterator[Step]:
@@ -137,7 +134,7 @@ def remove(state: State, setup: Setup) -> Iterator[Step]:
         is_dead = member.phase == DEAD
         if not is_dead and (not state.removals or member.generation == NONE):
             continue
-        after = without_member(state, setup, slot)._replace(removals=state.removals - (not is_dead))
+        after = state.without_member(setup, slot)._replace(removals=state.removals - (not is_dead))
         yield Action("expire" if is_dead else "remove", slot), after
 
 
@@ -150,9 +147,9 @@ def abort_transaction(state: State, setup: Setup) -> Iterator[Step]:
         if not is_left or not _is_open(state, slot):
             continue
         pending = exchanged(state.coordinator.pending, slot, NONE)
-        after = with_coordinator(state, setup, state.coordinator._replace(pending=pending))
+        after = state.with_coordinator(setup, state.coordinator._replace(pending=pending))
         if member.phase == ACTIVE:
-            after = with_member(after, slot, member._replace(stage=EXPELLED))
+            after = after.with_member(slot, member._replace(stage=EXPELLED))
         yield Action("abort", slot), after
 
 

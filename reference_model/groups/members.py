@@ -21,10 +21,6 @@ from kafka_chaos.reference_model.groups.state import (
     Setup,
     State,
     Step,
-    is_present,
-    with_coordinator,
-    with_member,
-    without_member,
 )
 from kafka_chaos.reference_model.tuples import exchanged
 
@@ -46,7 +42,7 @@ def ask_for_offset(state: State, setup: Setup) -> Iterator[Step]:
                 # Its end is wherever the producers are by then.
                 begins = [(Action("begin_at_end", slot, end), end) for end in range(state.log_end + 1)]
             for action, position in begins:
-                yield action, with_member(state, slot, member._replace(position=position, promised=state.acknowledged))
+                yield action, state.with_member(slot, member._replace(position=position, promised=state.acknowledged))
 
 
 def poll(state: State, setup: Setup) -> Iterator[Step]:
@@ -57,7 +53,7 @@ def poll(state: State, setup: Setup) -> Iterator[Step]:
         if setup.resets_to_end and member.position > state.log_end:
             yield (
                 Action("reset_to_end", slot, state.log_end),
-                with_member(state, slot, member._replace(position=state.log_end)),
+                state.with_member(slot, member._replace(position=state.log_end)),
             )
             continue
         offset, name = (0, "reset") if member.position > state.log_end else (member.position, "poll")
@@ -67,7 +63,7 @@ def poll(state: State, setup: Setup) -> Iterator[Step]:
         others = {number for generation, number in state.given if generation == member.generation}
         yield (
             Action(name, slot, offset),
-            with_member(state, slot, taken)._replace(
+            state.with_member(slot, taken)._replace(
                 given=state.given | {(member.generation, member.number)},
                 is_owned_twice=state.is_owned_twice or bool(others - {member.number}),
                 is_lost=state.is_lost or offset < member.promised,
@@ -87,7 +83,7 @@ def process(state: State, setup: Setup) -> Iterator[Step]:
             after = state._replace(processed=state.processed | 1 << member.record, outputs=outputs)
             is_last = setup.commits in (BEFORE, AUTO)
             done = _finished(member) if is_last else member._replace(stage=FIRST_DONE)
-            yield Action("process", slot, member.record), with_member(after, slot, done)
+            yield Action("process", slot, member.record), after.with_member(slot, done)
 
 
 def _with_output(outputs: tuple[int, ...], record: int) -> tuple[int, ...]:
@@ -105,19 +101,19 @@ def commit(state: State, setup: Setup) -> Iterator[Step]:
         if member.record == NONE or member.stage != due:
             continue
         offset = member.record + 1
-        if not is_present(state, slot) and setup.rules.fences:
-            yield Action("refused", slot, offset), with_member(state, slot, _dropped(member))
+        if not state.is_present(slot) and setup.rules.fences:
+            yield Action("refused", slot, offset), state.with_member(slot, _dropped(member))
             continue
         taken = _committed(state, setup, offset)
         done = _finished(member) if setup.commits == AFTER else member._replace(stage=FIRST_DONE)
-        yield Action("commit", slot, offset), _acknowledged(with_member(taken, slot, done), offset)
+        yield Action("commit", slot, offset), _acknowledged(taken.with_member(slot, done), offset)
         if state.failovers:
             # The coordinator moves before it answers: the member asks again.
             yield Action("unanswered", slot, offset), taken._replace(failovers=state.failovers - 1)
 
 
 def _committed(state: State, setup: Setup, offset: int) -> State:
-    return with_coordinator(state, setup, state.coordinator._replace(committed=offset))
+    return state.with_coordinator(setup, state.coordinator._replace(committed=offset))
 
 
 def _acknowledged(state: State, offset: int) -> State:
@@ -136,13 +132,13 @@ def commit_automatically(state: State, setup: Setup) -> Iterator[Step]:
     for slot, member in _at_work(state):
         if not member.owns or member.position == NONE or member.position == state.coordinator.committed:
             continue
-        if is_present(state, slot) or not setup.rules.fences:
+        if state.is_present(slot) or not setup.rules.fences:
             taken = _committed(state, setup, member.position)
             yield Action("auto_commit", slot, member.position), _acknowledged(taken, member.position)
         else:
             # What it was given it processes all the same.
             left = member._replace(owns=False, position=NONE, generation=NONE)
-            yield Action("refused", slot, member.position), with_member(state, slot, left)
+            yield Action("refused", slot, member.position), state.with_member(slot, left)
 
 
 def add_offset(state: State, setup: Setup) -> Iterator[Step]:
@@ -153,13 +149,13 @@ def add_offset(state: State, setup: Setup) -> Iterator[Step]:
         if member.record == NONE or member.stage != FIRST_DONE:
             continue
         offset = member.record + 1
-        if not is_present(state, slot) and setup.rules.fences_transactions:
-            yield Action("refused_in_transaction", slot, offset), with_member(state, slot, _dropped(member))
+        if not state.is_present(slot) and setup.rules.fences_transactions:
+            yield Action("refused_in_transaction", slot, offset), state.with_member(slot, _dropped(member))
             continue
         coordinator = state.coordinator
         pending = coordinator._replace(pending=exchanged(coordinator.pending, slot, offset))
-        after = with_coordinator(state, setup, pending)
-        yield (Action("add_offset", slot, offset), with_member(after, slot, member._replace(stage=SECOND_DONE)))
+        after = state.with_coordinator(setup, pending)
+        yield (Action("add_offset", slot, offset), after.with_member(slot, member._replace(stage=SECOND_DONE)))
 
 
 def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
@@ -168,25 +164,25 @@ def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
         return
     for slot, member in _at_work(state):
         if member.stage == EXPELLED:
-            yield Action("expelled", slot), with_member(state, slot, _dropped(member))
+            yield Action("expelled", slot), state.with_member(slot, _dropped(member))
         if member.record == NONE or member.stage != SECOND_DONE:
             continue
         offset = member.record + 1
         coordinator = state.coordinator
         closed = coordinator._replace(pending=exchanged(coordinator.pending, slot, NONE))
-        done = with_member(state, slot, _finished(member))
+        done = state.with_member(slot, _finished(member))
         with_output = done._replace(outputs=_with_output(state.outputs, member.record))
         whole = closed._replace(committed=offset)
-        yield (Action("end", slot, offset), _acknowledged(with_coordinator(with_output, setup, whole), offset))
+        yield (Action("end", slot, offset), _acknowledged(with_output.with_coordinator(setup, whole), offset))
         if setup.ends_may_tear and state.losses:
             torn = state.losses - 1
             yield (
                 Action("torn", slot, offset, "offset"),
-                _acknowledged(with_coordinator(done._replace(losses=torn), setup, whole), offset),
+                _acknowledged(done._replace(losses=torn).with_coordinator(setup, whole), offset),
             )
             yield (
                 Action("torn", slot, offset, "output"),
-                with_coordinator(with_output, setup, closed)._replace(losses=torn),
+                with_output.with_coordinator(setup, closed)._replace(losses=torn),
             )
 
 
@@ -194,7 +190,7 @@ def learn(state: State, setup: Setup) -> Iterator[Step]:
     """A member between batches learns that it is not in the group any more."""
     for slot, member in _at_work(state):
         if member.generation != NONE and state.coordinator.known[slot] == NONE and member.record == NONE:
-            yield Action("learn", slot), with_member(state, slot, _dropped(member))
+            yield Action("learn", slot), state.with_member(slot, _dropped(member))
 
 
 def leave(state: State, setup: Setup) -> Iterator[Step]:
@@ -202,8 +198,8 @@ def leave(state: State, setup: Setup) -> Iterator[Step]:
     if not state.leaves:
         return
     for slot, member in _at_work(state):
-        if is_present(state, slot) and member.record == NONE:
-            after = with_member(without_member(state, setup, slot), slot, Member())
+        if state.is_present(slot) and member.record == NONE:
+            after = state.without_member(setup, slot).with_member(slot, Member())
             yield Action("leave", slot), after._replace(leaves=state.leaves - 1)
 
 

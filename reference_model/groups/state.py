@@ -131,6 +131,29 @@ class State(NamedTuple):
     failovers: int
     losses: int
 
+    def is_present(self, slot: int) -> bool:
+        """Whether the coordinator knows a member in its generation."""
+        known = self.coordinator.known[slot]
+        return known != NONE and known == self.members[slot].generation
+
+    def with_member(self, slot: int, member: Member) -> State:
+        """The state with one member exchanged."""
+        return self._replace(members=exchanged(self.members, slot, member))
+
+    def with_coordinator(self, setup: Setup, coordinator: Coordinator) -> State:
+        """The state after the coordinator's log was appended to."""
+        keeps = self.losses and setup.offsets_may_be_lost
+        keeps = keeps or (self.failovers and not setup.rules.replays)
+        earlier = (*self.earlier, self.coordinator) if keeps else ()
+        return self._replace(coordinator=coordinator, earlier=earlier)
+
+    def without_member(self, setup: Setup, slot: int) -> State:
+        """The state once the coordinator has taken a member out of the group: a rebalance is due."""
+        coordinator = self.coordinator
+        owner = NONE if coordinator.owner == slot else coordinator.owner
+        rest = coordinator._replace(known=exchanged(coordinator.known, slot, NONE), owner=owner)
+        return self.with_coordinator(setup, rest)._replace(preparing=True, joined=self.joined & ~(1 << slot))
+
 
 class Action(NamedTuple):
     """The action of a step. `slot`: the member; `offset` and `detail`: the numbers in its sentence."""
@@ -172,33 +195,6 @@ def initial_state(setup: Setup) -> State:
     )
 
 
-def with_member(state: State, slot: int, member: Member) -> State:
-    """The state with one member exchanged."""
-    return state._replace(members=exchanged(state.members, slot, member))
-
-
-def with_coordinator(state: State, setup: Setup, coordinator: Coordinator) -> State:
-    """The state after the coordinator's log was appended to."""
-    keeps = state.losses and setup.offsets_may_be_lost
-    keeps = keeps or (state.failovers and not setup.rules.replays)
-    earlier = (*state.earlier, state.coordinator) if keeps else ()
-    return state._replace(coordinator=coordinator, earlier=earlier)
-
-
-def without_member(state: State, setup: Setup, slot: int) -> State:
-    """The state once the coordinator has taken a member out of the group: a rebalance is due."""
-    coordinator = state.coordinator
-    owner = NONE if coordinator.owner == slot else coordinator.owner
-    rest = coordinator._replace(known=exchanged(coordinator.known, slot, NONE), owner=owner)
-    return with_coordinator(state, setup, rest)._replace(preparing=True, joined=state.joined & ~(1 << slot))
-
-
 def slots_in(state: State) -> list[int]:
     """The slots whose member the coordinator takes for one of the group."""
     return [slot for slot, generation in enumerate(state.coordinator.known) if generation != NONE]
-
-
-def is_present(state: State, slot: int) -> bool:
-    """Whether the coordinator knows a member in its generation."""
-    known = state.coordinator.known[slot]
-    return known != NONE and known == state.members[slot].generation

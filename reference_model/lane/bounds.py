@@ -60,9 +60,6 @@ from kafka_chaos.reference_model.lane.state import (
     split_means,
     truncated,
     truncation_of,
-    with_log,
-    with_record,
-    with_replica,
 )
 from kafka_chaos.reference_model.lane.steps import of_brokers
 from kafka_chaos.reference_model.machine import shown
@@ -117,7 +114,7 @@ def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budge
         else:
             open_questions.discard(divergence)
 
-    one_marked = [(0 if keeps_common_entries else length - 1, 1) for length in log_lengths]
+    one_marked: list[Load] = [(0 if keeps_common_entries else length - 1, 1) for length in log_lengths]
     exclude_unless_shown(SHOWN_BY_LOST_ENTRIES[lane.acks], Anomaly.TRUNCATED_READ, without_producer, one_marked)
 
     if lane.idempotence:
@@ -243,5 +240,5 @@ def appends_in_sequence(state: LaneState, lane: Lane) -> Iterator[LaneState]:
 def _with_appended(state: LaneState, broker: int, index: int, sent: int) -> LaneState:
     """The state after a broker has appended a request for a record, which has one attempt less left."""
     replica, record = state.replicas[broker], state.records[index]
-    grown = with_log(replica, (*replica.log, appended(sent, replica.leader_epoch)))
-    return with_record(with_replica(state, broker, grown), index, record._replace(attempts=record.attempts - 1))
+    grown = replica.with_log((*replica.log, appended(sent, replica.leader_epoch)))
+    return state.with_replica(broker, grown).with_record(index, record._replace(attempts=record.attempts - 1))

@@ -18,8 +18,6 @@ from kafka_chaos.reference_model.lane.state import (
     isr_size,
     reads_of,
     record_of,
-    with_record,
-    with_replica,
 )
 from kafka_chaos.reference_model.protocol.isr import refuses_append, watermark_waits
 from kafka_chaos.reference_model.protocol.rules import rules_of
@@ -79,6 +77,6 @@ def drop_connections(state: LaneState, broker: int, *, socket_survives: bool = F
     if not (replica.pending or replica.socket or replica.abandoned):
         return state
     for index in (*(record for record, _ in replica.pending), *map(record_of, replica.socket)):
-        state = with_record(state, index, in_doubt(state.records[index]))
+        state = state.with_record(index, in_doubt(state.records[index]))
     abandoned = tuple(sorted(replica.abandoned + replica.socket)) if socket_survives else ()
-    return with_replica(state, broker, replica._replace(pending=(), socket=(), abandoned=abandoned))
+    return state.with_replica(broker, replica._replace(pending=(), socket=(), abandoned=abandoned))

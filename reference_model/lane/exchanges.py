@@ -54,8 +54,6 @@ from kafka_chaos.reference_model.lane.state import (
     high_watermark,
     record_of,
     request,
-    with_record,
-    with_replica,
 )
 from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.isr import is_committed
@@ -85,7 +83,7 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
                 known, queued = ACCEPTED, replica._replace(abandoned=_with_request(replica.abandoned, sent))
             else:
                 known, queued = _attempted(record), replica._replace(socket=_with_request(replica.socket, sent))
-            yield Action("queue", broker, index), with_record(with_replica(addressed, broker, queued), index, known)
+            yield Action("queue", broker, index), addressed.with_replica(broker, queued).with_record(index, known)
 
 
 def may_send(state: LaneState, lane: Lane, index: int) -> bool:
@@ -108,10 +106,10 @@ def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
         if replica.role not in (LEADER, ZOMBIE):
             continue
         for sent, unread in each_taken(replica.socket):
-            read = with_replica(state, broker, replica._replace(socket=unread))
+            read = state.with_replica(broker, replica._replace(socket=unread))
             yield from _from_socket(_deliver(read, lane, broker, sent, awaited=True, again=True))
         for sent, unread in each_taken(replica.abandoned):
-            read = with_replica(state, broker, replica._replace(abandoned=unread))
+            read = state.with_replica(broker, replica._replace(abandoned=unread))
             yield from _from_socket(_deliver(read, lane, broker, sent, awaited=False))
 
 
@@ -135,11 +133,11 @@ def _deliver(
     record = state.records[index]
     if lane.acks == "all" and too_few_in_sync(state, lane, replica):
         rejected = _rejected(record) if awaited else record
-        yield Action("not_enough_replicas", broker, index), with_record(state, index, rejected)
+        yield Action("not_enough_replicas", broker, index), state.with_record(index, rejected)
         return
     held_at = check_sequence(state, broker, sent) if lane.idempotence else None
     if isinstance(held_at, Refusal):
-        heard = with_record(after_refusal(state, sent, held_at), index, _rejected(record))
+        heard = after_refusal(state, sent, held_at).with_record(index, _rejected(record))
         yield Action("out_of_order_sequence", broker, index, held_at.value), heard if awaited else state
         return
     yield taken(state, lane, broker, sent, held_at, awaited=awaited, again=again)
@@ -162,7 +160,7 @@ def taken(
     elif awaited and not again:
         record = _attempted(record)
     name = "append" if held_at is None else "duplicate_sequence"
-    after = with_record(with_replica(state, broker, replica._replace(log=log, pending=pending)), index, record)
+    after = state.with_replica(broker, replica._replace(log=log, pending=pending)).with_record(index, record)
     return Action(name, broker, index, str(offset)), observe(after, lane)
 
 
@@ -224,7 +222,7 @@ def fail_attempt(state: LaneState, lane: Lane) -> Iterator[Step]:
     for index, record in enumerate(state.records):
         if record.status == NEW and may_send(state, lane, index):
             status = ACCEPTED if lane.acks == "0" else _rejected(record)
-            yield Action("no_leader", -1, index), with_record(state, index, status)
+            yield Action("no_leader", -1, index), state.with_record(index, status)
 
 
 def give_up(state: LaneState) -> Iterator[Step]:
@@ -234,7 +232,7 @@ def give_up(state: LaneState) -> Iterator[Step]:
     """
     for index, record in enumerate(state.records):
         if record.status == RETRY:
-            yield Action("give_up", -1, index), with_record(state, index, Record(INFO, 0, NOWHERE))
+            yield Action("give_up", -1, index), state.with_record(index, Record(INFO, 0, NOWHERE))
 
 
 def _attempted(record: Record) -> Record:
@@ -250,4 +248,4 @@ def _rejected(record: Record) -> Record:
 def _without_pending(state: LaneState, broker: int, answered: tuple[int, int], record: Record) -> LaneState:
     replica = state.replicas[broker]
     pending = tuple([other for other in replica.pending if other != answered])
-    return with_record(with_replica(state, broker, replica._replace(pending=pending)), answered[0], record)
+    return state.with_replica(broker, replica._replace(pending=pending)).with_record(answered[0], record)

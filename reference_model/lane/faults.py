@@ -30,8 +30,6 @@ from kafka_chaos.reference_model.lane.state import (
     different,
     follow_leader,
     truncation_of,
-    with_replica,
-    with_replicas,
 )
 from kafka_chaos.reference_model.tuples import each_taken, exchanged
 
@@ -66,7 +64,7 @@ def pause(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """The process is frozen; requests to it pile up in its socket."""
     replica = state.replicas[broker]
     if replica.role == LEADER:
-        yield Action("pause", broker), with_replica(state, broker, replica._replace(role=FROZEN_LEADER))
+        yield Action("pause", broker), state.with_replica(broker, replica._replace(role=FROZEN_LEADER))
     elif replica.role == FOLLOWER:
         yield Action("pause", broker), fail_broker(state, lane, broker, len(replica.log))
 
@@ -78,7 +76,7 @@ def partition(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
         yield Action("partition", broker), depose(state, lane, broker)
         yield (
             Action("partition_from_clients", broker),
-            with_replica(state, broker, replica._replace(role=FROZEN_LEADER)),
+            state.with_replica(broker, replica._replace(role=FROZEN_LEADER)),
         )
     elif replica.role == FOLLOWER:
         yield Action("partition", broker), fail_broker(state, lane, broker, len(replica.log))
@@ -126,4 +124,4 @@ def fail_broker(state: LaneState, lane: Lane, broker: int, kept: int, *, clean: 
     role = DOWN if lane.unclean_leader_election else FOLLOWER
     failed = LaneReplica(role, replica.in_isr, replica.log[:kept], standing=replica.standing)
     replicas = follow_leader(exchanged(replicas, broker, failed), truncation_of(lane))
-    return observe(with_replicas(state, replicas), lane)
+    return observe(state.with_replicas(replicas), lane)

@@ -6,16 +6,7 @@ Left out: batches that a broker remembers and its log does not hold, producer st
 
 from functools import lru_cache
 
-from kafka_chaos.reference_model.lane.state import (
-    NOWHERE,
-    OK,
-    RETRY,
-    LaneState,
-    Record,
-    producer_epoch_of,
-    record_of,
-    with_record,
-)
+from kafka_chaos.reference_model.lane.state import NOWHERE, OK, RETRY, LaneState, Record, producer_epoch_of, record_of
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 
 EARLIER = Batch(0, -1, NOWHERE)
@@ -49,7 +40,7 @@ def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
     """
     for index in range(acknowledged):
         if state.records[index].status == RETRY:
-            state = with_record(state, index, Record(OK, 0, NOWHERE))
+            state = state.with_record(index, Record(OK, 0, NOWHERE))
     return state
 
 

@@ -25,7 +25,6 @@ from kafka_chaos.reference_model.lane.state import (
     LaneState,
     Scope,
     leader_index,
-    with_replica,
 )
 
 
@@ -105,7 +104,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
             yield Action("kill", leader), fail_broker(after, lane, leader, len(log), clean=False)
         case LockstepStep.PAUSE_LEADER if leader >= 0:
             frozen = state.replicas[leader]._replace(role=FROZEN_LEADER)
-            yield Action("pause", leader), with_replica(after, leader, frozen)
+            yield Action("pause", leader), after.with_replica(leader, frozen)
         case LockstepStep.EXPIRE_SESSION:
             yield from expire(after, lane)
         case LockstepStep.THAW:

@@ -28,9 +28,6 @@ from kafka_chaos.reference_model.lane.state import (
     leader_index,
     truncated,
     truncation_of,
-    with_log,
-    with_replica,
-    with_replicas,
 )
 from kafka_chaos.reference_model.protocol.eligible import Standing
 from kafka_chaos.reference_model.protocol.isr import may_join_isr, refuses_append
@@ -46,7 +43,7 @@ def fetch(state: LaneState, lane: Lane) -> Iterator[Step]:
     leader_log = state.replicas[leader].log
     for broker, replica in different(state.replicas):
         if replica.role == FOLLOWER and len(replica.log) < len(leader_log):
-            fetched = with_replica(state, broker, with_log(replica, leader_log[: len(replica.log) + 1]))
+            fetched = state.with_replica(broker, replica.with_log(leader_log[: len(replica.log) + 1]))
             yield Action("fetch", broker, -1, str(len(replica.log))), observe(fetched, lane)
 
 
@@ -59,7 +56,7 @@ def shrink_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
         return
     for broker, replica in different(state.replicas):
         if replica.role == FOLLOWER and replica.in_isr:
-            shrunk = with_replicas(state, without_slow(state.replicas, lane, broker))
+            shrunk = state.with_replicas(without_slow(state.replicas, lane, broker))
             yield Action("shrink_isr", broker), observe(shrunk, lane)
 
 
@@ -73,7 +70,7 @@ def expand_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
     for broker, replica in different(state.replicas):
         follows = replica.role == FOLLOWER and not replica.in_isr
         if follows and may_join_isr(len(replica.log), watermark, epoch_start):
-            expanded = with_replicas(state, with_caught_up(state.replicas, lane, broker))
+            expanded = state.with_replicas(with_caught_up(state.replicas, lane, broker))
             yield Action("expand_isr", broker), observe(expanded, lane)
 
 
@@ -116,7 +113,7 @@ def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
             log = truncated(replica.log, state.replicas[leader].log, truncation_of(lane))
             follower = dropped.replicas[broker]._replace(role=FOLLOWER, log=log, leader_epoch=0, believed_isr=SHORT)
             action = Action("learn", broker, -1, str(len(log)) if log != replica.log else "")
-            yield action, with_replica(dropped, broker, follower)
+            yield action, dropped.with_replica(broker, follower)
 
 
 def restart(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -127,7 +124,7 @@ def restart(state: LaneState, lane: Lane) -> Iterator[Step]:
             replicas = follow_leader(back, truncation_of(lane))
             kept = replicas[broker].log
             action = Action("restart", broker, -1, str(len(kept)) if kept != replica.log else "")
-            yield action, with_replicas(state, replicas)
+            yield action, state.with_replicas(replicas)
 
 
 def thaw(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -136,7 +133,7 @@ def thaw(state: LaneState, lane: Lane) -> Iterator[Step]:
         if replica.role == FROZEN_LEADER:
             thawed = exchanged(state.replicas, broker, replica._replace(role=LEADER))
             replicas = follow_leader(thawed, truncation_of(lane))
-            yield Action("thaw", broker), observe(with_replicas(state, replicas), lane)
+            yield Action("thaw", broker), observe(state.with_replicas(replicas), lane)
 
 
 def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -156,4 +153,4 @@ def depose(state: LaneState, lane: Lane, broker: int) -> LaneState:
     believed = SOLE if size == 1 else SHORT if refuses_append(size, lane.min_insync_replicas) else ENOUGH
     replicas = without_failed(state.replicas, lane, broker, clean=True)
     deposed = replicas[broker]._replace(role=ZOMBIE, believed_isr=believed)
-    return observe(with_replicas(state, exchanged(replicas, broker, deposed)), lane)
+    return observe(state.with_replicas(exchanged(replicas, broker, deposed)), lane)

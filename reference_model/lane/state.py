@@ -5,6 +5,8 @@ that differ only in broker names the same state (`canonical`). Fields hold small
 states are hashed by the hundred thousand.
 """
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -107,6 +109,10 @@ class LaneReplica(NamedTuple):
     believed_isr: int = SHORT
     standing: int = 0
 
+    def with_log(self, log: tuple[int, ...]) -> LaneReplica:
+        """The replica with another log."""
+        return LaneReplica(self[0], self[1], log, *self[3:])
+
 
 class Record(NamedTuple):
     """The producer's knowledge of one record; `offset` is where it was acknowledged, or `NOWHERE`."""
@@ -140,6 +146,18 @@ class LaneState(NamedTuple):
     def producer_epoch(self) -> int:
         """The producer's present epoch, counted from 0."""
         return len(self.first_records) - 1
+
+    def with_replicas(self, replicas: tuple[LaneReplica, ...]) -> LaneState:
+        """The state with other replicas (as `_replace`, in a third of its time)."""
+        return LaneState(replicas, *self[1:])
+
+    def with_replica(self, broker: int, replica: LaneReplica) -> LaneState:
+        """The state with one replica exchanged."""
+        return self.with_replicas(exchanged(self.replicas, broker, replica))
+
+    def with_record(self, index: int, record: Record) -> LaneState:
+        """The state with one record exchanged."""
+        return LaneState(self[0], self[1], exchanged(self.records, index, record), *self[3:])
 
 
 def request(record: int, producer_epoch: int) -> int:
@@ -213,7 +231,7 @@ def settled(state: LaneState, lane: Lane) -> LaneState:
     if ZOMBIE not in [replica[0] for replica in state.replicas]:
         return state
     replicas = _settled(state.replicas, state.known_epoch, truncation_of(lane))
-    return state if replicas == state.replicas else with_replicas(state, replicas)
+    return state if replicas == state.replicas else state.with_replicas(replicas)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -246,8 +264,8 @@ def _canonical(
     if leader_epoch >= len(used):
         numbers = {epoch: number for number, epoch in enumerate(sorted(used))}
         replicas = tuple(
-            with_log(
-                replica, tuple([appended(value, numbers[leader_epoch_of(value)]) for value in replica.log])
+            replica.with_log(
+                tuple([appended(value, numbers[leader_epoch_of(value)]) for value in replica.log])
             )._replace(leader_epoch=numbers[replica.leader_epoch])
             for replica in replicas
         )
@@ -323,26 +341,6 @@ def isr_size(replicas: tuple[LaneReplica, ...]) -> int:
     return sum([replica[1] for replica in replicas])
 
 
-def with_replicas(state: LaneState, replicas: tuple[LaneReplica, ...]) -> LaneState:
-    """The state with other replicas (as `_replace`, in a third of its time)."""
-    return LaneState(replicas, *state[1:])
-
-
-def with_replica(state: LaneState, broker: int, replica: LaneReplica) -> LaneState:
-    """The state with one replica exchanged."""
-    return with_replicas(state, exchanged(state.replicas, broker, replica))
-
-
-def with_record(state: LaneState, index: int, record: Record) -> LaneState:
-    """The state with one record exchanged."""
-    return LaneState(state[0], state[1], exchanged(state.records, index, record), *state[3:])
-
-
-def with_log(replica: LaneReplica, log: tuple[int, ...]) -> LaneReplica:
-    """The replica with another log."""
-    return LaneReplica(replica[0], replica[1], log, *replica[3:])
-
-
 def truncation_of(lane: Lane) -> Truncation:
     """How a new follower truncates its log in a lane's cluster."""
     return rules_of(lane).protocol.truncation
@@ -365,7 +363,7 @@ def follow_leader(replicas: tuple[LaneReplica, ...], rule: Truncation) -> tuple[
     leader_log = replicas[leader].log
     return tuple(
         [
-            with_log(replica, truncated(replica[2], leader_log, rule)) if replica[0] == FOLLOWER else replica
+            replica.with_log(truncated(replica[2], leader_log, rule)) if replica[0] == FOLLOWER else replica
             for replica in replicas
         ]
     )

@@ -7,59 +7,42 @@ phase, its next step is all that the environment does.
 from collections.abc import Iterator
 
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.reference_model.lane import exchanges, replication
 from kafka_chaos.reference_model.lane.effects import Step
-from kafka_chaos.reference_model.lane.exchanges import (
-    answer,
-    fail_attempt,
-    give_up,
-    request_timeout,
-    send,
-    serve_socket,
-)
 from kafka_chaos.reference_model.lane.faults import strike
 from kafka_chaos.reference_model.lane.lockstep_phase import Lockstep, next_step, replication_is_cut
-from kafka_chaos.reference_model.lane.replication import (
-    elect,
-    expand_isr,
-    expire,
-    fetch,
-    learn,
-    restart,
-    shrink_isr,
-    thaw,
-)
 from kafka_chaos.reference_model.lane.state import LaneState
 
 
 def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None, *, kept_isr: bool = False) -> Iterator[Step]:
     """Every (action, next state); the next states are not yet `canonical`. `kept_isr`: see `Scope`."""
-    yield from send(state, lane)
-    yield from serve_socket(state, lane)
+    yield from exchanges.send(state, lane)
+    yield from exchanges.serve_socket(state, lane)
     if lane.acks != "0":
-        yield from answer(state, lane)
-        yield from request_timeout(state, lane)
+        yield from exchanges.answer(state, lane)
+        yield from exchanges.request_timeout(state, lane)
         if lane.max_in_flight == 1 or lockstep is not None:
-            yield from give_up(state)
-    yield from fail_attempt(state, lane)
+            yield from exchanges.give_up(state)
+    yield from exchanges.fail_attempt(state, lane)
     if lockstep is None:
         yield from of_brokers(state, lane, kept_isr=kept_isr)
     else:
-        yield from expand_isr(state, lane)
-        yield from learn(state, lane)
+        yield from replication.expand_isr(state, lane)
+        yield from replication.learn(state, lane)
         if not replication_is_cut(lockstep, state.position):
-            yield from fetch(state, lane)
+            yield from replication.fetch(state, lane)
         yield from next_step(state, lane, lockstep)
 
 
 def of_brokers(state: LaneState, lane: Lane, *, kept_isr: bool = False) -> Iterator[Step]:
     """Every step of brokers and controller, and every fault, with no lock-step phase."""
-    yield from expand_isr(state, lane)
-    yield from learn(state, lane)
-    yield from fetch(state, lane)
+    yield from replication.expand_isr(state, lane)
+    yield from replication.learn(state, lane)
+    yield from replication.fetch(state, lane)
     if not kept_isr:
-        yield from shrink_isr(state, lane)
-    yield from elect(state, lane)
-    yield from restart(state, lane)
-    yield from thaw(state, lane)
-    yield from expire(state, lane)
+        yield from replication.shrink_isr(state, lane)
+    yield from replication.elect(state, lane)
+    yield from replication.restart(state, lane)
+    yield from replication.thaw(state, lane)
+    yield from replication.expire(state, lane)
     yield from strike(state, lane)

@@ -4,46 +4,30 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.reference_model.lockstep.brokers import (
-    checkpoint_meanwhile,
-    deliver,
-    deliver_news_of_isr,
-    end_parked_fetch,
-    fetch,
-    truncate,
-)
-from kafka_chaos.reference_model.lockstep.clients import answer, send, send_astray, send_to_unnamed
-from kafka_chaos.reference_model.lockstep.controller import (
-    complete_reassignment,
-    controller_takes_over,
-    expand_isr,
-    session_ends,
-    shrink_isr,
-)
+from kafka_chaos.reference_model.lockstep import brokers, clients, controller, quorum
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, observe_state
 from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.quorum import active_controller_changes, doubted_sessions_end
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel, settled, step_of
 
 Internal = Callable[[ClusterState, ClusterConfig], Iterator[ClusterState]]
 
 URGENT: tuple[Internal, ...] = (
-    session_ends,
-    controller_takes_over,
-    active_controller_changes,
-    doubted_sessions_end,
-    deliver,
-    truncate,
-    fetch,
-    expand_isr,
-    shrink_isr,
-    complete_reassignment,
-    send,
-    answer,
+    controller.session_ends,
+    controller.controller_takes_over,
+    quorum.active_controller_changes,
+    quorum.doubted_sessions_end,
+    brokers.deliver,
+    brokers.truncate,
+    brokers.fetch,
+    controller.expand_isr,
+    controller.shrink_isr,
+    controller.complete_reassignment,
+    clients.send,
+    clients.answer,
 )
-OPTIONAL: tuple[Internal, ...] = (end_parked_fetch, send_astray, send_to_unnamed)
+OPTIONAL: tuple[Internal, ...] = (brokers.end_parked_fetch, clients.send_astray, clients.send_to_unnamed)
 MAX_STATES = 200_000
 
 Checkpoints = tuple[int, ...]
@@ -100,7 +84,7 @@ class ClusterModel(SteppedModel[ClusterState]):
         }
         closure, frontier = set(reached), list(reached)
         while frontier:
-            for after in checkpoint_meanwhile(frontier.pop()):
+            for after in brokers.checkpoint_meanwhile(frontier.pop()):
                 if after not in closure:
                     closure.add(after)
                     frontier.append(after)
@@ -113,7 +97,7 @@ class ClusterModel(SteppedModel[ClusterState]):
     def _following(self, state: ClusterState) -> Iterator[tuple[ClusterState, bool]]:
         """The next states by internal actions, and whether each is urgent. One that commutes with all others comes
         alone: whether they come before or after it, the cluster settles in the same states."""
-        if self.config.kraft and (first := next(deliver_news_of_isr(state), None)) is not None:
+        if self.config.kraft and (first := next(brokers.deliver_news_of_isr(state), None)) is not None:
             yield first, True
             return
         for action in URGENT:

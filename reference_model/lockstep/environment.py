@@ -14,6 +14,7 @@ whether tombstones have.
 
 from collections.abc import Callable, Mapping, Sequence
 
+from kafka_chaos.reference_model.lockstep import processes, quorum
 from kafka_chaos.reference_model.lockstep.brokers import append, handle, with_advanced_watermark
 from kafka_chaos.reference_model.lockstep.controller import (
     decide,
@@ -24,21 +25,8 @@ from kafka_chaos.reference_model.lockstep.controller import (
     start_reassignment,
     tell,
 )
-from kafka_chaos.reference_model.lockstep.processes import (
-    expire_session,
-    kill,
-    pause,
-    power_loss,
-    register,
-    replica_on,
-    require,
-    running,
-    start,
-    stop,
-    thaw,
-)
+from kafka_chaos.reference_model.lockstep.processes import replica_on, require, running
 from kafka_chaos.reference_model.lockstep.producers import Entry, remembered
-from kafka_chaos.reference_model.lockstep.quorum import kill_controllers, start_controllers
 from kafka_chaos.reference_model.lockstep.state import (
     CLIENTS,
     CONTROL,
@@ -254,16 +242,16 @@ ACTIONS: Mapping[str, Callable[..., ClusterState]] = {
         give_up,
         cut,
         heal,
-        kill,
-        power_loss,
-        stop,
-        start,
-        pause,
-        thaw,
-        expire_session,
-        register,
-        kill_controllers,
-        start_controllers,
+        processes.kill,
+        processes.power_loss,
+        processes.stop,
+        processes.start,
+        processes.pause,
+        processes.thaw,
+        processes.expire_session,
+        processes.register,
+        quorum.kill_controllers,
+        quorum.start_controllers,
         expire_lag,
         reassign,
         elect_preferred,

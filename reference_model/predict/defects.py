@@ -41,7 +41,6 @@ from kafka_chaos.reference_model.lane.state import (
     leader_index,
     record_of,
     request,
-    with_record,
 )
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
@@ -78,7 +77,7 @@ def renew_after_error(state: LaneState, lane: Lane) -> Iterator[Step]:
     """
     for index, record in enumerate(state.records[:-1]):
         if state.producer_epoch == 0 and record.status == RETRY and state.records[index + 1].status in (WAITING, RETRY):
-            given_up = with_record(state, index, Record(INFO, 0, NOWHERE))
+            given_up = state.with_record(index, Record(INFO, 0, NOWHERE))
             yield Action("renew_after_error", -1, index), renew_producer_epoch(given_up, index + 1)
 
 
@@ -97,9 +96,9 @@ def repeat_unanswered(state: LaneState, lane: Lane) -> Iterator[Step]:
     so is what a send() has written to another broker, whose partition has moved since."""
     for index, record in enumerate(state.records):
         if record.status == NEW and (index == 0 or state.records[index - 1].status != NEW):
-            yield Action("connection_closed", -1, index), with_record(state, index, Record(RETRY, 1, NOWHERE))
+            yield Action("connection_closed", -1, index), state.with_record(index, Record(RETRY, 1, NOWHERE))
         elif record.status == OK and lane.partitions > 1:
-            yield Action("send_repeated", -1, index), with_record(state, index, Record(RETRY, 1, NOWHERE))
+            yield Action("send_repeated", -1, index), state.with_record(index, Record(RETRY, 1, NOWHERE))
 
 
 def _sent(state: LaneState, lane: Lane, index: int, held: Iterable[int | None]) -> Iterator[Step]:

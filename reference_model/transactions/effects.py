@@ -17,9 +17,6 @@ from kafka_chaos.reference_model.transactions.state import (
     Request,
     Setup,
     State,
-    with_log,
-    with_outcome,
-    with_status,
 )
 
 
@@ -57,9 +54,9 @@ def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
     if request.kind is Kind.END and request.detail and any(replaced):
         state = state._replace(zombies=state.zombies | 1 << request.transaction)
     if request.kind is Kind.ADD_PARTITION:
-        return with_status(state, setup, id, answer.append, 0), answer.reply
+        return state.with_status(setup, id, answer.append, 0), answer.reply
     in_order = without_late(state, request.transaction, setup.rules.late | {Kind.END})
-    return with_status(in_order, setup, id, answer.append, answer.append.partitions), answer.reply
+    return in_order.with_status(setup, id, answer.append, answer.append.partitions), answer.reply
 
 
 def without_late(state: State, transaction: int, late: frozenset[Kind]) -> State:
@@ -86,7 +83,7 @@ def _produce(state: State, setup: Setup, request: Request) -> tuple[State, Reply
         if rules.epoch_per_transaction:
             reply, append = add_partition(status, request.epoch, partition, rules)
             if append is not None:
-                state = with_status(state, setup, id, append, 0)
+                state = state.with_status(setup, id, append, 0)
         else:
             reply = verify(status, request.epoch, partition, rules) if rules.verifies else Reply.OK
         if reply is not Reply.OK:
@@ -104,7 +101,7 @@ def append_to(state: State, setup: Setup, partition: int, log: Log) -> State:
     Reading changes nothing else, so reading at once shows every anomaly that reading later would.
     """
     read = state.read | readable_records(log, setup.rules.reads_below_last_stable_offset)
-    return with_log(state, partition, log)._replace(read=read)
+    return state.with_log(partition, log)._replace(read=read)
 
 
 def abort_by_coordinator(state: State, setup: Setup, id: int) -> State:
@@ -113,10 +110,10 @@ def abort_by_coordinator(state: State, setup: Setup, id: int) -> State:
     for number, producer in enumerate(state.producers):
         takes_part = setup.ids[number] == id and producer.epoch == status.epoch and producer.transaction != NONE
         if takes_part and state.outcomes[producer.transaction] == OPEN:
-            state = with_outcome(state, producer.transaction, ABORTED)
-    return with_status(state, setup, id, fence(status), status.partitions)
+            state = state.with_outcome(producer.transaction, ABORTED)
+    return state.with_status(setup, id, fence(status), status.partitions)
 
 
 def acknowledged(state: State, transaction: int, commit: bool) -> State:
     """The state after the producer was told that its transaction ended as it had asked."""
-    return with_outcome(state, transaction, COMMITTED if commit else ABORTED)
+    return state.with_outcome(transaction, COMMITTED if commit else ABORTED)

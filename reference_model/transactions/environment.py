@@ -24,8 +24,6 @@ from kafka_chaos.reference_model.transactions.state import (
     Marker,
     Setup,
     State,
-    with_coordinated,
-    with_status,
 )
 from kafka_chaos.reference_model.tuples import bits, without
 
@@ -55,7 +53,7 @@ def write_marker(state: State, setup: Setup) -> Iterator[Step]:
                 status = state.coordinated[id].status
                 after = append_to(state, setup, partition, (*state.logs[partition], marker))
                 left = Coordinated(status, unmarked & ~(1 << partition), earlier)
-                yield _marked(marker, partition, setup), with_coordinated(after, id, left)
+                yield _marked(marker, partition, setup), after.with_coordinated(id, left)
 
 
 def _marked(marker: Entry, partition: int, setup: Setup) -> Action:
@@ -72,7 +70,7 @@ def complete_transaction(state: State, setup: Setup) -> Iterator[Step]:
     """All markers are written: the coordinator notes that, and the next transaction may begin."""
     for id, (status, unmarked, _) in enumerate(state.coordinated):
         if status.status in PREPARED and not unmarked:
-            yield Action("complete", only_producer(id, setup)), with_status(state, setup, id, complete(status), 0)
+            yield Action("complete", only_producer(id, setup)), state.with_status(setup, id, complete(status), 0)
 
 
 def time_out(state: State, setup: Setup) -> Iterator[Step]:
@@ -95,7 +93,7 @@ def _with_new_coordinator(state: State, setup: Setup) -> State:
     for id, held in enumerate(state.coordinated):
         is_prepared = held.status.status in PREPARED and setup.rules.writes_markers_again
         unmarked = held.status.partitions if is_prepared else 0
-        state = with_coordinated(state, id, held._replace(unmarked=unmarked))
+        state = state.with_coordinated(id, held._replace(unmarked=unmarked))
     return state
 
 
@@ -124,7 +122,7 @@ def lose_ends(state: State, setup: Setup) -> Iterator[Step]:
                 id, at = back
                 earlier = state.coordinated[id].earlier
                 status = Coordinated(earlier[at], 0, earlier[:at] if fewer.losses else ())
-                lost = _with_new_coordinator(with_coordinated(lost, id, status), setup)
+                lost = _with_new_coordinator(lost.with_coordinated(id, status), setup)
             if logs != state.logs or back is not None:
                 detail = "" if back is None else str(lost.coordinated[back[0]].status.status)
                 yield Action("lose_ends", detail=detail), lost

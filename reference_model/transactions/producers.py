@@ -44,9 +44,6 @@ from kafka_chaos.reference_model.transactions.state import (
     Request,
     Setup,
     State,
-    with_outcome,
-    with_producer,
-    with_status,
 )
 from kafka_chaos.reference_model.tuples import exchanged
 
@@ -69,13 +66,13 @@ def initialise(state: State, setup: Setup) -> Iterator[Step]:
         known = state.coordinated[id].status
         reply, append = init_producer_id(known, expected, setup.rules)
         if reply is Reply.OK and append is not None:
-            after = with_status(state, setup, id, append, 0)
+            after = state.with_status(setup, id, append, 0)
             begun = Producer(READY, append.epoch, NONE, 0, 0, CERTAIN, (0,) * setup.partitions)
-            yield Action(name, number, detail=str(append.epoch)), with_producer(after, number, begun)
+            yield Action(name, number, detail=str(append.epoch)), after.with_producer(number, begun)
         elif append is not None:
             yield Action("abort_before_start", number), abort_by_coordinator(state, setup, id)
         elif reply is Reply.FENCED:
-            yield Action(name, number, detail=reply.value), with_producer(state, number, over(producer))
+            yield Action(name, number, detail=reply.value), state.with_producer(number, over(producer))
 
 
 def write(state: State, setup: Setup) -> Iterator[Step]:
@@ -83,7 +80,7 @@ def write(state: State, setup: Setup) -> Iterator[Step]:
     for number, producer in enumerate(state.producers):
         if producer.phase == READY and len(state.outcomes) < setup.transactions:
             begun = producer._replace(phase=WRITING, transaction=len(state.outcomes))
-            before = with_producer(state, number, begun)._replace(outcomes=(*state.outcomes, OPEN))
+            before = state.with_producer(number, begun)._replace(outcomes=(*state.outcomes, OPEN))
         elif producer.phase == WRITING and producer.knows != FAILED and producer.written < setup.size:
             begun, before = producer, state
         else:
@@ -92,7 +89,7 @@ def write(state: State, setup: Setup) -> Iterator[Step]:
         if setup.rules.commits_without:
             given_up = begun._replace(written=begun.written + 1, knows=CERTAIN)
             action = Action("give_up", number, begun.transaction, index, partition)
-            yield action, with_producer(before, number, given_up)
+            yield action, before.with_producer(number, given_up)
         if setup.rules.epoch_per_transaction or begun.added >> partition & 1:
             request = _request(Kind.PRODUCE, number, begun, index, begun.sent[partition])
         else:
@@ -112,9 +109,9 @@ def end(state: State, setup: Setup) -> Iterator[Step]:
             continue
         for commit in choices:
             asked = producer._replace(phase=COMMITTING if commit else ABORTING)
-            before = with_producer(state, number, asked)
+            before = state.with_producer(number, asked)
             if commit and state.outcomes[producer.transaction] == OPEN:
-                before = with_outcome(before, producer.transaction, ASKED)
+                before = before.with_outcome(producer.transaction, ASKED)
             yield from _send(before, setup, _request(Kind.END, number, producer, int(commit)))
 
 
@@ -150,23 +147,23 @@ def _unsure(state: State, request: Request) -> State:
     if request.kind is not Kind.PRODUCE:
         return state
     producer = state.producers[request.producer]
-    return with_producer(state, request.producer, producer._replace(knows=IN_DOUBT))
+    return state.with_producer(request.producer, producer._replace(knows=IN_DOUBT))
 
 
 def _hear(state: State, setup: Setup, request: Request, reply: Reply) -> State:
     """The producer goes on with an answer."""
     number, producer = request.producer, state.producers[request.producer]
     if reply in (Reply.FENCED, Reply.INVALID_TXN_STATE):
-        return with_producer(state, number, over(producer))
+        return state.with_producer(number, over(producer))
     if reply is not Reply.OK:
-        return with_producer(state, number, producer._replace(knows=FAILED))
+        return state.with_producer(number, producer._replace(knows=FAILED))
     if request.kind is Kind.ADD_PARTITION:
-        return with_producer(state, number, producer._replace(added=producer.added | 1 << request.detail))
+        return state.with_producer(number, producer._replace(added=producer.added | 1 << request.detail))
     if request.kind is Kind.PRODUCE:
         at = setup.partition_of(request.detail)
         sent = exchanged(producer.sent, at, producer.sent[at] + 1)
         written = producer._replace(written=producer.written + 1, knows=CERTAIN, sent=sent)
-        return with_producer(state, number, written)
+        return state.with_producer(number, written)
     return _ended(acknowledged(state, request.transaction, bool(request.detail)), setup, request)
 
 
@@ -178,7 +175,7 @@ def _ended(state: State, setup: Setup, request: Request) -> State:
         epoch, sent = state.coordinated[setup.ids[number]].status.epoch, (0,) * setup.partitions
     elif producer.knows != CERTAIN:
         phase = RENEWING
-    after = with_producer(state, number, Producer(phase, epoch, NONE, 0, 0, CERTAIN, sent))
+    after = state.with_producer(number, Producer(phase, epoch, NONE, 0, 0, CERTAIN, sent))
     return without_late(after, request.transaction, rules.late)
 
 

@@ -168,6 +168,28 @@ class State(NamedTuple):
     failovers: int
     losses: int
 
+    def with_producer(self, number: int, producer: Producer) -> State:
+        """The state with one incarnation exchanged."""
+        return self._replace(producers=exchanged(self.producers, number, producer))
+
+    def with_status(self, setup: Setup, id: int, status: Status, unmarked: int) -> State:
+        """The state after an entry of __transaction_state is appended and replicated."""
+        before = self.coordinated[id]
+        earlier = (*before.earlier, before.status) if setup.states_may_be_lost and self.losses else ()
+        return self.with_coordinated(id, Coordinated(status, unmarked, earlier))
+
+    def with_coordinated(self, id: int, coordinated: Coordinated) -> State:
+        """The state with one transactional id exchanged."""
+        return self._replace(coordinated=exchanged(self.coordinated, id, coordinated))
+
+    def with_log(self, partition: int, log: Log) -> State:
+        """The state with one partition's log exchanged."""
+        return self._replace(logs=exchanged(self.logs, partition, log))
+
+    def with_outcome(self, transaction: int, outcome: int) -> State:
+        """The state with the outcome of one transaction exchanged."""
+        return self._replace(outcomes=exchanged(self.outcomes, transaction, outcome))
+
 
 def initial_state(setup: Setup) -> State:
     """Nothing has begun: each transactional id is known to its coordinator and has no epoch yet."""
@@ -186,30 +208,3 @@ def initial_state(setup: Setup) -> State:
         failovers=setup.failovers,
         losses=setup.losses,
     )
-
-
-def with_producer(state: State, number: int, producer: Producer) -> State:
-    """The state with one incarnation exchanged."""
-    return state._replace(producers=exchanged(state.producers, number, producer))
-
-
-def with_status(state: State, setup: Setup, id: int, status: Status, unmarked: int) -> State:
-    """The state after an entry of __transaction_state is appended and replicated."""
-    before = state.coordinated[id]
-    earlier = (*before.earlier, before.status) if setup.states_may_be_lost and state.losses else ()
-    return with_coordinated(state, id, Coordinated(status, unmarked, earlier))
-
-
-def with_coordinated(state: State, id: int, coordinated: Coordinated) -> State:
-    """The state with one transactional id exchanged."""
-    return state._replace(coordinated=exchanged(state.coordinated, id, coordinated))
-
-
-def with_log(state: State, partition: int, log: Log) -> State:
-    """The state with one partition's log exchanged."""
-    return state._replace(logs=exchanged(state.logs, partition, log))
-
-
-def with_outcome(state: State, transaction: int, outcome: int) -> State:
-    """The state with the outcome of one transaction exchanged."""
-    return state._replace(outcomes=exchanged(state.outcomes, transaction, outcome))

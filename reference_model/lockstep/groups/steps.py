@@ -5,16 +5,7 @@ from itertools import product
 from typing import NamedTuple
 
 from kafka_chaos.reference_model.groups.examine import GROUPS
-from kafka_chaos.reference_model.groups.state import (
-    ACTIVE,
-    NONE,
-    Member,
-    Setup,
-    State,
-    initial_state,
-    slots_in,
-    with_member,
-)
+from kafka_chaos.reference_model.groups.state import ACTIVE, NONE, Member, Setup, State, initial_state, slots_in
 from kafka_chaos.reference_model.lockstep.observation.clients import COMMITTED, GIVEN, PROCESSED, REFUSED, Deed
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.stepping import Step, step_of
@@ -85,7 +76,7 @@ def _with_successor(part: State, slot: int, former: int) -> State:
     owner = slot if owns else coordinator.owner
     after = part._replace(coordinator=coordinator._replace(known=known, owner=owner))
     # As one that comes back, it counts as the same member: the former is given nothing any more.
-    return with_member(after, slot, Member(ACTIVE, part.members[former].number, generation, owns=owns))
+    return after.with_member(slot, Member(ACTIVE, part.members[former].number, generation, owns=owns))
 
 
 def _freeze(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:

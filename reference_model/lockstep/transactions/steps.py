@@ -23,15 +23,7 @@ from kafka_chaos.reference_model.transactions import environment
 from kafka_chaos.reference_model.transactions.coordinator import Reply, init_producer_id
 from kafka_chaos.reference_model.transactions.effects import abort_by_coordinator, arrive
 from kafka_chaos.reference_model.transactions.rules import V1, Kind, Rules
-from kafka_chaos.reference_model.transactions.state import (
-    NONE,
-    ONGOING,
-    Request,
-    Setup,
-    State,
-    initial_state,
-    with_status,
-)
+from kafka_chaos.reference_model.transactions.state import NONE, ONGOING, Request, Setup, State, initial_state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +230,7 @@ def _give_epoch(state: TransactionsState, setup: Setup, known: KnownProducer) ->
     """The coordinator answers InitProducerId, once it has aborted the transaction that is open."""
     reply, append = init_producer_id(state.machine.coordinated[known.id].status, None, setup.rules)
     if reply is Reply.OK and append is not None:
-        machine = with_status(state.machine, setup, known.id, append, 0)
+        machine = state.machine.with_status(setup, known.id, append, 0)
         ready = known._replace(epoch=append.epoch, reply=reply.value, asks=False)
         yield state.with_producer(ready)._replace(machine=machine)
     elif append is not None:
