@@ -21,7 +21,8 @@ from kafka_chaos.reference_model.lane.state import Scope
 from kafka_chaos.reference_model.machine import Machine, Question
 from kafka_chaos.reference_model.predict.cache import question_key
 from kafka_chaos.reference_model.predict.grouped import questions_of
-from kafka_chaos.reference_model.predict.prediction import Prediction, PredictionNotExhausted, predict, shown_besides
+from kafka_chaos.reference_model.predict.prediction import predict, shown_besides
+from kafka_chaos.reference_model.predict.result import Prediction, PredictionNotExhausted
 from kafka_chaos.reference_model.predict.transactional import question_of
 from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS

@@ -40,7 +40,8 @@ from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.groups.state import Setup as GroupSetup
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.machine import Findings
-from kafka_chaos.reference_model.predict.prediction import Prediction, predict
+from kafka_chaos.reference_model.predict.prediction import predict
+from kafka_chaos.reference_model.predict.result import Prediction
 from kafka_chaos.reference_model.protocol import PROTOCOLS, eligible, isr, leaders, quorum, sequences, truncation
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, KNOWN_DEFECTS

@@ -5,7 +5,8 @@ from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.lockstep_phase import Lockstep, LockstepStep, parse_lockstep
 from kafka_chaos.reference_model.predict.cache import predict_cached
-from kafka_chaos.reference_model.predict.prediction import AnomalyPrediction, Prediction, predict
+from kafka_chaos.reference_model.predict.prediction import predict
+from kafka_chaos.reference_model.predict.result import AnomalyPrediction, Prediction
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 
 __all__ = [

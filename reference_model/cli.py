@@ -36,13 +36,8 @@ from kafka_chaos.reference_model.lane_options import (
     taken_from,
 )
 from kafka_chaos.reference_model.predict.cache import predict_cached
-from kafka_chaos.reference_model.predict.prediction import (
-    MAX_STATES,
-    Prediction,
-    PredictionNotExhausted,
-    Unfinished,
-    predict,
-)
+from kafka_chaos.reference_model.predict.prediction import MAX_STATES, predict
+from kafka_chaos.reference_model.predict.result import Prediction, PredictionNotExhausted, Unfinished
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.recovery import bounds_of

@@ -15,7 +15,7 @@ from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import METADATA_MODES, ZOOKEEPER, elects_from_elr, may_elect_uncleanly
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
-from kafka_chaos.reference_model.predict.prediction import Prediction
+from kafka_chaos.reference_model.predict.result import Prediction
 from kafka_chaos.reference_model.protocol.rules import Rules, rules_in
 
 LANES: dict[str, Lane] = {

@@ -152,3 +152,7 @@ class Form(NamedTuple):
             records = tuple([without if record.status == OK else record for record in state.records])
             state = state._replace(records=records)
         return state
+
+
+WHOLE = Form(reads=True, acknowledgements=True, offsets=True)
+"""The form that keeps everything."""

@@ -28,6 +28,7 @@ from kafka_chaos.reference_model.lockstep.state import (
 from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT
 from kafka_chaos.reference_model.protocol.isr import high_watermark, watermark_waits
 from kafka_chaos.reference_model.protocol.leaders import serves
+from kafka_chaos.reference_model.tuples import without
 
 
 def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Replica) -> Replica | None:
@@ -206,8 +207,7 @@ def deliver_news_of_isr(state: ClusterState) -> Iterator[ClusterState]:
 
 
 def _delivered(state: ClusterState, request: LeaderAndIsr) -> ClusterState:
-    at = state.requests.index(request)
-    return state._replace(requests=state.requests[:at] + state.requests[at + 1 :])
+    return state._replace(requests=without(state.requests, state.requests.index(request)))
 
 
 def _oldest(state: ClusterState) -> Iterator[LeaderAndIsr]:

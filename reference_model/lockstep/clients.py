@@ -23,6 +23,7 @@ from kafka_chaos.reference_model.lockstep.state import (
 )
 from kafka_chaos.reference_model.protocol.isr import is_committed, refuses_append
 from kafka_chaos.reference_model.protocol.sequences import Refusal, check_batch
+from kafka_chaos.reference_model.tuples import without
 
 
 def send(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
@@ -102,8 +103,7 @@ def _answered_with(state: ClusterState, produce: Produce, error: str) -> Iterato
 
 
 def _without(state: ClusterState, produce: Produce) -> ClusterState:
-    at = state.outgoing.index(produce)
-    return state._replace(outgoing=state.outgoing[:at] + state.outgoing[at + 1 :])
+    return state._replace(outgoing=without(state.outgoing, state.outgoing.index(produce)))
 
 
 def _acknowledged(state: ClusterState, record: str, offset: int | None) -> ClusterState:

@@ -29,7 +29,8 @@ from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
-from kafka_chaos.reference_model.predict.prediction import MAX_STATES, Prediction, internal_topics, predict
+from kafka_chaos.reference_model.predict.prediction import MAX_STATES, internal_topics, predict
+from kafka_chaos.reference_model.predict.result import Prediction
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of

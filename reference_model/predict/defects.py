@@ -203,9 +203,6 @@ def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, De
         for variant in variants:
             yield from variant.steps(state, lane)
 
-    def alike(state: LaneState, other: LaneState) -> bool:
-        return canonical(state, lane) == other
-
     initial = initial_state(lane)
     retried = tuple(record._replace(attempts=2) for record in initial.records)
     search = breadth_first(
@@ -214,10 +211,7 @@ def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, De
         visit,
         Budget(MAX_STATES),
     )
-    return {
-        anomaly: DefectTrace(defects, tell(search.path(state), lane, possible, alike))
-        for anomaly, state in first.items()
-    }
+    return {anomaly: DefectTrace(defects, tell(search.path(state), lane, possible)) for anomaly, state in first.items()}
 
 
 def implied(step: Step) -> Step:

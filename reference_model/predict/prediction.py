@@ -1,11 +1,11 @@
 """The prediction: the anomalies that a lane may show, must show and can never show, before anything is broken.
 
 A status comes from an exhausted search of the lane's state space (`lane/steps.py`) or of a bound of it
-(`lane/bounds.py`), or from an axiom (`protocol/axioms.py`), never from a table. A search that is not exhausted raises
-`ScopeNotExhausted`, with what it found until then.
+(`lane/bounds.py`), or from an axiom (`protocol/axioms.py`), never from a table. A search that ends early raises
+`PredictionNotExhausted`, which has the anomalies found until then.
 
-A lane with transactions has answers for their anomalies, too (`predict/transactional.py`), and so has one with a
-consumer group or a loop (`predict/grouped.py`).
+If the lane's producers use transactions, the prediction also has their anomalies (`predict/transactional.py`). If a
+consumer group or a share group reads the lane, or a loop writes it, it has those of groups (`predict/grouped.py`).
 
 Scope: one partition; as many records and attempts of one producer, plain or idempotent, as `Scope` says; consumers
 that read everything they are shown. `lane/exchanges.py` names what is left out.
@@ -36,7 +36,6 @@ from kafka_chaos.reference_model.groups import examine as of_groups
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending, is_resolved
 from kafka_chaos.reference_model.lane.bounds import excluded
-from kafka_chaos.reference_model.lane.effects import Step
 from kafka_chaos.reference_model.lane.lockstep_phase import Lockstep, LockstepStep, usual_scope
 from kafka_chaos.reference_model.lane.state import LaneState, Scope, canonical, initial_state, split_means
 from kafka_chaos.reference_model.lane.steps import steps
@@ -55,24 +54,8 @@ from kafka_chaos.reference_model.predict.transactional import answers_to, questi
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
-from kafka_chaos.reference_model.search import (
-    Budget,
-    ScopeNotExhausted,
-    breadth_first,
-    fewest_faults_first,
-    no_garbage_collection,
-)
+from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted, breadth_first, fewest_faults_first
 from kafka_chaos.reference_model.transactions import examine as of_transactions
-
-__all__ = [
-    "MAX_STATES",
-    "AnomalyPrediction",
-    "Prediction",
-    "PredictionNotExhausted",
-    "Unfinished",
-    "predict",
-    "shown_besides",
-]
 
 MAX_STATES = 5_000_000
 """The states that all searches for one prediction may reach together, unless the caller says otherwise."""
@@ -89,11 +72,11 @@ def predict(
 ) -> Prediction:
     """The status of every anomaly in a lane that lives through its faults, or through a lock-step phase.
 
-    Without a lock-step phase a status is `forbidden` or `permitted`. With one, an anomaly that every run through the
-    phase ends with is `required`; what only a consumer's read can show never is, since nothing makes a
-    consumer read in time. Raises `LaneError` for a lock-step phase on a lane that also names free faults, and
-    `ScopeNotExhausted` where no run gets through the lock-step phase or, as `PredictionNotExhausted`, where the
-    budget was too small.
+    Without a lock-step phase a status is `forbidden` or `permitted`. With one, an anomaly is `required` if every run
+    through the phase ends with it. An anomaly that only a consumer's read can show is never required, since nothing
+    makes a consumer read in time. Raises `LaneError` for a lock-step phase on a lane that also names free faults,
+    `PredictionNotExhausted` where the budget was too small, and `ScopeNotExhausted` where no run gets through the
+    lock-step phase.
     """
     if lane.assume:
         known = predict(replace(lane, assume=()), lockstep=lockstep, budget=budget, scope=scope)
@@ -102,24 +85,24 @@ def predict(
         raise LaneError("faults", list(lane.faults), "no free faults beside a lock-step phase")
     in_order = None if lockstep is None else tuple(lockstep)
     work = _Work([lane], in_order, budget or Budget(MAX_STATES), scope or usual_scope(lane, in_order))
-    with work.to_its_end():
-        answers = work.free() if work.lockstep is None else work.in_lockstep(work.lockstep)
+    with work.within_budget():
+        answers = work.with_free_faults() if work.lockstep is None else work.in_lockstep(work.lockstep)
         found = answers if lane.transactional is None else work.with_transactions(answers, lane.transactional)
         found = work.with_groups(found) if lane.group_anomalies else found
         return found if lane.share is None else work.with_share(found, lane.share)
 
 
 def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
-    """Those of the anomalies that one of the lanes shows in this scope, such as a larger one than that in which the
-    predictions for them forbid the anomalies.
+    """The `forbidden` anomalies that one of the lanes shows all the same in this scope.
 
-    The lanes differ in their faults alone, and have as many: they share one search, since two of them often become the
-    same after a fault. What the smaller scope shows, the larger one shows, too: a record need not be sent, nor an
-    attempt made. So only the rest is searched for. Raises `PredictionNotExhausted` where the budget was too small.
+    The scope is usually larger than the one in which the lanes' predictions forbid these anomalies. It shows all that
+    the smaller one shows, because a record need not be sent, nor an attempt made. So only forbidden anomalies are
+    searched for. The lanes differ in their faults alone, and have equally many: they share one search, since two of
+    them often become the same after a fault. Raises `PredictionNotExhausted` where the budget was too small.
     """
     work = _Work(lanes, None, budget, scope)
-    with work.to_its_end():
-        work.answer(forbidden & CHECKS.keys())
+    with work.within_budget():
+        work.find_stories(forbidden & CHECKS.keys())
     return frozenset(forbidden & work.stories.keys())
 
 
@@ -132,7 +115,10 @@ class _BudgetIsEmpty(Exception):
 
 
 class _Work:
-    """One prediction in progress: the stories found so far, and the budget that all its searches share."""
+    """One prediction in progress: the stories found so far, and the budget that all its searches share.
+
+    `lanes` has one lane, or several that are searched together and differ in their faults alone.
+    """
 
     def __init__(self, lanes: Sequence[Lane], lockstep: Lockstep | None, budget: Budget, scope: Scope) -> None:
         self.lanes = [as_obeyed(lane) for lane in lanes]
@@ -143,17 +129,22 @@ class _Work:
         self.stories: dict[Any, Story] = {}
 
     @contextmanager
-    def to_its_end(self) -> Iterator[None]:
-        """Around searches: one that the budget ends raises `PredictionNotExhausted` with what was found."""
-        with no_garbage_collection():
-            try:
-                yield
-            except _BudgetIsEmpty:
-                found = (self.stories, self.lane.anomalies, self.budget.states, self.budget.reason, self.bounds())
-                raise PredictionNotExhausted(self.lane, Unfinished(*found)) from None
+    def within_budget(self) -> Iterator[None]:
+        """Raise `PredictionNotExhausted`, with what was found, if the budget ends a search in this context."""
+        try:
+            yield
+        except _BudgetIsEmpty:
+            unfinished = Unfinished(
+                stories=self.stories,
+                asked=self.lane.anomalies,
+                states=self.budget.states,
+                reason=self.budget.reason,
+                bounds=self.bounds(),
+            )
+            raise PredictionNotExhausted(self.lane, unfinished) from None
 
     def bounds(self) -> dict[str, Any]:
-        """The scope, as `predict --json` names it, and where the model knows less than the cluster's rules allow."""
+        """The scope of the search as in `predict --json`, and the rules of the cluster that the model lacks."""
         limits = rules_of(self.lane).limits
         return {
             "brokers": self.lane.replication_factor,
@@ -166,19 +157,20 @@ class _Work:
             **({"kept_isr": True} if self.scope.kept_isr else {}),
         }
 
-    def free(self) -> Prediction:
-        """Everything that the lane may do, searched until no anomaly is open or nothing is left.
+    def with_free_faults(self) -> Prediction:
+        """The prediction where each fault of the lane may strike at any moment, or not at all.
 
-        Of many faults, those of one kind are searched first: what they show, all show, since no fault has to strike.
+        Many faults make a long search. Some of one kind are searched first: since no fault has to strike, the lane
+        shows whatever it shows with fewer faults.
         """
         if len(self.lane.faults) > FEW_FAULTS:
             kinds = Counter(self.lane.faults)
             for number in range(1, FEW_FAULTS):
                 for kind in (kind for kind, count in kinds.items() if count >= number):
-                    part = _Work([replace(self.lane, faults=(kind,) * number)], None, self.budget, self.scope)
-                    part.answer(CHECKS.keys() - self.stories.keys())
-                    self.stories = part.stories | self.stories
-        self.answer(CHECKS.keys() - self.stories.keys())
+                    fewer = _Work([replace(self.lane, faults=(kind,) * number)], None, self.budget, self.scope)
+                    fewer.find_stories(CHECKS.keys() - self.stories.keys())
+                    self.stories = fewer.stories | self.stories
+        self.find_stories(CHECKS.keys() - self.stories.keys())
         return self._prediction()
 
     def with_transactions(self, plain: Prediction, transactional: Transactional) -> Prediction:
@@ -224,27 +216,28 @@ class _Work:
     def _may_lose(self, topic: str) -> bool:
         """Whether an acknowledged record of an internal topic may be lost: one record is enough to tell."""
         other = _Work([internal_topics(self.lane)[topic]], None, self.budget, Scope(records=1, attempts=1))
-        other.answer({Anomaly.LOST_WRITE})
+        other.find_stories({Anomaly.LOST_WRITE})
         return Anomaly.LOST_WRITE in other.stories
 
-    def answer(self, questions: Set[Anomaly]) -> None:
-        """Find a story for each of these anomalies that has one, but for those that a bound excludes."""
+    def find_stories(self, anomalies: Set[Anomaly]) -> None:
+        """Find a story for each of these anomalies that has one, if no bound excludes the anomaly."""
         self.budget.label = "outer bounds"
-        missing = set(questions - excluded(questions, self.lanes, self.scope, self.budget))
+        missing = set(anomalies - excluded(anomalies, self.lanes, self.scope, self.budget))
         _require(not self.budget.reason)
         if not missing:
             return
         lane = self.lane
         possible = partial(steps, lane=lane, lockstep=None, kept_isr=self.scope.kept_isr)
-        first: dict[Anomaly, LaneState] = {}
+        nearest: dict[Anomaly, LaneState] = {}
+        # Once an anomaly is found, states need no longer differ in what only its question depends on.
         forms = [Form.of(missing, lane)]
 
         def visit(state: LaneState) -> bool:
             self.budget.label = f"{len(lane.faults) - len(state.faults)} of {len(lane.faults)} faults"
-            found = shown(ending(state), CHECKS, CHECKS.keys() - first.keys())
-            first.update(dict.fromkeys(found, state))
-            if found & missing:
-                missing.difference_update(found)
+            new = shown(ending(state), CHECKS, CHECKS.keys() - nearest.keys())
+            nearest.update(dict.fromkeys(new, state))
+            if new & missing:
+                missing.difference_update(new)
                 forms.append(Form.of(missing, lane))
             return not missing
 
@@ -256,50 +249,43 @@ class _Work:
             lambda state: split_means(state, lane),
             self.budget,
         )
-
-        def alike(state: LaneState, other: LaneState) -> bool:
-            return any(form.of_state(canonical(state, lane)) == other for form in forms)
-
-        for anomaly, state in first.items():
+        for anomaly, state in nearest.items():
             if anomaly not in self.stories:
-                self.stories[anomaly] = tell(search.path(state), lane, possible, alike)
+                self.stories[anomaly] = tell(search.path(state), lane, possible, forms)
         _require(search.complete or not missing)
 
     def in_lockstep(self, lockstep: Lockstep) -> Prediction:
-        """The prediction from the ends of every run, and of some run, through a lock-step phase."""
+        """The prediction for a lock-step phase.
+
+        An anomaly is permitted if some run through the phase ends with it, and required if every run does.
+        """
         lane = self.lane
-        first: dict[Anomaly, LaneState] = {}
+        nearest: dict[Anomaly, LaneState] = {}
         unavoidable: frozenset[Anomaly] | None = None
 
         def visit(state: LaneState) -> bool:
             nonlocal unavoidable
             if state.position == len(lockstep):
                 for anomaly in shown(ending(state), CHECKS):
-                    first.setdefault(anomaly, state)
+                    nearest.setdefault(anomaly, state)
                 if is_resolved(state):
-                    unread = shown(ending(state._replace(reads=0)), CHECKS)
-                    unavoidable = unread if unavoidable is None else unavoidable & unread
+                    without_reads = shown(ending(state._replace(reads=0)), CHECKS)
+                    unavoidable = without_reads if unavoidable is None else unavoidable & without_reads
             return False
 
-        def possible(state: LaneState) -> Iterator[Step]:
-            return steps(state, lane, lockstep)
-
+        possible = partial(steps, lane=lane, lockstep=lockstep)
         search = breadth_first(
             canonical(initial_state(lane, self.scope), lane),
             lambda state: [canonical(after, lane) for _, after in possible(state)],
             visit,
             self.budget,
         )
-
-        def alike(state: LaneState, other: LaneState) -> bool:
-            return canonical(state, lane) == other
-
-        for anomaly, state in first.items():
-            self.stories[anomaly] = tell(search.path(state), lane, possible, alike)
+        for anomaly, state in nearest.items():
+            self.stories[anomaly] = tell(search.path(state), lane, possible)
         _require(search.complete)
         if unavoidable is None:
             raise ScopeNotExhausted(f"no run gets through the lock-step phase {', '.join(lockstep)}")
-        return self._prediction(unavoidable & first.keys())
+        return self._prediction(unavoidable & nearest.keys())
 
     def _prediction(self, required: Set[Anomaly] = frozenset()) -> Prediction:
         """The prediction from the stories of an exhausted search."""
@@ -317,22 +303,25 @@ class _Work:
 
 
 def internal_topic(lane: Lane, name: str) -> Lane:
-    """An internal topic of coordinators as a lane: what may happen to an entry of a coordinator's log under the
-    lane's faults. Unless the lane says how it is kept, with the least that replication may keep: 1 replica in sync, and
-    before 0.11, where brokers have unclean elections by default, those of offsets. Share groups ask for 2 by default.
+    """An internal topic as a lane with the lane's faults, to find out what its coordinator's log may lose.
 
-    A fault that hits more brokers than a partition has replicas is in the lane's faults once for each of these: where
-    the internal topic has more, it may hit more of them.
+    Settings that the lane does not give are the weakest that Kafka has by default: one replica in sync, but two for the
+    state of share groups; unclean elections only for consumer offsets before 0.11.
+
+    A fault that hits several brokers at once is in the lane's faults once for each replica. Where the internal topic
+    has more replicas, the fault is added once for each further one.
     """
     is_offsets = name == CONSUMER_OFFSETS
     unclean = is_offsets and release(lane.version) < (0, 11)
-    given = {CONSUMER_OFFSETS: lane.consumer_offsets, TRANSACTION_STATE: lane.transaction_state}.get(name)
+    configured = {CONSUMER_OFFSETS: lane.consumer_offsets, TRANSACTION_STATE: lane.transaction_state}.get(name)
     least = SHARE_STATE_MIN_ISR if name == SHARE_STATE else 1
-    kept = given or InternalTopic(unclean_leader_election=unclean, min_insync_replicas=least)
+    kept = configured or InternalTopic(unclean_leader_election=unclean, min_insync_replicas=least)
     most = INTERNAL_REPLICAS if name == SHARE_STATE else lane.replication_factor
     replicas = kept.replication_factor or min(most, lane.replication_factor)
-    more = max(replicas - lane.replication_factor, 0)
-    cut_off = [kind for kind, count in Counter(lane.faults).items() for _ in range(count // lane.replication_factor)]
+    further_replicas = max(replicas - lane.replication_factor, 0)
+    on_all_replicas = [
+        kind for kind, count in Counter(lane.faults).items() for _ in range(count // lane.replication_factor)
+    ]
     return plain_lane(
         lane,
         lane=name,
@@ -342,12 +331,12 @@ def internal_topic(lane: Lane, name: str) -> Lane:
         unclean_leader_election=kept.unclean_leader_election,
         flushes=kept.flushes,
         idempotence=False,
-        faults=(*lane.faults, *(cut_off * more)),
+        faults=(*lane.faults, *(on_all_replicas * further_replicas)),
     )
 
 
 def internal_topics(lane: Lane) -> dict[str, Lane]:
-    """The internal topics that the lane's answers depend on, as lanes, by name."""
+    """The internal topics that the lane's prediction depends on, as lanes, by name."""
     names = [TRANSACTION_STATE] if lane.transactional is not None else []
     names += [CONSUMER_OFFSETS] if lane.group_anomalies else []
     names += [SHARE_STATE] if lane.share is not None else []

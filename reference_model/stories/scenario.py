@@ -14,7 +14,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import KRAFT, USUAL_VERSION, ZOOKEEPER
-from kafka_chaos.reference_model.predict.prediction import Prediction
+from kafka_chaos.reference_model.predict.result import Prediction
 from kafka_chaos.reference_model.stories.reading import Story, StoryStep, UnknownStory, read_story
 
 _LAG_MS = 2500

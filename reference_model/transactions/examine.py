@@ -47,6 +47,7 @@ from kafka_chaos.reference_model.transactions.state import (
     NONE,
     READY,
     RENEWING,
+    STATUS_NAMES,
     Entry,
     Request,
     Setup,
@@ -57,8 +58,6 @@ from kafka_chaos.reference_model.tuples import bits
 
 SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["transactions"]
 """A sentence per action; one that ends without a full stop is followed by what became of the request."""
-
-STATUS_NAMES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
 
 def sentence(action: Action, before: State, after: State, setup: Setup) -> str:

@@ -16,6 +16,7 @@ from kafka_chaos.reference_model.tuples import exchanged
 
 # What __transaction_state says of a transactional id (Dead and PrepareEpochFence are never written).
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
+STATUS_NAMES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
 # What a log entry is.
 DATA, COMMIT, ABORT = range(3)

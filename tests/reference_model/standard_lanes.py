@@ -20,7 +20,7 @@ from kafka_chaos.reference_model import Lane, Lockstep, predict
 from kafka_chaos.reference_model.compare import CUT_THEN_KILL, FAULT_SETS, LANES
 from kafka_chaos.reference_model.explore.core import Numbers
 from kafka_chaos.reference_model.predict.cache import FILE, MODEL_VERSION, question_key, shipped
-from kafka_chaos.reference_model.predict.prediction import Prediction
+from kafka_chaos.reference_model.predict.result import Prediction
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 LOCKSTEP_NOT_KEPT = ("partition", "kill")

@@ -11,7 +11,8 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model import compare as compare_module
 from kafka_chaos.reference_model.cli import predict_command
 from kafka_chaos.reference_model.compare import RULES, Cluster, compare
-from kafka_chaos.reference_model.predict.prediction import Prediction, predict
+from kafka_chaos.reference_model.predict.prediction import predict
+from kafka_chaos.reference_model.predict.result import Prediction
 from tests.commands import ended
 
 ELR = RULES[-1][0]

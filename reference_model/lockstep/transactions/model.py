@@ -29,17 +29,9 @@ from kafka_chaos.reference_model.transactions.partitions import (
     last_stable_offset,
     readable_records,
 )
-from kafka_chaos.reference_model.transactions.state import DATA, NONE, ONGOING, Coordinated, Log
+from kafka_chaos.reference_model.transactions.state import DATA, NONE, ONGOING, STATUS_NAMES, Coordinated, Log
 from kafka_chaos.reference_model.tuples import bits
 
-_STATES = {
-    machine_state.EMPTY: "Empty",
-    machine_state.ONGOING: "Ongoing",
-    machine_state.PREPARE_COMMIT: "PrepareCommit",
-    machine_state.PREPARE_ABORT: "PrepareAbort",
-    machine_state.COMPLETE_COMMIT: "CompleteCommit",
-    machine_state.COMPLETE_ABORT: "CompleteAbort",
-}
 _MARKERS = {machine_state.COMMIT: COMMIT, machine_state.ABORT: ABORT}
 
 
@@ -105,7 +97,9 @@ def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -
 def _transaction(known: Coordinated) -> TransactionObservation:
     status = known.status
     open_in = status.partitions if status.status == ONGOING else known.unmarked if status.status in PREPARED else 0
-    return TransactionObservation(state=_STATES[status.status], epoch=status.epoch, partitions=tuple(bits(open_in)))
+    return TransactionObservation(
+        state=STATUS_NAMES[status.status], epoch=status.epoch, partitions=tuple(bits(open_in))
+    )
 
 
 def _offsets(log: Log, state: TransactionsState, config: TransactionsConfig) -> OffsetsObservation:

@@ -24,6 +24,7 @@ from kafka_chaos.reference_model.transactions.coordinator import Reply, init_pro
 from kafka_chaos.reference_model.transactions.effects import abort_by_coordinator, arrive
 from kafka_chaos.reference_model.transactions.rules import V1, Kind, Rules
 from kafka_chaos.reference_model.transactions.state import NONE, ONGOING, Request, Setup, State, initial_state
+from kafka_chaos.reference_model.tuples import exchanged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,7 @@ def write(
     state, reply = _ask(state, config, request)
     sent = known.sent
     if reply is Reply.OK:
-        sent = (*sent[:partition], sent[partition] + 1, *sent[partition + 1 :])
+        sent = exchanged(sent, partition, sent[partition] + 1)
     return state.with_producer(known._replace(reply=reply.value, sent=sent))
 
 

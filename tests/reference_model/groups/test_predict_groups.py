@@ -12,7 +12,8 @@ from kafka_chaos.reference_model import Anomaly, Lane, Prediction, predict
 from kafka_chaos.reference_model.groups.rules import EAGER_RULES
 from kafka_chaos.reference_model.predict import grouped as module
 from kafka_chaos.reference_model.predict.cache import cache_key
-from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted, internal_topic
+from kafka_chaos.reference_model.predict.prediction import internal_topic
+from kafka_chaos.reference_model.predict.result import PredictionNotExhausted
 from kafka_chaos.reference_model.search import Budget
 from tests.reference_model.asked import of_family, shown
 

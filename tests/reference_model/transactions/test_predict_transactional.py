@@ -11,7 +11,7 @@ from kafka_chaos.reference_model import Anomaly, Lane, LockstepStep, Prediction,
 from kafka_chaos.reference_model.predict import transactional as module
 from kafka_chaos.reference_model.predict.cache import cache_key
 from kafka_chaos.reference_model.predict.defects import DefectTrace
-from kafka_chaos.reference_model.predict.prediction import PredictionNotExhausted
+from kafka_chaos.reference_model.predict.result import PredictionNotExhausted
 from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions.rules import V1
 from tests.reference_model.asked import of_family, shown
