@@ -1,8 +1,8 @@
 """Which anomalies a state shows if the run ends in it: each anomaly one function, all of them in one registry.
 
-A run may end wherever a leader serves and no unread request is left in its socket: whatever is down comes back
-and follows, which no longer changes the leader's log; a record with no answer is `info`. The definitions are
-those of docs/anomalies.md, which the verification applies to real histories.
+A run may end wherever a leader serves and no unread request is left in its socket. Brokers that are down come back and
+follow, which no longer changes the leader's log, and a record without an answer has the outcome `info`. The definitions
+are those of docs/anomalies.md, which the verification applies to real histories.
 """
 
 from __future__ import annotations
@@ -117,15 +117,15 @@ CHECKS: Mapping[Anomaly, Check] = {
     Anomaly.REORDERED: reordered,
     Anomaly.REPLICA_DIVERGENCE: replica_divergence,
 }
-"""Anomalies that depend on what brokers and producer do."""
+"""The anomalies that the search of a lane decides. The others rest on axioms (`protocol/axioms.py`)."""
 
 
 class Form(NamedTuple):
-    """Everything besides logs that open questions depend on: the reads of consumers, the acknowledged records, and
-    the offsets of acknowledgements.
+    """What a search has to keep of a state, besides the logs, while some anomalies are still searched for.
 
-    What happens next depends on none of it, but for an idempotent producer's acknowledgements. So states that are alike
-    in a form go the same ways.
+    `reads`: what consumers have read. `acknowledgements`: which records were acknowledged, `offsets`: and where. None
+    of this decides what can happen next, except that an idempotent producer's acknowledgements do. So states that are
+    equal in this form lead to the same answers.
     """
 
     reads: bool
@@ -134,7 +134,7 @@ class Form(NamedTuple):
 
     @classmethod
     def of(cls, questions: Set[Anomaly], lane: Lane) -> Form:
-        """The form for these questions."""
+        """The form for a search for these anomalies."""
         of_offsets = questions & {Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH}
         return cls(
             reads=bool(questions & {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}),
@@ -143,7 +143,7 @@ class Form(NamedTuple):
         )
 
     def of_state(self, state: LaneState) -> LaneState:
-        """The state without what the questions do not depend on: an acknowledged record is as good as given up."""
+        """The state reduced to this form. Where acknowledgements do not matter, acknowledged records are given up."""
         if not self.reads and state.reads:
             state = state._replace(reads=0)
         if not self.offsets and OK in [record.status for record in state.records]:

@@ -37,10 +37,11 @@ Step = tuple[Action, LaneState]
 
 
 def observe(state: LaneState, lane: Lane) -> LaneState:
-    """Let consumers read all that any broker shows them: below the high watermark of whoever takes itself for
-    the leader, which since 3.7 waits while the ISR is smaller than min.insync.replicas (KAFKA-15583).
+    """The state after consumers have read all that any broker shows them.
 
-    Reading changes nothing else, so reading at once reaches every anomaly that reading later would.
+    A broker that takes itself for the leader shows what lies below its high watermark. Since 3.7 that waits while the
+    ISR is smaller than min.insync.replicas (KAFKA-15583). Reading changes nothing else, so reading at once reaches
+    every anomaly that reading later would.
     """
     reads = state.reads
     minimum = lane.min_insync_replicas if rules_of(lane).watermark_waits else 0
@@ -72,7 +73,10 @@ def in_doubt(record: Record) -> Record:
 
 
 def drop_connections(state: LaneState, broker: int, *, socket_survives: bool = False) -> LaneState:
-    """Every answer this broker still owes is lost; what lies unread in its socket too, unless it survives."""
+    """The state after a broker's connections broke, so that the answers that it owed are lost.
+
+    The unread requests in its socket are lost, too, unless `socket_survives`.
+    """
     replica = state.replicas[broker]
     if not (replica.pending or replica.socket or replica.abandoned):
         return state

@@ -15,7 +15,7 @@ Connections end by faults alone, not by `connections.max.idle.ms` and not becaus
 from the metadata (librdkafka does, since 2.10). A leader that runs and is reached receives what is sent to it, and
 answers within `request.timeout.ms` as soon as it can.
 
-Three facts of Kafka 3.9 that the full model (`lockstep/`) has and the lane has coarser:
+Three facts of Kafka 3.9 are coarser in the lane than in the full model (`lockstep/`):
 
 - Since 3.7 (KAFKA-15583) the high watermark waits while the ISR is smaller than min.insync.replicas. Here consumers
   read nothing new meanwhile. The watermark itself advances, which only matters to a follower that wants to join the
@@ -74,16 +74,16 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
         for broker, replica in different(state.replicas):
             if replica.role in (DOWN, FOLLOWER) or not may_be_addressed(replica.leader_epoch, state.known_epoch):
                 continue
-            # Each broker is tried in a state of its own: the producer learns the epoch of the tried broker alone.
+            # Each broker is tried in a state of its own: the producer then knows the epoch of this broker alone.
             addressed = state._replace(known_epoch=replica.leader_epoch)
             if replica.role != FROZEN_LEADER:
                 yield from _deliver(addressed, lane, broker, sent, awaited=True)
                 continue
             if lane.acks == "0":
-                known, queued = ACCEPTED, replica._replace(abandoned=_with_request(replica.abandoned, sent))
+                sent_record, queued = ACCEPTED, replica._replace(abandoned=_with_request(replica.abandoned, sent))
             else:
-                known, queued = _attempted(record), replica._replace(socket=_with_request(replica.socket, sent))
-            yield Action("queue", broker, index), addressed.with_replica(broker, queued).with_record(index, known)
+                sent_record, queued = _attempted(record), replica._replace(socket=_with_request(replica.socket, sent))
+            yield Action("queue", broker, index), addressed.with_replica(broker, queued).with_record(index, sent_record)
 
 
 def may_send(state: LaneState, lane: Lane, index: int) -> bool:
@@ -107,7 +107,7 @@ def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
             continue
         for sent, unread in each_taken(replica.socket):
             read = state.with_replica(broker, replica._replace(socket=unread))
-            yield from _from_socket(_deliver(read, lane, broker, sent, awaited=True, again=True))
+            yield from _from_socket(_deliver(read, lane, broker, sent, awaited=True, was_counted=True))
         for sent, unread in each_taken(replica.abandoned):
             read = state.with_replica(broker, replica._replace(abandoned=unread))
             yield from _from_socket(_deliver(read, lane, broker, sent, awaited=False))
@@ -123,11 +123,11 @@ def _with_request(requests: tuple[int, ...], sent: int) -> tuple[int, ...]:
 
 
 def _deliver(
-    state: LaneState, lane: Lane, broker: int, sent: int, *, awaited: bool, again: bool = False
+    state: LaneState, lane: Lane, broker: int, sent: int, *, awaited: bool, was_counted: bool = False
 ) -> Iterator[Step]:
     """A broker that takes itself for the leader handles a produce request.
 
-    `awaited`: the producer still waits for the answer; `again`: the attempt was counted when it was queued.
+    `awaited`: the producer still waits for the answer. `was_counted`: the attempt was counted when it was queued.
     """
     replica, index = state.replicas[broker], record_of(sent)
     record = state.records[index]
@@ -140,13 +140,20 @@ def _deliver(
         heard = after_refusal(state, sent, held_at).with_record(index, _rejected(record))
         yield Action("out_of_order_sequence", broker, index, held_at.value), heard if awaited else state
         return
-    yield taken(state, lane, broker, sent, held_at, awaited=awaited, again=again)
+    yield append_request(state, lane, broker, sent, held_at, awaited=awaited, was_counted=was_counted)
 
 
-def taken(
-    state: LaneState, lane: Lane, broker: int, sent: int, held_at: int | None, *, awaited: bool, again: bool = False
+def append_request(
+    state: LaneState,
+    lane: Lane,
+    broker: int,
+    sent: int,
+    held_at: int | None,
+    *,
+    awaited: bool,
+    was_counted: bool = False,
 ) -> Step:
-    """A broker appends a request's record, or nothing if it holds that record already, at the offset `held_at`."""
+    """The step by which a broker appends a request's record, or nothing if it holds the record at `held_at`."""
     replica, index = state.replicas[broker], record_of(sent)
     record = state.records[index]
     offset, log = (len(replica.log), (*replica.log, appended(sent, replica.leader_epoch)))
@@ -157,7 +164,7 @@ def taken(
         pending = tuple(sorted((*pending, (index, offset))))
     if lane.acks == "0":
         record = ACCEPTED
-    elif awaited and not again:
+    elif awaited and not was_counted:
         record = _attempted(record)
     name = "append" if held_at is None else "duplicate_sequence"
     after = state.with_replica(broker, replica._replace(log=log, pending=pending)).with_record(index, record)
@@ -175,18 +182,18 @@ def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
             enough = may_acknowledge(state, lane, replica, offset)
             record = Record(OK, 0, offset) if enough else in_doubt(state.records[index])
             name = "acknowledge" if enough else "not_enough_replicas_after_append"
-            yield Action(name, broker, index, str(offset)), _without_pending(state, broker, (index, offset), record)
+            yield Action(name, broker, index, str(offset)), _with_answered(state, broker, (index, offset), record)
 
 
 def may_acknowledge(state: LaneState, lane: Lane, replica: LaneReplica, offset: int) -> bool:
-    """Whether the broker's answer for what it holds at an offset would be the acknowledgement."""
+    """Whether the broker may answer for the entry at an offset, and the answer is the acknowledgement."""
     return answerable(state, lane, replica, offset) and (
         lane.acks != "all" or not too_few_in_sync(state, lane, replica)
     )
 
 
 def answerable(state: LaneState, lane: Lane, replica: LaneReplica, offset: int) -> bool:
-    """Whether the broker may answer for what it holds at an offset: with acks=all, once its ISR as it knows it does."""
+    """Whether the broker may answer for the entry at an offset: with acks=all, once all of its ISR holds the entry."""
     if lane.acks == "1":
         return True
     if replica.role == LEADER:
@@ -208,7 +215,7 @@ def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
             for index, offset in replica.pending:
                 if not answerable(state, lane, replica, offset):
                     record = in_doubt(state.records[index])
-                    yield Action("timeout", broker, index), _without_pending(state, broker, (index, offset), record)
+                    yield Action("timeout", broker, index), _with_answered(state, broker, (index, offset), record)
 
 
 def fail_attempt(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -245,7 +252,8 @@ def _rejected(record: Record) -> Record:
     return Record(RETRY, attempts, NOWHERE)
 
 
-def _without_pending(state: LaneState, broker: int, answered: tuple[int, int], record: Record) -> LaneState:
+def _with_answered(state: LaneState, broker: int, answered: tuple[int, int], record: Record) -> LaneState:
+    """The state in which a broker owes no answer for a (record, offset), and the producer knows this of the record."""
     replica = state.replicas[broker]
     pending = tuple([other for other in replica.pending if other != answered])
     return state.with_replica(broker, replica._replace(pending=pending)).with_record(answered[0], record)

@@ -1,7 +1,7 @@
 """The faults that can hit a lane, as actions of its environment: one kind, one function, one registry.
 
-Each function yields every way in which a fault of its kind can strike a broker in a state. A fault takes one entry of
-`Lane.faults`; healing (restart, thaw, learning of the new leader) is free and may come at any later moment.
+Each function yields every way in which a fault of its kind can strike a broker in a state. A fault uses up one entry of
+`Lane.faults`. Healing (a restart, a thaw, learning of the new leader) uses up none and may come at any later moment.
 
 - A kill ends the process; the operating system keeps what was written. Power loss also drops any suffix of
   the log, since which part was flushed is the operating system's affair (`log.flush.interval.messages` is
@@ -103,7 +103,7 @@ FAULT_ACTIONS: Mapping[str, FaultAction] = {
 
 
 def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """Every way one of the faults left can strike any broker that is not down already."""
+    """Every way in which one of the faults that are left can strike a broker that is not down."""
     for kind, left in each_taken(state.faults):
         rest = state._replace(faults=left)
         for broker, replica in different(state.replicas):
@@ -112,11 +112,12 @@ def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def fail_broker(state: LaneState, lane: Lane, broker: int, kept: int, *, clean: bool = True) -> LaneState:
-    """The broker's process is gone or out of reach and its log ends at `kept`; it leaves the ISR as
-    `membership.without_failed` says. `clean`: this is no unclean shutdown.
+    """The state after a broker's process has gone or is out of reach, with a log that ends at `kept`.
 
-    With clean elections a broker that is down and one that is back but has fetched nothing yet can do the same
-    things, so it counts as back at once; with unclean ones, whether it is there to be elected matters.
+    The broker leaves the ISR as `membership.without_failed` says. `clean`: this is no unclean shutdown.
+
+    With clean elections, a broker that is down can do as much as one that is back and has fetched nothing yet. So it
+    counts as back at once. With unclean elections it matters whether the broker is there to be elected.
     """
     state = drop_connections(state, broker)
     replicas = without_failed(state.replicas, lane, broker, clean=clean)

@@ -9,9 +9,9 @@ from functools import lru_cache
 from kafka_chaos.reference_model.lane.state import NOWHERE, OK, RETRY, LaneState, Record, producer_epoch_of, record_of
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 
-EARLIER = Batch(0, -1, NOWHERE)
-"""Stands before all batches of a producer where brokers know that it begins with sequence number 0, be it that they
-hold earlier batches of it or that they refuse any other first one."""
+BEFORE_FIRST = Batch(0, -1, NOWHERE)
+"""A batch before a producer's first one: brokers that remember it take no first batch but one with sequence number
+0."""
 
 
 def check_sequence(state: LaneState, broker: int, sent: int) -> Refusal | int | None:
@@ -23,7 +23,7 @@ def check_sequence(state: LaneState, broker: int, sent: int) -> Refusal | int | 
 
 @lru_cache(maxsize=1 << 12)
 def _remembered(log: tuple[int, ...], first_records: tuple[int, ...], forgetful: bool) -> list[Batch]:
-    known = [] if forgetful else [EARLIER]
+    known = [] if forgetful else [BEFORE_FIRST]
     for offset, value in enumerate(log):
         epoch = producer_epoch_of(value)
         known.append(Batch(epoch, record_of(value) - first_records[epoch], offset))
@@ -31,11 +31,11 @@ def _remembered(log: tuple[int, ...], first_records: tuple[int, ...], forgetful:
 
 
 def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
-    """librdkafka's rule: once a record is acknowledged, all before it that wait to be sent again count as acknowledged,
-    too, at no offset, whatever was answered to them.
+    """librdkafka's rule: with a record, all records before it that wait to be sent again count as acknowledged.
 
-    It holds with brokers that take a producer's batches in order and none but the first one as the first. Source:
-    librdkafka 2.15.0, `rd_kafka_handle_idempotent_Produce_success` in src/rdkafka_request.c (line 4803), which calls
+    They have no offset, whatever was answered to them. The rule is right only with brokers that take a producer's
+    batches in order, and take no batch but the first one as the first. Source: librdkafka 2.15.0,
+    `rd_kafka_handle_idempotent_Produce_success` in src/rdkafka_request.c (line 4803), which calls
     `rd_kafka_dr_implicit_ack` in src/rdkafka_broker.c (line 3107).
     """
     for index in range(acknowledged):
@@ -45,8 +45,10 @@ def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
 
 
 def after_refusal(state: LaneState, sent: int, refusal: Refusal) -> LaneState:
-    """The producer hears of a refusal, and renews its producer epoch where that helps: the refused record is the first
-    of the new one."""
+    """The state after the producer has heard of a refusal.
+
+    It renews its producer epoch where that helps (KIP-360). Then the refused record is the first one of the new epoch.
+    """
     index = record_of(sent)
     in_epoch = producer_epoch_of(sent) == state.producer_epoch and index > state.first_records[-1]
     if renews_epoch(refusal, follows_acknowledged=in_epoch and state.records[index - 1].status == OK):

@@ -66,10 +66,10 @@ def parse_lockstep(steps: Iterable[str]) -> Lockstep:
 
 
 def usual_scope(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> Scope:
-    """The scope of a search, unless the caller says otherwise.
+    """The scope of a search where the caller gives none.
 
-    Where `append` waits for a record that is acknowledged and will be lost, the search takes one more: that record can
-    show nothing else any more.
+    It has one more record where the step `append` waits for an acknowledged record: that record will be lost, and can
+    show no other anomaly.
     """
     waits = lockstep is not None and LockstepStep.APPEND in lockstep and lane.acks != "all"
     return replace(DEFAULT_SCOPE, records=DEFAULT_SCOPE.records + 1) if waits else DEFAULT_SCOPE
@@ -97,7 +97,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
     match step:
         case LockstepStep.CUT_REPLICATION | LockstepStep.HEAL_REPLICATION if leader >= 0:
             yield Action(str(step), leader), after
-        case LockstepStep.APPEND if leader >= 0 and _has_lonely_record(state, lane, leader):
+        case LockstepStep.APPEND if leader >= 0 and _has_unreplicated_record(state, lane, leader):
             yield Action("condition"), after
         case LockstepStep.KILL_LEADER if leader >= 0:
             log = state.replicas[leader].log
@@ -119,12 +119,12 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
             return
 
 
-def _has_lonely_record(state: LaneState, lane: Lane, leader: int) -> bool:
+def _has_unreplicated_record(state: LaneState, lane: Lane, leader: int) -> bool:
+    """Whether the leader holds a record that no follower holds; with acks=1, one that is acknowledged."""
     replicated = max((len(r.log) for r in state.replicas if r.role == FOLLOWER), default=0)
-    lonely = state.replicas[leader].log[replicated:]
     if lane.acks == "1":
-        return any(r.status == OK and r.offset >= replicated > NOWHERE for r in state.records)
-    return bool(lonely)
+        return any(record.status == OK and record.offset >= replicated for record in state.records)
+    return len(state.replicas[leader].log) > replicated
 
 
 def _restart_all(state: LaneState, lane: Lane) -> Iterator[Step]:

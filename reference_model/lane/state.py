@@ -49,13 +49,13 @@ CAN_STRIKE_AS: Mapping[str, Set[str]] = {
     "partition": {"partition", "pause", "session-expiry"},
     "stop": {"stop"},
 }
-"""By kind of fault, the kinds whose effects it can have (`faults.py`): a power loss may leave the log whole, like a
-kill; a partition may cut the broker off from its clients, like a pause, or not, like a session expiry. In this order a
-kind comes after those whose effects it can have."""
+"""By kind of fault, the kinds whose effects it can have (`faults.py`). A power loss may leave the log whole, like a
+kill. A partition may cut the broker off from its clients, like a pause, or not, like a session expiry. A kind comes
+after the kinds whose effects it can have."""
 COMPARED_KINDS = (*({kind} for kind in CAN_STRIKE_AS), {"pause", "session-expiry"})
-"""Sets of kinds by which two lists of faults are compared: a list can do all that another can if, for each of these
-sets, it has at least as many faults that can strike as a kind in the set. The last set is needed since a partition can
-be a pause or a session expiry, but not both."""
+"""Sets of kinds by which two lists of faults are compared. A list can do all that another can if, for each of these
+sets, it has at least as many faults that can strike as a kind in the set. The last set is needed because a partition
+can be a pause or a session expiry, but not both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +125,11 @@ class Record(NamedTuple):
 class LaneState(NamedTuple):
     """The state of a lane: brokers, producer, consumers and the faults left.
 
-    `reads` is the bit set of `read_bit(record, offset)` that some consumer has read; `faults` the faults that may
-    still strike; `first_records` the first record of each of an idempotent producer's epochs, in which it has sequence
-    number 0; `known_epoch` the highest leader epoch that the producer has addressed; `position` the number of steps of
-    the lock-step phase that are done. `forgetful` brokers do not know that an unknown producer has to begin with
-    sequence number 0 (`protocol/known_defects.py`).
+    `reads`: the bit set of each `read_bit(record, offset)` that some consumer has read. `faults`: the faults that may
+    still strike. `first_records`: by epoch of an idempotent producer, the record with sequence number 0. `known_epoch`:
+    the highest leader epoch that the producer has addressed. `position`: how many steps of the lock-step phase are
+    done. `forgetful`: brokers do not know that an unknown producer has to begin with sequence number 0
+    (`protocol/known_defects.py`).
     """
 
     replicas: tuple[LaneReplica, ...]
@@ -221,10 +221,10 @@ def canonical(state: LaneState, lane: Lane) -> LaneState:
 
 
 def settled(state: LaneState, lane: Lane) -> LaneState:
-    """The state with followers instead of zombies that the producer no longer addresses and that owe nobody an answer.
+    """The state in which zombies count as followers if no producer addresses them and they owe nobody an answer.
 
-    Sound only where such a log can't come to lead: of replicas that are neither in sync nor eligible, with clean
-    elections, or once a leader serves that no fault is left to strike.
+    That is sound only where the zombie's log can't come to lead. So the zombie is neither in sync nor eligible, and
+    elections are clean, or a leader serves and no fault is left to strike it.
     """
     if lane.unclean_leader_election and (not lane.faults or state.faults or leader_index(state.replicas) < 0):
         return state
@@ -278,12 +278,12 @@ def _canonical(
 
 
 def split_means(state: LaneState, lane: Lane, most_attempts: int = MOST_ATTEMPTS) -> tuple[Hashable, int]:
-    """The state without its means, and its means as a bit set, for `search.fewest_faults_first`.
+    """Split a state into its means, as a bit set, and the rest, for `search.fewest_faults_first`: (rest, means).
 
-    The means are what a state has left or has gained: the faults left, the attempts left of each record (at most
-    `most_attempts`), and the reads of consumers. Of two states that are otherwise equal, the one with more means can do
-    and show all that the other can: what was read stays read, and neither a fault nor another attempt has to happen.
-    With one request in flight, though, the next record waits until this one is given up: then attempts are no means.
+    Means only add possibilities: the faults left, the attempts left of each record (at most `most_attempts`), and the
+    reads of consumers. Of two states with the same rest, the one with more means can do and show all that the other
+    can: what was read stays read, and neither a fault nor another attempt has to happen. With one request in flight
+    attempts are no means, because the next record waits until this one is given up.
     """
     replicas, leader_epoch, records, reads, faults, *rest = state
     means = reads << len(lane.faults) * len(COMPARED_KINDS) | _fault_bits(faults, len(lane.faults))
@@ -298,9 +298,9 @@ def split_means(state: LaneState, lane: Lane, most_attempts: int = MOST_ATTEMPTS
 
 @cache
 def _fault_bits(faults: tuple[str, ...], most: int) -> int:
-    """For each of `COMPARED_KINDS`, as many bits set of `most` as faults can strike as one of its kinds.
+    """By set of `COMPARED_KINDS`, the number of faults that can strike as one of its kinds, with `most` bits for each.
 
-    Numbers in unary: one is at least another if its bits include the other's.
+    The numbers are unary, so that one is at least as large as another if its bits include the other's.
     """
     counts = [sum([not CAN_STRIKE_AS[kind].isdisjoint(kinds) for kind in faults]) for kinds in COMPARED_KINDS]
     return sum((1 << count) - 1 << most * place for place, count in enumerate(counts))
@@ -330,8 +330,8 @@ def leader_index(replicas: tuple[LaneReplica, ...]) -> int:
 def high_watermark(replicas: tuple[LaneReplica, ...]) -> int:
     """The offset below which every member of the ISR holds the leader's records.
 
-    It is what the leader's high watermark becomes once the members' fetches have reached it; a leader that
-    learns later only acknowledges and shows less in the meantime.
+    The leader's high watermark comes to it once the members' fetches have reached the leader. A leader that learns of
+    them later only acknowledges and shows less in the meantime.
     """
     return isr.high_watermark(0, [len(replica[2]) for replica in replicas if replica[1]])
 

@@ -25,7 +25,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.lane.effects import Action, Step, too_few_in_sync
-from kafka_chaos.reference_model.lane.exchanges import taken
+from kafka_chaos.reference_model.lane.exchanges import append_request
 from kafka_chaos.reference_model.lane.idempotence import implicitly_acknowledged, renew_producer_epoch
 from kafka_chaos.reference_model.lane.state import (
     INFO,
@@ -107,7 +107,8 @@ def _sent(state: LaneState, lane: Lane, index: int, held: Iterable[int | None]) 
     if state.records[index].attempts == 0 or too_few_in_sync(state, lane, state.replicas[leader]):
         return
     for offset in held:
-        action, after = taken(state, lane, leader, request(index, state.producer_epoch), offset, awaited=True)
+        sent = request(index, state.producer_epoch)
+        action, after = append_request(state, lane, leader, sent, offset, awaited=True)
         yield action if offset is None else action._replace(name="taken_for_copy"), after
 
 
