@@ -1,6 +1,6 @@
-"""Common to the machines of `transactions/` and `groups/`: the search for anomalies, and the sentences of traces.
+"""What the models of `transactions/` and `groups/` share: the search for anomalies, and the telling of stories.
 
-The lane (`lane/`) has only `shown` of it: its searches leave out states that others make superfluous, and its stories
+The lane (`lane/`) uses only `shown` of it. Its searches leave out states that others make superfluous, and its stories
 name brokers that the search does not tell apart.
 """
 
@@ -23,11 +23,11 @@ Answer = TypeVar("Answer", covariant=True)
 
 Story = tuple[str, ...]
 DEFECT_STATES = 200_000
-"""A defect's search may end early: what it finds is reachable, and of the rest nothing is said."""
+"""The bound of a search with a known defect. It may end early: only what it finds is reported."""
 
 
 class Question(Hashable, Protocol[Asked, Answer]):
-    """Everything that an answer depends on."""
+    """Everything that an answer depends on; equal questions have equal answers."""
 
     def searches(self) -> Iterator[tuple[Asked, Set[Answer]]]:
         """Each search: its setup, and the anomalies that it may answer for."""
@@ -35,8 +35,10 @@ class Question(Hashable, Protocol[Asked, Answer]):
 
 @dataclass(slots=True)
 class Findings(Generic[Kind]):
-    """The shortest story to each anomaly that is reachable, and the states searched; the rest is unreachable if
-    `complete`."""
+    """The shortest story to each anomaly that was found, and the number of states searched.
+
+    If `complete`, all other anomalies are unreachable.
+    """
 
     stories: dict[Kind, Story] = field(default_factory=dict)
     states: int = 0
@@ -46,7 +48,7 @@ class Findings(Generic[Kind]):
 def shown(
     end: End | None, checks: Mapping[Kind, Callable[[End], bool]], wanted: Iterable[Kind] | None = None
 ) -> frozenset[Kind]:
-    """Those of the wanted anomalies (of all) that a run leaves behind; none if it can't end yet."""
+    """The anomalies that a run shows by its `end`, out of the `wanted` ones or of all; none if it can't end yet."""
     if end is None:
         return frozenset()
     return frozenset([anomaly for anomaly in (checks if wanted is None else wanted) if checks[anomaly](end)])
@@ -54,13 +56,13 @@ def shown(
 
 @dataclass(frozen=True, slots=True)
 class Machine(Generic[Setup, State, Action, End, Kind]):
-    """A machine by its functions, each of which also takes the `Setup`: rules and scope of a search.
+    """A model as a set of functions, which also take the `Setup`: the rules and the scope of a search.
 
-    Each of `actions` yields every way in which it can be taken in a state; `canonical` is the representative of all
-    states that behave alike; `nameless` is equal for those that do so but for names, which stories keep apart; `ending`
-    is what a run leaves behind that ends in a state, None if it can't end there; `checks` tell which anomalies that
-    shows. A story has the sentences of `beginning`, one for each action with the states before and after it, and
-    `conclusion`.
+    `actions`: each yields every way in which its action can be taken in a state. `canonical`: the representative of all
+    states that behave alike. `nameless`: a value that is equal for states that differ only in names, such as those of
+    members; stories keep the names. `ending`: the evidence of a run that ends in a state, None if it can't end there.
+    `checks`: by anomaly, whether an ending shows it. A story has the sentences of `beginning`, a `sentence` for each
+    action with the states before and after it, and the `conclusion`.
     """
 
     name: str
@@ -81,20 +83,20 @@ class Machine(Generic[Setup, State, Action, End, Kind]):
             yield from action(state, setup)
 
     def search(self, wanted: Set[Kind], setup: Setup, budget: Budget) -> tuple[Search[State], dict[Kind, State]]:
-        """Search one scope, and the nearest state that shows each of the wanted anomalies."""
-        first: dict[Kind, State] = {}
+        """Search one scope: the search, and by wanted anomaly the nearest state that shows it, if any does."""
+        nearest: dict[Kind, State] = {}
 
         def visit(state: State) -> bool:
-            found = shown(self.ending(state, setup), self.checks, wanted - first.keys())
-            first.update(dict.fromkeys(found, state))
-            return first.keys() >= wanted
+            new = shown(self.ending(state, setup), self.checks, wanted - nearest.keys())
+            nearest.update(dict.fromkeys(new, state))
+            return nearest.keys() >= wanted
 
         def successors(state: State) -> list[State]:
             return [self.canonical(after, setup) for _, after in self.steps(state, setup)]
 
         nameless = self.nameless
         key = None if nameless is None else lambda state: nameless(state, setup)
-        return breadth_first(self.canonical(self.initial(setup), setup), successors, visit, budget, key), first
+        return breadth_first(self.canonical(self.initial(setup), setup), successors, visit, budget, key), nearest
 
     def tell(self, path: Sequence[State], setup: Setup) -> Story:
         """The sentences for a path from the initial state to one in which the run ends."""
@@ -106,27 +108,27 @@ class Machine(Generic[Setup, State, Action, End, Kind]):
         return (*sentences, self.conclusion(path[-1], setup))
 
     def examine(self, question: Question[Setup, Kind], budget: Budget) -> Findings[Kind]:
-        """Search until no anomaly is open or nothing is left; an empty budget leaves the findings incomplete.
+        """The findings of all searches that a question asks for; an empty budget leaves them incomplete.
 
-        Many lanes ask the same: complete findings are kept.
+        Complete findings are kept, because many lanes ask the same question.
         """
         if question in self._complete:
             return self._complete[question]
-        found = Findings[Kind]()
+        findings = Findings[Kind]()
         for setup, answers in question.searches():
-            wanted = answers - found.stories.keys()
-            if not wanted or not found.complete:
+            wanted = answers - findings.stories.keys()
+            if not wanted or not findings.complete:
                 continue
             budget.label = self.name
-            search, first = self.search(wanted, setup, budget)
-            found.states += len(search.parents)
-            found.complete = search.complete or first.keys() >= wanted
-            found.stories |= {anomaly: self.tell(search.path(state), setup) for anomaly, state in first.items()}
-        if found.complete:
-            self._complete[question] = found
-        return found
+            search, nearest = self.search(wanted, setup, budget)
+            findings.states += len(search.parents)
+            findings.complete = search.complete or nearest.keys() >= wanted
+            findings.stories |= {anomaly: self.tell(search.path(state), setup) for anomaly, state in nearest.items()}
+        if findings.complete:
+            self._complete[question] = findings
+        return findings
 
     def stories(self, wanted: Set[Kind], setup: Setup) -> dict[Kind, Story]:
-        """The anomalies that a defect makes reachable in one scope."""
-        search, first = self.search(wanted, setup, Budget(DEFECT_STATES))
-        return {anomaly: self.tell(search.path(state), setup) for anomaly, state in first.items()}
+        """The stories to those wanted anomalies that a defect makes reachable in one scope."""
+        search, nearest = self.search(wanted, setup, Budget(DEFECT_STATES))
+        return {anomaly: self.tell(search.path(state), setup) for anomaly, state in nearest.items()}

@@ -1,7 +1,7 @@
-"""Two searches, both exhaustive: breadth-first, and fewest-faults-first, which leaves out what another state makes
-superfluous. Both find shortest paths.
+"""Two exhaustive searches of state spaces: breadth-first, and fewest-faults-first.
 
-A search that its budget ends says so; it never passes for an exhausted one.
+Both find shortest paths. The second one counts faults before steps, and leaves out states that others make superfluous.
+The result of a search that its budget ended says so: `Search.complete` is then False.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ class Budget:
 
 
 def tell_progress(budget: Budget) -> None:
-    """Write to standard error how far a search is, whether or not that is a terminal."""
-    what = f"{budget.label}: " if budget.label else ""
+    """Write to standard error how far a search is, even if standard error is no terminal."""
+    label = f"{budget.label}: " if budget.label else ""
     rate, left = budget.states / max(budget.seconds, 1e-9), budget.seconds_left
     within = f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min" if left < 7200 else "some hours"
     progress = f"{budget.states} states, {budget.seconds:.0f} s, {rate:.0f} states/s; ends within {within}"
-    print(f"{what}{progress}", file=sys.stderr, flush=True)
+    print(f"{label}{progress}", file=sys.stderr, flush=True)
 
 
 @dataclass(slots=True)
@@ -119,9 +119,9 @@ class Search(Generic[State]):
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """A search makes millions of tuples and no cycles: the collector would only traverse them all.
+    """Without the garbage collector, which would only traverse a search's millions of tuples: they have no cycles.
 
-    Only CPython frees them without it.
+    Only CPython frees objects without its collector, so elsewhere it stays on.
     """
     collecting = gc.isenabled() and sys.implementation.name == "cpython"
     if collecting:
@@ -134,12 +134,13 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 class _Clock:
-    """Measures from its creation on."""
+    """Measures the time since its creation."""
 
     def __init__(self) -> None:
         self._started, self._cpu_started = time.monotonic(), time.process_time()
 
     def read(self) -> tuple[float, float]:
+        """The seconds on the clock, and those of the processor."""
         return time.monotonic() - self._started, time.process_time() - self._cpu_started
 
 
@@ -157,7 +158,7 @@ def breadth_first(
     clock = _Clock()
     parents: dict[State, State | None] = {initial: None}
     keys = set() if key is None else {key(initial)}
-    others: set[State] = set()
+    represented: set[State] = set()
     frontier = [initial]
     transitions = depth = 0
 
@@ -173,11 +174,11 @@ def breadth_first(
                     return result(False)
                 for successor in successors(state):
                     transitions += 1
-                    if successor in parents or successor in others:
+                    if successor in parents or successor in represented:
                         continue
                     if key is not None:
                         if (same := key(successor)) in keys:
-                            others.add(successor)
+                            represented.add(successor)
                             continue
                         keys.add(same)
                     parents[successor] = state
@@ -195,14 +196,14 @@ def fewest_faults_first(
     split_means: Callable[[State], tuple[Hashable, int]],
     budget: Budget,
 ) -> Search[State]:
-    """Reach every state that no other one makes superfluous: those with fewer faults first, among them the nearest.
+    """Reach every state that no other one makes superfluous: by fewest faults first, then by fewest steps.
 
-    It begins in each initial state. `faults` counts those that have struck before a state; no step makes it smaller.
-    `split_means` returns the state without its means, and its means as a bit set: of two states with the same rest, the
-    one that has all the means of the other, and perhaps more, shows all that the other shows and can take all of its
-    steps. So a state is left out if a state with all its means came before, and what `visit` sees first
-    it sees by as few faults, and with those by as few steps, as any path takes. `visit` ends the search by returning
-    True. `complete` is False if `visit` or the budget ended it.
+    The search begins in each initial state. `faults` counts the faults that have struck before a state; no step makes
+    it smaller. `split_means` splits a state into the rest and its means, a bit set: of two states with the same rest,
+    the one that has all the means of the other, and perhaps more, shows all that the other shows and can take all of
+    its steps. So a state is left out if one with the same rest and all its means came before. Whatever `visit` sees
+    first is reached by as few faults, and with those by as few steps, as by any path. `visit` ends the search by
+    returning True. `complete` is False if `visit` or the budget ended it.
     """
     clock = _Clock()
     parents: dict[State, State | None] = {}
@@ -222,10 +223,10 @@ def fewest_faults_first(
             deepest = max(deepest, depth)
             for state, parent in waiting.pop((struck, depth)).items():
                 rest, means = split_means(state)
-                others = reached.setdefault(rest, [])
-                if any(means & other == means for other in others):
+                reached_means = reached.setdefault(rest, [])
+                if any(means & other == means for other in reached_means):
                     continue
-                others.append(means)
+                reached_means.append(means)
                 parents[state] = parent
                 if visit(state) or budget.is_empty(len(parents)):
                     return result(False)

@@ -29,7 +29,7 @@ def not_processed(end: State) -> bool:
 
 
 def commit_lost(end: State) -> bool:
-    """A member began to read behind a commit that was acknowledged before, or the last committed offset lies behind."""
+    """A member began to read below the offset of an acknowledged commit, or the last committed offset lies below it."""
     return end.is_lost or end.coordinator.committed < end.acknowledged
 
 

@@ -1,4 +1,4 @@
-"""The group coordinator: who joins, when a generation begins, who gets the partition; how members crash and expire.
+"""Actions of the group coordinator: who joins, when a generation begins, who gets the partition, who is removed.
 
 Sources: KIP-62 (members that are not heard from, or do not poll, are removed), KIP-345 (a static member that comes back
 within its session time-out has what it had, without a rebalance), KIP-429 and KIP-848 (what is to move is given back
@@ -73,10 +73,10 @@ def assign(state: State, setup: Setup) -> Iterator[Step]:
         return
     if setup.rules.waits_for_all and any(not state.joined >> slot & 1 for slot in present):
         return
-    # Who owns the partition, as far as the coordinator knows: it knows what a member says of itself when it joins; with
-    # KIP-848, what it gave and has not got back.
-    by_members, owner = setup.rules.waits_for_all, state.coordinator.owner
-    owners = [slot for slot in present if (state.members[slot].owns if by_members else slot == owner)]
+    # The coordinator knows the owner from what members say when they join, or with KIP-848 because it has given them
+    # the partition and has not got it back.
+    members_say, owner = setup.rules.waits_for_all, state.coordinator.owner
+    owners = [slot for slot in present if (state.members[slot].owns if members_say else slot == owner)]
     for target in present:
         if not setup.rules.waits_for_all and state.members[target].phase != ACTIVE:
             continue
@@ -92,7 +92,8 @@ def assign(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def _begun(state: State, setup: Setup, moved: list[int], owner: int) -> State:
-    """A generation has begun for these members: all of them, or with KIP-848 those whose share changes."""
+    """The state after a generation has begun for the members `moved`: all, or with KIP-848 those whose share
+    changes."""
     generation = state.coordinator.generation + 1
     known = state.coordinator.known
     for slot in moved:
@@ -173,13 +174,13 @@ def lose(state: State, setup: Setup) -> Iterator[Step]:
         return
     fewer = state._replace(losses=state.losses - 1)
     if setup.offsets_may_be_lost:
-        for at in dict.fromkeys(state.earlier):
-            # The coordinator knows an earlier state only: members in other generations have to join again.
-            pairs = zip(at.known, fewer.members, strict=True)
+        for earlier in dict.fromkeys(state.earlier):
+            # The coordinator only knows this earlier state: members in other generations have to join again.
+            pairs = zip(earlier.known, fewer.members, strict=True)
             differs = any(known != NONE and known != member.generation for known, member in pairs)
             yield (
-                Action("lose_offsets", offset=at.committed),
-                fewer._replace(coordinator=at, earlier=(), preparing=differs or fewer.preparing, joined=0),
+                Action("lose_offsets", offset=earlier.committed),
+                fewer._replace(coordinator=earlier, earlier=(), preparing=differs or fewer.preparing, joined=0),
             )
     if setup.source_may_lose:
         for end in range(state.log_end):

@@ -1,14 +1,14 @@
-"""Searches the machine of groups for what a lane's group or loop may show: one exhausted search per scope.
+"""Searches the model of groups for the anomalies that a lane's group or loop may show: one exhausted search per scope.
 
-Searched are, in this order, for whatever is still open:
+These scopes are searched in this order, each for the anomalies that are not found yet:
 
 - two members, or one and its successor, that read two records of one partition, with one crash, one member that is
   removed without knowing it, one that joins and one that leaves, as far as the group or its faults have them;
-- the same with one answer that a failover of the coordinator costs, where brokers may fail;
-- the same with one loss of what a log has acknowledged: that of the coordinator (`__consumer_offsets`, replicated with
-  acks=all and clean elections whatever the lane's topic does), the topic that is read, the output of a loop.
+- the same with one failover of the coordinator, which costs one answer, where brokers may fail;
+- the same with one loss of what a log has acknowledged: the log of the coordinator (`__consumer_offsets`, replicated
+  with acks=all and clean elections whatever the lane's topic does), of the topic that is read, or of a loop's output.
 
-Which faults cost a log what, is for replication to say (`predict/`).
+Which faults may cost a log its acknowledged records, the model of replication says (`predict/`).
 
 Left out: several partitions (a partition's offsets are committed beside those of others, and the assignor may choose
 anyone for each); batches of several records; a commit that arrives after a later one of its member (members wait for
@@ -16,8 +16,8 @@ the answer); a topic whose retention removes records before they are read; group
 (`offsets.retention.minutes`); a reset of offsets by hand; the source of a loop, which is taken to keep what was read;
 how the transactions of a loop end, which `transactions/` searches.
 
-A path to what was found is told in sentences. There members are numbered from 1, each incarnation anew; offsets from 0,
-as Kafka does. A commit names the next offset.
+A path to an anomaly is told in sentences. Members are numbered from 1 in them, each incarnation anew, and offsets from
+0, as Kafka does. A commit names the next offset.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -37,14 +37,13 @@ SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences
 
 
 def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
-    """The sentence for an action and its actor."""
+    """The sentence for an action."""
     number = before.members[action.slot].number
     if action.slot != NONE and (action.name == "join" or number == NONE):
         number = after.members[action.slot].number
-    who = f"ember {number + 1}"
     return SENTENCES[action.name].format(
-        who=f"M{who}",
-        who_=f"m{who}",
+        who=f"Member {number + 1}",
+        who_=f"member {number + 1}",
         offset=action.offset,
         detail=action.detail,
         generation=after.coordinator.generation,
@@ -110,7 +109,7 @@ def canonical(state: State, setup: Setup) -> State:
 
 
 def nameless(state: State, setup: Setup) -> Hashable:
-    """Equal for states that differ only in the names of slots, incarnations and generations.
+    """A value that is equal for states that differ only in the names of slots, incarnations and generations.
 
     Names are compared for equality alone, and the next one is new to everybody. That does not hold where the
     coordinator may forget generations: it counts on from an earlier one.
@@ -165,7 +164,7 @@ def stories_of_torn_ends(setup: Setup) -> dict[GroupAnomaly, Story]:
 
 
 def scope_of(setup: Setup) -> dict[str, Any]:
-    """The scope, as `predict --json` names it."""
+    """The scope of a search, as in `predict --json`."""
     return {
         "rules": setup.rules.name,
         "commits": setup.commits,

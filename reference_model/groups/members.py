@@ -1,9 +1,10 @@
-"""Actions of members: ask for the committed offset, poll, process, commit, leave and come back.
+"""Actions of members: ask for the committed offset, poll, process, commit, and leave.
 
-A batch is one record. With `after` it is processed, then its offset is committed; with `before` the other way round. A
-loop writes its output where a plain member processes. In a `transaction` the output is written, the offset is added,
-and the transaction is committed. With `auto` the client commits what was given, whenever it likes: librdkafka stores
-the offset of a record when it hands it out (`enable.auto.offset.store`), whether it is processed or not.
+A batch is one record. `Setup.commits` says what a member does with it. With `after` it processes the record and then
+commits its offset, with `before` the other way round. With `transaction` it writes an output, adds the offset, and
+commits the transaction. With `auto` the client commits whenever it likes what the member was given: librdkafka stores
+the offset of a record when it hands the record out (`enable.auto.offset.store`), whether it is processed or not. A loop
+writes its output where a plain member processes.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from kafka_chaos.reference_model.groups.state import (
 from kafka_chaos.reference_model.tuples import exchanged
 
 MOST_OUTPUTS = 2
-"""More outputs of one input show nothing that two do not."""
+"""Outputs of one input are counted up to this number: more of them show nothing else."""
 
 
 def ask_for_offset(state: State, setup: Setup) -> Iterator[Step]:
@@ -46,7 +47,8 @@ def ask_for_offset(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def poll(state: State, setup: Setup) -> Iterator[Step]:
-    """A member is given the next record. One whose position lies past the end begins again where it resets to."""
+    """A member is given the next record. If its position lies past the log's end, it begins again where it resets
+    to."""
     for slot, member in _at_work(state):
         if not member.owns or member.position == NONE or member.record != NONE:
             continue
@@ -72,7 +74,7 @@ def poll(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def process(state: State, setup: Setup) -> Iterator[Step]:
-    """A member processes its record; of a loop, it writes the output and sees it acknowledged."""
+    """A member processes its record; a member of a loop writes the output, which is acknowledged."""
     for slot, member in _at_work(state):
         if member.record == NONE:
             continue
@@ -95,7 +97,7 @@ def _finished(member: Member) -> Member:
 
 
 def commit(state: State, setup: Setup) -> Iterator[Step]:
-    """A member commits the offset of its record, at the point that the order of commits gives it."""
+    """A member commits the offset of its record, before or after it has processed the record."""
     for slot, member in _at_work(state):
         due = {AFTER: FIRST_DONE, BEFORE: GIVEN}.get(setup.commits)
         if member.record == NONE or member.stage != due:
@@ -121,12 +123,12 @@ def _acknowledged(state: State, offset: int) -> State:
 
 
 def _dropped(member: Member) -> Member:
-    """A member that has learned that it is not in the group any more."""
+    """The member once it knows that it is not in the group any more."""
     return Member(ACTIVE, member.number)
 
 
 def commit_automatically(state: State, setup: Setup) -> Iterator[Step]:
-    """The client commits what its member was given."""
+    """The client commits what its member was given (`enable.auto.commit`)."""
     if setup.commits != AUTO:
         return
     for slot, member in _at_work(state):
@@ -136,7 +138,7 @@ def commit_automatically(state: State, setup: Setup) -> Iterator[Step]:
             taken = _committed(state, setup, member.position)
             yield Action("auto_commit", slot, member.position), _acknowledged(taken, member.position)
         else:
-            # What it was given it processes all the same.
+            # It still processes the record that it was given.
             left = member._replace(owns=False, position=NONE, generation=NONE)
             yield Action("refused", slot, member.position), state.with_member(slot, left)
 
@@ -159,7 +161,7 @@ def add_offset(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
-    """A member commits its transaction: output and offset together; one whose transaction was aborted learns of it."""
+    """A member commits its transaction, output and offset together, or learns that the transaction was aborted."""
     if setup.commits != IN_TRANSACTION:
         return
     for slot, member in _at_work(state):

@@ -1,13 +1,13 @@
-"""Which rules the members of a group and its coordinator go by.
+"""The rules that the members of a group and its coordinator follow, by protocol and assignor.
 
-| rules | who goes by them | at a rebalance | source |
+| rules | who follows them | at a rebalance | source |
 | --- | --- | --- | --- |
 | `eager` | `range`, `roundrobin` | all give back everything, then all of them get the next generation | KIP-62 |
 | `cooperative` | `cooperative-sticky` | members keep what they have; what is to move is given back in one generation \
 and given on in the next | KIP-429 |
 | `consumer` | protocol `consumer` | members follow the coordinator one by one, each in an epoch of its own | KIP-848 |
 
-Which member gets a partition is left open, so that each of these stands for every assignor of its kind.
+Which member gets a partition is left open, so that each set of rules stands for every assignor of its kind.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ PROTOCOL_RULES = (EAGER_RULES, COOPERATIVE_RULES, CONSUMER_RULES)
 
 
 def rules_of_group(group: Group) -> Rules:
-    """The rules that a group's members and its coordinator go by."""
+    """The rules that a group's members and its coordinator follow."""
     if group.protocol == CONSUMER:
         return CONSUMER_RULES
     return COOPERATIVE_RULES if group.assignor == COOPERATIVE else EAGER_RULES

@@ -1,4 +1,4 @@
-"""The state of a group that reads one partition, and the scope of a search."""
+"""The state of a consumer group that reads one partition, and the scope of a search."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ from kafka_chaos.reference_model.tuples import exchanged
 
 NONE = -1
 
-# What a member is: not there, at work, dead without having left.
+# The phase of a member: not there, at work, dead without having left.
 ABSENT, ACTIVE, DEAD = range(3)
 
-# How far a member is with its record: it was given, then whatever the order of commits says; EXPELLED: its
-# transaction was aborted by its coordinator.
+# The stage of a member's record. It was given; then come two steps, whose order the setup's `commits` decides.
+# EXPELLED: the coordinator has aborted the member's transaction.
 GIVEN, FIRST_DONE, SECOND_DONE, EXPELLED = range(4)
 
 
 LOSSES = ("offsets_may_be_lost", "source_may_lose", "output_may_lose", "ends_may_tear")
+"""The fields of `Setup` that allow a loss."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
     """The rules and the scope of a search, or of all the `searches` of a question.
 
-    `commits`: when members commit (`contract.groups`); of a loop, when the offsets are. `slots` members read `records`
-    records. At most so many `crashes`, `removals` of a member that goes on without knowing it, `joins` of further
-    members, `leaves`, `failovers` of the coordinator, and `losses` of what a log has acknowledged: that of the
-    coordinator (`offsets_may_be_lost`), the partition that is read (`source_may_lose`), the output of a loop
-    (`output_may_lose`). `ends_may_tear`: a transaction may be committed in one of output and offsets only.
-    `resets_to_end`: `auto.offset.reset` is `latest`.
+    `commits`: when members commit (`contract/lane/groups.py`); of a loop, when it commits offsets. At most `slots`
+    members are there at once, and they read `records` records. `crashes`, `removals` of a member that goes on without
+    knowing it, `joins` of further members, `leaves`, `failovers` of the coordinator and `losses` are the numbers of
+    such events that may happen at most.
+
+    A loss takes what a log has acknowledged: the log of the coordinator (`offsets_may_be_lost`), of the partition that
+    is read (`source_may_lose`), or of a loop's output (`output_may_lose`). `ends_may_tear`: a transaction may be
+    committed for its output or for its offsets alone. `resets_to_end`: `auto.offset.reset` is `latest`.
     """
 
     rules: Rules
@@ -55,16 +58,16 @@ class Setup:
 
     @property
     def anomalies(self) -> frozenset[GroupAnomaly]:
-        """The anomalies that are asked for."""
+        """The anomalies that a group, or a loop, can show."""
         return frozenset(GroupAnomaly if self.is_loop else OF_GROUPS)
 
     def with_loss(self, *losses: str) -> Setup:
-        """The scope without failovers, in which logs may lose only this, once."""
+        """The scope without failovers in which each of these losses, and no other, may happen once."""
         may_lose: dict[str, Any] = {name: name in losses for name in LOSSES}
         return replace(self, failovers=0, losses=len(losses), **may_lose)
 
     def searches(self) -> Iterator[tuple[Setup, Set[GroupAnomaly]]]:
-        """The searches for what this may show, one loss or failover at a time; each with what it may answer."""
+        """Each search of the question, with the anomalies that it may find: one loss or failover at a time."""
         yield self.with_loss(), self.anomalies
         if self.failovers:
             yield replace(self.with_loss(), failovers=self.failovers), self.anomalies
@@ -74,10 +77,13 @@ class Setup:
 
 
 class Member(NamedTuple):
-    """A member's process. `number`: its incarnation. `generation`: that it knows. `owns`: whether it has the partition;
-    `position`: the next offset it asks for, NONE before it has asked for the committed one. `promised`: where it has to
-    begin at least, by what was acknowledged when it asked; NONE once it was given a record. `record`: the offset that
-    it is working on, NONE between batches."""
+    """A member's process.
+
+    `number`: its incarnation. `generation`: the one that it knows. `owns`: whether it has the partition. `position`:
+    the next offset that it fetches, NONE before it has asked for the committed offset. `promised`: the offset
+    acknowledged when it asked, below which it must not begin; NONE once it was given a record. `record`: the offset
+    that it is working on, NONE between batches. `stage`: how far it is with that record.
+    """
 
     phase: int = ABSENT
     number: int = NONE
@@ -90,8 +96,11 @@ class Member(NamedTuple):
 
 
 class Coordinator(NamedTuple):
-    """The log of the coordinator: the group's generation, by slot that of each member (NONE: it is not in
-    the group), the owner of the partition, the committed offset, and by slot the offset in an open transaction."""
+    """What the log of the group's coordinator holds.
+
+    `known`: by slot, the generation of the member, NONE if it is not in the group. `owner`: the slot that has the
+    partition. `committed`: the committed offset. `pending`: by slot, the offset in an open transaction.
+    """
 
     generation: int
     known: tuple[int, ...]
@@ -101,13 +110,14 @@ class Coordinator(NamedTuple):
 
 
 class State(NamedTuple):
-    """A whole state.
+    """The state of a group, its partition, and the events that are left to happen.
 
-    `log_end`: of the partition. `preparing`: a rebalance is due; `joined`: the bit set of slots that have joined it.
-    `earlier`: what the coordinator's log held, kept only where a loss may bring it back. `processed`: the bit set of
-    records that some member processed; `outputs`: by record, how many outputs of a loop it has, committed ones.
-    `acknowledged`: the offset of the last acknowledged commit. `given`: which member was given a record in which
-    generation. `is_lost`, `is_regressed`, `is_owned_twice`: what readers and commits have shown.
+    `log_end`: the partition's log end offset. `preparing`: a rebalance is due. `joined`: the bit set of slots that have
+    joined it. `earlier`: what the coordinator's log held before, kept only where a loss may bring it back. `processed`:
+    the bit set of records that some member processed. `outputs`: by record, the number of committed outputs of a loop.
+    `acknowledged`: the offset of the last acknowledged commit. `given`: each (generation, member) in which a member was
+    given a record. `incarnations`: how many there were. `is_lost`, `is_regressed`, `is_owned_twice`: an anomaly was
+    seen.
     """
 
     members: tuple[Member, ...]
@@ -132,7 +142,7 @@ class State(NamedTuple):
     losses: int
 
     def is_present(self, slot: int) -> bool:
-        """Whether the coordinator knows a member in its generation."""
+        """Whether the coordinator has a member in the generation that the member knows."""
         known = self.coordinator.known[slot]
         return known != NONE and known == self.members[slot].generation
 
@@ -196,5 +206,5 @@ def initial_state(setup: Setup) -> State:
 
 
 def slots_in(state: State) -> list[int]:
-    """The slots whose member the coordinator takes for one of the group."""
+    """The slots of the members that are in the group according to its coordinator."""
     return [slot for slot, generation in enumerate(state.coordinator.known) if generation != NONE]

@@ -20,7 +20,6 @@ from kafka_chaos.reference_model.lane.state import (
     DOWN,
     FOLLOWER,
     FROZEN_LEADER,
-    NOWHERE,
     OK,
     LaneState,
     Scope,
