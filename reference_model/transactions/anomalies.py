@@ -1,8 +1,8 @@
 """Which anomalies of transactions a state shows if the run ends in it: each anomaly one function.
 
-A run may end wherever no coordinator has anything left to do: every transaction that it knows of has ended, or nothing
-can end it. Requests that are late need never arrive, and producers need not go on. The definitions are those of
-docs/anomalies.md, which the verification applies to real histories.
+A run may end wherever the coordinator has nothing left to do: each of its transactions has ended, or can't end any
+more. Late requests need not arrive, and producers need not go on. The definitions are those of docs/anomalies.md, which
+the verification applies to real histories.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,8 +18,12 @@ from kafka_chaos.reference_model.tuples import bits
 
 
 class Ending(NamedTuple):
-    """The evidence of a run: the logs, the outcomes of transactions, the reads of a read_committed consumer, the
-    transactions whose zombie commit was taken, and how many records a transaction has."""
+    """The evidence of a run.
+
+    `logs`: by partition. `outcomes`: by transaction. `read`: the bit set of records that a read_committed consumer was
+    given. `zombies`: the bit set of transactions whose commit was taken from a replaced incarnation. `size`: the number
+    of records of each transaction.
+    """
 
     logs: tuple[Log, ...]
     outcomes: tuple[int, ...]
@@ -43,17 +47,17 @@ def ending(state: State, setup: Setup) -> Ending | None:
             return None
         if status.status in PREPARED:
             marker = marker_of(state, id)
-            left = [takes_marker(state.logs[at], marker, setup.rules) for at in bits(unmarked)]
-            if not left or any(left):
+            may_be_marked = [takes_marker(state.logs[at], marker, setup.rules) for at in bits(unmarked)]
+            if not may_be_marked or any(may_be_marked):
                 return None
     return Ending(state.logs, state.outcomes, state.read, state.zombies, setup.size)
 
 
 def aborted_read(end: Ending) -> bool:
     """A read_committed consumer was given a record that is aborted in the log, or whose transaction is."""
-    transactions = end.with_outcome(ABORTED)
-    records = {number for log in end.logs for number in aborted(log)}
-    return any(number in records or number // end.size in transactions for number in bits(end.read))
+    aborted_transactions = end.with_outcome(ABORTED)
+    aborted_records = {number for log in end.logs for number in aborted(log)}
+    return any(number in aborted_records or number // end.size in aborted_transactions for number in bits(end.read))
 
 
 def torn_transaction(end: Ending) -> bool:
@@ -68,8 +72,8 @@ def lost_transaction(end: Ending) -> bool:
 
 def zombie_commit(end: Ending) -> bool:
     """A commit was taken from an incarnation that had been replaced, and both it and one of its successor succeeded."""
-    done = end.with_outcome(COMMITTED)
-    return any(end.zombies >> transaction & 1 for transaction in done) and len(done) > 1
+    successful = end.with_outcome(COMMITTED)
+    return any(end.zombies >> transaction & 1 for transaction in successful) and len(successful) > 1
 
 
 def hanging_transaction(end: Ending) -> bool:
@@ -79,9 +83,11 @@ def hanging_transaction(end: Ending) -> bool:
 
 def dependency_cycle(end: Ending) -> bool:
     """Each of two transactions has a committed record before one of the other, in whatever partitions (Adya's G0)."""
-    kept = ((log, committed(log)) for log in end.logs)
-    done = [[at.number // end.size for at in log if at.kind == DATA and at.number in among] for log, among in kept]
-    before = {pair for transactions in done for pair in combinations(transactions, 2)}
+    before: set[tuple[int, int]] = set()
+    for log in end.logs:
+        committed_records = committed(log)
+        records = [entry.number for entry in log if entry.kind == DATA and entry.number in committed_records]
+        before |= set(combinations([number // end.size for number in records], 2))
     return any(one != other and (other, one) in before for one, other in before)
 
 

@@ -4,8 +4,8 @@ Sources: KIP-98 (states, two phases), KIP-360 (InitProducerId with the epoch of 
 time-out fences), KIP-890 (one epoch per transaction; verification). The answers to EndTxn are the two tables of
 `TransactionCoordinator.endTransaction` in Kafka 4.
 
-Left out: the end of epochs and with it of producer ids; the expiry of transactional ids; two appends of one
-transactional id at once (CONCURRENT_TRANSACTIONS as for a transaction that is being ended).
+Left out: producer epochs that are used up, after which a producer gets another producer id; the expiry of transactional
+ids; two appends of one transactional id at once (CONCURRENT_TRANSACTIONS as for a transaction that is being ended).
 """
 
 from enum import Enum
@@ -46,9 +46,10 @@ COMPLETE_OF = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
 
 
 def init_producer_id(known: Status, expected_epoch: int | None, rules: Rules) -> Answer:
-    """A producer asks for an epoch: a new incarnation without one, or one that goes on after an error.
+    """The answer to InitProducerId, by which a producer asks for an epoch.
 
-    An open transaction is aborted first, in a new epoch that nobody is given: the producer has to ask again.
+    A new incarnation has no `expected_epoch`; a producer that goes on after an error has one. An open transaction is
+    aborted first, in a new epoch that nobody is given: the producer has to ask again.
     """
     if expected_epoch is not None and expected_epoch != known.epoch and rules.fences_at_coordinator:
         return Answer(Reply.FENCED)
@@ -60,12 +61,12 @@ def init_producer_id(known: Status, expected_epoch: int | None, rules: Rules) ->
 
 
 def fence(known: Status) -> Status:
-    """Abort an open transaction in the next epoch, in which its producer can't go on."""
+    """The entry that aborts an open transaction in the next epoch, so that its producer can't go on."""
     return Status(PREPARE_ABORT, known.epoch + 1, known.partitions)
 
 
 def add_partition(known: Status, epoch: int, partition: int, rules: Rules) -> Answer:
-    """A partition joins the transaction, which thereby begins if none is open."""
+    """The answer to AddPartitionsToTxn: the partition joins the open transaction, or begins one."""
     if epoch != known.epoch and rules.fences_at_coordinator:
         return Answer(Reply.FENCED)
     if known.status in PREPARED:
@@ -77,7 +78,7 @@ def add_partition(known: Status, epoch: int, partition: int, rules: Rules) -> An
 
 
 def verify(known: Status, epoch: int, partition: int, rules: Rules) -> Reply:
-    """A leader asks whether a partition is in the open transaction of a producer (KIP-890)."""
+    """The answer to a leader that asks whether a partition is in a producer's open transaction (KIP-890)."""
     if epoch != known.epoch and rules.fences_at_coordinator:
         return Reply.FENCED
     if known.status in PREPARED:
@@ -87,7 +88,7 @@ def verify(known: Status, epoch: int, partition: int, rules: Rules) -> Reply:
 
 
 def end_transaction(known: Status, epoch: int, commit: bool, rules: Rules) -> Answer:
-    """A producer asks for a commit or an abort."""
+    """The answer to EndTxn, by which a producer asks for a commit or an abort."""
     target = PREPARE_COMMIT if commit else PREPARE_ABORT
     bumped = known.epoch + rules.epoch_per_transaction
     is_present = epoch == known.epoch or not rules.fences_at_coordinator
@@ -104,13 +105,15 @@ def end_transaction(known: Status, epoch: int, commit: bool, rules: Rules) -> An
 
 
 def _end_nothing(known: Status, epoch: int, commit: bool, bumped: int) -> Answer:
-    """With one epoch per transaction: no transaction of this epoch is open. An abort takes its epoch from it all the
-    same, since the producer can't know (KAFKA-18401)."""
+    """The answer to EndTxn if no transaction of this epoch is open, with one epoch per transaction.
+
+    An abort begins a new epoch all the same, since the producer can't know that nothing is open (KAFKA-18401).
+    """
     if epoch != known.epoch or known.status in PREPARED:
         return Answer(Reply.FENCED)
     return Answer(Reply.INVALID_TXN_STATE) if commit else Answer(Reply.OK, Status(PREPARE_ABORT, bumped, 0))
 
 
 def complete(known: Status) -> Status:
-    """All markers are written."""
+    """The entry for a transaction of which all markers are written."""
     return Status(COMPLETE_OF[known.status], known.epoch, 0)

@@ -50,8 +50,8 @@ def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
     if answer.append is None:
         return state, answer.reply
     later = range(request.producer + 1, len(setup.ids))
-    replaced = (setup.ids[n] == setup.ids[request.producer] and state.producers[n].phase != STARTING for n in later)
-    if request.kind is Kind.END and request.detail and any(replaced):
+    has_successor = any(setup.ids[n] == id and state.producers[n].phase != STARTING for n in later)
+    if request.kind is Kind.END and request.detail and has_successor:
         state = state._replace(zombies=state.zombies | 1 << request.transaction)
     if request.kind is Kind.ADD_PARTITION:
         return state.with_status(setup, id, answer.append, 0), answer.reply
@@ -60,7 +60,7 @@ def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
 
 
 def without_late(state: State, transaction: int, late: frozenset[Kind]) -> State:
-    """The state in which a transaction's late requests may still arrive only if their kind is in `late`."""
+    """The state in which, of a transaction's late requests, only those of the kinds in `late` may still arrive."""
     kept = [request for request in state.late if request.transaction != transaction or request.kind in late]
     return state._replace(late=tuple(kept))
 
@@ -96,7 +96,7 @@ def _produce(state: State, setup: Setup, request: Request) -> tuple[State, Reply
 
 
 def append_to(state: State, setup: Setup, partition: int, log: Log) -> State:
-    """The state with the partition's new `log`, which consumers have read as far as they may.
+    """The state with a longer log of a partition, which consumers have read as far as they may.
 
     Reading changes nothing else, so reading at once shows every anomaly that reading later would.
     """

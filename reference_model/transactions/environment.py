@@ -1,4 +1,4 @@
-"""Actions around producers: late requests arrive, the coordinator works, fails over and times out; logs lose ends.
+"""Actions without a producer: late requests arrive, the coordinator writes markers and fails over, logs lose ends.
 
 Sources: KIP-98 (the log of the coordinator is replayed, markers are written again), KIP-588 (a time-out fences).
 
@@ -29,7 +29,7 @@ from kafka_chaos.reference_model.tuples import bits, without
 
 
 def arrive_late(state: State, setup: Setup) -> Iterator[Step]:
-    """A request arrives that its producer waits for no longer."""
+    """A late request arrives, whose answer its producer no longer awaits."""
     for at, request in enumerate(state.late):
         rest = state._replace(late=without(state.late, at))
         reached, reply = arrive(rest, setup, request)
@@ -62,7 +62,7 @@ def _marked(marker: Entry, partition: int, setup: Setup) -> Action:
 
 
 def only_producer(id: int, setup: Setup) -> int:
-    """The producer of a transactional id, if each has one of its own."""
+    """The producer of a transactional id if each id has only one, or else `NONE`."""
     return setup.ids.index(id) if len(set(setup.ids)) == len(setup.ids) else NONE
 
 
@@ -107,22 +107,24 @@ def late_marker(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def lose_ends(state: State, setup: Setup) -> Iterator[Step]:
-    """A broker that leads all partitions loses any end of each log that may lose one. A new coordinator replays what is
-    left of __transaction_state."""
+    """A broker that leads all partitions loses any suffix of each log that may lose one.
+
+    If __transaction_state loses one, a new coordinator replays the rest.
+    """
     if not state.losses:
         return
     fewer = state._replace(losses=state.losses - 1)
-    lengths_of = [range(len(log) + 1) if setup.data_may_lose else (len(log),) for log in state.logs]
+    possible_ends = [range(len(log) + 1) if setup.data_may_lose else (len(log),) for log in state.logs]
     earlier_states = [None, *((id, at) for id, held in enumerate(state.coordinated) for at in range(len(held.earlier)))]
-    for kept in product(*lengths_of):
-        for back in earlier_states:
-            logs = tuple(log[:end] for log, end in zip(state.logs, kept, strict=True))
+    for ends in product(*possible_ends):
+        for replayed in earlier_states:
+            logs = tuple(log[:end] for log, end in zip(state.logs, ends, strict=True))
             lost = fewer._replace(logs=logs)
-            if back is not None:
-                id, at = back
+            if replayed is not None:
+                id, at = replayed
                 earlier = state.coordinated[id].earlier
                 status = Coordinated(earlier[at], 0, earlier[:at] if fewer.losses else ())
                 lost = _with_new_coordinator(lost.with_coordinated(id, status), setup)
-            if logs != state.logs or back is not None:
-                detail = "" if back is None else str(lost.coordinated[back[0]].status.status)
+            if logs != state.logs or replayed is not None:
+                detail = "" if replayed is None else str(lost.coordinated[replayed[0]].status.status)
                 yield Action("lose_ends", detail=detail), lost

@@ -1,6 +1,6 @@
-"""Searches the transactional machine for what a lane's transactions may show: one exhausted search per scope.
+"""Searches the model of transactions for the anomalies that a lane may show: one exhausted search per scope.
 
-Searched are, in this order, for whatever is still open:
+These scopes are searched in this order, each for the anomalies that are not found yet:
 
 - one transactional id with two incarnations, of which the first may go on as a zombie, while one request may be late;
 - the same with one failover of the coordinator instead, where brokers may fail. Tests search both at once, and two
@@ -8,19 +8,19 @@ Searched are, in this order, for whatever is still open:
 - the same with one broker that loses the end of what it leads: of partitions, if replication may lose what is
   acknowledged, and of __transaction_state, if that may. That is replicated with acks=all and clean elections whatever
   the lane's topic does (Kafka sets `unclean.leader.election.enable` to false for it);
-- two transactional ids, if there is more than one producer, for what depends on their order. Nothing fails there:
+- two transactional ids, if there is more than one producer, for cycles between their transactions. Nothing fails there:
   producers with different transactional ids share nothing but the partitions. A cycle within one transactional id is
   searched for without losses: those leave nothing in a log that was not there.
 
-In each, two transactions of two records (one, if the lane's have one) over two partitions (one, if it has one).
+Each scope has two transactions of two records (one, if the lane's have one) over two partitions (one, if it has one).
 Transactions may be aborted whatever the lane's share of aborts is: a record that is not acknowledged aborts one.
 
 Left out: consumer groups and offsets in transactions; late WriteTxnMarkers requests of a coordinator that is still in
-office (KIP-1228); what is delayed only. A frozen coordinator or leader holds up the end of a transaction, and with it
-the last stable offset, for as long as it is frozen: that is no anomaly once it has ended.
+office (KIP-1228); mere delays. A frozen coordinator or leader holds up the end of a transaction, and with it the last
+stable offset, for as long as it is frozen: that is no anomaly once it is over.
 
-A path to what was found is told in sentences. There incarnations, transactions and the records of each are numbered
-from 1; partitions from 0, as Kafka does.
+A path to an anomaly is told in sentences. Incarnations, transactions and the records of each are numbered from 1 in
+them, and partitions from 0, as Kafka does.
 """
 
 from collections.abc import Mapping
@@ -61,9 +61,9 @@ SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences
 
 
 def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
-    """The sentence for an action, and the outcome of the request that it is."""
+    """The sentence for an action; if the action is a request, with the outcome of it."""
     who = name_of(action.producer, setup)
-    said = SENTENCES[action.name].format(
+    text = SENTENCES[action.name].format(
         who=who,
         of=f" of {who[:1].lower()}{who[1:]}" if who else "",
         transaction=action.transaction + 1,
@@ -74,18 +74,19 @@ def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
         Article="An" if action.detail == "abort" else "A",
         lost=_lost(action, before, after) if action.name == "lose_ends" else "",
     )
-    return said if said.endswith(".") else said + _became(action)
+    return text if text.endswith(".") else text + _outcome(action)
 
 
 def name_of(producer: int, setup: Setup) -> str:
-    """The name of an incarnation; with one each, that of the producer."""
+    """The name of an incarnation, or of its producer if each producer has only one."""
     if producer == NONE:
         return ""
     is_only_one = len(set(setup.ids)) == len(setup.ids)
     return f"Producer {producer + 1}" if is_only_one else f"Incarnation {producer + 1} of the producer"
 
 
-def _became(action: Action) -> str:
+def _outcome(action: Action) -> str:
+    """The end of a request's sentence."""
     if action.name in ("start", "renew_epoch"):
         return f" and gets {action.detail}." if action.detail.isdigit() else f": {action.detail}."
     if action.name.startswith("late_"):
@@ -114,11 +115,11 @@ def conclusion(state: State, setup: Setup) -> str:
         f"partition {at} holds {', '.join(_entry(entry, setup) for entry in log) or 'nothing'}"
         for at, log in enumerate(state.logs)
     )
-    said = {COMMITTED: "its commit was acknowledged", ABORTED: "it was aborted", ASKED: "its commit was asked for"}
+    words = {COMMITTED: "its commit was acknowledged", ABORTED: "it was aborted", ASKED: "its commit was asked for"}
     outcomes = "".join(
-        f"; transaction {transaction + 1}: {said[outcome]}"
+        f"; transaction {transaction + 1}: {words[outcome]}"
         for transaction, outcome in enumerate(state.outcomes)
-        if outcome in said
+        if outcome in words
     )
     end = ending(state, setup)
     read = ", ".join(_record(number, setup) for number in bits(end.read if end else 0)) or "nothing"
@@ -152,8 +153,8 @@ ACTIONS = (
 def canonical(state: State, setup: Setup) -> State:
     """The representative of all states that behave alike.
 
-    They may differ in what a producer could do that has no transaction left to write, in requests and markers on their
-    way that nothing would take any more, in the order of the others, and in how often a coordinator was replaced when
+    They may differ in the phase of a producer that has no transaction left to write, in requests and markers on their
+    way that nobody would take any more, in the order of the others, and in how often a coordinator was replaced when
     nothing of an earlier one is left.
     """
     producers = state.producers
@@ -195,8 +196,10 @@ TRANSACTIONS = Machine(
 
 @cache
 def stories_with(rules: Rules, size: int, partitions: int) -> Mapping[TransactionAnomaly, Story]:
-    """The anomalies that a defect's rules make reachable without any fault: one late request is enough for most, two on
-    one partition for the rest."""
+    """The stories to the anomalies that a defect's rules make reachable without any fault.
+
+    One late request is enough for most anomalies, and two on one partition for the rest.
+    """
     setup = Setup(rules, size=size, partitions=partitions)
     stories: dict[TransactionAnomaly, Story] = {}
     for scope in (setup, replace(setup, delayed=2, partitions=1)):
@@ -205,7 +208,7 @@ def stories_with(rules: Rules, size: int, partitions: int) -> Mapping[Transactio
 
 
 def scope_of(setup: Setup) -> dict[str, Any]:
-    """The scope, as `predict --json` names it."""
+    """The scope of a search, as in `predict --json`."""
     return {
         "protocol": setup.rules.name,
         "transactions": setup.transactions,

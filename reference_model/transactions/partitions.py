@@ -1,8 +1,8 @@
 """A partition's log: what its leader takes, where the last stable offset is, what a read_committed consumer is given.
 
-Everything is derived from the log, as a new leader derives it. An append is taken and replicated in one step: what a
-leader alone has is seen by no consumer and acknowledged to nobody (acks=all), so losing it is the same as the request
-never having arrived. Sources: KIP-98 (markers, last stable offset), KIP-360 and KIP-890 (sequence numbers, epochs).
+All of it is derived from the log, as a new leader does. An append is taken and replicated in one step: no consumer sees
+what a leader alone has, and nobody gets an acknowledgement for it (acks=all). So losing it is the same as a request
+that never arrived. Sources: KIP-98 (markers, last stable offset), KIP-360 and KIP-890 (sequence numbers, epochs).
 """
 
 from functools import lru_cache
@@ -13,8 +13,8 @@ from kafka_chaos.reference_model.transactions.state import ABORT, COMMIT, DATA, 
 
 
 class Contents(NamedTuple):
-    """The state of one producer in a log: its highest epoch, its records of that epoch, its open records, and the
-    highest epoch of a coordinator that wrote a marker for it."""
+    """What a log holds of one producer: its highest epoch, the number of its records of that epoch, the records of its
+    open transaction, and the highest epoch of a coordinator that wrote a marker for it."""
 
     epoch: int
     records: int
@@ -24,7 +24,7 @@ class Contents(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def contents(log: Log, id: int) -> Contents:
-    """A leader's producer state of a producer."""
+    """What a log holds of a producer, which is all that a leader knows of it."""
     epoch, records, open_records, coordinator_epoch = NONE, 0, [], 0
     for entry in log:
         if entry.id != id:
@@ -89,14 +89,14 @@ def last_stable_offset(log: Log) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def readable_records(log: Log, reads_below_last_stable_offset: bool) -> int:
-    """The bit set of records that a read_committed consumer has when it has read all it may: below the last stable
-    offset, those that are not aborted."""
+    """The bit set of the records that a read_committed consumer may be given: those below the last stable offset that
+    are not aborted."""
     if reads_below_last_stable_offset:
-        below, known = last_stable_offset(log), set(committed(log))
+        end, given = last_stable_offset(log), set(committed(log))
     else:
-        below, known = len(log), {entry.number for entry in log if entry.kind == DATA} - set(aborted(log))
+        end, given = len(log), {entry.number for entry in log if entry.kind == DATA} - set(aborted(log))
     mask = 0
-    for entry in log[:below]:
-        if entry.kind == DATA and entry.number in known:
+    for entry in log[:end]:
+        if entry.kind == DATA and entry.number in given:
             mask |= 1 << entry.number
     return mask

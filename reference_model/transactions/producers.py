@@ -1,11 +1,11 @@
-"""The actions of producers: each request they send, and what they make of its answer.
+"""The actions of transactional producers: each request that they send, and what they make of its answer.
 
-A producer sends one request at a time. The answer arrives, or it is lost on its way (the producer sends the request
-again, or gives the record up), or the request itself is late: then it may arrive at any later moment, or never. A
-producer may abort at any time and commits what was acknowledged in full, but for a defect (`commits_without`). A record
-that it gives up, or that a leader refuses, leaves nothing but the abort, after which it renews its epoch (KIP-360; with
-one epoch per transaction, every end does). An incarnation that is replaced may go on (a zombie), and one that was
-killed is one that does nothing more.
+A producer sends one request at a time. Either its answer arrives. Or the answer is lost on its way: then the producer
+sends the request again, or gives the record up. Or the request itself is late: then it arrives at any later moment, or
+never. A producer may abort at any time, and commits a transaction only if all its records were acknowledged, except
+with the defect `commits_without`. After it has given a record up, or a leader has refused one, it can only abort, and
+renews its epoch then (KIP-360; with one epoch per transaction, every end of a transaction renews it). An incarnation
+that is replaced may go on as a zombie. One that was killed does nothing more.
 
 Sources: KIP-98, KIP-360, KIP-588, KIP-654, KIP-890; librdkafka's `rdkafka_txnmgr.c`, which sends EndTxn again when its
 answer does not come, and takes INVALID_TXN_STATE and PRODUCER_FENCED as fatal.
@@ -120,7 +120,7 @@ def _request(kind: Kind, number: int, producer: Producer, detail: int, sequence:
 
 
 def _send(state: State, setup: Setup, request: Request) -> Iterator[Step]:
-    """Everything that may become of a request; the producer has it on its way in `state`."""
+    """Every outcome that a request may have, from the state in which its producer has sent it."""
     action = action_of(request, setup)
     reached, reply = arrive(state, setup, request)
     if reply is not Reply.CONCURRENT_TRANSACTIONS:
@@ -133,7 +133,7 @@ def _send(state: State, setup: Setup, request: Request) -> Iterator[Step]:
 
 
 def action_of(request: Request, setup: Setup) -> Action:
-    """The name of a request, with what it concerns."""
+    """The action by which a request is sent."""
     if request.kind is Kind.END:
         return Action("commit" if request.detail else "abort", request.producer, request.transaction)
     if request.kind is Kind.ADD_PARTITION:
@@ -143,7 +143,7 @@ def action_of(request: Request, setup: Setup) -> Action:
 
 
 def _unsure(state: State, request: Request) -> State:
-    """No answer has come: of a record that means that it may or may not be written."""
+    """The state after no answer has come to a request: a record may or may not have been written."""
     if request.kind is not Kind.PRODUCE:
         return state
     producer = state.producers[request.producer]
@@ -151,7 +151,7 @@ def _unsure(state: State, request: Request) -> State:
 
 
 def _hear(state: State, setup: Setup, request: Request, reply: Reply) -> State:
-    """The producer goes on with an answer."""
+    """The state after the producer has received an answer."""
     number, producer = request.producer, state.producers[request.producer]
     if reply in (Reply.FENCED, Reply.INVALID_TXN_STATE):
         return state.with_producer(number, over(producer))
@@ -168,7 +168,8 @@ def _hear(state: State, setup: Setup, request: Request, reply: Reply) -> State:
 
 
 def _ended(state: State, setup: Setup, request: Request) -> State:
-    """The producer's transaction has ended for it: in the next epoch, with one per transaction, or in the same."""
+    """The state after the producer knows that its transaction has ended: it goes on, or asks for another epoch
+    first."""
     number, producer, rules = request.producer, state.producers[request.producer], setup.rules
     epoch, sent, phase = producer.epoch, producer.sent, READY
     if rules.epoch_per_transaction:
@@ -180,5 +181,5 @@ def _ended(state: State, setup: Setup, request: Request) -> State:
 
 
 def over(producer: Producer) -> Producer:
-    """An incarnation that can do nothing more."""
+    """The incarnation after it can do nothing more."""
     return Producer(OVER, NONE, NONE, 0, 0, CERTAIN, (0,) * len(producer.sent))

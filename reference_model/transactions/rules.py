@@ -1,4 +1,4 @@
-"""Which rules a transactional producer, its coordinator and the leaders of its partitions go by.
+"""The rules that a transactional producer, its coordinator and the leaders of its partitions follow.
 
 | protocol | who speaks it | an EndTxn request names its transaction by | source |
 | --- | --- | --- | --- |
@@ -6,10 +6,10 @@
 transactions | KIP-98, KIP-360, KIP-588 |
 | `v2` | Java clients since 4.0 with `transaction.version=2` | producer id and epoch, one per transaction | KIP-890 |
 
-KIP-98 assumes of `v1` that requests of a transaction arrive in the order they were sent in: none but another EndTxn
-once the coordinator has taken its end, and none at all once the producer has seen it end. `Rules.late` is what may
-arrive all the same. The promise holds where the protocol defends itself, and the known defects are what an assumption
-costs that the network does not keep. In `v2` everything may be late.
+KIP-98 assumes of `v1` that the requests of a transaction arrive in the order in which they were sent: only another
+EndTxn after the coordinator has taken the end, and none after the producer has seen the end. `Rules.late` has the
+requests that may break this order and cost nothing, because the protocol defends itself. Known defects are what other
+late requests cost, since networks do not keep the assumption. In `v2` every request may be late.
 
 Since 3.6 a leader asks the coordinator whether a transaction is open before it takes the first record of one
 (`transaction.partition.verification.enable`, KIP-890, first part; KAFKA-14402), from every client.
@@ -34,8 +34,12 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A protocol's rules. `late`: the requests that may arrive after the end of their transaction. `commits_without`:
-    a producer goes on, and commits, after it has given a record up (KAFKA-5385)."""
+    """The rules of a protocol; tests switch single ones off, to see that the model notices.
+
+    `epoch_per_transaction`: each transaction has a producer epoch of its own. `verifies`: a leader asks the coordinator
+    before it takes the first record of a transaction. `late`: the requests that may arrive after their transaction has
+    ended. `commits_without`: a producer goes on, and commits, after it has given a record up (KAFKA-5385).
+    """
 
     name: str
     epoch_per_transaction: bool

@@ -1,4 +1,4 @@
-"""The state of the transactional machine: immutable, hashable, made of small integers and tuples of them.
+"""The state of transactions: immutable, hashable, made of small integers and tuples of them.
 
 Incarnations of a producer share a transactional id, and with it a producer id; `Setup.ids` says which. Transactions are
 numbered in the order in which they begin, and record `i` of each goes to partition `i` modulo their number.
@@ -14,21 +14,21 @@ from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.transactions.rules import Kind, Rules
 from kafka_chaos.reference_model.tuples import exchanged
 
-# What __transaction_state says of a transactional id (Dead and PrepareEpochFence are never written).
+# The status of a transactional id in __transaction_state (Dead and PrepareEpochFence are never written).
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
 STATUS_NAMES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
-# What a log entry is.
+# The kind of a log entry.
 DATA, COMMIT, ABORT = range(3)
 
-# What an incarnation of a producer does. RENEWING: it asks for a new epoch after an abort (KIP-360). OVER: it met an
+# The phase of an incarnation of a producer. RENEWING: it asks for a new epoch after an abort (KIP-360). OVER: it met an
 # error after which it can only be closed.
 STARTING, READY, WRITING, COMMITTING, ABORTING, RENEWING, OVER = range(7)
 
-# What a producer knows of its last record: all is well, it may or may not be written, it was refused.
+# What a producer knows of its last record: it was acknowledged, it may or may not be written, it was refused.
 CERTAIN, IN_DOUBT, FAILED = range(3)
 
-# What came of a transaction: not asked yet, a commit was asked for, acknowledged, aborted (by whom it may be).
+# The outcome of a transaction: none yet, a commit was asked for, a commit was acknowledged, aborted (by anybody).
 OPEN, ASKED, COMMITTED, ABORTED = range(4)
 
 NONE = -1
@@ -36,16 +36,15 @@ NONE = -1
 
 CYCLE = frozenset({TransactionAnomaly.DEPENDENCY_CYCLE})
 TORN = frozenset({TransactionAnomaly.TORN_TRANSACTION})
-"""A transaction of one record can't be torn: nothing is to be searched for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
     """The rules and the scope of a search, or of all the `searches` of a question.
 
-    `ids` has the transactional id of each incarnation. `transactions` of `size` records each, over `partitions`.
-    `delayed` requests may be late, `failovers` of the coordinator may happen, and of `losses` of a suffix each strikes
-    one of the logs that may lose one: the partitions' (`data_may_lose`) and the coordinator's (`states_may_be_lost`).
+    `ids`: the transactional id of each incarnation. There are `transactions` of `size` records each, over `partitions`.
+    `delayed`: how many requests may be late. `failovers`: how often the coordinator may be replaced. `losses`: how
+    often logs may lose a suffix, those of partitions (`data_may_lose`) and of the coordinator (`states_may_be_lost`).
     """
 
     rules: Rules
@@ -73,8 +72,9 @@ class Setup:
         return replace(self, ids=(0, 0), failovers=0, losses=0, data_may_lose=False, states_may_be_lost=False)
 
     def searches(self) -> Iterator[tuple[Setup, Set[TransactionAnomaly]]]:
-        """The searches for what this may show, a loss or a failover at a time; each with what it may answer."""
+        """Each search of the question, with the anomalies that it may find: one loss or failover at a time."""
         has_others = len(set(self.ids)) > 1
+        # A transaction of one record can't be torn.
         lost = frozenset(TransactionAnomaly) - CYCLE - (TORN if self.size == 1 else frozenset())
         answers = lost if has_others else lost | CYCLE
         in_time = replace(self.first, delayed=0)
@@ -122,8 +122,12 @@ class Coordinated(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """An incarnation. `written` of its transaction's records are acknowledged, `added` is the bit set of partitions
-    that it has registered, `sent` the records of this epoch per partition: the next sequence numbers."""
+    """An incarnation of a producer.
+
+    `written`: how many records of its transaction are acknowledged. `added`: the bit set of partitions that it has
+    added to the transaction. `knows`: what it knows of its last record. `sent`: by partition, how many records it has
+    sent in this epoch, which is the next sequence number.
+    """
 
     phase: int
     epoch: int
@@ -153,8 +157,12 @@ class Marker(NamedTuple):
 
 
 class State(NamedTuple):
-    """A whole state. `read` is the bit set of records that a read_committed consumer was given; `zombies` that of
-    transactions whose commit was taken after a later incarnation had its epoch."""
+    """The state of producers, coordinator and partitions, and the events that are left to happen.
+
+    `late`, `late_markers`: requests and markers on their way. `read`: the bit set of records that a read_committed
+    consumer was given. `zombies`: the bit set of transactions whose commit was taken after a later incarnation had its
+    epoch.
+    """
 
     producers: tuple[Producer, ...]
     coordinated: tuple[Coordinated, ...]
