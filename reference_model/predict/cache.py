@@ -1,14 +1,13 @@
-"""Caches predictions on disk by content, so no run waits for the same one twice. The model's only module
-with I/O.
+"""Caches predictions on disk by content, so that no run waits for the same one twice. The model's only module with I/O.
 
-An entry's name is a digest of everything the answer depends on: the lane's fields that the model uses, the steps, and
-the model's version. An entry that can't be read, or that is damaged, is computed again. A cache that
-can't be written only costs time.
+An entry's name is a digest of everything that the answer depends on: the lane's fields that the model uses, the steps
+of a lock-step phase, and the model's version. An entry that can't be read, or that is damaged, is computed again. A
+cache that can't be written only costs time.
 
-Some answers ship with the package (answers.json): the lanes of experiments/ and of the documentation need no search,
-and the latter not in the releases before 3.7 and with eligible leader replicas either. The file names the version of
-the model that gave the answers; any other version ignores it. Sentences, of which most recur, are in a list of their
-own.
+Some answers ship with the package (answers.json), so that no search is needed for the lanes of experiments/ and of the
+documentation. For the latter there are also answers by the rules of releases before 3.7, and of eligible leader
+replicas. The file names the version of the model that gave the answers; any other version ignores it. Sentences, most
+of which recur, are in a list of their own.
 """
 
 import hashlib
@@ -38,9 +37,9 @@ from kafka_chaos.reference_model.search import Budget, tell_progress
 
 FILE = "answers.json"
 MODEL_VERSION = 1
-"""The version of the model. Who changes a rule, so that an answer may change, raises it: shipped and cached answers of
-any other version are refused. Tests search a sample of the shipped answers again by day, and all of them by night, so
-that a change without a new version is noticed."""
+"""The version of the model. A change of a rule that may change an answer has to raise it, because shipped and cached
+answers of any other version are refused. Tests search a sample of the shipped answers again by day, and all of them by
+night, so that a change without a new version is noticed."""
 
 
 def shipped(key: str, model: int) -> Prediction | None:
@@ -61,14 +60,14 @@ def _content() -> Mapping[str, Any]:
 
 def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, Any]:
     def entry(status: str, why: list[int], defects: list[tuple[list[str], list[int]]]) -> dict[str, Any]:
-        told = [
+        defects_in_full = [
             {"id": ids[0], "with": ids[1:], "why": [sentences[number] for number in numbers]}
             for ids, numbers in defects
         ]
-        return {"status": status, "why": [sentences[number] for number in why], "known_defects": told}
+        return {"status": status, "why": [sentences[number] for number in why], "known_defects": defects_in_full}
 
-    told = {part: {name: entry(*packed) for name, packed in body.get(part, {}).items()} for part in PREDICTED_IN}
-    return {**told, "scope": body["scope"]}
+    parts = {part: {name: entry(*packed) for name, packed in body.get(part, {}).items()} for part in PREDICTED_IN}
+    return {**parts, "scope": body["scope"]}
 
 
 FORMAT_VERSION = 2
@@ -115,10 +114,10 @@ def cache_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
 
 
 def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
-    """The digest of a question to the model; the lane's name and topic are not in it, and its partitions only with
-    transactions.
+    """The digest of a question to the model: a lane, or a lane in a lock-step phase.
 
-    Of the cluster only its rules are, so that versions and modes with the same rules share an answer.
+    The lane's name and topic are not in it, and its partitions only with transactions. Of the cluster it has only the
+    rules, so that versions and modes with the same rules share an answer.
     """
     lane = as_obeyed(lane)
     usual = [lane.replication_factor, 1, False, False, sorted(lane.faults)]
@@ -138,24 +137,25 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         **_transactions(lane),
         **_groups(lane),
         **_share(lane),
-        **{name: _kept(topic) for name, topic in internal_topics(lane).items() if _kept(topic) != usual},
+        **{name: _settings(topic) for name, topic in internal_topics(lane).items() if _settings(topic) != usual},
     }
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
 
 
 def _of_client(lane: Lane) -> dict[str, Any]:
     """The properties of a lane's client that an answer depends on; its transactions have rules of their own."""
-    by_the_kips = not rules_of_client(lane).acknowledges_implicitly
-    found = {"answers_each": True} if by_the_kips and KNOWN_DEFECTS["KAFKA-15591"].concerns(lane) else {}
+    properties = {}
+    if KNOWN_DEFECTS["KAFKA-15591"].concerns(lane) and not rules_of_client(lane).acknowledges_implicitly:
+        properties["answers_each"] = True
     if KNOWN_DEFECTS["kafkajs-822"].concerns(lane):
-        found["several_partitions"] = lane.partitions > 1
-    return found
+        properties["several_partitions"] = lane.partitions > 1
+    return properties
 
 
-def _kept(topic: Lane) -> list[Any]:
+def _settings(topic: Lane) -> list[Any]:
     """The settings of an internal topic that an answer depends on."""
-    kept = [topic.replication_factor, topic.min_insync_replicas, topic.unclean_leader_election, topic.flushes]
-    return [*kept, sorted(topic.faults)]
+    settings = [topic.replication_factor, topic.min_insync_replicas, topic.unclean_leader_election, topic.flushes]
+    return [*settings, sorted(topic.faults)]
 
 
 def _transactions(lane: Lane) -> dict[str, Any]:
@@ -192,9 +192,9 @@ def _group(group: Group, commits: str) -> list[Any]:
 
 @cache
 def model_digest() -> str:
-    """A digest of the model, which verdicts name: of its version, of the known defects, and of the answers that ship.
+    """The digest of the model that verdicts name: of its version, of the known defects, and of the answers that ship.
 
-    They are the model's rules as data: what changes a rule changes a version or an answer.
+    They stand for the model's rules, because every change of a rule changes the version or an answer.
     """
     package = files("kafka_chaos.reference_model")
     digest = hashlib.sha256(f"{MODEL_VERSION}\0".encode())

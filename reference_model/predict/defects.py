@@ -1,15 +1,13 @@
-"""Searches a lane with rules changed as known defects change them: which anomalies become reachable, and how.
+"""Searches a lane with its known defects: which anomalies do they make reachable, and how?
 
-Defects are searched alone and together, with the rules of the lane's client (`clients/rules.py`).
-`transactional.py` does the same for the defects of transactions, one by one.
+A defect is a variant of the lane: further steps of a producer that does not repeat its requests as Kafka's protocol
+says, or brokers that forget. Each variant has its ticket in `known_defects.toml` and its source in `clients/rules.py`.
+Defects are searched alone and together. `transactional.py` does the same for the defects of transactions, one by one.
 
-The lane lives through no fault here. A slow follower is enough to leave a record in doubt, and what the defect makes
-reachable without a fault it makes reachable with faults. Nor has it more than three replicas, or as many as its
-min.insync.replicas: without a fault nobody is elected, so followers that have left the ISR and stay slow change
-nothing. Five replicas would take ten times as long.
-
-Producers that do not repeat their requests as Kafka's protocol says take further steps. Each step is the variant of a
-known defect (`known_defects.toml`) and has its source in `clients/rules.py`.
+Here the lane has no faults. A slow follower is enough to leave a record in doubt, and an anomaly that is reachable
+without a fault is reachable with faults. Nor does the lane have more replicas than three, or than its
+min.insync.replicas: without a fault nobody is elected, so further followers could leave the ISR and stay slow, which
+changes nothing. Five replicas would take ten times as long.
 """
 
 from __future__ import annotations
@@ -50,30 +48,36 @@ from kafka_chaos.reference_model.search import Budget, breadth_first
 
 
 def number_anew(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """kafkajs-1005: once a send() has to be repeated, each that is open takes the number that is next at that moment:
-    of those that have succeeded or are in flight. The leader has as many numbers as batches, since it takes no other.
+    """kafkajs-1005: once a send() has to be repeated, each open send() takes the sequence number that is next then.
+
+    The next number counts the records that have succeeded or are in flight. The leader takes a record whose number it
+    has already for a copy.
     """
     if any(record.status == RETRY for record in state.records):
         held = len(state.replicas[leader_index(state.replicas)].log)
         number = sum(record.status in (OK, WAITING) for record in state.records)
         for index, record in enumerate(state.records):
             if record.status in (NEW, RETRY) and number <= held:
-                yield from _sent(state, lane, index, [number if number < held else None])
+                yield from _send(state, lane, index, [number if number < held else None])
 
 
 def leave_unnumbered(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """sarama-3354: what is given to the producer while it repeats older messages has number 0, as the first message of
-    each producer epoch. For the leader it is a copy of that one."""
+    """sarama-3354: a message that the producer is given while it repeats older ones has sequence number 0.
+
+    So has the first message of each producer epoch. The leader takes the new message for a copy of that one.
+    """
     log = state.replicas[leader_index(state.replicas)].log
     first = [offset for offset, value in enumerate(log) if record_of(value) in state.first_records]
     for index, record in enumerate(state.records):
         if record.status == NEW and index > 0 and state.records[index - 1].status != NEW:
-            yield from _sent(state, lane, index, first)
+            yield from _send(state, lane, index, first)
 
 
 def renew_after_error(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """KAFKA-14397: the producer gives a record up when its delivery time-out is over and a broker has answered with an
-    error, and renews its epoch at once: what is in flight behind that record has another number when it is sent again.
+    """KAFKA-14397: a producer that gives a record up after an error renews its producer epoch at once.
+
+    It gives the record up when the delivery time-out is over. Records in flight behind it have other sequence numbers
+    when they are sent again.
     """
     for index, record in enumerate(state.records[:-1]):
         if state.producer_epoch == 0 and record.status == RETRY and state.records[index + 1].status in (WAITING, RETRY):
@@ -82,18 +86,24 @@ def renew_after_error(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def return_late(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """sarama-2619: once a record has to be sent again, it and the next change places in a batch, which the leader takes
-    by the number of its first record: what the log has not is appended."""
+    """sarama-2619: a record that has to be sent again comes behind the next record.
+
+    Both are in one batch, which the leader takes by the sequence number of its first record. So it appends any record
+    that its log does not have.
+    """
     if any(record.status == RETRY for record in state.records):
         held = {record_of(value) for value in state.replicas[leader_index(state.replicas)].log}
         for index, record in enumerate(state.records):
             if record.status in (NEW, RETRY) and index not in held:
-                yield from _sent(state, lane, index, [None])
+                yield from _send(state, lane, index, [None])
 
 
 def repeat_unanswered(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """kafkajs-822: a connection is closed while several send() calls are open. What it has not taken is sent again, and
-    so is what a send() has written to another broker, whose partition has moved since."""
+    """kafkajs-822: a connection is closed while several send() calls are open, and they repeat more than they should.
+
+    Records that were not written to the connection are sent again. So are records that a send() has written to another
+    broker, whose partition has moved since.
+    """
     for index, record in enumerate(state.records):
         if record.status == NEW and (index == 0 or state.records[index - 1].status != NEW):
             yield Action("connection_closed", -1, index), state.with_record(index, Record(RETRY, 1, NOWHERE))
@@ -101,15 +111,49 @@ def repeat_unanswered(state: LaneState, lane: Lane) -> Iterator[Step]:
             yield Action("send_repeated", -1, index), state.with_record(index, Record(RETRY, 1, NOWHERE))
 
 
-def _sent(state: LaneState, lane: Lane, index: int, held: Iterable[int | None]) -> Iterator[Step]:
-    """A record is sent to the leader, which appends it, or takes it for one of those that it holds."""
+def renew_after_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """librdkafka-4953: a message to another partition times out, and the producer renews its producer epoch.
+
+    It then sends every record that was not acknowledged in the new epoch.
+    """
+    unanswered = [index for index, record in enumerate(state.records) if record.status != OK]
+    if state.producer_epoch == 0 and unanswered:
+        yield Action("renew_producer_epoch"), renew_producer_epoch(state, unanswered[0])
+
+
+def _send(state: LaneState, lane: Lane, index: int, held_at: Iterable[int | None]) -> Iterator[Step]:
+    """A record is sent to the leader, which takes it for the entry at one of these offsets, or appends it for None."""
     leader = leader_index(state.replicas)
     if state.records[index].attempts == 0 or too_few_in_sync(state, lane, state.replicas[leader]):
         return
-    for offset in held:
+    for offset in held_at:
         sent = request(index, state.producer_epoch)
         action, after = append_request(state, lane, leader, sent, offset, awaited=True)
         yield action if offset is None else action._replace(name="taken_for_copy"), after
+
+
+def nothing_more(state: LaneState, lane: Lane) -> Iterator[Step]:
+    """The steps of a variant that has none of its own."""
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The change that a defect makes to a lane: further steps, or brokers that are `forgetful` (`LaneState`)."""
+
+    steps: Callable[[LaneState, Lane], Iterator[Step]] = nothing_more
+    forgetful: bool = False
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "librdkafka-4953": Variant(renew_after_timeout),
+    "KAFKA-14397": Variant(renew_after_error),
+    "KAFKA-15591": Variant(forgetful=True),
+    "kafkajs-1005": Variant(number_anew),
+    "kafkajs-822": Variant(repeat_unanswered),
+    "sarama-2619": Variant(return_late),
+    "sarama-3354": Variant(leave_unnumbered),
+}
 
 
 Name = TypeVar("Name", bound=Hashable)
@@ -120,8 +164,10 @@ MAX_STATES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class DefectTrace:
-    """Known defects that together make an anomaly reachable, and none of them without the others, with the steps of a
-    shortest way to it."""
+    """Known defects that make an anomaly reachable, and `why`: the steps of a shortest way to it.
+
+    Each of the defects is needed.
+    """
 
     defects: tuple[KnownDefect, ...]
     why: tuple[str, ...]
@@ -144,10 +190,10 @@ class DefectTrace:
 
 def by_anomaly(traces: Iterable[tuple[Name, DefectTrace]]) -> dict[Name, tuple[DefectTrace, ...]]:
     """The traces of each anomaly."""
-    found: dict[Name, tuple[DefectTrace, ...]] = {}
+    grouped: dict[Name, tuple[DefectTrace, ...]] = {}
     for anomaly, trace in traces:
-        found[anomaly] = (*found.get(anomaly, ()), trace)
-    return found
+        grouped[anomaly] = (*grouped.get(anomaly, ()), trace)
+    return grouped
 
 
 def plain_lane(lane: Lane, /, **settings: Any) -> Lane:
@@ -155,9 +201,11 @@ def plain_lane(lane: Lane, /, **settings: Any) -> Lane:
     return replace(lane, transactional=None, group=None, loop=None, **settings)
 
 
+_READS_ON = "The log grows past the consumer's position, at which it reads on: it misses what came below."
+
+
 def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
-    """The known defects that concern a lane, by the anomalies that they make reachable: every set of them of which no
-    part is enough."""
+    """By anomaly, the sets of known defects that make it reachable in a lane; of a set, no smaller part is enough."""
     without_faults = plain_lane(
         lane,
         lane="defect",
@@ -168,21 +216,22 @@ def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
         faults=(),
     )
     concerned = [KNOWN_DEFECTS[id] for id in VARIANTS if KNOWN_DEFECTS[id].concerns(lane)]
-    without_them = _traces((), without_faults) if concerned and not lane.idempotence else {}
-    found: dict[Anomaly, tuple[DefectTrace, ...]] = {}
+    reachable_anyway = _traces((), without_faults) if concerned and not lane.idempotence else {}
+    traces: dict[Anomaly, tuple[DefectTrace, ...]] = {}
     for size in range(1, len(concerned) + 1):
         for defects in combinations(concerned, size):
             for anomaly, trace in _traces(defects, without_faults).items():
-                if anomaly not in without_them and not any(
-                    set(one.ids) < set(trace.ids) for one in found.get(anomaly, ())
-                ):
-                    found[anomaly] = (*found.get(anomaly, ()), trace)
-    return found
+                smaller = traces.get(anomaly, ())
+                is_minimal = not any(set(other.ids) < set(trace.ids) for other in smaller)
+                if anomaly not in reachable_anyway and is_minimal:
+                    traces[anomaly] = (*smaller, trace)
+    return traces
 
 
 def read_on(lane: Lane, truncated: Story | None) -> tuple[DefectTrace, ...]:
-    """The known defects by which a lane's consumers miss records once a log was replaced below their position. Where no
-    record that was read can be truncated (`truncated` is None), no log is.
+    """The traces of the known defects by which consumers miss records that were replaced below their position.
+
+    `truncated`: the story to a record that was read and then truncated. If it is None, no log is replaced like this.
     """
     concerned = [KNOWN_DEFECTS[id] for id in READ_ON if KNOWN_DEFECTS[id].concerns(lane)]
     return tuple(DefectTrace((defect,), (*truncated, _READS_ON)) for defect in concerned if truncated is not None)
@@ -191,68 +240,35 @@ def read_on(lane: Lane, truncated: Story | None) -> tuple[DefectTrace, ...]:
 @cache
 def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, DefectTrace]:
     variants = [VARIANTS[defect.id] for defect in defects]
-    first: dict[Anomaly, LaneState] = {}
+    nearest: dict[Anomaly, LaneState] = {}
 
     def visit(state: LaneState) -> bool:
-        first.update(dict.fromkeys(shown(ending(state), CHECKS, CHECKS.keys() - first.keys()), state))
+        nearest.update(dict.fromkeys(shown(ending(state), CHECKS, CHECKS.keys() - nearest.keys()), state))
         return False
 
-    acknowledged = implied if rules_of_client(lane).acknowledges_implicitly else lambda step: step
-
     def possible(state: LaneState) -> Iterator[Step]:
-        yield from map(acknowledged, steps(state, lane, None))
+        lane_steps = steps(state, lane, None)
+        yield from map(_acknowledging_implicitly, lane_steps) if acknowledges_implicitly else lane_steps
         for variant in variants:
             yield from variant.steps(state, lane)
 
+    acknowledges_implicitly = rules_of_client(lane).acknowledges_implicitly
     initial = initial_state(lane)
     retried = tuple(record._replace(attempts=2) for record in initial.records)
     search = breadth_first(
-        canonical(initial._replace(records=retried, forgetful=any(one.forgetful for one in variants)), lane),
+        canonical(initial._replace(records=retried, forgetful=any(variant.forgetful for variant in variants)), lane),
         lambda state: [canonical(after, lane) for _, after in possible(state)],
         visit,
         Budget(MAX_STATES),
     )
-    return {anomaly: DefectTrace(defects, tell(search.path(state), lane, possible)) for anomaly, state in first.items()}
+    return {
+        anomaly: DefectTrace(defects, tell(search.path(state), lane, possible)) for anomaly, state in nearest.items()
+    }
 
 
-def implied(step: Step) -> Step:
-    """A step as librdkafka takes it: an acknowledgement is one of the records before it, too."""
+def _acknowledging_implicitly(step: Step) -> Step:
+    """The step as librdkafka takes it: an acknowledged record acknowledges the records before it, too."""
     action, after = step
-    if action.name != "acknowledge" or (implied := implicitly_acknowledged(after, action.record)) == after:
+    if action.name != "acknowledge" or (acknowledged := implicitly_acknowledged(after, action.record)) == after:
         return step
-    return action._replace(name="acknowledge_implicitly"), implied
-
-
-def renew_after_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """librdkafka-4953: a message of another partition times out. The producer renews its producer epoch and sends all
-    that was not acknowledged under the new one."""
-    unanswered = [index for index, record in enumerate(state.records) if record.status != OK]
-    if state.producer_epoch == 0 and unanswered:
-        yield Action("renew_producer_epoch"), renew_producer_epoch(state, unanswered[0])
-
-
-def nothing_more(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """No step beside the lane's own."""
-    return iter(())
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """The change that a defect makes to a lane: further steps, or brokers that are `forgetful` (`LaneState`)."""
-
-    steps: Callable[[LaneState, Lane], Iterator[Step]] = nothing_more
-    forgetful: bool = False
-
-
-_READS_ON = "The log grows past the consumer's position, at which it reads on: it misses what came below."
-
-
-VARIANTS: Mapping[str, Variant] = {
-    "librdkafka-4953": Variant(renew_after_timeout),
-    "KAFKA-14397": Variant(renew_after_error),
-    "KAFKA-15591": Variant(forgetful=True),
-    "kafkajs-1005": Variant(number_anew),
-    "kafkajs-822": Variant(repeat_unanswered),
-    "sarama-2619": Variant(return_late),
-    "sarama-3354": Variant(leave_unnumbered),
-}
+    return action._replace(name="acknowledge_implicitly"), acknowledged

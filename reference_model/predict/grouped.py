@@ -1,15 +1,14 @@
-"""A lane that a consumer group, or a share group, reads, or that a loop writes: what it asks the machine of groups, the
-answers to it, and what a share group may show.
+"""Predicts what a consumer group, a loop or a share group of a lane may show.
 
-Replication decides what a log may lose (`prediction.py`), and `transactions/` how a transaction may end; what that
-costs groups and loops, and all that needs no loss, is for `groups/` to search.
+For groups and loops this module asks the model of groups (`groups/`). The model of replication decides what a log may
+lose (`prediction.py`), and the model of transactions how a transaction may end (`transactions/`). What that costs
+groups and loops, and all that needs no loss, `groups/` searches. Any member may be removed without knowing it, whatever
+the lane's faults and its load are: it only has to be slow for longer than `max.poll.interval.ms`. Members crash only
+where the load says so.
 
-Any member may be removed without knowing it, whatever the lane's faults and its load are: it only has to be slow for
-longer than `max.poll.interval.ms`. Members crash only where the load says so.
-
-Of a share group, there are rules with their sources. A share-partition's leader holds the state of each record in
+Share groups have no search, but rules with their sources. A share-partition's leader holds the state of each record in
 flight, AVAILABLE, ACQUIRED, ACKNOWLEDGED or ARCHIVED, and the offset at which these begin (KIP-932, "In-flight
-records"). Four rules decide what may be lost of it:
+records"). Four rules decide what may be lost of this state:
 
 - An acknowledgement is answered once the share coordinator has written the new state to `__share_group_state`, with
   acks=all. So an accept that was acknowledged is as durable as an acknowledged record of that topic; one whose outcome
@@ -19,8 +18,8 @@ records"). Four rules decide what may be lost of it:
 - A record of which a member never saw a delivery has used one up all the same; at the limit, it is ARCHIVED.
 
 A leader or a coordinator that was deposed and does not know it can't write, since the share coordinator refuses older
-epochs. But it gives out records, and start offsets, by the state that it had. What a log loses that the group is past,
-it never gives again, and a start offset past the log's end is set back.
+epochs. But it still gives out records, and start offsets, by the state that it had. If a log loses records that the
+group is past, others take their offsets and are never delivered, and a start offset past the log's end is set back.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,7 +44,7 @@ TEARS = (
     TransactionAnomaly.ZOMBIE_COMMIT,
     TransactionAnomaly.ABORTED_READ,
 )
-"""Where a transaction may show one of these, its output and its offsets may end differently."""
+"""If a transaction may show one of these anomalies, its output and its offsets may end differently."""
 
 
 _COUNTS_END = "A member is told of the end of a partition, and its position moves on by one, over no record."
@@ -61,11 +60,14 @@ MISSED: Mapping[GroupAnomaly, str] = {
     GroupAnomaly.COMMIT_REGRESSED: _STARTS_OVER,
     GroupAnomaly.PROCESSED_TWICE: _STARTS_OVER,
 }
-"""What follows where a position has moved over the end of a partition, by the anomaly that it shows."""
+"""By anomaly, how it follows from a position that has moved over the end of a partition (librdkafka-4844)."""
 
 
 def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_lost: bool) -> Iterator[Setup]:
-    """The questions of the lane: one for its group, one for its loop. `fails`: whether brokers may fail."""
+    """The lane's questions to the model of groups, one for its group and one for its loop.
+
+    `plain`: the prediction for the lane's records. `fails`: whether brokers may fail.
+    """
 
     def question(group: Group, commits: str, **more: bool) -> Setup:
         return Setup(
@@ -96,7 +98,7 @@ def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_l
 def answers_of_groups(
     lane: Lane, asked: Mapping[Setup, Findings[GroupAnomaly]], answers: Prediction
 ) -> dict[AnyAnomaly, AnomalyPrediction]:
-    """The prediction for every anomaly of groups that concerns the lane, from complete searches."""
+    """The prediction for every anomaly of groups that the lane may show, from complete searches."""
     states = sum(found.states for found in asked.values())
     none = f"scope exhausted: none of {states} states of the machine of groups shows it"
     stories: dict[GroupAnomaly, Story] = {}
@@ -139,14 +141,14 @@ _FORBIDDEN: Mapping[ShareAnomaly, str] = {
 }
 _OF_STATE = (ShareAnomaly.REDELIVERED_AFTER_ACCEPT, ShareAnomaly.SHARE_START_WENT_BACK)
 _DEPOSED_ALIVE = frozenset({"pause", "partition", "session-expiry"})
-"""The faults after which a broker that was deposed goes on, where others end its process."""
+"""The faults after which a deposed broker goes on running. Other faults end its process."""
 _OF_LOG = (*_OF_STATE, ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
 
 
 def answers_of_share(
     lane: Lane, share: Share, plain: Prediction, *, state_may_be_lost: bool
 ) -> dict[AnyAnomaly, AnomalyPrediction]:
-    """The prediction for every anomaly of share groups; `plain`: that for the lane's records."""
+    """The prediction for every anomaly of share groups. `plain`: the prediction for the lane's records."""
     permitted: dict[ShareAnomaly, str] = {}
     if any(plain.status(one) is not Status.FORBIDDEN for one in (Anomaly.TRUNCATED_READ, Anomaly.LOST_WRITE)):
         why = "the lane's log may lose records that the group is past: others take their offsets, or the group's start "

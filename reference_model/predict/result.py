@@ -19,7 +19,7 @@ from kafka_chaos.reference_model.search import ScopeNotExhausted
 _FAMILIES: Mapping[str, Any] = dict(
     zip(PREDICTED_IN, (Anomaly, TransactionAnomaly, GroupAnomaly, ShareAnomaly), strict=True)
 )
-"""By part of an answer, the anomalies that it has."""
+"""By key of a prediction's JSON, the family of anomalies that it has."""
 NOT_EXHAUSTED = "not exhausted"
 """Stands for a status where the search ended early and has not found the anomaly."""
 
@@ -56,7 +56,10 @@ def answers_from(
     none: str,
     defects: Mapping[Any, tuple[DefectTrace, ...]],
 ) -> dict[AnyAnomaly, AnomalyPrediction]:
-    """The answers of an exhausted search: an anomaly with a story is permitted, any other forbidden, as `none` says."""
+    """The answers of an exhausted search: anomalies with a story are permitted, all others forbidden.
+
+    `none`: the reason of the forbidden ones. `defects`: the known defects that make them reachable.
+    """
     return {
         anomaly: AnomalyPrediction(Status.PERMITTED, stories[anomaly])
         if anomaly in stories
@@ -67,10 +70,11 @@ def answers_from(
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A lane's predictions, one for every anomaly that it may show, and the scope that was searched for them.
+    """The predictions for a lane, one for each anomaly, and the scope that was searched for them.
 
-    Those of transactions are among them where its producers use these, those of groups where it has a group or a loop,
-    those of share groups where it has one.
+    The anomalies of transactions are among them if the lane's producers use transactions, those of groups if it has a
+    group or a loop, and those of share groups if it has a share group. `states`: how many states were searched.
+    `bounds`: the other keys of `scope` in `predict --json`.
     """
 
     anomalies: Mapping[AnyAnomaly, AnomalyPrediction]
@@ -79,9 +83,12 @@ class Prediction:
     bounds: Mapping[str, Any]
 
     def assuming(self, assumed: Mapping[AnyAnomaly, str]) -> Prediction:
-        """The same prediction, without a status where what is assumed may make it wrong; by anomaly, the reason."""
-        unjudged = {one: AnomalyPrediction(Status.NOT_JUDGED, (why,)) for one, why in assumed.items()}
-        return replace(self, anomalies={one: unjudged.get(one, answer) for one, answer in self.anomalies.items()})
+        """The same prediction, but without a status for the anomalies that an assumption may make wrong.
+
+        `assumed`: the reason, by anomaly.
+        """
+        unjudged = {anomaly: AnomalyPrediction(Status.NOT_JUDGED, (why,)) for anomaly, why in assumed.items()}
+        return replace(self, anomalies={key: unjudged.get(key, answer) for key, answer in self.anomalies.items()})
 
     def status(self, anomaly: AnyAnomaly) -> Status:
         """The status of one anomaly."""
@@ -110,18 +117,20 @@ class Prediction:
 
 
 def _in_parts(entries: Mapping[AnyAnomaly, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The entries by part of an answer; a part that a lane does not have is left out."""
+    """The entries of each family of anomalies by its key; a family without entries is left out."""
     parts = {
-        part: {str(anomaly): entry for anomaly, entry in entries.items() if isinstance(anomaly, kind)}
-        for part, kind in _FAMILIES.items()
+        part: {str(anomaly): entry for anomaly, entry in entries.items() if isinstance(anomaly, family)}
+        for part, family in _FAMILIES.items()
     }
-    return {part: of_part for part, of_part in parts.items() if of_part}
+    return {part: entries_of_family for part, entries_of_family in parts.items() if entries_of_family}
 
 
 @dataclass(slots=True)
 class Unfinished:
-    """The result of a search so far: the way to each anomaly that is permitted at least; of the others that are `asked`
-    for nothing is known."""
+    """The result of a search that ended early.
+
+    Anomalies with a story are permitted. Nothing is known of the others that are `asked` for.
+    """
 
     stories: Mapping[AnyAnomaly, Story]
     asked: Iterable[AnyAnomaly]
@@ -132,8 +141,8 @@ class Unfinished:
     def to_json(self) -> dict[str, Any]:
         """The form of `predict --json`; no `Prediction` can be read from it."""
         permitted, unknown = str(Status.PERMITTED), {"status": NOT_EXHAUSTED, "why": [], "known_defects": []}
-        told = {one: {**unknown, "status": permitted, "why": list(story)} for one, story in self.stories.items()}
-        parts = _in_parts({anomaly: told.get(anomaly, unknown) for anomaly in self.asked})
+        shown = {key: {**unknown, "status": permitted, "why": list(story)} for key, story in self.stories.items()}
+        parts = _in_parts({anomaly: shown.get(anomaly, unknown) for anomaly in self.asked})
         return {**parts, "scope": {"states": self.states, "complete": False, "reason": self.reason, **self.bounds}}
 
 

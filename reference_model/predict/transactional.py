@@ -1,9 +1,10 @@
-"""A lane whose producers use transactions: what it asks the transactional machine, and the answers to it.
+"""Predicts what the transactions of a lane may show, by asking the model of transactions (`transactions/`).
 
-Replication decides what a log may lose (`prediction.py`); what that costs transactions, and all that needs no loss, is
-for `transactions/` to search. Lanes speak protocol `v1`, but for Kafka's Java client since 4.0 on brokers since 4.0.
+The model of replication decides what a log may lose (`prediction.py`). What that costs transactions, and all that needs
+no loss, `transactions/` searches. Clients speak protocol `v1`, except Kafka's Java client since 4.0 on brokers since
+4.0.
 
-The other anomalies have the answers of the idempotent lane, with these differences:
+The anomalies of records have the answers of the idempotent lane, with these differences:
 
 - Markers occupy offsets, and the records of aborted transactions stay in the log.
 - A transactional producer never sends a record whose outcome is in doubt again in a new producer epoch: it aborts, and
@@ -37,7 +38,7 @@ IN_TRANSACTIONS: Mapping[AnyAnomaly, str] = {
     "stable offset; a read_uncommitted one sees all.",
     Anomaly.PHANTOM: "Markers are no records, and the records of aborted transactions were produced.",
 }
-"""The meaning of an answer in a lane with transactions."""
+"""By anomaly of records, what its answer means in a lane with transactions."""
 RENEWED = (
     "A transactional producer aborts where this story has the producer renew its epoch: the answer is that of the "
     "idempotent lane, and permits more than a correct client shows."
@@ -47,7 +48,10 @@ RENEWED = (
 def question_of(
     lane: Lane, transactional: Transactional, *, fails: bool, data_may_lose: bool, states_may_be_lost: bool
 ) -> Setup:
-    """The question of the lane; `fails`: whether brokers may fail. Offsets of a loop are a partition of their own."""
+    """The lane's question to the model of transactions. The offsets of a loop are a partition of their own.
+
+    `fails`: whether brokers may fail.
+    """
     return Setup(
         rules_of_transactions(lane),
         ids=(0, 0, 1) if transactional.producers > 1 else (0, 0),
@@ -60,14 +64,15 @@ def question_of(
 
 
 def rules_of_transactions(lane: Lane) -> Rules:
-    """The protocol of a lane's client, with the brokers of its version, as far as these verify transactions."""
+    """The protocol that a lane's client speaks with brokers of its version, which may or may not verify
+    transactions."""
     if has_epoch_per_transaction(lane):
         return V2
     return V1_UNVERIFIED if lane.verifies_transactions is False else v1_in(lane.version)
 
 
 def with_notes(anomalies: Mapping[AnyAnomaly, AnomalyPrediction]) -> dict[AnyAnomaly, AnomalyPrediction]:
-    """The answers to the other anomalies, with what transactions change about them."""
+    """The answers for the anomalies of records, with notes on what transactions change about them."""
     return {
         anomaly: replace(answer, why=(*answer.why, *_notes(anomaly, answer))) for anomaly, answer in anomalies.items()
     }
