@@ -1,6 +1,6 @@
-"""The options of `predict` that say what a lane is like: of its topic, its producers, its group and its loop.
+"""The options of `predict` for the settings of a lane: of its topic, its producers, its group and its loop.
 
-They are made of the keys that the contract declares: a new key of a lane is an option, too.
+They are made from the keys that the contract declares, so that a new key of a lane is an option, too.
 """
 
 from collections.abc import Callable, Iterator
@@ -55,23 +55,23 @@ _faults = click.option(
 
 
 def _option(settings: type[Any], key: str, name: str = "", **given: Any) -> Callable[[Command], Command]:
-    """The option of a key; `given` replaces what the key says."""
+    """The option of a key of a lane's settings. `given` replaces attributes that follow from the key's declaration."""
     declared = settings.__dataclass_fields__[key]
     option = f"--{(name or key).replace('_', '-')}"
     meaning = declared.metadata["description"]
-    found: dict[str, Any] = {"help": f"{meaning[0].upper()}{meaning[1:]}."}
-    found |= {"default": declared.default, "show_default": declared.default is not None}
+    attributes: dict[str, Any] = {"help": f"{meaning[0].upper()}{meaning[1:]}."}
+    attributes |= {"default": declared.default, "show_default": declared.default is not None}
     kind = declared.type.removesuffix(" | None")
     if declared.metadata["choices"]:
-        found["type"] = click.Choice([one for one in declared.metadata["choices"] if one is not None])
+        attributes["type"] = click.Choice([choice for choice in declared.metadata["choices"] if choice is not None])
     elif kind == "bool" and declared.default is not None:
         option = f"{option}/--no-{option[2:]}"
     elif kind == "bool":
-        found["type"] = click.Choice(("true", "false"))
-        found["callback"] = lambda _context, _option, text: None if text is None else text == "true"
+        attributes["type"] = click.Choice(("true", "false"))
+        attributes["callback"] = lambda _context, _option, text: None if text is None else text == "true"
     else:
-        found["type"] = {"int": int, "str": str}[kind]
-    return click.option(option, **(found | given))
+        attributes["type"] = {"int": int, "str": str}[kind]
+    return click.option(option, **(attributes | given))
 
 
 def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -83,14 +83,17 @@ def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command
     return added
 
 
-def lane_options(*others: str, left_out: tuple[str, ...] = (), **said: dict[str, Any]) -> Callable[[Command], Command]:
-    """Adds the options of the lane itself to a command, and `--faults`.
+def lane_options(
+    *others: str, left_out: tuple[str, ...] = (), **changed: dict[str, Any]
+) -> Callable[[Command], Command]:
+    """A decorator that adds the options of the lane itself to a command, and `--faults`.
 
-    Those of its topic, producers and cluster but for the keys `left_out`, and `others`. `said`: what replaces, by key,
-    what the key itself says.
+    These are the options of its topic, producers and cluster, without the keys `left_out` and with the keys `others`.
+    `changed`: by key, attributes that replace those of its declaration.
     """
-    keys = [one.name for one in fields(Lane) if one.name not in (*_NOT_ASKED, *left_out) or one.name in others]
-    return _with(*(_option(Lane, key, **said.get(key, {})) for key in keys), _faults)
+    names = [field.name for field in fields(Lane)]
+    keys = [name for name in names if name not in (*_NOT_ASKED, *left_out) or name in others]
+    return _with(*(_option(Lane, key, **changed.get(key, {})) for key in keys), _faults)
 
 
 settings_options = _with(
@@ -107,23 +110,23 @@ settings_options = _with(
     *(_option(Group, key, name) for key, name in _OF_GROUPS.items() if key != "assignor"),
     _option(Group, "assignor", default=None, help=f"Default: {COOPERATIVE} with the protocol classic."),
 )
-"""Adds the options of transactions, groups and loops."""
+"""A decorator that adds the options of transactions, groups and loops to a command."""
 
 
 @contextmanager
 def refused_by_option() -> Iterator[None]:
-    """Names the option in the place of the lane's key, such as `group.protocol`, that a `LaneError` names."""
+    """Turn a `LaneError`, which names a key such as `group.protocol`, into an error that names the option."""
     try:
         yield
     except LaneError as error:
-        at, _, last = error.key.rpartition(".")
-        names = _OF_TRANSACTIONS if at == "transactional" else _OF_GROUPS if at else {}
-        option = f"--{names.get(last, error.key).replace('_', '-')}"
+        parent, _, key = error.key.rpartition(".")
+        names = _OF_TRANSACTIONS if parent == "transactional" else _OF_GROUPS if parent else {}
+        option = f"--{names.get(key, error.key).replace('_', '-')}"
         raise click.BadParameter(f"{error.shown}: expected {error.expected}", param_hint=f"'{option}'") from error
 
 
 def taken_from(options: dict[str, Any], *, transactional: bool) -> dict[str, Any]:
-    """The keys of the lane that these options describe. Raises `LaneError` for wrong values."""
+    """The keys of the lane that has these options. Raises `LaneError` for wrong values."""
     has_group, offsets = options.pop("group"), options.pop("loop")
     of_groups = {key: options.pop(name) for key, name in _OF_GROUPS.items()}
     of_transactions = {key: options.pop(name) for key, name in _OF_TRANSACTIONS.items()}

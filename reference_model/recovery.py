@@ -4,8 +4,8 @@ Guarantee: a bound is the sum of all documented time-outs that may have to pass 
 broker or client takes longer, apart from the time in which it did not run at all.
 
 Where every fault ended its broker's process, connections break at once, and nobody waits for answers. After any other
-fault, requests hang until they time out, and a follower that hangs is waited for until it leaves the ISR: the leader
-looks every half of `replica.lag.time.max.ms`. Sources: documentation of the configurations; KIP-98, KIP-62, KIP-848.
+fault, requests hang until they time out, and the leader waits for a follower that hangs until it drops the follower
+from the ISR. Sources: documentation of the configurations; KIP-98, KIP-62, KIP-848.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,8 @@ from kafka_chaos.contract.lane.recovery import RecoveryAnomaly, Timings
 
 BREAKS_CONNECTIONS = frozenset({"kill", "stop", "power-loss"})
 """The kinds of faults that end a broker's process."""
-_LOOKS = 1.5
-"""A leader looks for followers that lag every half of the time that they may."""
+_LAG_CHECK = 1.5
+"""A leader looks every half of `replica.lag.time.max.ms` for followers that have lagged for longer than that time."""
 _JITTER = 1.5
 """librdkafka waits for up to half of a backoff longer."""
 SHARE_SESSION_MS = 6_000
@@ -29,24 +29,24 @@ Parts = tuple[tuple[str, int | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How long something may take, in milliseconds, by the time-outs that it is the sum of."""
+    """How long a recovery may take: the sum of `parts`, each a time-out with its name, in milliseconds."""
 
     parts: tuple[tuple[str, float], ...]
     allowed: "Bound | None" = None
-    """What the time-outs allow, where the lane has an objective of its own."""
+    """The bound by the time-outs, where the lane has an objective of its own instead."""
 
     @property
     def seconds(self) -> float:
-        """The whole."""
+        """The sum in seconds."""
         return sum(milliseconds for _, milliseconds in self.parts) / 1000
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`: seconds, and what they are the sum of."""
+        """The form of `predict --json`."""
         return {"seconds": self.seconds, "derivation": self.described}
 
     @property
     def described(self) -> str:
-        """For people: the sum and its parts."""
+        """The sum and its parts as text."""
         parts = " + ".join(f"{name} {milliseconds / 1000:g} s" for name, milliseconds in self.parts)
         allowed = "" if self.allowed is None else f"; its time-outs allow {self.allowed.described}"
         return f"{self.seconds:g} s ({parts}{allowed})"
@@ -55,7 +55,7 @@ class Bound:
 def bounds_of(
     lane: Lane, timings: Timings, kinds: Iterable[str], *, followers_hang: bool = True
 ) -> Mapping[RecoveryAnomaly, Bound]:
-    """The bounds of a lane amid and after faults of these kinds; none where a time-out is not known.
+    """By anomaly, the bound of a lane during and after faults of these kinds; none where a time-out is not known.
 
     `followers_hang`: whether these faults may keep a follower from fetching.
     """
@@ -63,7 +63,7 @@ def bounds_of(
     hangs = not given or not given <= BREAKS_CONNECTIONS
     group = lane.group or (None if lane.loop is None else lane.loop.group)
     failover: Parts = (("session", timings.session_ms), ("election", timings.election_ms))
-    lag: Parts = (("lag of a follower", round(timings.lag_ms * _LOOKS)),) if hangs and followers_hang else ()
+    lag: Parts = (("lag of a follower", round(timings.lag_ms * _LAG_CHECK)),) if hangs and followers_hang else ()
     transaction: Parts = ()
     if lane.transactional is not None:
         transaction = (("transaction", lane.transactional.timeout_ms), ("check for it", timings.abort_check_ms))
@@ -80,7 +80,7 @@ def bounds_of(
         RecoveryAnomaly.ISR_NOT_RESTORED: (
             *failover,
             ("fetch of a follower", timings.replica_socket_ms),
-            ("lag of a follower", round(timings.lag_ms * _LOOKS)),
+            ("lag of a follower", round(timings.lag_ms * _LAG_CHECK)),
         ),
     }
     if group is not None:
@@ -103,7 +103,7 @@ def bounds_of(
 
 
 def _of_members(group: Group | None) -> Parts:
-    """A member that is gone is noticed, and then each member may take as long as it may between two polls."""
+    """The time until a member's absence is noticed, and then the longest time between two polls of the others."""
     if group is None:
         return ()
     return ("session of a member", group.session_timeout_ms), ("poll of a member", group.max_poll_interval_ms)

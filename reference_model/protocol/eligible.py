@@ -25,16 +25,21 @@ class Standing(StrEnum):
 def eligible_replicas(
     eligible: Set[int], isr_before: Set[int], isr: Set[int], min_insync_replicas: int, unclean: Set[int] = frozenset()
 ) -> frozenset[int]:
-    """The eligible replicas after a change of the ISR: none once it is large enough; otherwise those of before and
-    whoever has left the ISR, but for brokers of an `unclean` shutdown (KIP-966)."""
+    """The eligible replicas after a change of the ISR (KIP-966).
+
+    There are none while the ISR is large enough. Otherwise they are those from before, and the brokers that have left
+    the ISR, without those that come back from an `unclean` shutdown.
+    """
     if len(isr) >= min_insync_replicas:
         return frozenset()
     return frozenset((eligible | isr_before) - isr - unclean)
 
 
 def is_last_known_leader(broker: int, isr_before: Set[int], isr: Set[int]) -> bool:
-    """Whether the controller notes this broker as the last known leader: the one whose leaving empties the ISR, which
-    may be empty where there are eligible replicas (KIP-966)."""
+    """Whether a broker is the last known leader, because the ISR became empty when it left (KIP-966).
+
+    Only clusters with eligible leader replicas let the ISR become empty.
+    """
     return not isr and broker in isr_before
 
 
@@ -63,6 +68,5 @@ def electable(
 
 
 def eligible_after_election(elected: int, eligible: Set[int], standing: Standing) -> frozenset[int]:
-    """The eligible replicas once one leads: an election from outside of ISR and eligible replicas forgets them
-    (KIP-966)."""
+    """The eligible replicas after an election; none if the leader was neither in the ISR nor eligible (KIP-966)."""
     return frozenset(eligible - {elected}) if standing in (Standing.IN_SYNC, Standing.ELIGIBLE) else frozenset()

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 
 
 def may_join_isr(log_end: int, high_watermark: int, epoch_start: int) -> bool:
-    """Whether a follower has caught up: it holds all below the leader's high watermark and has reached the start of the
-    leader's epoch, before which the leader can't know how far its predecessor's high watermark went (KIP-101)."""
+    """Whether a follower has caught up: it has reached the leader's high watermark and the start of the leader's epoch.
+
+    Before that start the leader can't know how far its predecessor's high watermark went (KIP-101).
+    """
     return log_end >= max(high_watermark, epoch_start)
 
 
 def may_leave_isr(isr_size: int) -> bool:
-    """Whether a member may be taken out, dead or slow: the last one stays, so that somebody may lead again."""
+    """Whether a dead or slow member may be taken out: the last member stays, so that somebody may lead again."""
     return isr_size > 1
 
 
@@ -24,7 +26,7 @@ def lags(log_end: int, leader_log_end: int) -> bool:
 
 
 def high_watermark(before: int, log_ends: Sequence[int]) -> int:
-    """A leader's new high watermark, given these log ends of its ISR, its own among them."""
+    """A leader's new high watermark. `log_ends`: the log end offsets of the ISR's members, its own among them."""
     return max(before, min(log_ends))
 
 
@@ -34,8 +36,10 @@ def watermark_waits(isr_size: int, min_insync_replicas: int) -> bool:
 
 
 def refuses_append(isr_size: int, min_insync_replicas: int) -> bool:
-    """Whether a request with acks=all is answered with NOT_ENOUGH_REPLICAS, or, where the ISR has shrunk since the
-    append, with NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+    """Whether a request with acks=all is refused with NOT_ENOUGH_REPLICAS.
+
+    If the ISR has shrunk since the append, the answer is NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+    """
     return isr_size < min_insync_replicas
 
 

@@ -1,4 +1,4 @@
-"""Defects of clients and brokers that are known by their tickets, as variants of a rule: known_defects.toml has them.
+"""Known defects of clients and brokers, each with its ticket and the rule that it breaks: known_defects.toml has them.
 
 A prediction states what Kafka promises. Where a known defect of the software in use makes a forbidden anomaly
 reachable all the same, the prediction names the defect beside the status, which it does not change.
@@ -44,8 +44,8 @@ def _keeps_order(lane: Lane) -> bool:
 class KnownDefect:
     """A defect: the `rule` that it breaks, the `precondition` without which it does not occur, and its `effect`.
 
-    `versions` says in which versions of the component it was seen, `shown` which experiment or scenario shows it, or
-    why none does. `error`: part of the error with which it ends a client.
+    `versions`: the versions of the component in which it was seen. `shown`: the experiment or scenario that shows it,
+    or why none does. `error`: part of the error with which it ends a client.
     """
 
     id: str

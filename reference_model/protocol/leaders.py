@@ -1,7 +1,7 @@
-"""Who may be elected, and who takes whom for the leader.
+"""The ISR of a new leader, and which brokers followers and clients take for the leader.
 
-Sources: Kafka's documentation ("Unclean leader election", `unclean.leader.election.enable`), KIP-320 (fencing by leader
-epoch, for followers and for clients).
+Sources: Kafka's documentation ("Unclean leader election"), KIP-320 (fencing by leader epoch, for followers and
+clients).
 """
 
 from collections.abc import Container, Iterable

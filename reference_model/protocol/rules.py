@@ -1,4 +1,4 @@
-"""Which rules a cluster goes by, as its version and its metadata mode say.
+"""The rules of replication that a cluster follows, by its version and its metadata mode.
 
 | rule | since | source |
 | --- | --- | --- |
@@ -111,8 +111,11 @@ def rules_of(lane: Lane) -> Rules:
 
 @cache
 def _in_lane(version: str | None, mode: str | None, elr: bool | None, has_minimum: bool) -> Rules:
-    """With min.insync.replicas=1 a leader's ISR is always large enough, so no high watermark waits. The only replica
-    that is ever eligible is the last member of the ISR, which is last known leader otherwise: it leads when it is back,
-    as it does where it stays in the ISR."""
+    """The rules of a cluster, without two of them for a lane with min.insync.replicas=1, where they change nothing.
+
+    There a leader's ISR is always large enough, so no high watermark waits. The only replica that could become eligible
+    is the last member of the ISR. It leads when it is back, just as without eligible replicas, where it stays in the
+    ISR.
+    """
     rules = rules_in(version, mode, elr)
     return rules if has_minimum else Rules(rules.variant, watermark_waits=True, elects_eligible=False)

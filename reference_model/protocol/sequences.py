@@ -47,6 +47,8 @@ def check_batch(known: Sequence[Batch], producer_epoch: int, sequence: int) -> R
 
 
 def renews_epoch(refusal: Refusal, *, follows_acknowledged: bool) -> bool:
-    """Whether a producer renews its producer epoch when a batch is refused (KIP-360): where the batch before was
-    acknowledged in this epoch, that one is gone, and no retry fills the gap."""
+    """Whether a producer renews its producer epoch when a batch is refused (KIP-360).
+
+    It does if the batch before was acknowledged in this epoch: that batch is gone, and no retry fills the gap.
+    """
     return refusal is Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER and follows_acknowledged

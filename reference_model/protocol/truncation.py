@@ -1,4 +1,4 @@
-"""Where a new follower truncates its log: the rules of before KIP-101, of KIP-101, and of KIP-279.
+"""Where a new follower truncates its log: the rule before KIP-101, the rule of KIP-101, and that of KIP-279.
 
 A log is a tuple of entries (`entries.py`). Leader epochs never decrease along a log, except without fencing, where a
 follower may fetch from a leader of a later epoch than its own and then lead in an earlier one. A leader's epoch cache
@@ -16,7 +16,7 @@ Truncation = Callable[[Log, int, Log], int]
 
 
 def end_offset_for(log: Log, leader_epoch: int) -> int:
-    """Where the first larger epoch starts: the leader's answer to OffsetsForLeaderEpoch (KIP-101)."""
+    """The leader's answer to OffsetsForLeaderEpoch: the offset where the first larger epoch starts (KIP-101)."""
     for offset, entry in enumerate(log):
         if leader_epoch_of(entry) > leader_epoch:
             return offset
@@ -24,25 +24,25 @@ def end_offset_for(log: Log, leader_epoch: int) -> int:
 
 
 def to_high_watermark(log: Log, high_watermark: int, leader_log: Log) -> int:
-    """Drops all entries above the high watermark, whoever leads."""
+    """The follower drops all entries above its high watermark, whoever leads."""
     return min(high_watermark, len(log))
 
 
 def to_end_of_last_epoch(log: Log, high_watermark: int, leader_log: Log) -> int:
-    """One question: where does my last epoch end with you? (KIP-101)"""
+    """The follower asks the leader once where the follower's last epoch ends, and truncates there (KIP-101)."""
     if not log:
         return 0
     return min(len(log), end_offset_for(leader_log, leader_epoch_of(log[-1])))
 
 
 def to_last_common_epoch(log: Log, high_watermark: int, leader_log: Log) -> int:
-    """Ask again, until the epoch that the leader's answer is about is one that the follower has (KIP-279)."""
+    """The follower asks about earlier and earlier epochs, until it has the epoch of the leader's answer (KIP-279)."""
     end = len(log)
     while end > 0:
         asked = leader_epoch_of(log[end - 1])
         leader_end = end_offset_for(leader_log, asked)
-        found = leader_epoch_of(leader_log[leader_end - 1]) if leader_end else -1
-        if found == asked:
+        answered = leader_epoch_of(leader_log[leader_end - 1]) if leader_end else -1
+        if answered == asked:
             return min(end, leader_end)
-        end = min(end, end_offset_for(log, found))
+        end = min(end, end_offset_for(log, answered))
     return 0

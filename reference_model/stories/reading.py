@@ -1,7 +1,7 @@
-"""Reads a story that `predict` tells back, sentence by sentence, as actions of the lane's model.
+"""Reads a story of `predict` as actions of the lane's model, sentence by sentence.
 
-Guarantee: every step is an action that the lane's model permits after the steps before it. So what is played is what
-was told, whether a search, the cache, or the answers in the package told it.
+Guarantee: every step is an action that the lane's model permits after the steps before it. So brokers play the story
+that was told, whether it comes from a search, from the cache, or from the answers in the package.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,15 +16,15 @@ from kafka_chaos.reference_model.lane.story import ending_of, initial_names, sen
 
 
 class UnknownStory(KafkaChaosError):
-    """Sentences that the model does not tell of this lane."""
+    """The model can't tell these sentences of this lane."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoryStep:
-    """One step of a story: its sentence, its action, the broker by its number in the story (−1 where none is named),
-    and the states before and after.
+    """One step of a story, with the states before and after it.
 
-    `reads`: the records that consumers read right after it, each with its offset.
+    `broker`: the number of its broker in the story, or −1. `reads`: each (record, offset) that consumers read right
+    after the step.
     """
 
     sentence: str
@@ -47,7 +47,7 @@ class StoryStep:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A story of one lane as it was told: its steps, the state at its end, and the numbers of brokers, by index."""
+    """A story of a lane: its sentences, its steps, the state at its end, and the numbers of the brokers, by index."""
 
     lane: Lane
     sentences: tuple[str, ...]
@@ -67,30 +67,32 @@ class Story:
 
 def read_story(lane: Lane, sentences: Sequence[str]) -> Story:
     """The steps of a story that `predict` tells of a lane; raises `UnknownStory` where the model can't take them."""
-    start, told = initial_state(lane), tuple(sentences)
+    start = initial_state(lane)
     brokers = initial_names(start)
-    for taken, end in _ways(lane, start, told[:-1], brokers):
-        if leader_index(end.replicas) >= 0 and told[-1:] == (ending_of(end, brokers),):
-            return Story(lane, told, taken, end, brokers)
+    *of_steps, of_ending = sentences or [""]
+    for story_steps, end in _readings(lane, start, tuple(of_steps), brokers):
+        if leader_index(end.replicas) >= 0 and of_ending == ending_of(end, brokers):
+            return Story(lane, tuple(sentences), story_steps, end, brokers)
     raise UnknownStory(f"the model tells no such story of lane {lane.lane}: {' '.join(sentences)}")
 
 
-def _ways(
-    lane: Lane, state: LaneState, told: tuple[str, ...], brokers: tuple[int, ...]
+def _readings(
+    lane: Lane, state: LaneState, sentences: tuple[str, ...], brokers: tuple[int, ...]
 ) -> Iterator[tuple[tuple[StoryStep, ...], LaneState]]:
-    """Every sequence of actions that these sentences may describe, from a state on.
+    """Every sequence of steps that these sentences may describe from a state on, with the state at its end.
 
-    One sentence may fit two actions (it does not name the next leader after one that stops): the following decide.
+    A sentence may fit two actions. The sentence for a controlled shutdown, for example, does not name the next leader.
+    Then the following sentences decide.
     """
-    if not told:
+    if not sentences:
         yield (), state
         return
     for action, reached in steps(state, lane, None):
-        said = sentences_of(action, state, reached, brokers)
-        if told[: len(said)] != said:
+        expected = sentences_of(action, state, reached, brokers)
+        if sentences[: len(expected)] != expected:
             continue
         broker = brokers[action.broker] if action.broker >= 0 else -1
         after, reads = settled(reached, lane), tuple(pairs(reached.reads & ~state.reads))
-        step = StoryStep(said[0], action, broker, state, after, reads)
-        for rest, end in _ways(lane, after, told[len(said) :], brokers):
+        step = StoryStep(expected[0], action, broker, state, after, reads)
+        for rest, end in _readings(lane, after, sentences[len(expected) :], brokers):
             yield (step, *rest), end

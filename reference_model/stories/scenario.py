@@ -1,10 +1,10 @@
 """Writes a story as the steps of a scenario, which `kafka-chaos scenario run` plays on brokers and on their model.
 
-A story's action and a scenario's step are not the same. In a story, a follower fetches when an action says so; in a
-scenario it fetches whatever reaches it, so a follower that is to stay behind is cut off from its leader before the
-record is sent. A fetch is therefore written before the actions that the story has between the record and the fetch:
-acknowledgements, time-outs and other records, none of which depends on what the follower lacks. After each election and
-at the end, the logs are compared with the story's, so that a story comes out as it was told or is refused.
+A story's actions are not the steps of a scenario. In a story, a follower fetches when an action says so. In a scenario
+it fetches at once, so a follower that has to stay behind is cut off from its leader before the record is sent. A fetch
+therefore comes before the actions that the story has between the record and the fetch: acknowledgements, time-outs and
+other records, none of which depends on what the follower lacks. After each election and at the end, the brokers' logs
+are compared with the story's. So a story is played as it was told, or refused.
 """
 
 from dataclasses import dataclass, field
@@ -94,8 +94,10 @@ def _cluster(lane: Lane, *, lags: bool) -> dict[str, Any]:
 class _Writer:
     """Writes the steps of one story, and keeps the logs that brokers then have.
 
-    `logs` has the records of each broker by name. `cuts`: (follower, leader) that are cut off. `away`: brokers that are
-    killed, frozen or isolated, with the step that brings each back.
+    `logs`: by broker, the names of its records. `cuts`: each (follower, leader) whose replication is cut off. `away`:
+    the brokers that are killed, frozen or isolated, with the step that brings each back. `assignment`: controllers
+    elect in this order, so it begins with the brokers that the story elects. `lags`: whether a follower that lags
+    leaves the ISR within a step.
     """
 
     story: Story
@@ -110,12 +112,10 @@ class _Writer:
         leaders = [self.story.leader(step.after) for step in self.story.steps]
         elected = [broker for broker in leaders if broker is not None]
         self.assignment = tuple(dict.fromkeys([1, *elected, *self.story.brokers]))
-        """Controllers elect in this order, so it begins with the brokers that the story elects."""
         self.lags = any(step.name == "shrink_isr" for step in self.story.steps)
-        """Whether a follower that lags leaves the ISR within a step."""
 
     def write(self) -> list[Any]:
-        """The steps, with what has to be observed after them; raises `UnplayableStory`."""
+        """The scenario's steps, and the expectations after them; raises `UnplayableStory`."""
         for number, step in enumerate(self.story.steps):
             self._write_step(number, step)
             for record, place in step.reads:
