@@ -1,9 +1,9 @@
 """Actions of brokers among themselves, and their answers to the controller: one action, one function.
 
 Sources: Kafka's documentation ("Replication"), KIP-101, KIP-279, KIP-320 (leader epochs), KIP-497 (ISR changes
-through the controller), the LeaderAndIsr handling that experiments/behaviours documents. An action is urgent (it
-happens without anyone waiting for anything) or optional (it may happen or not: a parked fetch that ends, a
-high-watermark checkpoint). `lockstep/clients.py` has the clients' side.
+through the controller), the LeaderAndIsr handling that experiments/behaviours documents. An urgent action happens at
+once. An optional one may happen or not, such as the end of a parked fetch, or a checkpoint of the high watermark.
+`lockstep/clients.py` has the clients' side.
 
 Left out: the time a leader waits before it drops a follower (`ClusterConfig.lag_is_short`), UpdateMetadata.
 """
@@ -43,7 +43,8 @@ def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Repli
 
 
 def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """A new follower truncates; urgent. To truncate to the high watermark, it needs no answer of the leader."""
+    """A new follower truncates its log; urgent. If it truncates to the high watermark, it needs no answer of the
+    leader."""
     for follower in state.replicas:
         if not follower.runs or not follower.truncating:
             continue
@@ -71,7 +72,7 @@ def _finds_no_divergence_when_empty(follower: Replica, leader: Replica) -> bool:
 
 
 def epochs_of(replica: Replica) -> tuple[int, ...]:
-    """The log as the truncation rules take it: one epoch per offset, gaps filled from the epoch file."""
+    """The log in the form of the truncation rules: an entry per offset, with its leader epoch from the epoch file."""
     starts = sorted(replica.epochs, key=lambda line: line[1])
     epochs = []
     for offset in range(replica.log_start, replica.log_end):
@@ -96,7 +97,7 @@ def truncated(replica: Replica, end: int) -> Replica:
 def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A follower fetches from its log end; urgent while the leader or the follower learns something by it.
 
-    Only by the request the leader learns how far the follower is. A fetch with nothing to return is parked.
+    The leader learns how far the follower is by the request alone. A fetch that has nothing to return is parked.
     """
     yield from _answer_held(state)
     for follower in state.replicas:
@@ -117,7 +118,8 @@ def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
 
 
 def _answer_held(state: ClusterState) -> Iterator[ClusterState]:
-    """A parked fetch is answered though its follower's next fetch is held: the leader learns nothing by the answer."""
+    """A parked fetch is answered although the follower's next fetch is held; the leader learns nothing by the
+    answer."""
     for follower in state.replicas:
         if not follower.runs or not follower.parked or not state.is_cut(HELD, follower.broker, follower.leader):
             continue
@@ -134,7 +136,7 @@ def _received(follower: Replica, leader: Replica) -> Replica:
 
 
 def append(replica: Replica, entries: tuple[Entry, ...], log_end: int) -> Replica:
-    """The replica with entries appended as the leader has them, and a line in the epoch file per new epoch."""
+    """The replica with the leader's entries appended, and a line in the epoch file for each new epoch."""
     epochs = replica.epochs
     for entry in entries:
         if not epochs or epochs[-1][0] < entry.leader_epoch:
@@ -151,7 +153,7 @@ def with_fetched_offset(leader: Replica, follower: Replica) -> Replica:
 
 
 def with_advanced_watermark(leader: Replica, config: ClusterConfig) -> Replica:
-    """The leader with the high watermark that the log ends of its ISR allow, as far as it knows them.
+    """The leader with the high watermark that the log ends of its ISR allow, as far as the leader knows them.
 
     Since Kafka 3.7 (KAFKA-15583) it stays where it is while the ISR is smaller than min.insync.replicas.
     """
@@ -197,8 +199,10 @@ def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState
 
 
 def deliver_news_of_isr(state: ClusterState) -> Iterator[ClusterState]:
-    """In KRaft mode, a follower replays a change of the ISR alone. It commutes with all else that happens by itself:
-    nothing asks a follower for the ISR that it knows."""
+    """In KRaft mode, a follower replays a change of the ISR alone.
+
+    This commutes with every other internal action, because nothing depends on the ISR that a follower knows.
+    """
     for change in _oldest(state):
         replica = state.replica(change.to)
         same = replica.role == FOLLOWER and change.leader_epoch == replica.leader_epoch and not change.stop
@@ -222,10 +226,10 @@ def _oldest(state: ClusterState) -> Iterator[LeaderAndIsr]:
 
 
 def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) -> tuple[str, Replica]:
-    """How a broker answers a LeaderAndIsr, and what becomes of its replica.
+    """A broker's answer to a LeaderAndIsr, as the name of an error, and its replica afterwards.
 
-    A sender without ClusterAction, a stale controller epoch, an offline log directory and a stale leader epoch
-    are refused. The leader epoch that the broker has already is refused with the error for a stale one.
+    A sender without ClusterAction, a stale controller epoch, an offline log directory and a stale leader epoch are
+    refused. The leader epoch that the broker has already is refused with the error for a stale one.
     """
     if not authorized:
         return "CLUSTER_AUTHORIZATION_FAILED", replica
@@ -272,7 +276,8 @@ def _in_its_role(replica: Replica) -> Replica:
 
 
 def make_leader(replica: Replica) -> Replica:
-    """The broker leads, and notes the epoch's start offset. If it led before, it still knows its ISR's log ends."""
+    """The replica as leader, with the start offset of its epoch. If it led before, it still knows its ISR's log
+    ends."""
     epochs = replica.epochs
     if not epochs or epochs[-1][0] < replica.leader_epoch:
         epochs = (*(line for line in epochs if line[1] < replica.log_end), (replica.leader_epoch, replica.log_end))
@@ -281,5 +286,5 @@ def make_leader(replica: Replica) -> Replica:
 
 
 def make_follower(replica: Replica) -> Replica:
-    """The broker follows, and has to truncate first."""
+    """The replica as follower, which has to truncate first."""
     return replica._replace(role=FOLLOWER, fetched=(), truncating=True, parked=False)

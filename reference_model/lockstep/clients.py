@@ -1,7 +1,7 @@
 """Actions of brokers for producers, and of producers themselves: one action, one function.
 
-Sources: Kafka's documentation of the producer and topic configurations, KIP-98 (sequence numbers). All of it but
-`send_astray` and `send_to_unnamed` is urgent: it happens without anyone waiting for anything.
+Sources: Kafka's documentation of the producer and topic configurations, KIP-98 (sequence numbers). All actions but
+`send_astray` and `send_to_unnamed` are urgent: they happen at once.
 
 Left out: batches of more than one record, more than one request in flight (`lane/exchanges.py` has them), consumers,
 transactions.
@@ -35,13 +35,16 @@ def send(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
 
 
 def send_to_unnamed(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """A producer sends its first record to a broker that leads still, but knows already that the partition has no
-    leader. Optional: only a client from before remembers it."""
+    """A producer sends its first record to a broker that still leads, but knows that the partition has no leader.
+
+    Optional: only a client with metadata from before does so.
+    """
     yield from _sent(state, config, named=False)
 
 
 def _sent(state: ClusterState, config: ClusterConfig, *, named: bool) -> Iterator[ClusterState]:
-    """The first record of each producer reaches a broker that leads; `named`: and is the leader by its own metadata."""
+    """The first record of each producer reaches a broker that leads; `named`: whether its metadata names it as
+    leader."""
     for produce in _first_of_each_producer(state):
         for leader in state.replicas:
             serves = leader.role == LEADER and leader.runs and not state.is_cut(CLIENTS, CLIENT, leader.broker)
@@ -111,8 +114,10 @@ def _acknowledged(state: ClusterState, record: str, offset: int | None) -> Clust
 
 
 def answer(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """A leader answers acks=all once its high watermark has passed the record; one that no longer leads, or is
-    gone, leaves the producer to try again, and so does one that leads again without the record; urgent."""
+    """A leader answers a request with acks=all once its high watermark has passed the record; urgent.
+
+    A leader that no longer leads, is gone, or leads again without the record leaves the producer to try again.
+    """
     for pending in state.pending:
         replica = state.replica(pending.broker)
         rest = state._replace(pending=tuple(other for other in state.pending if other != pending))
@@ -128,5 +133,5 @@ def answer(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]
 
 
 def _retried(state: ClusterState, pending: Pending, error: str) -> ClusterState:
-    """The state once a record's producer has to send it again."""
+    """The state after a producer has learned that it has to send a record again."""
     return state._replace(outgoing=(pending.produce._replace(error=error), *state.outgoing))

@@ -33,6 +33,7 @@ MAX_STATES = 200_000
 Checkpoints = tuple[int, ...]
 """Each replica's checkpointed high watermark."""
 _AS_BEFORE = -1
+"""Stands for the checkpoint of a replica in a state without checkpoints."""
 
 
 def step(name: str, **arguments: Any) -> Step:
@@ -42,7 +43,7 @@ def step(name: str, **arguments: Any) -> Step:
 
 @dataclass(slots=True)
 class ClusterModel(SteppedModel[ClusterState]):
-    """A cluster under a configuration, and the states it may be in now."""
+    """The model of a cluster under a configuration: the states that it may be in now."""
 
     config: ClusterConfig
     states: frozenset[ClusterState] = field(default_factory=frozenset)
@@ -53,24 +54,24 @@ class ClusterModel(SteppedModel[ClusterState]):
 
     def apply(self, action: Step) -> frozenset[ClusterState]:
         """Take an external action in every state there may be, and settle."""
-        after, refused = [], None
+        after, refusal = [], None
         for state in self.states:
             try:
                 after.append(ACTIONS[action.name](state, self.config, **dict(action.arguments)))
             except ActionError as error:
-                refused = error
+                refusal = error
             except TypeError as error:
                 raise ActionError(f"{action.name}: {error}") from error
-        if not after and refused is not None:
-            raise refused
+        if not after and refusal is not None:
+            raise refusal
         self.states = self.settle(after)
         return self.states
 
     def settle(self, states: Iterable[ClusterState]) -> frozenset[ClusterState]:
         """Every settled state that internal actions lead to.
 
-        Nothing that happens between two steps depends on checkpoints: states that differ in them alone are searched
-        once, and what was written meanwhile is added at the end.
+        Nothing that happens between two steps depends on checkpoints. So states that differ in them alone are searched
+        once, and the checkpoints that may have been written meanwhile are added at the end.
         """
         checkpoints: dict[ClusterState, list[Checkpoints]] = {}
         for state in states:
@@ -91,12 +92,15 @@ class ClusterModel(SteppedModel[ClusterState]):
         return frozenset(closure)
 
     def observe(self, state: ClusterState) -> Observation:
-        """A state, as one would observe all of it."""
+        """The observation of a cluster that is in this state."""
         return observe_state(state)
 
     def _following(self, state: ClusterState) -> Iterator[tuple[ClusterState, bool]]:
-        """The next states by internal actions, and whether each is urgent. One that commutes with all others comes
-        alone: whether they come before or after it, the cluster settles in the same states."""
+        """The next states by internal actions, and whether each is urgent.
+
+        An action that commutes with all others is taken alone: whether the others come before or after it, the cluster
+        settles in the same states.
+        """
         if self.config.kraft and (first := next(brokers.deliver_news_of_isr(state), None)) is not None:
             yield first, True
             return
@@ -107,6 +111,7 @@ class ClusterModel(SteppedModel[ClusterState]):
 
 
 def _without_checkpoints(state: ClusterState) -> tuple[ClusterState, Checkpoints]:
+    """The state without its checkpoints, and the checkpoints."""
     written = tuple(replica.checkpointed_high_watermark for replica in state.replicas)
     bare = tuple(replica._replace(checkpointed_high_watermark=_AS_BEFORE) for replica in state.replicas)
     return state._replace(replicas=bare), written

@@ -47,7 +47,10 @@ def decide(
 
 
 def with_isr(partition: Partition, config: ClusterConfig, isr: Collection[int], unclean: int = NOBODY) -> Partition:
-    """The partition with another ISR, and with the eligible replicas that follow from it; `unclean` is not one."""
+    """The partition with another ISR, and with the eligible replicas that follow from it.
+
+    `unclean`: a broker that comes back from an unclean shutdown, and is not eligible.
+    """
     before, after = frozenset(partition.isr), frozenset(isr)
     if config.elects_eligible:
         least = config.effective_min_isr
@@ -103,7 +106,7 @@ def replica_failed(state: ClusterState, config: ClusterConfig, broker: int) -> C
 
 
 def isr_without(partition: Partition, config: ClusterConfig, broker: int) -> tuple[int, ...]:
-    """The ISR once a broker is no longer counted. The last member stays, unless others may be eligible."""
+    """The ISR without a broker. The last member stays, unless the cluster has eligible leader replicas."""
     leaves = config.elects_eligible or may_leave_isr(len(partition.isr))
     return tuple(member for member in partition.isr if member != broker) if leaves else partition.isr
 
@@ -169,11 +172,11 @@ def controller_takes_over(state: ClusterState, config: ClusterConfig) -> Iterato
 
 
 def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
-    """A new controller handles the failures from before its time, then informs every live broker.
+    """The state after a new controller has handled the failures from before its time, and informed every live broker.
 
-    Unlike a controller that sees a leader fail, a new one first takes each dead broker out of the ISR, which
-    leaves the partition without a leader, and then elects one: two leader epochs, as real brokers show. A dead last
-    member stays in the ISR, but even that begins a leader epoch, with every new controller.
+    A controller that sees a leader fail elects another one at once. A new controller first takes each dead broker out
+    of the ISR, which leaves the partition without a leader, and then elects one: two leader epochs, as real brokers
+    show. A dead last member stays in the ISR, but even that begins a leader epoch, with every new controller.
     """
     before = state.partition
     for replica in state.replicas:
@@ -197,7 +200,7 @@ def start_reassignment(state: ClusterState, config: ClusterConfig, target: tuple
 
 
 def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """All of the target is in the ISR: the target becomes the assignment, one of it leads, the others leave; urgent.
+    """Once the ISR has all target replicas, they become the assignment, and the other replicas leave; urgent.
 
     The assignment changes in a new leader epoch. With ZooKeeper, so does the ISR with each replica that leaves it; in
     KRaft mode all of it is one change.
@@ -212,22 +215,22 @@ def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterato
     leader = partition.leader if partition.leader in alive else alive[0]
     after = state._replace(partition=partition._replace(replicas=partition.target, target=()))
     if config.kraft:
-        after = decide(after, config, leader, _except(partition.isr, removed), removes=bool(removed))
+        after = decide(after, config, leader, _without(partition.isr, removed), removes=bool(removed))
     else:
         after = decide(after, config, leader, partition.isr)
         for broker in removed:
             if broker in after.partition.isr:
-                after = decide(after, config, leader, _except(after.partition.isr, [broker]))
+                after = decide(after, config, leader, _without(after.partition.isr, [broker]))
     stops = tuple(request_to(after, b)._replace(stop=True) for b in removed if state.replica(b).registered)
     yield after._replace(requests=after.requests + stops)
 
 
-def _except(isr: tuple[int, ...], removed: list[int]) -> tuple[int, ...]:
+def _without(isr: tuple[int, ...], removed: list[int]) -> tuple[int, ...]:
     return tuple(member for member in isr if member not in removed)
 
 
 def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """The leader of record admits a follower whose fetch has reached its high watermark and epoch; urgent."""
+    """The leader of record admits a follower that has reached its high watermark and the start of its epoch; urgent."""
     leader = leader_of_record(state)
     if leader is None:
         return
@@ -261,7 +264,8 @@ def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[Cluster
 
 
 def leader_of_record(state: ClusterState) -> Replica | None:
-    """The broker that leads and is also ZooKeeper's leader, in the same epoch, with a controller to ask."""
+    """The broker that leads and is the leader in the metadata, in the same epoch; None if no controller can be
+    asked."""
     partition = state.partition
     if not partition.leader or not state.controller_runs:
         return None

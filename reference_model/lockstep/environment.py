@@ -1,15 +1,14 @@
-"""Actions on a cluster from outside: faults, healing, operators and producers, and the retention and compaction of its
-logs. One action, one function.
+"""Actions on a cluster from outside: faults, healing, operators, producers, and the cleaning of logs.
 
-Each takes the state, the configuration and its own arguments, and returns the state right after; what the cluster then
-does of itself is `ClusterModel.settle`. An action that makes no sense in a state (starting a broker that runs) raises
-`ActionError`: a scenario that asks for it is wrong.
+Each action is a function. It takes the state, the configuration and its own arguments, and returns the state right
+after; `ClusterModel.settle` adds what the cluster then does of itself. An action that makes no sense in a state, such
+as starting a broker that runs, raises `ActionError`: a scenario that asks for it is wrong.
 
-Of cleaning, sources: Kafka's documentation of `cleanup.policy`, `retention.ms`, `retention.bytes` and log compaction.
-Every replica cleans its own log. Only closed segments are cleaned: retention rolls an expired active segment first,
-compaction leaves the active one alone. Nothing at or above the high watermark is deleted by retention. Left out:
-segment sizes and times, the compaction lag options and `delete.retention.ms`: an action says what has expired, and
-whether tombstones have.
+Cleaning is retention and compaction. Every replica cleans its own log, and only closed segments: retention rolls an
+expired active segment first, compaction leaves the active one alone. Retention deletes nothing at or above the high
+watermark. Left out: segment sizes and times, the compaction lag options and `delete.retention.ms`; the action says what
+has expired, and whether tombstones have. Sources: Kafka's documentation of `cleanup.policy`, `retention.ms`,
+`retention.bytes` and log compaction.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,9 +49,9 @@ def roll(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterStat
 
 
 def apply_retention(state: ClusterState, config: ClusterConfig, expired_below: int | None = None) -> ClusterState:
-    """Every running broker deletes its segments of records below an offset that have expired, or of all.
+    """Every running broker deletes its segments of expired records: of those below an offset, or of all.
 
-    With no offset all records have expired, and the active segment is rolled first.
+    Without an offset all records have expired, and the active segment is rolled first.
     """
     for replica in state.replicas:
         if replica.runs:
@@ -72,7 +71,7 @@ def apply_retention(state: ClusterState, config: ClusterConfig, expired_below: i
 def compact(state: ClusterState, config: ClusterConfig, *, drop_tombstones: bool = False) -> ClusterState:
     """Every running broker keeps the last record per key in its closed segments; offsets stay as they are.
 
-    `drop_tombstones`: `delete.retention.ms` has passed since they were cleaned, so that they go as well.
+    `drop_tombstones`: `delete.retention.ms` has passed since tombstones were cleaned, so that they go as well.
     """
     for replica in state.replicas:
         if replica.runs:
@@ -114,7 +113,7 @@ def produce(
 
 
 def _next_sequence(state: ClusterState, producer: str) -> int:
-    """One after the highest this producer has used, in flight or in any log."""
+    """The sequence number after the highest one that a producer has used, in flight or in any log."""
     used = [sent.sequence for sent in state.outgoing if sent.producer == producer]
     used += [pending.produce.sequence for pending in state.pending if pending.produce.producer == producer]
     used += [batch.sequence for replica in state.replicas for batch in remembered(replica.producers, producer)]
@@ -122,7 +121,7 @@ def _next_sequence(state: ClusterState, producer: str) -> int:
 
 
 def send_unanswered(state: ClusterState, config: ClusterConfig, record: str, *, acks: str = "1") -> ClusterState:
-    """A request is appended by the leader, and its producer takes no answer: it has given the connection up."""
+    """The leader appends a request whose producer has given the connection up and takes no answer."""
     leader = running(state, state.partition.leader)
     require(leader.role == LEADER, f"broker {leader.broker} does not lead")
     refused = acks == "all" and refuses_append(len(leader.isr), config.effective_min_isr)
@@ -139,7 +138,7 @@ def give_up(state: ClusterState, config: ClusterConfig, record: str) -> ClusterS
 
 
 def cut(state: ClusterState, config: ClusterConfig, channel: str, source: int, target: int) -> ClusterState:
-    """Requests from one broker to another no longer arrive on a channel; what waited there is broken off."""
+    """Requests from one broker to another no longer arrive on a channel, and a parked fetch there is broken off."""
     require(channel in CHANNELS, f"channel {channel!r}: expected {', '.join(CHANNELS)}")
     if channel == REPLICATION:
         follower = replica_on(state, source)
@@ -217,7 +216,7 @@ def send_leader_and_isr(
     controller_epoch: int | None = None,
     leader_epoch: int | None = None,
 ) -> ClusterState:
-    """Somebody sends a broker the controller's present request, with other epochs or without the right to."""
+    """Somebody sends a broker the controller's present request, with other epochs or without authorization."""
     _, after = handle(
         running(state, broker), forged_request(state, broker, controller_epoch, leader_epoch), authorized=authorized
     )

@@ -43,7 +43,7 @@ def require(holds: bool, message: str) -> None:
 
 
 def _require_quorum(state: ClusterState) -> None:
-    """Without an active controller no broker starts, none shuts down in a controlled way, and no session ends."""
+    """Raise `ActionError` if no controller is active: then no broker starts or shuts down in order, no session ends."""
     require(state.quorum is None or state.controller_runs, "no controller is active")
 
 
@@ -66,6 +66,7 @@ def power_loss(state: ClusterState, config: ClusterConfig, broker: int, kept: in
 
 
 def _down(state: ClusterState, broker: int, log_end: int) -> ClusterState:
+    """The state after a broker's process has ended, with a log that ends at `log_end`."""
     replica = replica_on(state, broker)
     if log_end < replica.log_end:
         # Lines of the epoch file are flushed when they are written; the broker cuts them at its next start.
@@ -73,17 +74,17 @@ def _down(state: ClusterState, broker: int, log_end: int) -> ClusterState:
     stopped = replica._replace(
         up=False, frozen=False, cleanly=False, role=_role_after(replica), fetched=(), parked=False
     )
-    # Requests are still on their way when a process ends: not those to it, and of its own, if it was the
-    # controller, what each broker has in its socket already: one at a time is sent, and none through a cut.
-    left, sent_to = [], set()
+    # Requests to the broker are lost. If it was the controller, only those of its own requests arrive that are in a
+    # socket already: the first one to each broker, unless it goes through a cut.
+    arriving, sent_to = [], set()
     for request in state.requests:
         if request.controller == broker:
             if request.to in sent_to or state.is_cut(CONTROL, broker, request.to):
                 continue
             sent_to.add(request.to)
         if request.to != broker:
-            left.append(request)
-    return state.with_replica(stopped)._replace(requests=tuple(left))
+            arriving.append(request)
+    return state.with_replica(stopped)._replace(requests=tuple(arriving))
 
 
 def _role_after(replica: Replica) -> str:
@@ -91,8 +92,7 @@ def _role_after(replica: Replica) -> str:
 
 
 def stop(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """Controlled shutdown: the leader moves to another member of the ISR, the broker leaves it, flushes its log
-    and checkpoints its high watermark."""
+    """Controlled shutdown: the broker hands its leadership over, leaves the ISR, flushes its log and checkpoints."""
     replica = running(state, broker)
     _require_quorum(state)
     partition = state.partition
@@ -135,6 +135,7 @@ def start(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterSta
 
 
 def _registered(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
+    """The state after the controller has seen a broker register: it elects a leader, or informs the broker."""
     if not state.controller:
         return state
     if state.partition.leader == NOBODY:
@@ -160,7 +161,7 @@ def thaw(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterStat
 def expire_session(state: ClusterState, config: ClusterConfig, broker: int, *, returns: bool = True) -> ClusterState:
     """A broker's ZooKeeper session ends although its process runs.
 
-    One that runs registers again at once, unless it does not reach ZooKeeper: then `register` is when it does.
+    A broker that is not frozen registers again at once. If it `returns` later, the action `register` says when.
     """
     replica = replica_on(state, broker)
     require(replica.up and replica.registered, f"broker {broker} has no session")

@@ -1,7 +1,7 @@
-"""A broker's memory of idempotent producers (KIP-98): the last five batches of each, as ProducerStateEntry keeps.
+"""A broker's memory of idempotent producers (KIP-98): the last five batches of each, as in ProducerStateEntry.
 
-A batch here is one record. The memory is kept beside the log, goes with what is truncated, and outlives what
-retention or compaction deletes: on disk, snapshots hold it.
+A batch here is one record. The memory is kept beside the log, on disk in snapshots. A batch is forgotten when it is
+truncated, but not when retention or compaction deletes it.
 
 Left out: `producer.id.expiration.ms`, producer epochs.
 """
@@ -42,7 +42,7 @@ def after_append(states: tuple[ProducerState, ...], entries: Iterable[Entry]) ->
 
 
 def after_truncation(states: tuple[ProducerState, ...], log: Iterable[Entry], end: int) -> tuple[ProducerState, ...]:
-    """The memory as snapshots and the log below `end` give it back; producers with nothing left are forgotten."""
+    """The memory after truncation, from snapshots and the log below `end`; producers without batches are forgotten."""
     kept: dict[str, set[tuple[int, int]]] = {}
     for state in states:
         kept.setdefault(state.producer, set()).update(batch for batch in state.batches if batch[1] < end)
@@ -57,5 +57,5 @@ def after_truncation(states: tuple[ProducerState, ...], log: Iterable[Entry], en
 
 
 def remembered(states: tuple[ProducerState, ...], producer: str) -> list[Batch]:
-    """A producer's batches as the rules take them; none of an unknown producer."""
+    """A producer's remembered batches in the form of the rules; none of an unknown producer."""
     return [Batch(0, *batch) for state in states if state.producer == producer for batch in state.batches]

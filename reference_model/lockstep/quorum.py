@@ -1,4 +1,4 @@
-"""Controllers that are no brokers (KRaft): who is active, what the loss of them stops, and what it leaves behind.
+"""Actions of controllers that are no brokers (KRaft): which one is active, and which brokers a new one fences.
 
 The rules are those of `protocol/quorum.py`. A controller that is killed comes back with its log. Controllers reach each
 other unless `quorum` is cut between them, and brokers reach all of them. The number of attempts that an election takes
@@ -16,18 +16,18 @@ from kafka_chaos.reference_model.protocol.quorum import disturbs, doubts_session
 def kill_controllers(state: ClusterState, config: ClusterConfig, controllers: tuple[int, ...]) -> ClusterState:
     """SIGKILL of controllers that are no brokers, all at once."""
     quorum = _quorum(state, controllers)
-    for one in controllers:
-        require(one not in quorum.down, f"controller {one} does not run")
-    campaigned = tuple(one for one in quorum.campaigned if one not in controllers)
+    for controller in controllers:
+        require(controller not in quorum.down, f"controller {controller} does not run")
+    campaigned = _without(quorum.campaigned, *controllers)
     return _with(state, down=(*quorum.down, *controllers), campaigned=campaigned)
 
 
 def start_controllers(state: ClusterState, config: ClusterConfig, controllers: tuple[int, ...]) -> ClusterState:
     """Controllers that were killed start from their files, all at once: any of them may be elected."""
     quorum = _quorum(state, controllers)
-    for one in controllers:
-        require(one in quorum.down, f"controller {one} runs already")
-    return _with(state, down=tuple(one for one in quorum.down if one not in controllers))
+    for controller in controllers:
+        require(controller in quorum.down, f"controller {controller} runs already")
+    return _with(state, down=_without(quorum.down, *controllers))
 
 
 def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
@@ -35,7 +35,7 @@ def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Ite
     quorum = state.quorum
     if quorum is None:
         return
-    active, electable = state.controller, [one for one in quorum.voters if _leads_majority(state, one)]
+    active, electable = state.controller, [voter for voter in quorum.voters if _leads_majority(state, voter)]
     if not active:
         yield from _elect(state, quorum, electable)
     elif active in quorum.down:
@@ -56,17 +56,17 @@ def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Ite
 
 
 def _elect(state: ClusterState, quorum: Quorum, electable: list[int]) -> Iterator[ClusterState]:
-    """Any controller with a majority is elected. Without one, each that runs goes on trying."""
+    """Any controller with a majority is elected. If there is none, each controller that runs goes on trying."""
     for controller in electable:
         if controller not in quorum.behind:
             yield _take_over(state, controller)
-    trying = tuple(one for one in quorum.voters if one not in quorum.down)
+    trying = _without(quorum.voters, *quorum.down)
     if not electable and not (quorum.interrupted and quorum.campaigned == trying):
         yield _with(state, interrupted=True, campaigned=trying)
 
 
 def _take_over(state: ClusterState, controller: int) -> ClusterState:
-    """A controller is active in a new epoch. Who reaches it campaigns no longer."""
+    """The state after a controller has become active in a new epoch. Controllers that it reaches campaign no longer."""
     quorum = state.quorum
     assert quorum is not None
     doubts = doubts_sessions(quorum.interrupted, quorum.deposed_while_reached)
@@ -76,7 +76,7 @@ def _take_over(state: ClusterState, controller: int) -> ClusterState:
     return _with(
         state,
         rival=NOBODY,
-        campaigned=tuple(one for one in quorum.campaigned if one not in reached),
+        campaigned=_without(quorum.campaigned, *reached),
         behind=(),
         interrupted=False,
         deposed_while_reached=False,
@@ -85,8 +85,10 @@ def _take_over(state: ClusterState, controller: int) -> ClusterState:
 
 
 def _meet_again(state: ClusterState, config: ClusterConfig, quorum: Quorum) -> Iterator[ClusterState]:
-    """One that has campaigned alone is back: it follows, or makes the others elect. What they have written meanwhile it
-    lacks, so that nobody votes for it."""
+    """A controller that has campaigned alone is back, and follows, or makes the others elect again.
+
+    Nobody votes for it, because it lacks what the others have written meanwhile.
+    """
     for back in quorum.campaigned:
         if back not in state.reached_by(state.controller):
             continue
@@ -97,7 +99,7 @@ def _meet_again(state: ClusterState, config: ClusterConfig, quorum: Quorum) -> I
 
 
 def doubted_sessions_end(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """A new controller hears of a broker in time, or takes its session for over, and lets it back; urgent."""
+    """A new controller hears from a broker in time, or fences it and lets it register again; urgent."""
     quorum = state.quorum
     if quorum is None or not state.controller_runs:
         return
@@ -117,18 +119,20 @@ def _leads_majority(state: ClusterState, controller: int) -> bool:
 
 
 def _quorum(state: ClusterState, controllers: tuple[int, ...]) -> Quorum:
+    """The quorum; raises `ActionError` unless all these controllers are in it."""
     voters = () if state.quorum is None else state.quorum.voters
-    for one in controllers:
-        require(one in voters, f"no controller {one}; those that are no brokers are {list(voters)}")
+    for controller in controllers:
+        require(controller in voters, f"no controller {controller}; those that are no brokers are {list(voters)}")
     assert state.quorum is not None
     return state.quorum
 
 
 def _with(state: ClusterState, **changes: object) -> ClusterState:
+    """The state with other fields of its quorum; sets of nodes are sorted."""
     assert state.quorum is not None
     sets = {name: tuple(sorted(value)) if isinstance(value, tuple) else value for name, value in changes.items()}
     return state._replace(quorum=state.quorum._replace(**sets))  # type: ignore[arg-type]
 
 
-def _without(members: tuple[int, ...], gone: int) -> tuple[int, ...]:
-    return tuple(one for one in members if one != gone)
+def _without(controllers: tuple[int, ...], *removed: int) -> tuple[int, ...]:
+    return tuple(controller for controller in controllers if controller not in removed)

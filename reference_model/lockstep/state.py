@@ -1,7 +1,7 @@
 """The state of one partition's replicas in full, as brokers and their files hold it: the base of scenarios.
 
-Unlike the packed core it is meant to be read, and to be compared with real brokers field by field. Broker ids
-are Kafka's (any positive numbers); 0 means nobody. All values are immutable and hashable.
+Unlike the packed state of `explore/`, it is meant to be read, and to be compared with real brokers field by field.
+Broker ids are Kafka's (any positive numbers), and 0 means nobody. All values are immutable and hashable.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ NONE, LEADER, FOLLOWER, OFFLINE = "none", "leader", "follower", "offline"
 # controllers that are no brokers, both ways.
 REPLICATION, CONTROL, CLIENTS, QUORUM = "replication", "control", "clients", "quorum"
 HELD = "held"
-"""A cut of replication that lets what the follower has already asked for through: only its next fetch is held."""
+"""A cut of replication that lets the answer to a follower's present fetch through: only its next fetch is held."""
 CLIENT = -1
-"""The clients' end of a cut on their channel."""
+"""Stands for the clients as one end of a cut on their channel."""
 
 
 class Replica(NamedTuple):
     """One broker's replica of the partition, in memory and on disk.
 
-    In memory: `role`, the `leader`, `leader_epoch`, `partition_epoch` and `isr` of the last LeaderAndIsr taken,
-    the highest `controller_epoch` seen, the `high_watermark`; as leader, `fetched`: the (follower, log end
-    offset) pairs that its followers' fetches have shown; as follower, `truncating` until it has found its
-    truncation offset, and `parked` while its fetch waits at the leader. On disk: whether its process ended `cleanly`,
-    the `log` from `log_start` on with the `active_segment`'s base offset, the `flushed` log end offset,
-    `checkpointed_high_watermark`, and `epochs`, the (leader epoch, start offset) lines of leader-epoch-checkpoint, and
-    `producers`, what it remembers of idempotent producers.
+    In memory: `role`; the `leader`, `leader_epoch`, `partition_epoch` and `isr` of the last LeaderAndIsr taken; the
+    highest `controller_epoch` seen; the `high_watermark`. A leader has `fetched`, the (follower, log end offset) pairs
+    that its followers' fetches have shown. A follower is `truncating` until it has found its truncation offset, and
+    `parked` while its fetch waits at the leader.
+
+    On disk: whether its process ended `cleanly`; the `log` from `log_start` on, with the base offset of its
+    `active_segment` and the `flushed` log end offset; `checkpointed_high_watermark`; `epochs`, the (leader epoch, start
+    offset) lines of leader-epoch-checkpoint; `producers`, what it remembers of idempotent producers.
     """
 
     broker: int
@@ -124,11 +125,11 @@ class Pending(NamedTuple):
 class Quorum(NamedTuple):
     """Controllers that are no brokers (KRaft), by node id: the `voters`, and those of them that are `down`.
 
-    `rival` is active behind a cut, heard by no broker, beside an active controller that has not resigned. Who has
-    `campaigned` tried to be elected without a majority; who is `behind` lacks what another one has written meanwhile.
-    `interrupted`: for a while there was no active controller. `deposed_while_reached`: brokers still reached the one
-    that is active no more. Brokers whose sessions are `doubted` may be fenced by the controller that took over, and
-    those that were are `returning`.
+    `rival`: a controller that is active behind a cut, heard by no broker, beside an active one that has not resigned.
+    `campaigned`: controllers that tried to be elected without a majority. `behind`: controllers that lack what another
+    one has written meanwhile. `interrupted`: for a while there was no active controller. `deposed_while_reached`:
+    brokers still reached the former active controller when it was replaced. `doubted`: brokers that the new controller
+    may fence. `returning`: brokers that it has fenced, and that register again.
     """
 
     voters: tuple[int, ...]
@@ -143,8 +144,12 @@ class Quorum(NamedTuple):
 
 
 class ClusterState(NamedTuple):
-    """Everything: `requests` in the order sent, `cuts` as (channel, from, to), `acknowledged` as (record,
-    offset), the offset None for acks=0. `quorum` is None where the controller is a broker, or one that never fails."""
+    """The state of a cluster: the replicas of one partition, its metadata, the controller, and requests on their way.
+
+    `requests`: in the order in which they were sent. `cuts`: each (channel, from, to). `outgoing`: records to send.
+    `pending`: records that wait for their answer. `acknowledged`: each (record, offset), with the offset None for
+    acks=0. `quorum`: None where the controller is a broker, or one that never fails.
+    """
 
     replicas: tuple[Replica, ...]
     partition: Partition
@@ -166,9 +171,10 @@ class ClusterState(NamedTuple):
 
     @property
     def controller_runs(self) -> bool:
-        """Whether there is a controller to ask, and of several that are no brokers, whether a majority follows it.
+        """Whether there is a controller to ask; of several controllers that are no brokers, one that a majority
+        follows.
 
-        One alone that is none of the brokers of the state always runs.
+        A single controller that is none of the state's brokers always runs.
         """
         if not self.controller:
             return False
@@ -179,12 +185,12 @@ class ClusterState(NamedTuple):
         return all(replica.runs for replica in self.replicas if replica.broker == self.controller)
 
     def reached_by(self, controller: int) -> tuple[int, ...]:
-        """Of the controllers that are no brokers, those that run and reach this one: it is one of them if it runs."""
+        """The controllers of the quorum that run and reach this one, itself among them; none if it does not run."""
         if self.quorum is None or controller in self.quorum.down:
             return ()
-        running = [one for one in self.quorum.voters if one not in self.quorum.down]
+        running = [voter for voter in self.quorum.voters if voter not in self.quorum.down]
         cut = {frozenset((source, target)) for channel, source, target in self.cuts if channel == QUORUM}
-        return tuple(one for one in running if frozenset((one, controller)) not in cut)
+        return tuple(voter for voter in running if frozenset((voter, controller)) not in cut)
 
     def with_replica(self, replica: Replica) -> ClusterState:
         """The state with one replica exchanged."""
@@ -207,9 +213,9 @@ class ClusterConfig:
     before 3.7 (KAFKA-15583). `kraft`: the metadata is a log that brokers replay, since 3.6, and the controller is none
     of `brokers`. `elects_eligible`: leaders are elected from the eligible leader replicas, too (KIP-966).
 
-    `controllers` are KRaft's where they may fail, and `controller` is the active one of them at first. Without a
-    majority it resigns (`resigns_without_majority`, since 3.7: KAFKA-15489). Before an election, one asks the others
-    whether it could win (`asks_before_election`, since 4.0: KIP-996).
+    `controllers` are the controllers of KRaft where they may fail, and `controller` is the active one at first. Without
+    a majority it resigns (`resigns_without_majority`, since 3.7: KAFKA-15489). Before an election, a controller asks
+    the others whether it could win (`asks_before_election`, since 4.0: KIP-996).
     """
 
     brokers: tuple[int, ...] = (1, 2, 3)

@@ -1,8 +1,8 @@
-"""What the models in lock step have in common: steps, the states in which they settle, and what an observation leaves.
+"""What the models in lock step have in common: steps, the states in which they settle, and observations.
 
-A state has settled when nothing urgent is left to happen. What may or may not have happened by then makes the set of
-states: a real cluster that shows one of its members conforms, any other does not. `narrow` keeps the members that were
-observed, so that later steps are as exact as the observations allow.
+A state has settled when nothing urgent is left to happen. Other things may or may not have happened by then, so a model
+has a set of states. A real cluster conforms if an observation of it matches one of them. `narrow` keeps the states that
+match, so that later steps are as exact as the observations allow.
 """
 
 from abc import ABC, abstractmethod
@@ -50,7 +50,7 @@ class SteppedModel(ABC, Generic[S]):
 
     @abstractmethod
     def observe(self, state: S) -> Observation:
-        """A state, as one would observe all of it."""
+        """The observation of a cluster that is in this state."""
 
     def compare(self, seen: Observation) -> Comparison[S]:
         """Whether an observation is one of the states there may be, and if not, what differs."""

@@ -1,4 +1,4 @@
-"""Orders of scenarios to the members of a group: steps from one state to those that may follow."""
+"""The steps of a group's members in scenarios: each leads from one state to the states that may follow."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
@@ -13,10 +13,11 @@ from kafka_chaos.reference_model.tuples import exchanged
 
 
 class GroupState(NamedTuple):
-    """A state of the rules for each partition, the slots of members that are frozen, and by slot what members did.
+    """The state of a group that reads several partitions: by partition, a state of the model of groups.
 
-    `gave_back`: some partition was given back in the last generation, and nobody has come or gone since. `replaced`:
-    the slots of static members in whose place another one is.
+    `frozen`: the slots of frozen members. `did`: by slot, what the member did. `gave_back`: some partition was given
+    back in the last generation, and no member has come or gone since. `replaced`: the slots of static members whose
+    place another member has taken.
     """
 
     partitions: tuple[State, ...]
@@ -27,7 +28,10 @@ class GroupState(NamedTuple):
 
 
 def first_state(setup: Setup, partitions: int) -> GroupState:
-    """One member has all partitions and has read nothing yet. Raises `ActionError` for what this can't follow."""
+    """The state in which one member has all partitions and has read nothing yet.
+
+    Raises `ActionError` for several partitions with the protocol `consumer`.
+    """
     if partitions > 1 and not setup.rules.waits_for_all:
         raise ActionError(f"{partitions} partitions: expected one with the protocol consumer")
     return GroupState((initial_state(setup),) * partitions, frozenset(), ((),) * setup.slots)
@@ -75,7 +79,7 @@ def _with_successor(part: State, slot: int, former: int) -> State:
     known = exchanged(exchanged(coordinator.known, former, NONE), slot, generation)
     owner = slot if owns else coordinator.owner
     after = part._replace(coordinator=coordinator._replace(known=known, owner=owner))
-    # As one that comes back, it counts as the same member: the former is given nothing any more.
+    # It counts as the same member, as a member that comes back does: the former one is given no records any more.
     return after.with_member(slot, Member(ACTIVE, part.members[former].number, generation, owns=owns))
 
 
@@ -91,8 +95,8 @@ def _thaw(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
 
 def _any_of(*acts: Callable[..., Iterator[GroupState]]) -> Callable[..., Iterator[GroupState]]:
     def act(state: GroupState, setup: Setup, slot: int, partition: int) -> Iterator[GroupState]:
-        for one in acts:
-            yield from one(state, setup, slot, partition)
+        for act_of_name in acts:
+            yield from act_of_name(state, setup, slot, partition)
 
     return act
 

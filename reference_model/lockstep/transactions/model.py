@@ -1,4 +1,4 @@
-"""The model of transactions as an interpreter of scenarios: step by step the state that it settles in, as observed."""
+"""The model of transactions as an interpreter of scenarios: after each step the state that it settles in."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -53,8 +53,8 @@ class TransactionsModel(SteppedModel[TransactionsState]):
 
     def apply(self, action: Step) -> frozenset[TransactionsState]:
         """Take an external action, and settle."""
-        took = (ACTIONS[action.name](state, self.config, **dict(action.arguments)) for state in self.states)
-        self.states = self.settle(took)
+        act, arguments = ACTIONS[action.name], dict(action.arguments)
+        self.states = self.settle(act(state, self.config, **arguments) for state in self.states)
         return self.states
 
     def settle(self, states: Iterable[TransactionsState]) -> frozenset[TransactionsState]:
@@ -62,12 +62,12 @@ class TransactionsModel(SteppedModel[TransactionsState]):
         return frozenset(settled(state, self.config) for state in states)
 
     def observe(self, state: TransactionsState) -> Observation:
-        """A state, as one would observe it."""
+        """The observation of a cluster that is in this state."""
         return Observation(transactions=observe_transactions(state, self.config))
 
 
 def observe_transactions(state: TransactionsState, config: TransactionsConfig) -> TransactionsObservation:
-    """A state of the model, as one would observe it."""
+    """The observation of transactions in this state."""
     logs, coordinated = state.machine.logs, state.machine.coordinated
     return TransactionsObservation(
         partitions={number: _partition(logs[number], state, config) for number in range(config.partitions)},

@@ -1,9 +1,8 @@
-"""Transactions in lock step: what is done from outside, and what coordinator and leaders then do of themselves.
+"""Transactions in lock step: the steps of scenarios, and what coordinator and leaders then do of themselves.
 
 The answers to requests, the markers and the last stable offset are those of `reference_model/transactions/`, whose
-state this wraps: here a scenario decides what happens next, there every order is searched. Beside the machine's state
-stands what each producer knows. A producer sends one request at a time, and repeats it until the answer
-is final.
+state is wrapped here. There every order of events is searched; here a scenario decides what happens next. Beside that
+state stands what each producer knows. A producer sends one request at a time, and repeats it until the answer is final.
 
 A group's offsets are a partition like any other (`TransactionsConfig.offset_partition`): a record of it is the offset
 that a loop commits in its transaction (KIP-98, KIP-447).
@@ -29,7 +28,7 @@ from kafka_chaos.reference_model.tuples import exchanged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsConfig:
-    """The rules that brokers and producers go by, the transactional ids by name, and how many partitions there are.
+    """The rules that brokers and producers follow, the names of the transactional ids, and the number of partitions.
 
     `has_group`: one more partition has the offsets of a consumer group.
     """
@@ -57,8 +56,11 @@ class TransactionsConfig:
 
 
 class KnownProducer(NamedTuple):
-    """The knowledge of a producer: its epoch, the records sent in it per partition, the bit set of partitions that it
-    has added to its transaction, and the last answer. `asks` while it waits for an epoch."""
+    """What a producer knows.
+
+    `sent`: by partition, how many records it has sent in its epoch. `added`: the bit set of partitions that it has
+    added to its transaction. `reply`: the last answer. `asks`: whether it waits for an epoch.
+    """
 
     name: str
     id: int
@@ -70,8 +72,11 @@ class KnownProducer(NamedTuple):
 
 
 class TransactionsState(NamedTuple):
-    """The machine's state, and around it: producers, `records` by their number, requests that are `held` on their way,
-    and `unmarkable` partitions, markers for which are held."""
+    """The state of the model of transactions (`machine`), and what a scenario adds to it.
+
+    `records`: by number, the name of a record. `held`: requests that are held on their way. `unmarkable`: partitions
+    whose markers are held on their way.
+    """
 
     machine: State
     producers: tuple[KnownProducer, ...] = ()
@@ -81,14 +86,14 @@ class TransactionsState(NamedTuple):
 
     def producer(self, name: str) -> KnownProducer:
         """A producer by name; raises `ActionError`."""
-        for one in self.producers:
-            if one.name == name:
-                return one
+        for producer in self.producers:
+            if producer.name == name:
+                return producer
         raise ActionError(f"no producer {name!r}")
 
     def with_producer(self, producer: KnownProducer) -> TransactionsState:
         """The state with a producer added or exchanged."""
-        others = [one for one in self.producers if one.name != producer.name]
+        others = [other for other in self.producers if other.name != producer.name]
         return self._replace(producers=tuple(sorted([*others, producer])))
 
 
@@ -156,7 +161,7 @@ def release(state: TransactionsState, config: TransactionsConfig) -> Transaction
 def crash(state: TransactionsState, config: TransactionsConfig, producer: str) -> TransactionsState:
     """A producer is gone."""
     known = state.producer(producer)
-    return state._replace(producers=tuple(one for one in state.producers if one != known))
+    return state._replace(producers=tuple(other for other in state.producers if other != known))
 
 
 def time_out(state: TransactionsState, config: TransactionsConfig, id: str) -> TransactionsState:
@@ -196,7 +201,10 @@ ACTIONS: Mapping[str, Callable[..., TransactionsState]] = {
 
 
 def _ask(state: TransactionsState, config: TransactionsConfig, request: Request) -> tuple[TransactionsState, Reply]:
-    """A request arrives, after what is under way has ended: until then its producer would be told to ask again."""
+    """The state and the reply after a request has arrived in a settled state.
+
+    Before the state has settled, the producer would only be told to ask again.
+    """
     state = settled(state, config)
     machine, reply = arrive(state.machine, config.setup, request)
     require(
@@ -209,7 +217,7 @@ def _ask(state: TransactionsState, config: TransactionsConfig, request: Request)
 
 
 def settled(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
-    """The state in which nothing more happens of itself. In which order it happens makes no difference."""
+    """The state in which nothing more happens of itself. The order in which things happen makes no difference."""
     while (after := next(_urgent(state, config), None)) is not None:
         state = after
     return state
