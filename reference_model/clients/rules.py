@@ -15,7 +15,6 @@ from kafka_chaos.contract.lane.metadata import release
 
 LIBRDKAFKA, JAVA, SARAMA, KAFKAJS = "librdkafka", "java", "sarama", "kafkajs"
 KAFKA_PYTHON, AIOKAFKA, FRANZ_GO = "kafka-python", "aiokafka", "franz-go"
-_RELEASE = re.compile(r" (\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +81,21 @@ def rules_of_client(lane: Lane) -> ClientRules:
     return CLIENTS.get((lane.client or LIBRDKAFKA).partition(" ")[0], ClientRules())
 
 
+def _release_of_client(lane: Lane) -> tuple[int, int] | None:
+    """The release of a lane's client, such as (3, 9), if the lane says it."""
+    client = re.search(r" (\d+)\.(\d+)", lane.client or "")
+    return None if client is None else (int(client[1]), int(client[2]))
+
+
 def checks_epochs(lane: Lane) -> bool:
     """Whether a lane's consumers notice that the log below their position was replaced. No version: the newest."""
-    since = rules_of_client(lane).checks_epochs
-    client = _RELEASE.search(lane.client or "")
-    return since is not None and (client is None or (int(client[1]), int(client[2])) >= since)
+    since, client = rules_of_client(lane).checks_epochs, _release_of_client(lane)
+    return since is not None and (client is None or client >= since)
 
 
 def has_epoch_per_transaction(lane: Lane) -> bool:
     """Whether a lane's client and brokers are known to give each transaction a producer epoch of its own."""
-    since = rules_of_client(lane).per_transaction
-    client = _RELEASE.search(lane.client or "")
+    since, client = rules_of_client(lane).per_transaction, _release_of_client(lane)
     if since is None or client is None or lane.kafka_version is None:
         return False
-    return min((int(client[1]), int(client[2])), release(lane.kafka_version)) >= since
+    return min(client, release(lane.kafka_version)) >= since

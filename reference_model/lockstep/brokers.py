@@ -192,7 +192,7 @@ def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState
         if not replica.runs or state.is_cut(CONTROL, request.controller, replica.broker):
             continue
         rest = _delivered(state, request)
-        after = replay(replica, request) if config.kraft and not request.stop else handle(replica, request)[1]
+        after = replay(replica, request) if config.kraft and not request.stop else handle(replica, request)
         if after.role == LEADER and after.partition_epoch > replica.partition_epoch:
             after = with_advanced_watermark(after, config)
         yield rest.with_replica(after)
@@ -225,31 +225,28 @@ def _oldest(state: ClusterState) -> Iterator[LeaderAndIsr]:
             yield request
 
 
-def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) -> tuple[str, Replica]:
-    """A broker's answer to a LeaderAndIsr, as the name of an error, and its replica afterwards.
+def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) -> Replica:
+    """The replica after its broker has received a LeaderAndIsr.
 
-    A sender without ClusterAction, a stale controller epoch, an offline log directory and a stale leader epoch are
-    refused. The leader epoch that the broker has already is refused with the error for a stale one.
+    A request from a sender without ClusterAction, of a stale controller epoch, or of a stale leader epoch is refused.
+    The leader epoch that the broker has already is refused like a stale one.
     """
-    if not authorized:
-        return "CLUSTER_AUTHORIZATION_FAILED", replica
-    if request.controller_epoch < replica.controller_epoch:
-        return "STALE_CONTROLLER_EPOCH", replica
+    if not authorized or request.controller_epoch < replica.controller_epoch:
+        return replica
     replica = replica._replace(controller_epoch=request.controller_epoch)
     if replica.role == OFFLINE:
-        # Its clients learn of the leader all the same, from the UpdateMetadata that follows.
-        return "KAFKA_STORAGE_ERROR", replica._replace(leader=request.leader)
+        # The broker refuses it, but its clients learn of the leader from the UpdateMetadata that follows.
+        return replica._replace(leader=request.leader)
     if request.leader_epoch < replica.leader_epoch:
-        return "STALE_CONTROLLER_EPOCH", replica
+        return replica
     if request.stop:
-        return "NONE", Replica(replica.broker, controller_epoch=request.controller_epoch)
+        return Replica(replica.broker, controller_epoch=request.controller_epoch)
     if request.leader_epoch == replica.leader_epoch and replica.role in (LEADER, FOLLOWER):
-        return "STALE_CONTROLLER_EPOCH", replica
+        return replica
     if request.leader == NOBODY:
         # Only the clients' metadata changes: a broker neither truncates nor takes the epoch while there is no leader.
-        role = FOLLOWER if replica.role == NONE else replica.role
-        return "NONE", replica._replace(role=role, leader=NOBODY)
-    return "NONE", _in_its_role(_with_leadership(replica, request))
+        return replica._replace(role=FOLLOWER if replica.role == NONE else replica.role, leader=NOBODY)
+    return _in_its_role(_with_leadership(replica, request))
 
 
 def replay(replica: Replica, change: LeaderAndIsr) -> Replica:

@@ -36,7 +36,6 @@ from kafka_chaos.reference_model.lockstep.state import (
     REPLICATION,
     ClusterConfig,
     ClusterState,
-    LeaderAndIsr,
     Produce,
 )
 from kafka_chaos.reference_model.protocol.isr import refuses_append
@@ -217,20 +216,12 @@ def send_leader_and_isr(
     leader_epoch: int | None = None,
 ) -> ClusterState:
     """Somebody sends a broker the controller's present request, with other epochs or without authorization."""
-    _, after = handle(
-        running(state, broker), forged_request(state, broker, controller_epoch, leader_epoch), authorized=authorized
-    )
-    return state.with_replica(after)
-
-
-def forged_request(
-    state: ClusterState, broker: int, controller_epoch: int | None, leader_epoch: int | None
-) -> LeaderAndIsr:
-    """The controller's present request to a broker, with other epochs where given."""
     request = request_to(state, broker)
     if controller_epoch is not None:
         request = request._replace(controller_epoch=controller_epoch)
-    return request if leader_epoch is None else request._replace(leader_epoch=leader_epoch)
+    if leader_epoch is not None:
+        request = request._replace(leader_epoch=leader_epoch)
+    return state.with_replica(handle(running(state, broker), request, authorized=authorized))
 
 
 ACTIONS: Mapping[str, Callable[..., ClusterState]] = {

@@ -12,9 +12,8 @@ that read everything they are shown. `lane/exchanges.py` names what is left out.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -84,12 +83,13 @@ def predict(
     if lockstep is not None and lane.faults:
         raise LaneError("faults", list(lane.faults), "no free faults beside a lock-step phase")
     in_order = None if lockstep is None else tuple(lockstep)
-    work = _Work([lane], in_order, budget or Budget(MAX_STATES), scope or usual_scope(lane, in_order))
-    with work.within_budget():
-        answers = work.with_free_faults() if work.lockstep is None else work.in_lockstep(work.lockstep)
-        found = answers if lane.transactional is None else work.with_transactions(answers, lane.transactional)
-        found = work.with_groups(found) if lane.group_anomalies else found
-        return found if lane.share is None else work.with_share(found, lane.share)
+    work = _Work(as_obeyed(lane), in_order, budget or Budget(MAX_STATES), scope or usual_scope(lane, in_order))
+    prediction = work.with_free_faults() if in_order is None else work.in_lockstep(in_order)
+    if lane.transactional is not None:
+        prediction = work.with_transactions(prediction, lane.transactional)
+    if lane.group_anomalies:
+        prediction = work.with_groups(prediction)
+    return prediction if lane.share is None else work.with_share(prediction, lane.share)
 
 
 def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
@@ -100,48 +100,32 @@ def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, 
     searched for. The lanes differ in their faults alone, and have equally many: they share one search, since two of
     them often become the same after a fault. Raises `PredictionNotExhausted` where the budget was too small.
     """
-    work = _Work(lanes, None, budget, scope)
-    with work.within_budget():
-        work.find_stories(forbidden & CHECKS.keys())
-    return frozenset(forbidden & work.stories.keys())
+    obeyed = [as_obeyed(lane) for lane in lanes]
+    findings = _search(obeyed, forbidden & CHECKS.keys(), scope, budget)
+    _Work(obeyed[0], None, budget, scope).note(findings)
+    return frozenset(forbidden & findings.stories.keys())
 
 
 SHARE_STATE_MIN_ISR = 2
 """`share.coordinator.state.topic.min.isr` by default."""
 
 
-class _BudgetIsEmpty(Exception):
-    """A search has ended without an answer."""
-
-
+@dataclass
 class _Work:
-    """One prediction in progress: the stories found so far, and the budget that all its searches share.
+    """One prediction in progress: the stories found so far, and the budget that all its searches share."""
 
-    `lanes` has one lane, or several that are searched together and differ in their faults alone.
-    """
+    lane: Lane
+    lockstep: Lockstep | None
+    budget: Budget
+    scope: Scope
+    stories: dict[Any, Story] = field(default_factory=dict)
 
-    def __init__(self, lanes: Sequence[Lane], lockstep: Lockstep | None, budget: Budget, scope: Scope) -> None:
-        self.lanes = [as_obeyed(lane) for lane in lanes]
-        self.lane = self.lanes[0]
-        self.scope = scope
-        self.lockstep = lockstep
-        self.budget = budget
-        self.stories: dict[Any, Story] = {}
-
-    @contextmanager
-    def within_budget(self) -> Iterator[None]:
-        """Raise `PredictionNotExhausted`, with what was found, if the budget ends a search in this context."""
-        try:
-            yield
-        except _BudgetIsEmpty:
-            unfinished = Unfinished(
-                stories=self.stories,
-                asked=self.lane.anomalies,
-                states=self.budget.states,
-                reason=self.budget.reason,
-                bounds=self.bounds(),
-            )
-            raise PredictionNotExhausted(self.lane, unfinished) from None
+    def note(self, findings: Findings[Any]) -> None:
+        """Add the stories of a search; raises `PredictionNotExhausted`, with all stories, if the search ended early."""
+        self.stories = {**findings.stories, **self.stories}
+        if not findings.complete:
+            found = (self.stories, self.lane.anomalies, self.budget.states, self.budget.reason, self.bounds())
+            raise PredictionNotExhausted(self.lane, Unfinished(*found))
 
     def bounds(self) -> dict[str, Any]:
         """The scope of the search as in `predict --json`, and the rules of the cluster that the model lacks."""
@@ -163,14 +147,13 @@ class _Work:
         Many faults make a long search. Some of one kind are searched first: since no fault has to strike, the lane
         shows whatever it shows with fewer faults.
         """
+        lanes = [self.lane]
         if len(self.lane.faults) > FEW_FAULTS:
-            kinds = Counter(self.lane.faults)
-            for number in range(1, FEW_FAULTS):
-                for kind in (kind for kind, count in kinds.items() if count >= number):
-                    fewer = _Work([replace(self.lane, faults=(kind,) * number)], None, self.budget, self.scope)
-                    fewer.find_stories(CHECKS.keys() - self.stories.keys())
-                    self.stories = fewer.stories | self.stories
-        self.find_stories(CHECKS.keys() - self.stories.keys())
+            kinds = Counter(self.lane.faults).items()
+            numbers = [(kind, number) for number in range(1, FEW_FAULTS) for kind, count in kinds if count >= number]
+            lanes = [*(replace(self.lane, faults=(kind,) * number) for kind, number in numbers), self.lane]
+        for lane in lanes:
+            self.note(_search([lane], CHECKS.keys() - self.stories.keys(), self.scope, self.budget))
         return self._prediction()
 
     def with_transactions(self, plain: Prediction, transactional: Transactional) -> Prediction:
@@ -184,8 +167,7 @@ class _Work:
             states_may_be_lost=self._may_lose(TRANSACTION_STATE),
         )
         found = of_transactions.TRANSACTIONS.examine(question, self.budget)
-        self.stories |= found.stories
-        _require(found.complete)
+        self.note(found)
         bounds = {**plain.bounds, "transactions": of_transactions.scope_of(question)}
         answers = {**with_notes(plain.anomalies), **answers_to(question, found, lane)}
         return Prediction(answers, plain.states + found.states, True, bounds)
@@ -198,8 +180,7 @@ class _Work:
         asked: dict[Setup, Findings[GroupAnomaly]] = {}
         for question in questions_of(lane, plain, fails=fails, offsets_may_be_lost=may_lose):
             asked[question] = of_groups.GROUPS.examine(question, self.budget)
-            self.stories |= asked[question].stories
-            _require(asked[question].complete)
+            self.note(asked[question])
         return replace(
             plain,
             states=plain.states + sum(found.states for found in asked.values()),
@@ -215,44 +196,11 @@ class _Work:
 
     def _may_lose(self, topic: str) -> bool:
         """Whether an acknowledged record of an internal topic may be lost: one record is enough to tell."""
-        other = _Work([internal_topics(self.lane)[topic]], None, self.budget, Scope(records=1, attempts=1))
-        other.find_stories({Anomaly.LOST_WRITE})
-        return Anomaly.LOST_WRITE in other.stories
-
-    def find_stories(self, anomalies: Set[Anomaly]) -> None:
-        """Find a story for each of these anomalies that has one, if no bound excludes the anomaly."""
-        self.budget.label = "outer bounds"
-        missing = set(anomalies - excluded(anomalies, self.lanes, self.scope, self.budget))
-        _require(not self.budget.reason)
-        if not missing:
-            return
-        lane = self.lane
-        possible = partial(steps, lane=lane, lockstep=None, kept_isr=self.scope.kept_isr)
-        nearest: dict[Anomaly, LaneState] = {}
-        # Once an anomaly is found, states need no longer differ in what only its question depends on.
-        forms = [Form.of(missing, lane)]
-
-        def visit(state: LaneState) -> bool:
-            self.budget.label = f"{len(lane.faults) - len(state.faults)} of {len(lane.faults)} faults"
-            new = shown(ending(state), CHECKS, CHECKS.keys() - nearest.keys())
-            nearest.update(dict.fromkeys(new, state))
-            if new & missing:
-                missing.difference_update(new)
-                forms.append(Form.of(missing, lane))
-            return not missing
-
-        search = fewest_faults_first(
-            [canonical(initial_state(lane, self.scope), lane) for lane in self.lanes],
-            lambda state: [forms[-1].of_state(canonical(after, lane)) for _, after in possible(state)],
-            visit,
-            lambda state: len(lane.faults) - len(state.faults),
-            lambda state: split_means(state, lane),
-            self.budget,
+        findings = _search(
+            [internal_topics(self.lane)[topic]], {Anomaly.LOST_WRITE}, Scope(records=1, attempts=1), self.budget
         )
-        for anomaly, state in nearest.items():
-            if anomaly not in self.stories:
-                self.stories[anomaly] = tell(search.path(state), lane, possible, forms)
-        _require(search.complete or not missing)
+        self.note(Findings(complete=findings.complete))
+        return Anomaly.LOST_WRITE in findings.stories
 
     def in_lockstep(self, lockstep: Lockstep) -> Prediction:
         """The prediction for a lock-step phase.
@@ -280,9 +228,8 @@ class _Work:
             visit,
             self.budget,
         )
-        for anomaly, state in nearest.items():
-            self.stories[anomaly] = tell(search.path(state), lane, possible)
-        _require(search.complete)
+        stories = {anomaly: tell(search.path(state), lane, possible) for anomaly, state in nearest.items()}
+        self.note(Findings(stories, complete=search.complete))
         if unavoidable is None:
             raise ScopeNotExhausted(f"no run gets through the lock-step phase {', '.join(lockstep)}")
         return self._prediction(unavoidable & nearest.keys())
@@ -300,6 +247,42 @@ class _Work:
             defects = read_on(self.lane, self.stories.get(Anomaly.TRUNCATED_READ)) if anomaly is Anomaly.UNSEEN else ()
             anomalies[anomaly] = AnomalyPrediction(status, exception or axiom.sentences(), defects)
         return Prediction(anomalies, states, True, self.bounds())
+
+
+def _search(lanes: Sequence[Lane], anomalies: Set[Anomaly], scope: Scope, budget: Budget) -> Findings[Anomaly]:
+    """Search until each of these anomalies has a story, or none of the lanes can show it, if the budget is enough.
+
+    The lanes differ in their faults alone. The findings may have stories to other anomalies, too.
+    """
+    budget.label = "outer bounds"
+    missing = set(anomalies - excluded(anomalies, lanes, scope, budget))
+    if budget.reason or not missing:
+        return Findings(complete=not budget.reason)
+    lane = lanes[0]
+    possible = partial(steps, lane=lane, lockstep=None, kept_isr=scope.kept_isr)
+    nearest: dict[Anomaly, LaneState] = {}
+    # Once an anomaly is found, states need no longer differ in what only its question depends on.
+    forms = [Form.of(missing, lane)]
+
+    def visit(state: LaneState) -> bool:
+        budget.label = f"{len(lane.faults) - len(state.faults)} of {len(lane.faults)} faults"
+        new = shown(ending(state), CHECKS, CHECKS.keys() - nearest.keys())
+        nearest.update(dict.fromkeys(new, state))
+        if new & missing:
+            missing.difference_update(new)
+            forms.append(Form.of(missing, lane))
+        return not missing
+
+    search = fewest_faults_first(
+        [canonical(initial_state(lane, scope), lane) for lane in lanes],
+        lambda state: [forms[-1].of_state(canonical(after, lane)) for _, after in possible(state)],
+        visit,
+        lambda state: len(lane.faults) - len(state.faults),
+        lambda state: split_means(state, lane),
+        budget,
+    )
+    stories = {anomaly: tell(search.path(state), lane, possible, forms) for anomaly, state in nearest.items()}
+    return Findings(stories, complete=search.complete or not missing)
 
 
 def internal_topic(lane: Lane, name: str) -> Lane:
@@ -341,8 +324,3 @@ def internal_topics(lane: Lane) -> dict[str, Lane]:
     names += [CONSUMER_OFFSETS] if lane.group_anomalies else []
     names += [SHARE_STATE] if lane.share is not None else []
     return {name: as_obeyed(internal_topic(lane, name)) for name in names}
-
-
-def _require(answered: bool) -> None:
-    if not answered:
-        raise _BudgetIsEmpty

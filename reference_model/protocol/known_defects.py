@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.command.files import toml_of
@@ -24,10 +23,6 @@ from kafka_chaos.reference_model.clients.rules import (
     has_epoch_per_transaction,
     rules_of_client,
 )
-
-
-def _release_of(lane: Lane) -> tuple[int, int]:
-    return release(lane.version)
 
 
 def _is_idempotent_alone(lane: Lane) -> bool:
@@ -67,12 +62,9 @@ class KnownDefect:
         return {name: getattr(self, name) for name in self.__slots__ if name not in ("shown", "error")}
 
 
-def _read_defects() -> Mapping[str, KnownDefect]:
-    defects: Mapping[str, Mapping[str, Any]] = toml_of(__package__, "known_defects.toml")
-    return {id: KnownDefect(id=id, **values) for id, values in defects.items()}
-
-
-ALL_DEFECTS = _read_defects()
+ALL_DEFECTS: Mapping[str, KnownDefect] = {
+    id: KnownDefect(id=id, **values) for id, values in toml_of(__package__, "known_defects.toml").items()
+}
 READ_ON: Mapping[str, str] = {
     "sarama-2365": SARAMA,
     "aiokafka-kip-320": AIOKAFKA,
@@ -97,7 +89,7 @@ def _counts_ends(lane: Lane) -> bool:
 CONCERNS_LANE: Mapping[str, Callable[[Lane], bool]] = {
     "librdkafka-4953": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).renews_for_all,
     # Since KIP-360, brokers take any first batch of a producer that they do not know.
-    "KAFKA-15591": lambda lane: _is_idempotent_alone(lane) and _release_of(lane) >= (2, 5),
+    "KAFKA-15591": lambda lane: _is_idempotent_alone(lane) and release(lane.version) >= (2, 5),
     "kafkajs-1005": lambda lane: (
         _is_idempotent_alone(lane) and lane.max_in_flight > 1 and rules_of_client(lane).numbers_anew
     ),
@@ -110,12 +102,12 @@ CONCERNS_LANE: Mapping[str, Callable[[Lane], bool]] = {
     "KAFKA-17754": lambda lane: lane.transactional is not None and not has_epoch_per_transaction(lane),
     # Leaders verify transactions since 3.6 (KIP-890), unless they are told not to.
     "KAFKA-14402": lambda lane: (
-        lane.transactional is not None and (lane.verifies_transactions is False or _release_of(lane) < (3, 6))
+        lane.transactional is not None and (lane.verifies_transactions is False or release(lane.version) < (3, 6))
     ),
     "KAFKA-5385": lambda lane: lane.transactional is not None and rules_of_client(lane).commits_without,
     "KAFKA-14397": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).renews_after_error,
     # Until 2.5, the coordinator compares times of its wall clock.
-    "KAFKA-8803": lambda lane: lane.transactional is not None and _release_of(lane) < (2, 5),
+    "KAFKA-8803": lambda lane: lane.transactional is not None and release(lane.version) < (2, 5),
     # The harness's members and loops read in batches, and ask for the ends of partitions.
     "librdkafka-4844": lambda lane: (lane.group or lane.loop) is not None and _counts_ends(lane),
     **{id: partial(_reads_on, kind) for id, kind in READ_ON.items()},

@@ -37,14 +37,16 @@ def first_state(setup: Setup, partitions: int) -> GroupState:
     return GroupState((initial_state(setup),) * partitions, frozenset(), ((),) * setup.slots)
 
 
-def _at_partition(name: str, deed: str) -> Callable[[GroupState, Setup, int, int], Iterator[GroupState]]:
-    """The step by which a member handles a record of one partition."""
+def _at_partition(**deeds: str) -> Callable[[GroupState, Setup, int, int], Iterator[GroupState]]:
+    """The step by which a member handles a record of one partition: by action of the model, what the member has
+    done."""
 
     def act(state: GroupState, setup: Setup, slot: int, partition: int) -> Iterator[GroupState]:
-        if slot in state.replaced and deed == GIVEN:
-            return
         for action, after in GROUPS.steps(state.partitions[partition], setup):
-            if action.name == name and action.slot == slot and slot not in state.frozen:
+            if action.name not in deeds or action.slot != slot or slot in state.frozen:
+                continue
+            deed = deeds[action.name]
+            if deed != GIVEN or slot not in state.replaced:
                 parts = exchanged(state.partitions, partition, after)
                 done = (*state.did[slot], (deed, partition, action.offset))
                 yield state._replace(partitions=parts, did=exchanged(state.did, slot, done))
@@ -93,20 +95,10 @@ def _thaw(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
         yield state._replace(frozen=state.frozen - {slot})
 
 
-def _any_of(*acts: Callable[..., Iterator[GroupState]]) -> Callable[..., Iterator[GroupState]]:
-    def act(state: GroupState, setup: Setup, slot: int, partition: int) -> Iterator[GroupState]:
-        for act_of_name in acts:
-            yield from act_of_name(state, setup, slot, partition)
-
-    return act
-
-
 ACTIONS: Mapping[str, Callable[..., Iterator[GroupState]]] = {
-    "member_polls": _at_partition("poll", GIVEN),
-    "member_processes": _at_partition("process", PROCESSED),
-    "member_commits": _any_of(
-        _at_partition("commit", COMMITTED), _at_partition("auto_commit", COMMITTED), _at_partition("refused", REFUSED)
-    ),
+    "member_polls": _at_partition(poll=GIVEN),
+    "member_processes": _at_partition(process=PROCESSED),
+    "member_commits": _at_partition(commit=COMMITTED, auto_commit=COMMITTED, refused=REFUSED),
     "member_joins": of_group("join"),
     "member_leaves": of_group("leave"),
     "member_crashes": of_group("crash"),

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_chaos.reference_model.lockstep.brokers import handle
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
-from kafka_chaos.reference_model.lockstep.environment import forged_request
+from kafka_chaos.reference_model.lockstep.controller import request_to
 from kafka_chaos.reference_model.lockstep.observation.cluster import (
     NO_EPOCH,
     Observation,
@@ -49,9 +49,8 @@ def test_before_3_7_min_insync_replicas_refuses_before_and_after_the_append() ->
 
 def test_a_broker_that_is_told_of_no_leader_keeps_its_epoch_and_its_log() -> None:
     (state,) = run(ClusterConfig()).states
-    request = forged_request(state, 2, None, 5)._replace(leader=0)
-    error, after = handle(state.replica(2), request)
-    assert (error, after.leader, after.leader_epoch, after.role) == ("NONE", 0, 0, "follower")
+    after = handle(state.replica(2), request_to(state, 2)._replace(leader=0, leader_epoch=5))
+    assert (after.leader, after.leader_epoch, after.role) == (0, 0, "follower")
     assert not after.truncating
 
 
