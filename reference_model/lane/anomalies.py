@@ -12,17 +12,7 @@ from typing import NamedTuple
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.lane.state import (
-    FOLLOWER,
-    INFO,
-    NOWHERE,
-    OK,
-    LaneState,
-    Record,
-    leader_index,
-    pairs,
-    record_of,
-)
+from kafka_chaos.reference_model.lane.state import FOLLOWER, INFO, NOWHERE, OK, LaneState, Record, pairs, record_of
 
 
 class Ending(NamedTuple):
@@ -40,7 +30,7 @@ class Ending(NamedTuple):
 
 def final_log(state: LaneState) -> tuple[int, ...] | None:
     """The log a run would end with in this state, or None if it can't end here."""
-    leader = leader_index(state.replicas)
+    leader = state.leader
     if leader < 0 or state.replicas[leader].socket or state.replicas[leader].abandoned:
         return None
     return state.replicas[leader].log

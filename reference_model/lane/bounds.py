@@ -51,9 +51,7 @@ from kafka_chaos.reference_model.lane.state import (
     Record,
     Scope,
     canonical,
-    different,
     initial_state,
-    leader_index,
     read_bit,
     record_of,
     request,
@@ -200,7 +198,7 @@ def steps_without_producer(state: LaneState, lane: Lane, *, kept_isr: bool = Fal
 
     An entry counts as read as soon as it may be acknowledged with acks=all. `kept_isr`: see `Scope`.
     """
-    for broker, replica in different(state.replicas):
+    for broker, replica in state.different_replicas():
         if replica.role in (LEADER, ZOMBIE):
             for index, record in enumerate(state.records):
                 if record.attempts:
@@ -227,7 +225,7 @@ def appends_in_sequence(state: LaneState, lane: Lane) -> Iterator[LaneState]:
 
     A record may be sent in each producer epoch so far, and the producer may begin another one at any record.
     """
-    leader = leader_index(state.replicas)
+    leader = state.leader
     for first in range(state.first_records[-1] + 1, len(state.records)):
         yield renew_producer_epoch(state, first)
     for index, record in enumerate(state.records):

@@ -14,8 +14,6 @@ from kafka_chaos.reference_model.lane.state import (
     LaneReplica,
     LaneState,
     Record,
-    high_watermark,
-    isr_size,
     reads_of,
     record_of,
 )
@@ -46,8 +44,8 @@ def observe(state: LaneState, lane: Lane) -> LaneState:
     reads = state.reads
     minimum = lane.min_insync_replicas if rules_of(lane).watermark_waits else 0
     for replica in state.replicas:
-        if replica.role == LEADER and not watermark_waits(isr_size(state.replicas), minimum):
-            visible = high_watermark(state.replicas)
+        if replica.role == LEADER and not watermark_waits(state.isr_size, minimum):
+            visible = state.high_watermark
         elif _leads_alone(replica) and not watermark_waits(1, minimum):
             visible = len(replica.log)
         else:
@@ -63,7 +61,7 @@ def _leads_alone(replica: LaneReplica) -> bool:
 def too_few_in_sync(state: LaneState, lane: Lane, replica: LaneReplica) -> bool:
     """Whether the replica, by what it knows of its ISR, has to answer NOT_ENOUGH_REPLICAS."""
     if replica.role == LEADER:
-        return refuses_append(isr_size(state.replicas), lane.min_insync_replicas)
+        return refuses_append(state.isr_size, lane.min_insync_replicas)
     return replica.believed_isr == SHORT or (_leads_alone(replica) and refuses_append(1, lane.min_insync_replicas))
 
 

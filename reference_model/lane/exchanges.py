@@ -50,8 +50,6 @@ from kafka_chaos.reference_model.lane.state import (
     LaneReplica,
     LaneState,
     Record,
-    different,
-    high_watermark,
     record_of,
     request,
 )
@@ -71,7 +69,7 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
         if not may_send(state, lane, index):
             continue
         sent = request(index, state.producer_epoch)
-        for broker, replica in different(state.replicas):
+        for broker, replica in state.different_replicas():
             if replica.role in (DOWN, FOLLOWER) or not may_be_addressed(replica.leader_epoch, state.known_epoch):
                 continue
             # Each broker is tried in a state of its own: the producer then knows the epoch of this broker alone.
@@ -102,7 +100,7 @@ def may_send(state: LaneState, lane: Lane, index: int) -> bool:
 
 def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A thawed broker reads a request that had piled up in its socket."""
-    for broker, replica in different(state.replicas):
+    for broker, replica in state.different_replicas():
         if replica.role not in (LEADER, ZOMBIE):
             continue
         for sent, unread in each_taken(replica.socket):
@@ -173,7 +171,7 @@ def append_request(
 
 def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A broker answers an append: the acknowledgement, or NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
-    for broker, replica in different(state.replicas):
+    for broker, replica in state.different_replicas():
         if replica.role not in (LEADER, ZOMBIE):
             continue
         for index, offset in replica.pending:
@@ -197,7 +195,7 @@ def answerable(state: LaneState, lane: Lane, replica: LaneReplica, offset: int) 
     if lane.acks == "1":
         return True
     if replica.role == LEADER:
-        return is_committed(offset, high_watermark(state.replicas))
+        return is_committed(offset, state.high_watermark)
     return replica.believed_isr == SOLE
 
 
@@ -208,7 +206,7 @@ def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
     there. With acks=all the answer waits for a slow follower, or on a zombie for followers that it no longer has,
     until the broker answers REQUEST_TIMED_OUT.
     """
-    for broker, replica in different(state.replicas):
+    for broker, replica in state.different_replicas():
         if replica.role == FROZEN_LEADER and (replica.socket or replica.pending):
             yield Action("close", broker), drop_connections(state, broker, socket_survives=True)
         elif replica.role in (LEADER, ZOMBIE) and lane.acks == "all":

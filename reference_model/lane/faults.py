@@ -27,7 +27,6 @@ from kafka_chaos.reference_model.lane.state import (
     LEADER,
     LaneReplica,
     LaneState,
-    different,
     follow_leader,
     truncation_of,
 )
@@ -51,7 +50,7 @@ def power_loss(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
 def stop(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """Controlled shutdown: the leader moves to a live member of the ISR first, if there is one."""
     replicas = state.replicas
-    heirs = [heir for heir, r in different(replicas) if heir != broker and r.role == FOLLOWER and r.in_isr]
+    heirs = [heir for heir, r in state.different_replicas() if heir != broker and r.role == FOLLOWER and r.in_isr]
     stopped = fail_broker(state, lane, broker, len(replicas[broker].log))
     if replicas[broker].role != LEADER or not heirs:
         yield Action("stop", broker), stopped
@@ -106,7 +105,7 @@ def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
     """Every way in which one of the faults that are left can strike a broker that is not down."""
     for kind, left in each_taken(state.faults):
         rest = state._replace(faults=left)
-        for broker, replica in different(state.replicas):
+        for broker, replica in state.different_replicas():
             if replica.role != DOWN:
                 yield from FAULT_ACTIONS[kind](rest, lane, broker)
 

@@ -15,16 +15,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.effects import Action, Step
 from kafka_chaos.reference_model.lane.faults import fail_broker
 from kafka_chaos.reference_model.lane.replication import elect, expire, restart, thaw
-from kafka_chaos.reference_model.lane.state import (
-    DEFAULT_SCOPE,
-    DOWN,
-    FOLLOWER,
-    FROZEN_LEADER,
-    OK,
-    LaneState,
-    Scope,
-    leader_index,
-)
+from kafka_chaos.reference_model.lane.state import DEFAULT_SCOPE, DOWN, FOLLOWER, FROZEN_LEADER, OK, LaneState, Scope
 
 
 class LockstepStep(StrEnum):
@@ -92,7 +83,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
         return
     after = state._replace(position=state.position + 1)
     step = lockstep[state.position]
-    leader = leader_index(state.replicas)
+    leader = state.leader
     match step:
         case LockstepStep.CUT_REPLICATION | LockstepStep.HEAL_REPLICATION if leader >= 0:
             yield Action(str(step), leader), after

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.lane.state import ELIGIBLE, FOLLOWER, LAST_KNOWN, ZOMBIE, LaneReplica, isr_size
+from kafka_chaos.reference_model.lane.state import ELIGIBLE, FOLLOWER, LAST_KNOWN, ZOMBIE, LaneReplica
 from kafka_chaos.reference_model.protocol.eligible import (
     Standing,
     electable,
@@ -36,7 +36,7 @@ def without_failed(replicas: Replicas, lane: Lane, broker: int, *, clean: bool) 
 
     `clean`: the broker does not come back from an unclean shutdown.
     """
-    leaves = rules_of(lane).elects_eligible or may_leave_isr(isr_size(replicas))
+    leaves = rules_of(lane).elects_eligible or may_leave_isr(len(_members(replicas)))
     isr = _members(replicas) - {broker} if leaves else _members(replicas)
     return _with_isr(replicas, lane, isr, unclean=frozenset() if clean else frozenset([broker]))
 

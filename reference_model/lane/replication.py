@@ -21,11 +21,7 @@ from kafka_chaos.reference_model.lane.state import (
     ZOMBIE,
     LaneReplica,
     LaneState,
-    different,
     follow_leader,
-    high_watermark,
-    isr_size,
-    leader_index,
     truncated,
     truncation_of,
 )
@@ -37,11 +33,11 @@ from kafka_chaos.reference_model.tuples import exchanged
 
 def fetch(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A follower fetches the next record of the serving leader."""
-    leader = leader_index(state.replicas)
+    leader = state.leader
     if leader < 0:
         return
     leader_log = state.replicas[leader].log
-    for broker, replica in different(state.replicas):
+    for broker, replica in state.different_replicas():
         if replica.role == FOLLOWER and len(replica.log) < len(leader_log):
             fetched = state.with_replica(broker, replica.with_log(leader_log[: len(replica.log) + 1]))
             yield Action("fetch", broker, -1, str(len(replica.log))), observe(fetched, lane)
@@ -52,9 +48,9 @@ def shrink_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
 
     The follower may hold all of this producer's records and lag behind another's, which the state does not show.
     """
-    if leader_index(state.replicas) < 0:
+    if state.leader < 0:
         return
-    for broker, replica in different(state.replicas):
+    for broker, replica in state.different_replicas():
         if replica.role == FOLLOWER and replica.in_isr:
             shrunk = state.with_replicas(without_slow(state.replicas, lane, broker))
             yield Action("shrink_isr", broker), observe(shrunk, lane)
@@ -62,12 +58,12 @@ def shrink_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 def expand_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
     """The leader takes a follower into the ISR that reached the high watermark and the start of the leader epoch."""
-    leader = leader_index(state.replicas)
+    leader = state.leader
     if leader < 0:
         return
     epoch_start = end_offset_for(state.replicas[leader].log, state.leader_epoch - 1)
-    watermark = high_watermark(state.replicas)
-    for broker, replica in different(state.replicas):
+    watermark = state.high_watermark
+    for broker, replica in state.different_replicas():
         follows = replica.role == FOLLOWER and not replica.in_isr
         if follows and may_join_isr(len(replica.log), watermark, epoch_start):
             expanded = state.with_replicas(with_caught_up(state.replicas, lane, broker))
@@ -104,10 +100,10 @@ def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
 
     With acks=1 the zombie has answered every append by then: an append is answered at once, on a connection that stays.
     """
-    leader = leader_index(state.replicas)
+    leader = state.leader
     if leader < 0:
         return
-    for broker, replica in different(state.replicas):
+    for broker, replica in state.different_replicas():
         if replica.role == ZOMBIE and (lane.acks != "1" or not replica.pending):
             dropped = drop_connections(state, broker)
             log = truncated(replica.log, state.replicas[leader].log, truncation_of(lane))
@@ -118,7 +114,7 @@ def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 def restart(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A broker comes back from its log and follows the leader, if there is one."""
-    for broker, replica in different(state.replicas):
+    for broker, replica in state.different_replicas():
         if replica.role == DOWN:
             back = exchanged(state.replicas, broker, replica._replace(role=FOLLOWER))
             replicas = follow_leader(back, truncation_of(lane))
@@ -129,7 +125,7 @@ def restart(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 def thaw(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A frozen broker runs on with what it believed before."""
-    for broker, replica in different(state.replicas):
+    for broker, replica in state.different_replicas():
         if replica.role == FROZEN_LEADER:
             thawed = exchanged(state.replicas, broker, replica._replace(role=LEADER))
             replicas = follow_leader(thawed, truncation_of(lane))
@@ -142,14 +138,14 @@ def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
 
     The broker thaws later and runs on; when exactly makes no difference to anyone, so a zombie may act from here on.
     """
-    for broker, replica in different(state.replicas):
+    for broker, replica in state.different_replicas():
         if replica.role == FROZEN_LEADER:
             yield Action("expire", broker), depose(state, lane, broker)
 
 
 def depose(state: LaneState, lane: Lane, broker: int) -> LaneState:
     """The state in which a broker has lost its leadership and its place in the ISR, without learning of it."""
-    size = isr_size(state.replicas)
+    size = state.isr_size
     believed = SOLE if size == 1 else SHORT if refuses_append(size, lane.min_insync_replicas) else ENOUGH
     replicas = without_failed(state.replicas, lane, broker, clean=True)
     deposed = replicas[broker]._replace(role=ZOMBIE, believed_isr=believed)

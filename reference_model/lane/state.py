@@ -147,6 +147,40 @@ class LaneState(NamedTuple):
         """The producer's present epoch, counted from 0."""
         return len(self.first_records) - 1
 
+    @property
+    def leader(self) -> int:
+        """The index of the broker that leads by the controller's record and serves, or -1."""
+        for index, replica in enumerate(self[0]):
+            if replica[0] == LEADER:
+                return index
+        return -1
+
+    @property
+    def isr_size(self) -> int:
+        """The number of replicas in the controller's ISR."""
+        return sum([replica[1] for replica in self[0]])
+
+    @property
+    def high_watermark(self) -> int:
+        """The offset below which every member of the ISR holds the leader's records.
+
+        The leader's high watermark comes to it once the members' fetches have reached the leader. A leader that learns
+        of them later only acknowledges and shows less in the meantime.
+        """
+        return isr.high_watermark(0, [len(replica[2]) for replica in self[0] if replica[1]])
+
+    def different_replicas(self) -> Iterator[tuple[int, LaneReplica]]:
+        """Each broker's index with its replica, without brokers whose replica equals the one before.
+
+        Brokers in equal states take equal steps, up to their names, and `canonical` puts equal replicas side by side.
+        With five replicas this leaves out three of four steps.
+        """
+        before = None
+        for broker, replica in enumerate(self.replicas):
+            if replica != before:
+                yield broker, replica
+            before = replica
+
     def with_replicas(self, replicas: tuple[LaneReplica, ...]) -> LaneState:
         """The state with other replicas (as `_replace`, in a third of its time)."""
         return LaneState(replicas, *self[1:])
@@ -226,7 +260,7 @@ def settled(state: LaneState, lane: Lane) -> LaneState:
     That is sound only where the zombie's log can't come to lead. So the zombie is neither in sync nor eligible, and
     elections are clean, or a leader serves and no fault is left to strike it.
     """
-    if lane.unclean_leader_election and (not lane.faults or state.faults or leader_index(state.replicas) < 0):
+    if lane.unclean_leader_election and (not lane.faults or state.faults or state.leader < 0):
         return state
     if ZOMBIE not in [replica[0] for replica in state.replicas]:
         return state
@@ -306,41 +340,6 @@ def _fault_bits(faults: tuple[str, ...], most: int) -> int:
     return sum((1 << count) - 1 << most * place for place, count in enumerate(counts))
 
 
-def different(replicas: tuple[LaneReplica, ...]) -> Iterator[tuple[int, LaneReplica]]:
-    """Each broker's index with its replica, without brokers whose replica equals the one before.
-
-    Brokers in equal states take equal steps, up to their names, and `canonical` puts equal replicas side by side. With
-    five replicas this leaves out three of four steps.
-    """
-    before = None
-    for broker, replica in enumerate(replicas):
-        if replica != before:
-            yield broker, replica
-        before = replica
-
-
-def leader_index(replicas: tuple[LaneReplica, ...]) -> int:
-    """The index of the broker that leads by the controller's record and serves, or -1."""
-    for index, replica in enumerate(replicas):
-        if replica[0] == LEADER:
-            return index
-    return -1
-
-
-def high_watermark(replicas: tuple[LaneReplica, ...]) -> int:
-    """The offset below which every member of the ISR holds the leader's records.
-
-    The leader's high watermark comes to it once the members' fetches have reached the leader. A leader that learns of
-    them later only acknowledges and shows less in the meantime.
-    """
-    return isr.high_watermark(0, [len(replica[2]) for replica in replicas if replica[1]])
-
-
-def isr_size(replicas: tuple[LaneReplica, ...]) -> int:
-    """The number of replicas in the controller's ISR."""
-    return sum([replica[1] for replica in replicas])
-
-
 def truncation_of(lane: Lane) -> Truncation:
     """How a new follower truncates its log in a lane's cluster."""
     return rules_of(lane).protocol.truncation
@@ -356,14 +355,13 @@ def truncated(log: tuple[int, ...], leader_log: tuple[int, ...], rule: Truncatio
 
 
 def follow_leader(replicas: tuple[LaneReplica, ...], rule: Truncation) -> tuple[LaneReplica, ...]:
-    """Let every live follower truncate to the serving leader's log by a rule, if there is a leader."""
-    leader = leader_index(replicas)
-    if leader < 0:
+    """The replicas after every live follower has truncated its log by a rule, if a leader serves."""
+    leader_logs = [replica[2] for replica in replicas if replica[0] == LEADER]
+    if not leader_logs:
         return replicas
-    leader_log = replicas[leader].log
     return tuple(
         [
-            replica.with_log(truncated(replica[2], leader_log, rule)) if replica[0] == FOLLOWER else replica
+            replica.with_log(truncated(replica[2], leader_logs[0], rule)) if replica[0] == FOLLOWER else replica
             for replica in replicas
         ]
     )

@@ -16,7 +16,6 @@ from kafka_chaos.reference_model.lane.state import (
     LaneState,
     canonical,
     initial_state,
-    leader_index,
     pairs,
     record_of,
     settled,
@@ -57,7 +56,7 @@ def tell(
 
 def initial_names(state: LaneState) -> tuple[int, ...]:
     """The numbers of the brokers, by index, in a state with which a run begins: 1 leads."""
-    leader = leader_index(state.replicas)
+    leader = state.leader
     others = iter(range(2, len(state.replicas) + 1))
     return tuple(1 if index == leader else next(others) for index in range(len(state.replicas)))
 
@@ -91,7 +90,7 @@ def counted_records(count: int) -> str:
 
 def ending_of(state: LaneState, names: Sequence[int]) -> str:
     """The sentence for the state in which a run ends."""
-    leader = leader_index(state.replicas)
+    leader = state.leader
     log = ", ".join(f"record {record_of(value)}" for value in final_log(state) or ()) or "nothing"
     outcomes = []
     for index, record in enumerate(state.records):

@@ -36,7 +36,6 @@ from kafka_chaos.reference_model.lane.state import (
     Record,
     canonical,
     initial_state,
-    leader_index,
     record_of,
     request,
 )
@@ -54,7 +53,7 @@ def number_anew(state: LaneState, lane: Lane) -> Iterator[Step]:
     has already for a copy.
     """
     if any(record.status == RETRY for record in state.records):
-        held = len(state.replicas[leader_index(state.replicas)].log)
+        held = len(state.replicas[state.leader].log)
         number = sum(record.status in (OK, WAITING) for record in state.records)
         for index, record in enumerate(state.records):
             if record.status in (NEW, RETRY) and number <= held:
@@ -66,7 +65,7 @@ def leave_unnumbered(state: LaneState, lane: Lane) -> Iterator[Step]:
 
     So has the first message of each producer epoch. The leader takes the new message for a copy of that one.
     """
-    log = state.replicas[leader_index(state.replicas)].log
+    log = state.replicas[state.leader].log
     first = [offset for offset, value in enumerate(log) if record_of(value) in state.first_records]
     for index, record in enumerate(state.records):
         if record.status == NEW and index > 0 and state.records[index - 1].status != NEW:
@@ -92,7 +91,7 @@ def return_late(state: LaneState, lane: Lane) -> Iterator[Step]:
     that its log does not have.
     """
     if any(record.status == RETRY for record in state.records):
-        held = {record_of(value) for value in state.replicas[leader_index(state.replicas)].log}
+        held = {record_of(value) for value in state.replicas[state.leader].log}
         for index, record in enumerate(state.records):
             if record.status in (NEW, RETRY) and index not in held:
                 yield from _send(state, lane, index, [None])
@@ -123,7 +122,7 @@ def renew_after_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 def _send(state: LaneState, lane: Lane, index: int, held_at: Iterable[int | None]) -> Iterator[Step]:
     """A record is sent to the leader, which takes it for the entry at one of these offsets, or appends it for None."""
-    leader = leader_index(state.replicas)
+    leader = state.leader
     if state.records[index].attempts == 0 or too_few_in_sync(state, lane, state.replicas[leader]):
         return
     for offset in held_at:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.effects import Action
-from kafka_chaos.reference_model.lane.state import LaneState, initial_state, leader_index, pairs, record_of, settled
+from kafka_chaos.reference_model.lane.state import LaneState, initial_state, pairs, record_of, settled
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import ending_of, initial_names, sentences_of
 
@@ -57,7 +57,7 @@ class Story:
 
     def leader(self, state: LaneState) -> int | None:
         """The broker that leads and serves in a state of the story, if one does."""
-        index = leader_index(state.replicas)
+        index = state.leader
         return self.brokers[index] if index >= 0 else None
 
     def log(self, state: LaneState, broker: int) -> list[int]:
@@ -71,7 +71,7 @@ def read_story(lane: Lane, sentences: Sequence[str]) -> Story:
     brokers = initial_names(start)
     *of_steps, of_ending = sentences or [""]
     for story_steps, end in _readings(lane, start, tuple(of_steps), brokers):
-        if leader_index(end.replicas) >= 0 and of_ending == ending_of(end, brokers):
+        if end.leader >= 0 and of_ending == ending_of(end, brokers):
             return Story(lane, tuple(sentences), story_steps, end, brokers)
     raise UnknownStory(f"the model tells no such story of lane {lane.lane}: {' '.join(sentences)}")
 

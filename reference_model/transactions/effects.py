@@ -7,7 +7,6 @@ from kafka_chaos.reference_model.transactions.partitions import contents, is_fen
 from kafka_chaos.reference_model.transactions.rules import Kind
 from kafka_chaos.reference_model.transactions.state import (
     ABORTED,
-    COMMITTED,
     DATA,
     NONE,
     OPEN,
@@ -112,8 +111,3 @@ def abort_by_coordinator(state: State, setup: Setup, id: int) -> State:
         if takes_part and state.outcomes[producer.transaction] == OPEN:
             state = state.with_outcome(producer.transaction, ABORTED)
     return state.with_status(setup, id, fence(status), status.partitions)
-
-
-def acknowledged(state: State, transaction: int, commit: bool) -> State:
-    """The state after the producer was told that its transaction ended as it had asked."""
-    return state.with_outcome(transaction, COMMITTED if commit else ABORTED)

@@ -17,19 +17,14 @@ coordinator that does not know it yet; offsets in a transaction (TxnOffsetCommit
 from collections.abc import Iterator
 
 from kafka_chaos.reference_model.transactions.coordinator import Reply, init_producer_id
-from kafka_chaos.reference_model.transactions.effects import (
-    Action,
-    Step,
-    abort_by_coordinator,
-    acknowledged,
-    arrive,
-    without_late,
-)
+from kafka_chaos.reference_model.transactions.effects import Action, Step, abort_by_coordinator, arrive, without_late
 from kafka_chaos.reference_model.transactions.rules import Kind
 from kafka_chaos.reference_model.transactions.state import (
+    ABORTED,
     ABORTING,
     ASKED,
     CERTAIN,
+    COMMITTED,
     COMMITTING,
     FAILED,
     IN_DOUBT,
@@ -164,7 +159,8 @@ def _hear(state: State, setup: Setup, request: Request, reply: Reply) -> State:
         sent = exchanged(producer.sent, at, producer.sent[at] + 1)
         written = producer._replace(written=producer.written + 1, knows=CERTAIN, sent=sent)
         return state.with_producer(number, written)
-    return _ended(acknowledged(state, request.transaction, bool(request.detail)), setup, request)
+    told = state.with_outcome(request.transaction, COMMITTED if request.detail else ABORTED)
+    return _ended(told, setup, request)
 
 
 def _ended(state: State, setup: Setup, request: Request) -> State:

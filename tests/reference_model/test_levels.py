@@ -11,7 +11,7 @@ import cluster_search
 import pytest
 
 from kafka_chaos.reference_model import Lane
-from kafka_chaos.reference_model.lane.state import OK, LaneState, Scope, leader_index, record_of
+from kafka_chaos.reference_model.lane.state import OK, LaneState, Scope, record_of
 from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
 from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterConfig, ClusterState
 from kafka_chaos.reference_model.lockstep.stepping import Step
@@ -56,7 +56,7 @@ def outcomes_of_lane(lane: Lane) -> set[Outcome]:
 
 
 def outcome_of_lane(state: LaneState) -> Outcome | None:
-    leader = leader_index(state.replicas)
+    leader = state.leader
     if leader < 0:
         return None
     log = tuple(record_of(value) for value in state.replicas[leader].log)
