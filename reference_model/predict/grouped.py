@@ -25,9 +25,10 @@ group is past, others take their offsets and are never delivered, and a start of
 from collections.abc import Iterable, Iterator, Mapping
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, LATEST, Group, GroupAnomaly
-from kafka_chaos.contract.lane.lanes import SHARE_STATE, Lane
+from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.share import Share, ShareAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.groups.examine import stories_of_torn_ends
@@ -125,61 +126,39 @@ def _torn(asked: Iterable[Setup], answers: Prediction) -> Iterator[tuple[GroupAn
                 yield anomaly, DefectTrace(trace.defects, why)
 
 
-_FORBIDDEN: Mapping[ShareAnomaly, str] = {
-    ShareAnomaly.NEVER_DELIVERED: "the group's start offset passes a record only once it is accepted, rejected, or was "
-    "delivered as often as the limit allows (KIP-932, share-partition start offset)",
-    ShareAnomaly.DELIVERED_TO_TWO: "a leader lends an acquired record to nobody else before its lock runs out or its "
-    "member gives it back (KIP-932, acquisition locks)",
-    ShareAnomaly.REDELIVERED_AFTER_ACCEPT: "an accept is answered once the share coordinator has written it to "
-    f"{SHARE_STATE} with acks=all, and every later leader begins with what is written there (KIP-932)",
-    ShareAnomaly.PAST_DELIVERY_LIMIT: "a record whose delivery count has reached the limit is archived when it would "
-    "become available again; what is lost of a count lets it begin lower (KIP-932, delivery count)",
-    ShareAnomaly.ARCHIVED_EARLY: "only a rejected record, and one that was delivered as often as the limit allows, is "
-    "archived; deliveries that nobody may have seen are counted by the statement (KIP-932, in-flight records)",
-    ShareAnomaly.SHARE_START_WENT_BACK: "the start offset only moves forward, and is written by the share coordinator "
-    "with a state epoch and the leader's epoch, by which it refuses older leaders (KIP-932, share coordinator)",
-}
+RULES_OF_SHARE_GROUPS: Mapping[str, Mapping[str, str]] = toml_of(__package__, "share_groups.toml")
 _OF_STATE = (ShareAnomaly.REDELIVERED_AFTER_ACCEPT, ShareAnomaly.SHARE_START_WENT_BACK)
+_OF_LOG = (*_OF_STATE, ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
 _DEPOSED_ALIVE = frozenset({"pause", "partition", "session-expiry"})
 """The faults after which a deposed broker goes on running. Other faults end its process."""
-_OF_LOG = (*_OF_STATE, ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
 
 
 def answers_of_share(
     lane: Lane, share: Share, plain: Prediction, *, state_may_be_lost: bool
 ) -> dict[AnyAnomaly, AnomalyPrediction]:
     """The prediction for every anomaly of share groups. `plain`: the prediction for the lane's records."""
-    permitted: dict[ShareAnomaly, str] = {}
-    if any(plain.status(one) is not Status.FORBIDDEN for one in (Anomaly.TRUNCATED_READ, Anomaly.LOST_WRITE)):
-        why = "the lane's log may lose records that the group is past: others take their offsets, or the group's start "
-        permitted.update(dict.fromkeys(_OF_LOG, why + "offset is past the log's end and is set back"))
-    if state_may_be_lost:
-        why = (
-            f"{SHARE_STATE} may lose what the share coordinator has acknowledged, and the next leader begins before it"
-        )
-        permitted.update(dict.fromkeys(_OF_STATE, why))
-    if _DEPOSED_ALIVE & {*lane.faults}:
-        why = (
-            "a broker that was deposed and does not know it gives out records, and start offsets, by the state that it "
-            "had: what it can't do is write (KIP-932, share-partition leader epoch)"
-        )
-        for anomaly in _OF_STATE:
-            permitted.setdefault(anomaly, why)
     lost = share.lost_deliveries(len(lane.faults))
-    if lost >= share.delivery_limit:
-        why = f"up to {lost} deliveries of a record may reach nobody (faults, and members that crash, freeze, join and "
-        permitted.setdefault(
-            ShareAnomaly.NEVER_DELIVERED,
-            f"{why}leave), and after {share.delivery_limit} it is archived (KIP-932, delivery count)",
-        )
-    if lane.faults:
-        permitted[ShareAnomaly.DELIVERED_TO_TWO] = (
-            "acquisition is not persisted: after a change of leader the record is available while the first member "
-            "still has it, and a broker that hangs may give it late (KIP-932, share-partition leader election)"
-        )
+    log_may_lose = any(
+        plain.status(anomaly) is not Status.FORBIDDEN for anomaly in (Anomaly.TRUNCATED_READ, Anomaly.LOST_WRITE)
+    )
+    permitting = (
+        # Of several reasons for an anomaly, the first is told.
+        ("state_is_lost", state_may_be_lost, _OF_STATE),
+        ("log_loses", log_may_lose, _OF_LOG),
+        ("deposed_runs_on", bool(_DEPOSED_ALIVE & {*lane.faults}), _OF_STATE),
+        ("deliveries_reach_nobody", lost >= share.delivery_limit, (ShareAnomaly.NEVER_DELIVERED,)),
+        ("leader_changes", bool(lane.faults), (ShareAnomaly.DELIVERED_TO_TWO,)),
+    )
+    reasons: dict[ShareAnomaly, str] = {}
+    for reason, holds, anomalies in permitting:
+        for anomaly in anomalies if holds else ():
+            text = RULES_OF_SHARE_GROUPS["permitted"][reason].format(lost=lost, limit=share.delivery_limit)
+            reasons.setdefault(anomaly, text)
     return {
-        anomaly: AnomalyPrediction(Status.PERMITTED, (permitted[anomaly],))
-        if anomaly in permitted
-        else AnomalyPrediction(Status.FORBIDDEN, (f"By the rules of share groups: {rule}.",))
-        for anomaly, rule in _FORBIDDEN.items()
+        anomaly: AnomalyPrediction(Status.PERMITTED, (reasons[anomaly],))
+        if anomaly in reasons
+        else AnomalyPrediction(
+            Status.FORBIDDEN, (f"By the rules of share groups: {RULES_OF_SHARE_GROUPS['forbidden'][anomaly]}.",)
+        )
+        for anomaly in ShareAnomaly
     }
