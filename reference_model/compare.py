@@ -1,8 +1,8 @@
-"""Which lanes of the standard matrix are promised something else in another version or metadata mode, by which rule.
+"""Compares two clusters: which lanes of a standard matrix have other predictions, and which rules make the difference.
 
-A rule is named where the statuses change with it: a lane that differs is asked once more for each set of rules in
-between. Clusters with the same rules need no answer at all. The answers for the standard matrix ship with the package
-and are printed in docs/model.md.
+To find the rule, a lane that differs is also predicted for each set of rules between those of the two clusters. If both
+have the same rules, one prediction is enough. The predictions for the standard matrix ship with the package and are
+printed in docs/model.md.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -76,7 +76,7 @@ class Cluster:
 
     @property
     def rules(self) -> Rules:
-        """The rules that it goes by."""
+        """The rules that the cluster follows."""
         return rules_in(self.version, self.mode, self.elr)
 
     @property
@@ -114,9 +114,9 @@ NEW_CLUSTERS_ONLY = (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Anomalies of one lane under some faults that change their status together; `rules` says by what.
+    """Anomalies of one lane under some faults that change from one status to another, by the same rules.
 
-    `why` has, for each anomaly, the steps to it on the side where it is not forbidden.
+    `why`: by anomaly, the steps to it on the cluster where it is not forbidden.
     """
 
     lane: str
@@ -140,7 +140,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The changes between two clusters, how many lanes with their faults were asked, and what has to be said of it."""
+    """The changes between two clusters, and how many combinations of lane and faults were asked, with notes on them."""
 
     before: Cluster
     after: Cluster
@@ -186,7 +186,7 @@ class Comparison:
 
 
 def compare(before: Cluster, after: Cluster, answer: Answer) -> Comparison:
-    """The changes in the standard matrix from one cluster to the other; `answer` predicts a lane.
+    """The changes in the standard matrix from one cluster to the other. `answer`: predicts a lane.
 
     Raises what `answer` raises.
     """
@@ -213,7 +213,7 @@ def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, answer: Ans
     same = before.rules == after.rules and before.elects_uncleanly == after.elects_uncleanly
     old = answer(before.with_lane(lane))
     new = old if same else answer(after.with_lane(lane))
-    together: dict[tuple[Status, Status, tuple[str, ...]], dict[Anomaly, tuple[str, ...]]] = {}
+    changes: dict[tuple[Status, Status, tuple[str, ...]], dict[Anomaly, tuple[str, ...]]] = {}
     differing = [anomaly for anomaly in Anomaly if old.status(anomaly) is not new.status(anomaly)]
     path = list(_path(before, after)) if differing else []
     on_the_way = [answer(cluster.with_lane(lane)) for _, cluster in path]
@@ -222,15 +222,15 @@ def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, answer: Ans
         rules = tuple(path[at][0] for at in range(len(path)) if statuses[at] is not statuses[at + 1])
         shown = old if new.status(anomaly) is Status.FORBIDDEN else new
         key = old.status(anomaly), new.status(anomaly), rules
-        together.setdefault(key, {})[anomaly] = shown.anomalies[anomaly].why
-    for (was, becomes, rules), why in together.items():
+        changes.setdefault(key, {})[anomaly] = shown.anomalies[anomaly].why
+    for (was, becomes, rules), why in changes.items():
         yield Change(name, lane.faults, was, becomes, rules, why)
 
 
 def _path(before: Cluster, after: Cluster) -> Iterator[tuple[str, Cluster]]:
-    """The rules that are won or lost on the way from one cluster to the other, each with the cluster beyond it."""
+    """The rules that change on the way from one cluster to the other, each with a cluster in which it has changed."""
     if before.elects_uncleanly != after.elects_uncleanly:
-        # With ZooKeeper, a cluster of this version has the same rules but this one.
+        # With ZooKeeper, a cluster of this version has the same rules except `UNCLEAN`.
         if after.elects_uncleanly:
             yield UNCLEAN, replace(before, mode=ZOOKEEPER)
             yield from _path(replace(before, mode=ZOOKEEPER), after)

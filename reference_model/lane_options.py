@@ -54,8 +54,9 @@ _faults = click.option(
 )
 
 
-def _option(settings: type[Any], key: str, name: str = "", **given: Any) -> Callable[[Command], Command]:
-    """The option of a key of a lane's settings. `given` replaces attributes that follow from the key's declaration."""
+def _option(settings: type[Any], key: str, name: str = "", **replaced: Any) -> Callable[[Command], Command]:
+    """The option of a key of a lane's settings. `replaced`: attributes in the place of those that its declaration
+    has."""
     declared = settings.__dataclass_fields__[key]
     option = f"--{(name or key).replace('_', '-')}"
     meaning = declared.metadata["description"]
@@ -71,7 +72,7 @@ def _option(settings: type[Any], key: str, name: str = "", **given: Any) -> Call
         attributes["callback"] = lambda _context, _option, text: None if text is None else text == "true"
     else:
         attributes["type"] = {"int": int, "str": str}[kind]
-    return click.option(option, **(attributes | given))
+    return click.option(option, **(attributes | replaced))
 
 
 def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

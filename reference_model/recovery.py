@@ -59,8 +59,8 @@ def bounds_of(
 
     `followers_hang`: whether these faults may keep a follower from fetching.
     """
-    given = frozenset(kinds)
-    hangs = not given or not given <= BREAKS_CONNECTIONS
+    kinds = frozenset(kinds)
+    hangs = not kinds or not kinds <= BREAKS_CONNECTIONS
     group = lane.group or (None if lane.loop is None else lane.loop.group)
     failover: Parts = (("session", timings.session_ms), ("election", timings.election_ms))
     lag: Parts = (("lag of a follower", round(timings.lag_ms * _LAG_CHECK)),) if hangs and followers_hang else ()
@@ -74,7 +74,7 @@ def bounds_of(
     linger: Parts = () if timings.linger_ms is None else (("linger", timings.linger_ms),)
     producing = failover + lag + request + learns + linger + transaction
     consuming = failover + lag + fetch + learns + transaction + _of_members(group)
-    found = {
+    parts_of = {
         RecoveryAnomaly.STALLED_PRODUCER: producing + (() if lane.loop is None else _of_members(lane.loop.group)),
         RecoveryAnomaly.STALLED_CONSUMER: consuming,
         RecoveryAnomaly.ISR_NOT_RESTORED: (
@@ -84,15 +84,15 @@ def bounds_of(
         ),
     }
     if group is not None:
-        found[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + learns + transaction + _of_members(group)
+        parts_of[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + learns + transaction + _of_members(group)
     if lane.share is not None:
         # What a member had in hand comes back when its lock has run out, and again if the next one is gone, too.
         share: Parts = (("lock", lane.share.lock_ms), ("session of a member", SHARE_SESSION_MS))
-        found[RecoveryAnomaly.SHARE_STALLED] = consuming + share + share
+        parts_of[RecoveryAnomaly.SHARE_STALLED] = consuming + share + share
     if lane.transactional is not None:
-        found[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = producing
+        parts_of[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = producing
     bounds = {}
-    for anomaly, parts in found.items():
+    for anomaly, parts in parts_of.items():
         known = tuple((name, float(value)) for name, value in parts if value is not None)
         derived = Bound(known) if len(known) == len(parts) else None
         own = None if anomaly == RecoveryAnomaly.ISR_NOT_RESTORED else timings.recover_within_ms

@@ -1,9 +1,9 @@
-"""Rules of client libraries beyond the KIPs, each with its source.
+"""Rules of client libraries that differ from the KIPs, each with its source.
 
-A lane's machine has the client of KIP-98 and KIP-360: retries in the order of the records, as many requests in flight
-as the lane says, and time-outs (`lane/exchanges.py`); sequence numbers, and a producer epoch that is renewed where a
-batch is refused behind an acknowledged one (`lane/idempotence.py`). The rules here are added where known defects are
-searched. A client that is not in `CLIENTS` has none of them: nobody has read its source for more.
+The model of a lane has the client of KIP-98 and KIP-360. It retries in the order of the records, has as many requests
+in flight as the lane says, and time-outs (`lane/exchanges.py`). It has sequence numbers, and renews its producer epoch
+where a batch is refused behind an acknowledged one (`lane/idempotence.py`). The rules here are added in the search for
+known defects. A client that is not in `CLIENTS` has none of them, because nobody has read its source for more.
 """
 
 import re
@@ -19,11 +19,12 @@ KAFKA_PYTHON, AIOKAFKA, FRANZ_GO = "kafka-python", "aiokafka", "franz-go"
 
 @dataclass(frozen=True, slots=True)
 class ClientRules:
-    """`acknowledges_implicitly`: an acknowledgement is one of the records before it, too, that wait to be sent again.
+    """The rules of a client library; each field is off, or as in the KIPs, by default.
 
-    `renews_for_all`: messages that time out, or sequence numbers that are skipped, in any partition, let the producer
-    renew its epoch for all partitions, and send under it what is in doubt. `per_transaction`: from this release on of
-    both client and brokers, each transaction has a producer epoch of its own (KIP-890, part 2).
+    `acknowledges_implicitly`: an acknowledged record acknowledges the records before it, too, that wait to be sent
+    again. `renews_for_all`: messages that time out, or sequence numbers that are skipped, in any partition, let the
+    producer renew its epoch for all partitions, and send under it what is in doubt. `per_transaction`: from this
+    release on of both client and brokers, each transaction has a producer epoch of its own (KIP-890, part 2).
 
     `numbers_anew`: each attempt of an idempotent producer takes the sequence number that is next at that moment, and
     `repeats_unanswered`: with acks=0, too, what met a closed connection is sent again, all partitions of it. Both only

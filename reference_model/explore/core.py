@@ -1,9 +1,9 @@
-"""The replication core's actions: one action, one function of the model's state.
+"""The actions of replication without producers (the core): one action, one function of the state.
 
-As in the public TLA+ specification by hachikuji, node failure is not a state: the controller may take any broker
-out of the ISR or move the leader away from it at any moment, and a broker that stops is one that takes no
-further step. Pauses, partitions, expired sessions and controlled shutdowns are therefore in every exploration.
-A restart is not (it forgets what was in memory), nor is power loss: those are faults of the scope.
+As in the public TLA+ specification by hachikuji, a broker's failure is not a state. The controller may take any broker
+out of the ISR or move the leader away from it at any moment, and a broker that has stopped takes no further step.
+Pauses, partitions, expired sessions and controlled shutdowns are therefore in every exploration. Restarts, which forget
+what was in memory, and losses of power are not: they are faults of the scope.
 
 Left out: the version check on ISR changes (only the leader of record in its own epoch may change the ISR, at
 once; KIP-497), the leader's knowledge of a follower's log lagging behind it, producers and their
@@ -35,14 +35,14 @@ Value = TypeVar("Value", bound=Hashable)
 
 
 class Numbers(Generic[Value]):
-    """Equal values get equal numbers, from 0 on in the order of their first appearance."""
+    """Numbers for values, from 0 on in the order of their first appearance; equal values have one number."""
 
     def __init__(self) -> None:
         self.values: list[Value] = []
         self._numbers: dict[Value, int] = {}
 
     def of(self, value: Value) -> int:
-        """The number of a value; `values[number]` is the value."""
+        """The number of a value, which `values[number]` gives back."""
         number = self._numbers.setdefault(value, len(self.values))
         if number == len(self.values):
             self.values.append(value)
@@ -74,7 +74,10 @@ CoreStep = tuple[CoreAction, CoreState]
 
 
 class Core:
-    """The core under one protocol, in one scope: interned values by number, remembered pairs, the actions."""
+    """The core under one protocol, in one scope: its actions, on states of interned values.
+
+    `locals`, `controllers`, `budgets`: the values by the numbers that states have for them. `brokers`: all of them.
+    """
 
     def __init__(self, protocol: Protocol, scope: CoreScope) -> None:
         self.protocol = protocol
@@ -117,7 +120,7 @@ class Core:
             yield from self.restart(state)
 
     def controller_elect_leader(self, state: CoreState) -> Iterator[CoreStep]:
-        """The controller makes another broker the leader that may be elected if it alone is there."""
+        """The controller elects another broker, which may lead even if no other broker is live."""
         controller = self.controllers[state[-2]]
         if len(controller.requests) == self.scope.leader_epochs:
             return
@@ -133,7 +136,8 @@ class Core:
                 yield action, self._decided(state, controller, broker, controller.isr if clean else 1 << broker)
 
     def controller_shrink_isr(self, state: CoreState) -> Iterator[CoreStep]:
-        """The controller takes a broker it holds for dead out of the ISR; the last member stays, leaderless."""
+        """The controller takes a broker for dead, and out of the ISR; the last member stays, without being the
+        leader."""
         controller = self.controllers[state[-2]]
         if len(controller.requests) == self.scope.leader_epochs:
             return
@@ -173,7 +177,7 @@ class Core:
             yield CoreAction("become_follower", broker, leader, epoch), self._with(state, broker, follower)
 
     def _newer_requests(self, state: CoreState) -> Iterator[tuple[int, Local, int, int, int]]:
-        """(broker, its local state, epoch, leader, isr) for each LeaderAndIsr sent that is news to a broker."""
+        """Each LeaderAndIsr that is news to a broker: (broker, its local state, epoch, leader, isr)."""
         requests = self.controllers[state[-2]].requests
         for broker in self.brokers:
             local = self.locals[state[broker]]
@@ -188,7 +192,7 @@ class Core:
         return presumes and serves(leader_local.leader_epoch, epoch, fenced=self.protocol.fenced)
 
     def leader_write(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
-        """Whoever takes itself for the leader appends a record in its own epoch."""
+        """A broker that takes itself for the leader appends a record in its own epoch."""
         local = self.locals[state[broker]]
         budget = self.budgets[state[-1]]
         if budget.next_record < self.scope.records:
@@ -199,7 +203,7 @@ class Core:
             yield CoreAction("write", broker, record, len(local.log)), (*after[:-1], rest)
 
     def leader_advance_high_watermark(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
-        """Every member of the leader's own ISR follows it and holds the next record: it is committed."""
+        """The next record is committed, since every member of the leader's own ISR follows it and holds the record."""
         local = self.locals[state[broker]]
         if len(local.log) == local.high_watermark:
             return
@@ -237,10 +241,10 @@ class Core:
                 yield CoreAction("expand_isr", broker, other), self._with_isr(state, broker, local.isr | bit)
 
     def restart(self, state: CoreState) -> Iterator[CoreStep]:
-        """A broker that the controller holds for dead starts again.
+        """A broker that the controller takes for dead starts again.
 
-        Its log is what the operating system kept ("kill") or any prefix ("power-loss"), its high watermark any
-        that it may have checkpointed. It takes no request from before its registration (KIP-380).
+        Its log is whole after a "kill", and any prefix of it after a "power-loss". Its high watermark is any that it
+        may have checkpointed. It takes no request from before its registration (KIP-380).
         """
         controller = self.controllers[state[-2]]
         budget = self.budgets[state[-1]]

@@ -1,10 +1,8 @@
-"""All interleavings of the replication core in a stated scope, and the shortest way to each broken invariant.
+"""Explores all interleavings of the replication core in a scope, and finds the shortest way to each broken invariant.
 
-`holds` is True only after an exhausted search; without a breach and without exhaustion it is None.
-
-Its invariants are named predicates that must hold in every state. The first three are those of the public TLA+
-specification of Kafka replication by hachikuji; log matching is Raft's (Ongaro and Ousterhout, 2014), which leader
-epochs are to give Kafka as well.
+Invariants are predicates that must hold in every state. The first three are those of the public TLA+ specification of
+Kafka replication by hachikuji. Log matching is an invariant of Raft (Ongaro and Ousterhout, 2014), which leader epochs
+are to give Kafka as well. An invariant that no state breaks is only said to hold if the search was exhausted.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,7 +42,7 @@ def strong_isr(core: Core, state: CoreState) -> bool:
 
 
 def _committed_on(core: Core, state: CoreState, isr: int | None = None) -> bool:
-    """Whether this ISR, or else each leader's own, has what a leader believes to be committed."""
+    """Whether each member of this ISR, or else of each leader's own, has what the leader takes for committed."""
     for broker in core.brokers:
         local = core.locals[state[broker]]
         if local.leader == broker and local.high_watermark:
@@ -133,9 +131,10 @@ SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """The result of an exploration; `invariants` maps each name to (holds, trace of the shortest breach).
+    """The result of an exploration.
 
-    `seconds` is the time on the clock, `cpu_seconds` the processor's, which states per second refer to.
+    `invariants`: by name, whether it holds (None: not known, as the search ended early), and the trace of the shortest
+    breach. `seconds`: the time on the clock. `cpu_seconds`: the time of the processor, by which states are counted.
     """
 
     protocol: str
@@ -175,8 +174,8 @@ def explore(
 ) -> Exploration:
     """Explore a protocol in a scope.
 
-    `until` names invariants whose breach ends the search early (it is then not complete); `core` replaces the
-    model itself, for a mutation of it.
+    `until`: invariants whose breach ends the search early, which is then not complete. `core`: a mutation of the core
+    to explore in its place.
     """
     core = Core(protocol, scope) if core is None else core
     breaches: dict[str, tuple[CoreState, ...]] = {}
@@ -200,12 +199,12 @@ def explore(
         return reached
 
     search = breadth_first(core.initial(), successors, visit, budget or Budget(MAX_STATES))
-    held = True if search.complete else None
-    found: dict[str, tuple[bool | None, tuple[str, ...]]] = {}
+    holds_if_unbroken = True if search.complete else None
+    invariants: dict[str, tuple[bool | None, tuple[str, ...]]] = {}
     for name in (*INVARIANTS, *STEP_INVARIANTS):
         broken = breaches.get(name)
         trace = tell(core, [*search.path(broken[0]), *broken[1:]]) if broken else ()
-        found[name] = (False if broken else held, trace)
+        invariants[name] = (False if broken else holds_if_unbroken, trace)
     return Exploration(
         protocol=protocol.name,
         scope=scope,
@@ -215,7 +214,7 @@ def explore(
         complete=search.complete,
         seconds=search.seconds,
         cpu_seconds=search.cpu_seconds,
-        invariants=found,
+        invariants=invariants,
     )
 
 

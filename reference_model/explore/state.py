@@ -1,12 +1,11 @@
-"""The replication core's state, packed: five small integers per state at three brokers.
+"""The state of the replication core, packed: a tuple of five small integers at three brokers.
 
-It covers what the public TLA+ specification of Kafka replication by hachikuji covers: one partition, a log, a
-high watermark, a leader epoch, a leader and an ISR per replica, the partition's state in ZooKeeper, and every
-LeaderAndIsr request ever sent, which a replica may receive late, again or never.
+It covers as much as the public TLA+ specification of Kafka replication by hachikuji: one partition; per replica a log,
+a high watermark, a leader epoch, a leader and an ISR; the partition's state in ZooKeeper; and every LeaderAndIsr
+request ever sent, which a replica may receive late, again or never.
 
-A replica's whole local state is interned to one integer, and so is the controller's; what an action does to a
-pair of locals is worked out once and remembered. A state is the tuple of the replicas' numbers, the
-controller's, and that of what the scope still allows (records, faults).
+Each replica's local state is interned to one integer, and so are the controller's state and the rest of the scope
+(records, faults). What two replicas in their local states can do with each other is worked out once and remembered.
 """
 
 from typing import NamedTuple
@@ -21,7 +20,7 @@ NO_EPOCH = -1
 
 
 class Local(NamedTuple):
-    """One replica: entries hold record ids (`protocol/entries.py`); `isr` is a bit set of brokers."""
+    """The local state of a replica. Its log's entries hold record ids (`protocol/entries.py`); `isr` is a bit set."""
 
     log: tuple[int, ...]
     high_watermark: int
@@ -31,8 +30,11 @@ class Local(NamedTuple):
 
 
 class Controller(NamedTuple):
-    """`requests[epoch]` is the (leader, isr) of the LeaderAndIsr of that epoch; the last one is also what
-    ZooKeeper holds, but for the ISR, which leaders change in place: `isr`."""
+    """The state of the controller and of ZooKeeper.
+
+    `requests`: by leader epoch, the (leader, isr) of its LeaderAndIsr. ZooKeeper has the leader of the last one, and
+    the present `isr`, which leaders change without a request.
+    """
 
     requests: tuple[tuple[int, int], ...]
     isr: int
@@ -56,17 +58,17 @@ class Budget(NamedTuple):
 
 
 CoreState = tuple[int, ...]
-"""The replicas' locals, the controller, the budget: each a number that `Core` gave it."""
+"""The numbers that `Core` has for each replica's local state, then for the controller and for the budget."""
 
 
 class Pair(NamedTuple):
-    """One broker in its local state and another in its own.
+    """What two replicas in their local states are to each other: a broker that may lead, and one that may follow it.
 
-    `follows`: the first counts the second as following it; `fetched`: the second's state after its next fetch,
-    or None if it gets nothing; `lags`, `may_join_isr`, `holds_next`: the grounds for shrinking and expanding
-    the ISR and advancing the high watermark; `agrees`: the second holds all below the first's high watermark;
-    `prefix`: in one leader epoch, the follower's log is the beginning of the leader's; `matching`: entries of
-    one epoch at one offset have the same past in both logs.
+    `follows`: the first counts the second as its follower. `fetched`: the second's state after its next fetch, or None
+    if it gets nothing. `lags`, `may_join_isr`, `holds_next`: the grounds for shrinking and expanding the ISR and for
+    advancing the high watermark. `agrees`: the second holds all records below the first's high watermark. `prefix`: in
+    one leader epoch, the follower's log is a beginning of the leader's. `matching`: entries of one epoch at one offset
+    have the same past in both logs.
     """
 
     follows: bool
@@ -99,25 +101,27 @@ def examine(protocol: Protocol, broker: int, leader: Local, follower: Local) -> 
     )
 
 
-def logs_match(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether two entries of one leader epoch at one offset always are one record with one past."""
-    for offset in range(min(len(one), len(other)) - 1, -1, -1):
-        if leader_epoch_of(one[offset]) == leader_epoch_of(other[offset]):
-            return one[: offset + 1] == other[: offset + 1]
+def logs_match(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Whether entries of two logs, if they have one leader epoch and one offset, are the same and have the same
+    past."""
+    for offset in range(min(len(first), len(second)) - 1, -1, -1):
+        if leader_epoch_of(first[offset]) == leader_epoch_of(second[offset]):
+            return first[: offset + 1] == second[: offset + 1]
     return True
 
 
 def fetch(leader: Local, follower: Local) -> Local:
-    """The follower takes the leader's next record, and the leader's high watermark up to its own log end."""
+    """The follower after a fetch: it has the leader's next record, and the leader's high watermark up to its log
+    end."""
     end = len(follower.log)
     log = (*follower.log, leader.log[end])
     return follower._replace(log=log, high_watermark=min(leader.high_watermark, end + 1))
 
 
 def reached_own_epoch(leader: Local) -> bool:
-    """Whether the high watermark has reached the start of the leader's own epoch.
+    """Whether a leader's high watermark has reached the start of its own epoch.
 
-    Before, it does not know how far its predecessor's went, and must not let anyone into the ISR.
+    Before that, the leader does not know how far its predecessor's high watermark went, and lets nobody into the ISR.
     """
     watermark = leader.high_watermark
     return watermark == len(leader.log) or leader_epoch_of(leader.log[watermark]) == leader.leader_epoch

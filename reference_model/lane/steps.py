@@ -1,7 +1,7 @@
 """All that can happen next in a lane: the base of every prediction.
 
-With no lock-step phase, any fault left may strike at any moment and is healed at any later one. With a lock-step
-phase, its next step is all that the environment does.
+Without a lock-step phase, each fault that is left may strike at any moment, and is healed at any later moment. In a
+lock-step phase, the environment only takes the phase's next step.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None, *, kept_isr: 
 
 
 def of_brokers(state: LaneState, lane: Lane, *, kept_isr: bool = False) -> Iterator[Step]:
-    """Every step of brokers and controller, and every fault, with no lock-step phase."""
+    """Every step of brokers and controller, and every fault, where there is no lock-step phase."""
     yield from replication.expand_isr(state, lane)
     yield from replication.learn(state, lane)
     yield from replication.fetch(state, lane)

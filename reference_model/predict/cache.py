@@ -170,12 +170,12 @@ def _transactions(lane: Lane) -> dict[str, Any]:
 
 def _groups(lane: Lane) -> dict[str, Any]:
     """The settings of a lane's group and its loop that an answer depends on."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if lane.group is not None:
-        found["group"] = _group(lane.group, lane.group.commits)
+        settings["group"] = _group(lane.group, lane.group.commits)
     if lane.loop is not None:
-        found["loop"] = _group(lane.loop.group, lane.loop.offsets)
-    return found
+        settings["loop"] = _group(lane.loop.group, lane.loop.offsets)
+    return settings
 
 
 def _share(lane: Lane) -> dict[str, Any]:

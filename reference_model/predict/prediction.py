@@ -124,8 +124,10 @@ class _Work:
         """Add the stories of a search; raises `PredictionNotExhausted`, with all stories, if the search ended early."""
         self.stories = {**findings.stories, **self.stories}
         if not findings.complete:
-            found = (self.stories, self.lane.anomalies, self.budget.states, self.budget.reason, self.bounds())
-            raise PredictionNotExhausted(self.lane, Unfinished(*found))
+            unfinished = Unfinished(
+                self.stories, self.lane.anomalies, self.budget.states, self.budget.reason, self.bounds()
+            )
+            raise PredictionNotExhausted(self.lane, unfinished)
 
     def bounds(self) -> dict[str, Any]:
         """The scope of the search as in `predict --json`, and the rules of the cluster that the model lacks."""
@@ -166,11 +168,11 @@ class _Work:
             data_may_lose=plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN,
             states_may_be_lost=self._may_lose(TRANSACTION_STATE),
         )
-        found = of_transactions.TRANSACTIONS.examine(question, self.budget)
-        self.note(found)
+        findings = of_transactions.TRANSACTIONS.examine(question, self.budget)
+        self.note(findings)
         bounds = {**plain.bounds, "transactions": of_transactions.scope_of(question)}
-        answers = {**with_notes(plain.anomalies), **answers_to(question, found, lane)}
-        return Prediction(answers, plain.states + found.states, True, bounds)
+        answers = {**with_notes(plain.anomalies), **answers_to(question, findings, lane)}
+        return Prediction(answers, plain.states + findings.states, True, bounds)
 
     def with_groups(self, plain: Prediction) -> Prediction:
         """The prediction with what the lane's group and its loop may show."""

@@ -99,14 +99,14 @@ def _outcome(action: Action) -> str:
 
 
 def _lost(action: Action, before: State, after: State) -> str:
-    parts = [
+    losses = [
         f"partition {at} ends at offset {len(now)}"
         for at, (was, now) in enumerate(zip(before.logs, after.logs, strict=True))
         if len(now) < len(was)
     ]
     if action.detail:
-        parts.append(f"__transaction_state says {STATUS_NAMES[int(action.detail)]} again")
-    return ", ".join(parts)
+        losses.append(f"__transaction_state says {STATUS_NAMES[int(action.detail)]} again")
+    return ", ".join(losses)
 
 
 def conclusion(state: State, setup: Setup) -> str:
@@ -159,7 +159,7 @@ def canonical(state: State, setup: Setup) -> State:
     """
     producers = state.producers
     if len(state.outcomes) == setup.transactions:
-        producers = tuple(over(one) if one.phase in (READY, RENEWING) else one for one in producers)
+        producers = tuple(over(known) if known.phase in (READY, RENEWING) else known for known in producers)
     late = tuple(sorted(r for r in state.late if state.losses or not _is_refused(state, setup, r)))
     before, rules = state.logs, setup.rules
     taken = {m for m in state.late_markers if state.losses or takes_marker(before[m.partition], m.entry, rules)}

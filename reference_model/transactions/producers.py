@@ -159,8 +159,8 @@ def _hear(state: State, setup: Setup, request: Request, reply: Reply) -> State:
         sent = exchanged(producer.sent, at, producer.sent[at] + 1)
         written = producer._replace(written=producer.written + 1, knows=CERTAIN, sent=sent)
         return state.with_producer(number, written)
-    told = state.with_outcome(request.transaction, COMMITTED if request.detail else ABORTED)
-    return _ended(told, setup, request)
+    acknowledged = state.with_outcome(request.transaction, COMMITTED if request.detail else ABORTED)
+    return _ended(acknowledged, setup, request)
 
 
 def _ended(state: State, setup: Setup, request: Request) -> State:
