@@ -22,6 +22,7 @@ from kafka_chaos.reference_model.lockstep.state import (
     REPLICATION,
     ClusterConfig,
     ClusterState,
+    EpochStart,
     LeaderAndIsr,
     Replica,
 )
@@ -68,15 +69,16 @@ def _finds_no_divergence_when_empty(follower: Replica, leader: Replica) -> bool:
     """
     if follower.log_end > follower.log_start or not follower.epochs or not leader.epochs:
         return False
-    return follower.epochs[-1][0] < leader.epochs[0][0] and follower.log_end <= leader.epochs[0][1]
+    first = leader.epochs[0]
+    return follower.epochs[-1].epoch < first.epoch and follower.log_end <= first.start
 
 
 def epochs_of(replica: Replica) -> tuple[int, ...]:
     """The log in the form of the truncation rules: an entry per offset, with its leader epoch from the epoch file."""
-    starts = sorted(replica.epochs, key=lambda line: line[1])
+    lines = sorted(replica.epochs, key=lambda line: line.start)
     epochs = []
     for offset in range(replica.log_start, replica.log_end):
-        begun = [epoch for epoch, start in starts if start <= offset]
+        begun = [line.epoch for line in lines if line.start <= offset]
         epochs.append((begun[-1] if begun else 0) << EPOCH_SHIFT)
     return tuple(epochs)
 
@@ -86,7 +88,7 @@ def truncated(replica: Replica, end: int) -> Replica:
     return replica._replace(
         log=tuple(entry for entry in replica.log if entry.offset < end),
         log_end=end,
-        epochs=tuple(line for line in replica.epochs if line[1] < end),
+        epochs=tuple(line for line in replica.epochs if line.start < end),
         high_watermark=min(replica.high_watermark, end),
         flushed=min(replica.flushed, end),
         active_segment=min(replica.active_segment, end),
@@ -139,11 +141,15 @@ def append(replica: Replica, entries: tuple[Entry, ...], log_end: int) -> Replic
     """The replica with the leader's entries appended, and a line in the epoch file for each new epoch."""
     epochs = replica.epochs
     for entry in entries:
-        if not epochs or epochs[-1][0] < entry.leader_epoch:
-            before = (line for line in epochs if line[1] < entry.offset)
-            epochs = (*before, (entry.leader_epoch, entry.offset))
+        if not epochs or epochs[-1].epoch < entry.leader_epoch:
+            epochs = _with_epoch(epochs, entry.leader_epoch, entry.offset)
     producers = after_append(replica.producers, entries)
     return replica._replace(log=replica.log + entries, log_end=log_end, epochs=epochs, producers=producers)
+
+
+def _with_epoch(epochs: tuple[EpochStart, ...], epoch: int, start: int) -> tuple[EpochStart, ...]:
+    """The epoch file with another line, which replaces those that start no earlier."""
+    return (*(line for line in epochs if line.start < start), EpochStart(epoch, start))
 
 
 def with_fetched_offset(leader: Replica, follower: Replica) -> Replica:
@@ -276,8 +282,8 @@ def make_leader(replica: Replica) -> Replica:
     """The replica as leader, with the start offset of its epoch. If it led before, it still knows its ISR's log
     ends."""
     epochs = replica.epochs
-    if not epochs or epochs[-1][0] < replica.leader_epoch:
-        epochs = (*(line for line in epochs if line[1] < replica.log_end), (replica.leader_epoch, replica.log_end))
+    if not epochs or epochs[-1].epoch < replica.leader_epoch:
+        epochs = _with_epoch(epochs, replica.leader_epoch, replica.log_end)
     fetched = tuple((broker, end) for broker, end in replica.fetched if broker in replica.isr)
     return replica._replace(role=LEADER, fetched=fetched, truncating=False, parked=False, epochs=epochs)
 

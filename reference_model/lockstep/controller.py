@@ -234,7 +234,7 @@ def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterSt
     leader = leader_of_record(state)
     if leader is None:
         return
-    start = leader.epochs[-1][1] if leader.epochs else 0
+    start = leader.epochs[-1].start if leader.epochs else 0
     for broker, end in leader.fetched:
         follower = state.replica(broker)
         caught_up = may_join_isr(end, leader.high_watermark, start) and follower.registered

@@ -36,6 +36,7 @@ from kafka_chaos.reference_model.lockstep.state import (
     REPLICATION,
     ClusterConfig,
     ClusterState,
+    EpochStart,
     Produce,
 )
 from kafka_chaos.reference_model.protocol.isr import refuses_append
@@ -58,9 +59,9 @@ def apply_retention(state: ClusterState, config: ClusterConfig, expired_below: i
             limit = replica.log_end if expired_below is None else expired_below
             start = max(replica.log_start, min(limit, active, replica.high_watermark))
             kept = tuple(entry for entry in replica.log if entry.offset >= start)
-            known = [line for line in replica.epochs if line[1] <= start]
-            later = tuple(line for line in replica.epochs if line[1] > start)
-            epochs = ((known[-1][0], start), *later) if known else later
+            earlier = [line for line in replica.epochs if line.start <= start]
+            later = tuple(line for line in replica.epochs if line.start > start)
+            epochs = (EpochStart(earlier[-1].epoch, start), *later) if earlier else later
             state = state.with_replica(
                 replica._replace(log=kept, log_start=start, active_segment=active, epochs=epochs)
             )

@@ -27,6 +27,13 @@ CLIENT = -1
 """Stands for the clients as one end of a cut on their channel."""
 
 
+class EpochStart(NamedTuple):
+    """A line of leader-epoch-checkpoint: a leader epoch, and the offset at which it starts."""
+
+    epoch: int
+    start: int
+
+
 class Replica(NamedTuple):
     """One broker's replica of the partition, in memory and on disk.
 
@@ -36,8 +43,8 @@ class Replica(NamedTuple):
     `parked` while its fetch waits at the leader.
 
     On disk: whether its process ended `cleanly`; the `log` from `log_start` on, with the base offset of its
-    `active_segment` and the `flushed` log end offset; `checkpointed_high_watermark`; `epochs`, the (leader epoch, start
-    offset) lines of leader-epoch-checkpoint; `producers`, what it remembers of idempotent producers.
+    `active_segment` and the `flushed` log end offset; `checkpointed_high_watermark`; `epochs`, the lines of
+    leader-epoch-checkpoint; `producers`, what it remembers of idempotent producers.
     """
 
     broker: int
@@ -61,7 +68,7 @@ class Replica(NamedTuple):
     active_segment: int = 0
     flushed: int = 0
     checkpointed_high_watermark: int = 0
-    epochs: tuple[tuple[int, int], ...] = ()
+    epochs: tuple[EpochStart, ...] = ()
     producers: tuple[ProducerState, ...] = ()
 
     @property
@@ -246,7 +253,7 @@ class ClusterConfig:
         shared = {"leader": first, "leader_epoch": 0, "partition_epoch": 0, "controller_epoch": 1}
         followers = tuple((broker, 0) for broker in isr if broker != first)
         replicas = tuple(
-            Replica(broker, role=LEADER, isr=isr, fetched=followers, epochs=((0, 0),), **shared)  # type: ignore[arg-type]
+            Replica(broker, role=LEADER, isr=isr, fetched=followers, epochs=(EpochStart(0, 0),), **shared)  # type: ignore[arg-type]
             if broker == first
             else Replica(broker, role=FOLLOWER, isr=isr, parked=True, **shared)  # type: ignore[arg-type]
             if broker in isr

@@ -27,7 +27,7 @@ from kafka_chaos.reference_model.lockstep.clients import send
 from kafka_chaos.reference_model.lockstep.controller import expand_isr as expand_cluster_isr
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.producers import Entry, ProducerState
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Produce
+from kafka_chaos.reference_model.lockstep.state import ClusterConfig, EpochStart, Produce
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.sequences import Refusal
@@ -113,7 +113,12 @@ def test_no_broker_joins_the_isr_of_the_full_model_before_the_start_of_the_leade
     state = config.initial()
     entries = tuple(Entry(offset, f"m{offset}", 0) for offset in range(2))
     leader = state.replica(1)._replace(
-        leader_epoch=1, isr=(1, 2), log=entries, log_end=2, epochs=((0, 0), (1, 2)), high_watermark=0
+        leader_epoch=1,
+        isr=(1, 2),
+        log=entries,
+        log_end=2,
+        epochs=(EpochStart(0, 0), EpochStart(1, 2)),
+        high_watermark=0,
     )
     partition = state.partition._replace(leader_epoch=1, isr=(1, 2))
     follower = state.replica(3)._replace(leader_epoch=1)
