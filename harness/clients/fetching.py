@@ -117,19 +117,14 @@ def by_go(module: str) -> Callable[[Path, str], None]:
 
     def fill(folder: Path, version: str) -> None:
         go = required("go")
+        major, minor = (int(part) for part in [*version.split("."), "0"][:2])
+        tags = ",".join(f"v{major}_{number}" for number in range(minor + 1))
         _call([go, "mod", "init", "client"], what="go.mod", folder=folder)
         _call([go, "get", f"{module}@v{version}"], what=f"{module} {version}", folder=folder)
         _call([go, "mod", "tidy"], what=f"{module} {version}", folder=folder)
-        _call(
-            [go, "build", "-tags", _tags(version), "-o", "client", "."], what=str(folder), folder=folder, compiles=True
-        )
+        _call([go, "build", "-tags", tags, "-o", "client", "."], what=str(folder), folder=folder, compiles=True)
 
     return fill
-
-
-def _tags(version: str) -> str:
-    major, minor = (int(part) for part in [*version.split("."), "0"][:2])
-    return ",".join(f"v{major}_{number}" for number in range(minor + 1))
 
 
 def by_npm(package: str) -> Callable[[Path, str], None]:

@@ -182,26 +182,20 @@ class Library(ABC):
         return {key.replace("_", separator): value for key, value in settings.items()} | own
 
 
-class ToldLog(logging.Handler):
-    """Tells lines of librdkafka's log that show the precondition of a known defect, after the outcomes before them."""
+def telling_logger(outcomes: Outcomes) -> logging.Logger:
+    """A logger for librdkafka that tells lines which show a known defect's precondition, after earlier outcomes."""
 
-    def __init__(self, outcomes: Outcomes) -> None:
-        super().__init__()
-        self._outcomes = outcomes
-
-    @classmethod
-    def logger(cls, outcomes: Outcomes) -> logging.Logger:
-        """A logger that passes its lines to this handler."""
-        made = logging.Logger("client")
-        made.addHandler(cls(outcomes))
-        return made
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Tell the line, if it shows a precondition."""
+    def tell_line(record: logging.LogRecord) -> bool:
         line = record.getMessage()
         if "implicitly acked" in line or "epoch bump" in line:
-            self._outcomes.tell()
+            outcomes.tell()
             tell("log", line=line)
+        return False
+
+    # No handler is needed: the filter lets no line pass.
+    logger = logging.Logger("client")
+    logger.addFilter(tell_line)
+    return logger
 
 
 class Librdkafka(Library):
@@ -229,7 +223,7 @@ class Librdkafka(Library):
             "error_cb": self._disturbed,
         }
         self._fatal: Any = None
-        watched = {"debug": "eos", "log_level": 7, "logger": ToldLog.logger(self.outcomes)} if begin.get("log") else {}
+        watched = {"debug": "eos", "log_level": 7, "logger": telling_logger(self.outcomes)} if begin.get("log") else {}
         self._client = self.library.Producer(self._configs(self._settings("producer", ".", **own)) | watched)
 
     def send(self, seq: int, partition: int, value: bytes) -> None:

@@ -257,7 +257,11 @@ class ClientProcess:
         code = self.process.exit_code
         if code is not None:
             return {"Status": "exited", "Running": False, "Paused": False, "Pid": self.process.pid, "ExitCode": code}
-        shown = self._in_proc()
+        try:
+            state = _STATE.search(Path(f"/proc/{self.process.pid}/status").read_text())
+        except OSError:
+            state = None
+        shown = "" if state is None else state[1]
         stopped = shown.startswith("T")
         return {
             "Status": "paused" if stopped else "running",
@@ -267,13 +271,6 @@ class ClientProcess:
             "ExitCode": 0,
             "State": shown,
         }
-
-    def _in_proc(self) -> str:
-        try:
-            found = _STATE.search(Path(f"/proc/{self.process.pid}/status").read_text())
-        except OSError:
-            return ""
-        return "" if found is None else found[1]
 
     def is_running(self) -> bool:
         """Whether the process has not ended."""

@@ -95,15 +95,6 @@ class RepeatWatch(Watch):
                 self._tell(defect.id, f"{defect.component}: {place['told']}", **at)
 
 
-class _Handler(logging.Handler):
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()
-        self._watch = watch
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._watch.reads(record.getMessage())
-
-
 def watch_of(
     configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, lane: str, topic: str, producer_id: int
 ) -> Watch | None:
@@ -126,7 +117,12 @@ def watched(configs: Mapping[str, object], watch: Watch | None) -> dict[str, obj
     """A producer's configs, with a logger that passes lines to `watch`, if any, from within `poll` and `flush`."""
     if watch is None:
         return dict(configs)
-    # Not by getLogger, which keeps each logger for good.
+
+    def read(record: logging.LogRecord) -> bool:
+        watch.reads(record.getMessage())
+        return False
+
+    # Not by getLogger, which keeps each logger for good. No handler is needed: the filter lets no line pass.
     logger = logging.Logger(f"kafka_chaos.producer.{watch.lane}")
-    logger.addHandler(_Handler(watch))
+    logger.addFilter(read)
     return {**configs, "debug": "eos", "log_level": _DEBUG, "logger": logger}

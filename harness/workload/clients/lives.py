@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
@@ -83,7 +82,6 @@ def processes_in(places: Sequence[Place[Any]]) -> list[ClientProcess]:
     ]
 
 
-@dataclass(eq=False)
 class FurtherConsumers:
     """The consumers of a lane that come and go beside the one that stays, looked after by a thread of their own.
 
@@ -91,16 +89,14 @@ class FurtherConsumers:
     Those that live when `stop` is called live on, to read it to its end.
     """
 
-    connect: Callable[[int, int], Follower]
-    lane: str
-    load: LoadSettings
-    lives: Sequence[LifeSpec]
-
-    def __post_init__(self) -> None:
-        self.places: list[Place[Follower]] = [Place(number, life) for number, life in enumerate(self.lives, start=1)]
+    def __init__(
+        self, connect: Callable[[int, int], Follower], lane: str, load: LoadSettings, lives: Sequence[LifeSpec]
+    ) -> None:
+        self.places: list[Place[Follower]] = [Place(number, life) for number, life in enumerate(lives, start=1)]
+        self._connect, self._load = connect, load
         self._number = 0
         self._stop = threading.Event()
-        self._worker = Worker(self._run, name=f"consumers-{self.lane}")
+        self._worker = Worker(self._run, name=f"consumers-{lane}")
 
     def start(self) -> None:
         """Start consumers from now on, as they are due."""
@@ -135,17 +131,17 @@ class FurtherConsumers:
     def _run(self) -> None:
         while not self._stop.wait(_TICK):
             now = time.monotonic()
-            if (began := self.load.clock.began) is not None:
+            if (began := self._load.clock.began) is not None:
                 for place in self.places:
                     place.step(now, now - began, start=self._start, end=self._end)
 
     def _start(self, place: int) -> Follower:
         self._number += 1
-        return self.connect(self._number, place)
+        return self._connect(self._number, place)
 
     def _end(self, place: int, ended: Follower, is_killed: bool) -> None:
         if is_killed:
-            self.load.on_notice(f"{self.lane}: the consumer in place {place} is killed")
+            self._load.on_notice(f"{ended.lane}: the consumer in place {place} is killed")
             ended.close()
         else:
             ended.leave()

@@ -213,7 +213,10 @@ class Commits:
 
     def learns(self, number: int, failed: Mapping[int, KafkaError], *, certain: bool) -> None:
         """Tell of the answer to a commit; `failed`: errors by partition. `certain`: no connection failed meanwhile."""
-        errors = [(partition, _outcome(error, certain), error.name()) for partition, error in failed.items()]
+        errors = [
+            (partition, "fail" if certain and error.code() in REFUSALS else "info", error.name())
+            for partition, error in failed.items()
+        ]
         self._tell("committed", number=number, errors=errors, ns=time.monotonic_ns())
 
     def automatic(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
@@ -231,7 +234,3 @@ class Commits:
             ns += 1
         self._automatic_ns.add(ns)
         return ns
-
-
-def _outcome(error: KafkaError, certain: bool) -> str:
-    return "fail" if certain and error.code() in REFUSALS else "info"
