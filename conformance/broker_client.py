@@ -24,8 +24,8 @@ class ObservingClient(BrokerClient):
         answer = self.request(ApiVersionsRequest("kafka-chaos", "0", version=_WITH_FEATURES))
         return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
 
-    def leader_epoch(self, topic: str, partition: int = 0, *, guess: int = 0) -> int | None:
-        """The leader epoch of this broker's replica; None if it has no replica, or if its version fences no fetch.
+    def leader_epoch(self, topic: str, *, guess: int = 0) -> int | None:
+        """The leader epoch of this broker's replica of partition 0; None without a replica, or if it fences no fetch.
 
         Found by trial, from `guess` on, with fencing (KIP-320): the answer to a fetch with a lower epoch is
         FENCED_LEADER_EPOCH, and to a fetch with a higher epoch UNKNOWN_LEADER_EPOCH.
@@ -35,7 +35,7 @@ class ObservingClient(BrokerClient):
         epoch, tried = max(guess, 0), set()
         while epoch >= 0 and epoch not in tried:
             tried.add(epoch)
-            error = self.fetch(topic, partition, leader_epoch=epoch).error
+            error = self.fetch(topic, leader_epoch=epoch).error
             if error == FENCED_LEADER_EPOCH:
                 epoch += 1
             elif error == UNKNOWN_LEADER_EPOCH:

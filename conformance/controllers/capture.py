@@ -19,6 +19,7 @@ from kafka_chaos.faults.links.relay.frames import API_NAMES
 from kafka_chaos.harness.cluster.cluster import Cluster
 
 _APIS = frozenset(API_NAMES[key] for key in FROM_CONTROLLERS)
+_PATIENCE = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +97,21 @@ class Capture:
             self.unread = self._unreadable_count() - self._unreadable_before + len(lines) - len(readable)
         return self._exchanges
 
-    def await_exchange(self, wanted: Callable[[Exchange], bool], what: str, *, timeout: float = 20.0) -> None:
+    def await_exchange(self, wanted: Callable[[Exchange], bool], what: str) -> None:
         """Wait for an answered exchange for which `wanted` is true; `what` names it in errors."""
         wait_until(
             lambda: any(e.response is not None and wanted(e) for e in self.exchanges()),
             what,
-            timeout=timeout,
+            timeout=_PATIENCE,
             seen=lambda: ", ".join(f"{e.api} v{e.version} to broker {e.broker}" for e in self.exchanges()[-10:]),
         )
 
-    def await_answers(self, *, timeout: float = 20.0) -> None:
+    def await_answers(self) -> None:
         """Wait until every request so far has been answered."""
         wait_until(
             lambda: self._links.counts()["unanswered"] == 0,
             "every request of a controller to be answered",
-            timeout=timeout,
+            timeout=_PATIENCE,
             seen=lambda: str(self._links.counts()),
         )
 

@@ -33,14 +33,12 @@ def leader_and_isr(
     *,
     controller: int,
     controller_epoch: int,
-    broker_epoch: int = UNKNOWN_BROKER_EPOCH,
     topic_id: uuid.UUID | None = None,
     **state: Any,
 ) -> LeaderAndIsrRequest:
     """A LeaderAndIsr request about one partition, in the form of its version; `state` has the fields of its state.
 
-    `broker_epoch`: the epoch that the sender believes the receiving broker to have. Without a `topic_id`, the request
-    has the nil UUID for the topic.
+    Without a `topic_id`, the request has the nil UUID for the topic.
     """
     kind, topic_state = LeaderAndIsrRequest, LeaderAndIsrRequest.LeaderAndIsrTopicState
     values = {"controller_epoch": controller_epoch, "partition_epoch": 0, "is_new": False, **state}
@@ -48,7 +46,7 @@ def leader_and_isr(
         version=version,
         controller_id=controller,
         controller_epoch=controller_epoch,
-        broker_epoch=broker_epoch,
+        broker_epoch=UNKNOWN_BROKER_EPOCH,
         ungrouped_partition_states=[kind.LeaderAndIsrPartitionState(**values)],
         topic_states=[
             topic_state(
@@ -90,20 +88,20 @@ _ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
 _OPERATIONS_FOR_EVERYBODY = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "IDEMPOTENT_WRITE")
 
 
-def allow_cluster_action_to_brokers_only(cluster: Cluster, *, timeout: float = 30.0) -> None:
+def allow_cluster_action_to_brokers_only(cluster: Cluster) -> None:
     """Allow ClusterAction to the brokers' addresses alone, and wait until every broker refuses it to this client."""
     acls = [_allow(operation, _ANY_HOST) for operation in _OPERATIONS_FOR_EVERYBODY]
     # All in one request: once the first ACL is in force, this client may create no other.
     acls += [_allow("ALL", node.address) for node in cluster.brokers.values()]
     client = new_client(AdminClient, {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     try:
-        for answer in client.create_acls(acls, request_timeout=timeout).values():
+        for answer in client.create_acls(acls, request_timeout=30.0).values():
             answer.result()
     except KafkaException as error:
         raise ClusterFailure(f"the ACLs were refused: {error.args[0].str()}") from error
     for broker in cluster.brokers:
         refuses = partial(_refuses_us, cluster.client_address(broker))
-        wait_until(refuses, f"broker {broker} to know the ACLs", timeout=timeout)
+        wait_until(refuses, f"broker {broker} to know the ACLs", timeout=30.0)
 
 
 def _refuses_us(address: str) -> bool:

@@ -130,9 +130,9 @@ class Clients:
             self._ending.wait(_POLL)
 
 
-def read_to_end(bootstrap_servers: str, topic: str, *, timeout: float = 20.0) -> list[tuple[int, str]]:
+def read_to_end(bootstrap_servers: str, topic: str) -> list[tuple[int, str]]:
     """(offset, record) of everything that a consumer reads from the first offset to the end of partition 0."""
-    return read_partitions(bootstrap_servers, topic, [0], timeout=timeout)[0]
+    return read_partitions(bootstrap_servers, topic, [0])[0]
 
 
 def read_partitions(

@@ -144,7 +144,7 @@ class ClusterLease:
         finally:
             self.cluster.__exit__(None, None, None)
 
-    def make_controller(self, broker: int, *, timeout: float = 60.0) -> int:
+    def make_controller(self, broker: int) -> int:
         """Make a broker the controller, wait until every broker's metadata names it, and return its id.
 
         The winner of an election is random, so elections are repeated; each raises the controller epoch. In KRaft mode
@@ -159,7 +159,7 @@ class ClusterLease:
                 self.metadata.depose_controller()
             return controller == broker
 
-        wait_until(elected, f"broker {broker} to become controller", timeout=timeout, interval=0.05)
+        wait_until(elected, f"broker {broker} to become controller", timeout=60, interval=0.05)
         return self.settled_controller()
 
     def settled_controller(self) -> int:

@@ -23,6 +23,8 @@ from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel
 
 SETTLE_TIMEOUT = 45.0
 """Seconds that the brokers have to agree with the model; after that, they disagree."""
+_PATIENCE = 40.0
+"""Seconds in which an awaited observation has to come about."""
 
 Listener = Callable[[str, Any], None]
 
@@ -67,7 +69,7 @@ class LockStep:
             what = "; ".join(map(str, comparison.differences))
             raise ScenarioViolation(f"{self.act.name}, step {record.number} ({sentence}) {what}")
 
-    def await_seen(self, sentence: str, condition: Callable[[Observation], bool], *, timeout: float = 40) -> None:
+    def await_seen(self, sentence: str, condition: Callable[[Observation], bool]) -> None:
         """A step that waits for an observation that comes about by itself.
 
         Raises `ScenarioViolation` if it does not come about in time, although the cluster can be observed.
@@ -84,12 +86,12 @@ class LockStep:
 
         def wait() -> None:
             try:
-                wait_until(seen, f"this observation: {sentence}", timeout=timeout, interval=0.1)
+                wait_until(seen, f"this observation: {sentence}", timeout=_PATIENCE, interval=0.1)
             except WaitTimeout as error:
                 if last is None:
                     raise
                 states = self.model.states
-                self._note(sentence, timeout, last, self.model.compare(last), len(states))
+                self._note(sentence, _PATIENCE, last, self.model.compare(last), len(states))
                 raise ScenarioViolation(f"{self.act.name}: {error}") from error
 
         self.take(sentence, wait)
@@ -138,9 +140,7 @@ class LockStep:
         if not expectation.holds:
             raise ScenarioViolation(f"{text}: expected {expected!r}, observed {seen!r}")
 
-    def expect_eventually(
-        self, text: str, observe: Callable[[], Any], expected: Any = True, *, timeout: float = 30
-    ) -> None:
+    def expect_eventually(self, text: str, observe: Callable[[], Any], expected: Any = True) -> None:
         """As `expect`, but `observe` is repeated until its result is the expected one."""
         seen = None
 
@@ -150,7 +150,7 @@ class LockStep:
             return bool(seen == expected)
 
         with suppress(WaitTimeout):
-            wait_until(holds, text, timeout=timeout, interval=0.1)
+            wait_until(holds, text, timeout=_PATIENCE, interval=0.1)
         self.expect(text, seen, expected)
 
     def fact(self, name: str, value: Any) -> None:

@@ -17,6 +17,7 @@ from rich.text import Text
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, ScenarioRecord, StepRecord, plain
 from kafka_chaos.conformance.scenario.runner import tallies
 from kafka_chaos.conformance.scenario.telling.words import group_lines, tell_change, tell_difference
+from kafka_chaos.contract.command.command_line import plain_table
 from kafka_chaos.harness.report.listeners.waiting import Waiting
 
 DIFFERS = "bold red"
@@ -140,11 +141,8 @@ class ConsoleReporter:
 
 def summary(records: Sequence[ScenarioRecord]) -> Table:
     """A row per scenario: the verdicts of its runs, and the least, median and most seconds."""
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("scenario", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    for heading in ("conforms", "violation", "unknown", "min s", "median s", "max s"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    numbers = ("conforms", "violation", "unknown", "min s", "median s", "max s")
+    table = plain_table("scenario", "verdict", *numbers, right=numbers, folds="scenario")
     for name, tally in tallies(records).items():
         counts = [
             f"{count}/{tally.runs}" if count else "" for count in (tally.conforms, tally.violation, tally.unknown)
