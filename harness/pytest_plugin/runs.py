@@ -66,7 +66,7 @@ class Runs:
 
         `producer` and `consumer` are functions of the application under test. They replace the harness's own clients:
         a function does so in every lane, a mapping from lane names to functions in those lanes. Every call creates its
-        own topics. It returns for every verdict; `assert_conforms` of the result fails the test. It raises
+        own topics. It returns whatever the verdict is; `assert_conforms` of the result fails the test. It raises
         `UsageFailure` for invalid arguments, before anything starts, and `KafkaChaosError` if the environment fails.
         """
         __tracebackhide__ = True
@@ -91,8 +91,7 @@ class Runs:
         producers, consumers = _by_lane("producer", producer, names), _by_lane("consumer", consumer, names)
         applications = {
             name: Application(producer=producers.get(name), consumer=consumers.get(name))
-            for name in names
-            if name in producers or name in consumers
+            for name in producers.keys() | consumers.keys()
         }
         check_output(self.out, experiment, option="--kafka-chaos-out")
         restore(self.cluster)
@@ -185,7 +184,7 @@ class Runs:
         return f"pytest {shlex.quote(self.nodeid)} --kafka-chaos-seed {experiment.seed}"
 
     def _replay(self, experiment: Experiment, path: Path, applications: Mapping[str, Application]) -> str:
-        """Runs the test again with this seed. Without an application, the command line can replay the run, too."""
+        """The command that runs the test again with this seed; without an application, also that of the CLI."""
         again = self._again(experiment)
         if applications:
             return again
@@ -193,6 +192,7 @@ class Runs:
 
 
 def _by_lane(argument: str, given: Any, names: list[str]) -> dict[str, Any]:
+    """An application's functions by lane, from a mapping, or from one function for all lanes."""
     if given is None:
         return {}
     functions = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.events import Event
-from kafka_chaos.harness.report.listeners.waiting import Activity, duration
+from kafka_chaos.harness.report.listeners.waiting import TimedStep, duration
 
 _RATE_OVER = 1.0
 _OTHER_LINES = 10
@@ -62,7 +62,7 @@ class LiveView:
     def __init__(self, console: Console, above: Callable[[], str] | None = None, doing: str = "starting") -> None:
         self._console = console
         self._above = above
-        self._activity = Activity(doing)
+        self._step = TimedStep(doing)
         self._phase: str | None = None
         self._lanes: tuple[str, ...] = ()
         self._leaders: dict[str, dict[int, int | None]] = {}
@@ -77,9 +77,9 @@ class LiveView:
         """Take in one event."""
         match event:
             case event_types.Step():
-                self._activity = Activity(event.text, event.seconds, event.ts_ns)
+                self._step = TimedStep(event.text, event.seconds, event.ts_ns)
             case event_types.StepProgress():
-                self._activity.reach(event.done, event.total, event.what)
+                self._step.reach(event.done, event.total, event.what)
             case event_types.RunStarted():
                 self._faults = {}
             case event_types.PhaseStarted():
@@ -106,7 +106,7 @@ class LiveView:
     def render(self) -> RenderableType:
         """The view as it is now."""
         rows: list[RenderableType] = [] if self._above is None else [Text(self._above(), "dim")]
-        rows.append(self._activity.render())
+        rows.append(self._step.render())
         healed = [fault for fault in self._faults.values() if fault.state == "healed"]
         rows += [fault.render() for fault in self._faults.values() if fault not in healed[:-_HEALED_SHOWN]]
         if self._lanes:

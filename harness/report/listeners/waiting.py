@@ -1,6 +1,6 @@
-"""The progress of a command as a line on a terminal: its step, how far it is, the time so far, and the time left.
+"""Shows the progress of a command as a line on a terminal: its step, how far it is, the time so far, the time left.
 
-Without a terminal only the lines of `Waiting.say` are printed.
+Without a terminal, only the lines of `Waiting.say` are printed.
 """
 
 import time
@@ -17,34 +17,34 @@ from kafka_chaos.contract.command.progress import reporting_to
 
 
 @dataclass
-class Activity:
-    """Something that takes time. `seconds`: how long it takes, where that is known."""
+class TimedStep:
+    """A step that takes time. `seconds`: how long it takes, if that is known; `part`: its part that is under way."""
 
     text: str
     seconds: float | None = None
     began_ns: int = field(default_factory=time.monotonic_ns)
     done: int = 0
     total: int = 0
-    what: str = ""
+    part: str = ""
 
-    def reach(self, done: int, total: int, what: str) -> None:
-        """Note that `done` of `total` parts are complete, and that the next is `what`."""
-        self.done, self.total, self.what = done, total, what
+    def reach(self, done: int, total: int, part: str) -> None:
+        """Note that `done` of `total` parts are complete, and that `part` is the next."""
+        self.done, self.total, self.part = done, total, part
 
     def render(self) -> Text:
         """The line as it is now."""
         passed = (time.monotonic_ns() - self.began_ns) / 1e9
-        part = f"{min(self.done + 1, self.total)} of {self.total}: {self.what} " if self.total else ""
+        part = f"{min(self.done + 1, self.total)} of {self.total}: {self.part} " if self.total else ""
         left = "" if self.seconds is None else f", {duration(max(0.0, self.seconds - passed))} left"
         return Text.assemble(("▸ ", "cyan"), f"{self.text} ", (part, "cyan"), (f"({duration(passed)}{left})", "dim"))
 
 
 class Waiting:
-    """A context manager that shows the line on standard error, if that is a terminal. `text`: the first step."""
+    """A context manager that shows the line on standard error if that is a terminal. `text`: the first step."""
 
     def __init__(self, text: str = "", *, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
-        self._activity = Activity(text)
+        self._step = TimedStep(text)
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -64,13 +64,13 @@ class Waiting:
 
     def begin(self, text: str) -> None:
         """Begin a step without printing a line."""
-        self._activity = Activity(text)
+        self._step = TimedStep(text)
 
-    def _hear(self, done: int, total: int, what: str) -> None:
-        self._activity.reach(done, total, what)
+    def _hear(self, done: int, total: int, part: str) -> None:
+        self._step.reach(done, total, part)
 
     def _render(self) -> Text:
-        return self._activity.render() if self._activity.text else Text()
+        return self._step.render() if self._step.text else Text()
 
 
 def duration(seconds: float) -> str:
