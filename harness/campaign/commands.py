@@ -126,21 +126,23 @@ def nightly_command(
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
-    from kafka_chaos.harness.campaign.in_turn import cluster_on, experiments_in, in_turn, load_on, why_impossible
+    from kafka_chaos.harness.campaign.in_turn import cluster_on, experiments_in, in_turn, load_on
     from kafka_chaos.harness.campaign.loop import run_alone
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.report.listeners.chosen import write_job_summary
+    from kafka_chaos.harness.run.runner import why_unavailable
 
     cluster = None if on is None else cluster_on(on, datetime.now(UTC).date())
     if cluster is not None:
         series.say(f"on Kafka {', '.join(cluster.values())}")
     chosen = experiments_in(experiments or [EXPERIMENTS])
     if not experiments:
-        impossible = {path: reason for path in chosen if (reason := why_impossible(path)) is not None}
-        chosen = [path for path in chosen if path not in impossible]
-        for path, reason in impossible.items():
-            series.say(f"{path.name} is left out: {reason}")
+        reasons = {path: why_unavailable(load_experiment(path)) for path in chosen}
+        chosen = [path for path, reason in reasons.items() if reason is None]
+        for path, reason in reasons.items():
+            if reason is not None:
+                series.say(f"{path.name} is left out: {reason}")
     for path in chosen:
         check_output(series.out, load_experiment(path))
     runs = None if repeats is None else repeats * len(chosen)

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
 from kafka_chaos.harness.cluster.containers.versions import VERSIONS, cluster_named
 from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.run.runner import require_available
 
 
 def in_turn(experiments: Sequence[Path], load: Callable[[Path, int], Experiment], seeds: random.Random) -> Policy[None]:
@@ -32,15 +31,6 @@ def experiments_in(paths: Sequence[Path]) -> list[Path]:
     for path in files:
         load_experiment(path)
     return files
-
-
-def why_impossible(path: Path) -> str | None:
-    """Why this machine can't do the faults of the experiment in a file; None if it can."""
-    try:
-        require_available(load_experiment(path))
-    except EnvironmentFailure as failure:
-        return str(failure)
-    return None
 
 
 def cluster_on(text: str, day: date) -> dict[str, str]:

@@ -7,7 +7,7 @@ Guarantee: the record says of a lane what its run said. A line of another form i
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -216,6 +216,8 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
         # A client that is a process reports its kind and version in an event.
         reported = str(entry.get("client") or "unknown")
         version = str(entry.get("kafka_version") or USUAL_VERSION)
+        faults = as_list(as_dict(as_dict(judged.get("ledger")).get("faults")).get("events"))
+        proven = [str(fault["kind"]) for fault in faults if fault.get("proven_ns") is not None]
         counts = {anomaly: int(shown.get("count") or 0) for anomaly, shown in as_dict(judged.get("anomalies")).items()}
         statuses = as_dict(judged.get("predicted")).items()
         lane_runs[name] = LaneRun(
@@ -223,7 +225,7 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
             client=client_named(IN_PROCESS, recorded_version) if name in in_process else reported,
             cluster=f"{version}/{entry.get('metadata_mode') or usual_mode(version)}",
             settings=settings_of(entry),
-            faults=faults_of(_proven(judged)),
+            faults=faults_of(kind for kind in proven if kind != LOCKSTEP),
             declared=faults_of(map(str, as_list(entry.get("faults")))),
             verdict=str(judged["verdict"]),
             records=int(judged.get("produced") or 0),
@@ -241,10 +243,3 @@ def client_named(client: Any, in_process: str | None = None) -> str:
     """A lane's client by kind and version; `in_process`: the version of librdkafka, by default that of this process."""
     kind = chosen(client)
     return str(kind or f"{IN_PROCESS} {libversion()[0] if in_process is None else in_process}".strip())
-
-
-def _proven(judged: Mapping[str, Any]) -> Iterator[str]:
-    """The kinds of a lane's faults that have a proof."""
-    for event in as_list(as_dict(as_dict(judged.get("ledger")).get("faults")).get("events")):
-        if event.get("proven_ns") is not None and event["kind"] != LOCKSTEP:
-            yield str(event["kind"])

@@ -57,7 +57,9 @@ def read_run(path: Path) -> Run:
     verdict, judged, _ = (
         read_verdict(path / VERDICT_FILE) if (path / VERDICT_FILE).is_file() else (UNVERIFIED, {}, None)
     )
-    experiment = _experiment(path / EXPERIMENT_FILE)
+    experiment: Mapping[str, Any] = {}
+    with suppress(OSError, ValueError):
+        experiment = as_dict(parsed_yaml((path / EXPERIMENT_FILE).read_bytes()))
     return Run(path=resolved, verdict=verdict, lanes=lanes, judged=judged, experiment=experiment)
 
 
@@ -112,10 +114,3 @@ def _shown(value: object) -> str:
     if value is None:
         return "–"
     return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
-
-
-def _experiment(path: Path) -> Mapping[str, Any]:
-    try:
-        return as_dict(parsed_yaml(path.read_bytes()))
-    except (OSError, ValueError):
-        return {}

@@ -233,10 +233,10 @@ def _longest_gap(series: LaneSeries | None) -> str:
 def _fault_times(fault: Any, timeline: Timeline) -> tuple[str, str]:
     """When a fault began, from the start of the phase around it, and how long it lasted."""
     starts = [phase.start_ns for phase in timeline.phases if phase.start_ns is not None]
-    before = [start for start in starts if start <= fault.requested_ns]
-    begun = clock((fault.requested_ns - max(before)) / 1e9) if before else "not known"
-    begun = ", ".join(filter(None, (begun, lateness(fault.late))))
-    lasted = duration(fault.healed_ns - fault.requested_ns) if fault.healed_ns is not None else "not healed"
+    before = [start for start in starts if start <= fault.request.ts_ns]
+    begun = clock((fault.request.ts_ns - max(before)) / 1e9) if before else "not known"
+    begun = ", ".join(filter(None, (begun, lateness(fault.request.late))))
+    lasted = duration(fault.healed_ns - fault.request.ts_ns) if fault.healed_ns is not None else "not healed"
     return begun, lasted
 
 

@@ -78,10 +78,17 @@ def run_experiment(
 
 def require_available(experiment: Experiment) -> None:
     """Raise `EnvironmentFailure` if this machine lacks what a fault of the experiment needs."""
+    if (reason := why_unavailable(experiment)) is not None:
+        raise EnvironmentFailure(reason)
+
+
+def why_unavailable(experiment: Experiment) -> str | None:
+    """Why this machine can't do a fault of the experiment; None if it can do all."""
     for phase in experiment.phases:
         for fault in phase.faults:
             if (reason := fault.unavailable()) is not None:
-                raise EnvironmentFailure(f"phase {phase.phase}: {fault.kind} can't be done on this machine: {reason}")
+                return f"phase {phase.phase}: {fault.kind} can't be done on this machine: {reason}"
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)

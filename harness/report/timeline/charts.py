@@ -91,7 +91,7 @@ def draw_charts(table: Sequence[matrix.Row], timeline: Timeline, series: Series,
     for number, (row, (start, end)) in enumerate(drawn[: detail.charts]):
         over_time = series.lanes.get(row.lane)
         concerned = (fault for fault in timeline.faults if fault.concerns(row.lane))
-        faults = [fault for fault in concerned if start <= fault.requested_ns <= end]
+        faults = [fault for fault in concerned if start <= fault.request.ts_ns <= end]
         frame = Frame(short(row.lane), start, end, faults[: detail.events])
         events, left_out = gravest(frame, _events(row.lane, timeline, frame), detail.events)
         chart = Chart(

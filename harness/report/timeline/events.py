@@ -32,30 +32,23 @@ WHOLE_RUN = "run"
 class FaultSpan:
     """A fault from its request until it was healed; `healed_ns` None: no event says that it was healed.
 
-    `proof`: the evidence in words, or why there is none; `raw`: the evidence as recorded. `late`: seconds after the
-    time that the schedule asked for; None if it had none.
+    `proof`: the evidence in words, or why there is none; `raw`: the evidence as recorded.
     """
 
-    fault_id: str
-    kind: str
-    target: str
-    resolved: tuple[str, ...]
-    lanes: tuple[str, ...] | None
-    requested_ns: int
+    request: contract.FaultRequested
     healed_ns: int | None = None
     proven: bool = False
     proof: str = ""
     raw: str = ""
-    late: float | None = None
 
     @property
     def name(self) -> str:
         """The name of the fault's kind in the report."""
-        return "lock-step phase" if self.kind == LOCKSTEP else self.kind
+        return "lock-step phase" if self.request.kind == LOCKSTEP else self.request.kind
 
     def concerns(self, lane: str) -> bool:
         """Whether the fault was aimed at this lane, or at all lanes."""
-        return self.lanes is None or lane in self.lanes
+        return self.request.lanes is None or lane in self.request.lanes
 
 
 @dataclass(frozen=True)
@@ -204,20 +197,12 @@ def _faults(events: Iterable[contract.Event]) -> tuple[FaultSpan, ...]:
         fault = faults.get(getattr(event, "fault_id", ""))
         match event:
             case contract.FaultRequested():
-                faults[event.fault_id] = FaultSpan(
-                    fault_id=event.fault_id,
-                    kind=event.kind,
-                    target=event.target,
-                    resolved=event.resolved,
-                    lanes=event.lanes,
-                    requested_ns=event.ts_ns,
-                    late=event.late,
-                )
+                faults[event.fault_id] = FaultSpan(event)
             case contract.FaultProven() if fault:
-                proof = describe_evidence(fault.kind, event.evidence)
+                proof = describe_evidence(fault.request.kind, event.evidence)
                 raw = json.dumps(event.evidence, ensure_ascii=False)
                 # A lock-step phase is proven when its last step has taken effect; nothing heals it.
-                ended = event.ts_ns if fault.kind == LOCKSTEP else None
+                ended = event.ts_ns if fault.request.kind == LOCKSTEP else None
                 faults[event.fault_id] = replace(fault, proven=True, proof=proof, raw=raw, healed_ns=ended)
             case contract.FaultNotProven() if fault:
                 faults[event.fault_id] = replace(fault, proof=event.reason)
@@ -265,26 +250,13 @@ def _skipping(ordered: Sequence[LeaderElected]) -> list[tuple[LeaderElected, Lea
 
 
 def _explain(before: LeaderElected, after: LeaderElected, timeline: Timeline, start_ns: int) -> str:
-    """A sentence on the epochs between two elections of a partition, and on what can have raised them.
+    """A sentence on the epochs between two elections of a partition, and on the events that can have raised them.
 
     `start_ns`: the time from which the sentence counts.
     """
 
     def at(ts_ns: int) -> str:
         return clock((ts_ns - start_ns) / 1e9)
-
-    epochs = [str(epoch) for epoch in range(before.leader_epoch + 1, after.leader_epoch)]
-    named = f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]} to {epochs[-1]}"
-    causes = _raising(before, after, timeline, at)
-    return (
-        f"Partition {after.partition} goes from leader epoch {before.leader_epoch} to {after.leader_epoch} at "
-        f"{at(after.ts_ns)}: no broker logs that it became leader in {named}. "
-        + (f"In between, {join(causes)}." if causes else "The events do not show why.")
-    )
-
-
-def _raising(before: LeaderElected, after: LeaderElected, timeline: Timeline, at: Callable[[int], str]) -> list[str]:
-    """The events between two elections that can have raised the epoch, in words; `at` tells their times."""
 
     def between(change: Change) -> bool:
         return before.ts_ns < change.ts_ns <= after.ts_ns + CLIENTS_LAG_NS
@@ -297,7 +269,13 @@ def _raising(before: LeaderElected, after: LeaderElected, timeline: Timeline, at
         for old, new in pairwise(timeline.controllers)
         if between(new) and old.value != new.value
     ]
-    return causes
+    epochs = [str(epoch) for epoch in range(before.leader_epoch + 1, after.leader_epoch)]
+    named = f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]} to {epochs[-1]}"
+    return (
+        f"Partition {after.partition} goes from leader epoch {before.leader_epoch} to {after.leader_epoch} at "
+        f"{at(after.ts_ns)}: no broker logs that it became leader in {named}. "
+        + (f"In between, {join(causes)}." if causes else "The events do not show why.")
+    )
 
 
 def _as_broker(controller: Change) -> str:

@@ -60,8 +60,8 @@ class Frame:
     def bands(self) -> list[tuple[float, float, str]]:
         """For each fault, the pixels of its beginning and end, and its style."""
         ends = [self.x(fault.healed_ns) if fault.healed_ns is not None else RIGHT for fault in self.faults]
-        starts = [self.x(fault.requested_ns) for fault in self.faults]
-        return list(zip(starts, ends, [kind_class(fault.kind) for fault in self.faults], strict=True))
+        starts = [self.x(fault.request.ts_ns) for fault in self.faults]
+        return list(zip(starts, ends, [kind_class(fault.request.kind) for fault in self.faults], strict=True))
 
     @property
     def labels(self) -> list[tuple[str, str, float, str, int | None]]:
@@ -69,15 +69,15 @@ class Frame:
         labels: list[tuple[str, str, float, str]] = []
         spans = []
         for fault in self.faults:
-            start, words = self.x(fault.requested_ns), f"{fault.name} {', '.join(fault.resolved)}".strip()
+            start, words = self.x(fault.request.ts_ns), f"{fault.name} {', '.join(fault.request.resolved)}".strip()
             if fault.healed_ns is not None:
-                words += f" · {duration(fault.healed_ns - fault.requested_ns)}"
+                words += f" · {duration(fault.healed_ns - fault.request.ts_ns)}"
             if not fault.proven:
                 words += " · no proof"
             reach = 6.4 * len(words) + 14
             fits = start + reach <= RIGHT
             spans.append((start, start + reach) if fits else (RIGHT - reach, RIGHT))
-            labels.append((words, kind_class(fault.kind), *((start, "start") if fits else (RIGHT, "end"))))
+            labels.append((words, kind_class(fault.request.kind), *((start, "start") if fits else (RIGHT, "end"))))
         return [(*label, line) for label, line in zip(labels, lines_apart(spans), strict=True)]
 
     @property
@@ -101,11 +101,12 @@ def compose(frame: Frame, rows: Sequence[Row], *, name: str, title: str, descrip
 
 def describe_faults(frame: Frame) -> list[str]:
     """The faults in words, for the description of a picture."""
-    return [
-        f"{fault.name} of {', '.join(fault.resolved) or fault.target} from {clock(frame.at(fault.requested_ns))}"
-        + (f" to {clock(frame.at(fault.healed_ns))}" if fault.healed_ns is not None else ", not healed")
-        for fault in frame.faults
-    ]
+    sentences = []
+    for fault in frame.faults:
+        hit = ", ".join(fault.request.resolved) or fault.request.target
+        end = ", not healed" if fault.healed_ns is None else f" to {clock(frame.at(fault.healed_ns))}"
+        sentences.append(f"{fault.name} of {hit} from {clock(frame.at(fault.request.ts_ns))}{end}")
+    return sentences
 
 
 OTHER = "other"

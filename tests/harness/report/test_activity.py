@@ -9,6 +9,7 @@ import report_runs as runs
 from activity_runs import S, group_over_time, transactional_id
 from test_page import full_run, page_of, series_of
 
+from kafka_chaos.contract.events import FaultRequested
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.inputs.series import Series
 from kafka_chaos.harness.report.inputs.transactions import TransactionalId
@@ -16,7 +17,10 @@ from kafka_chaos.harness.report.timeline.activities import draw_group, draw_tran
 from kafka_chaos.harness.report.timeline.events import FaultSpan, MemberChange, Offsets, timeline_of
 from kafka_chaos.harness.report.timeline.frame import Activity, Frame
 
-PAUSE = FaultSpan("load/pause-1", "pause", "leader(orders)", ("broker-1",), None, 3 * S, 8 * S, True)
+REQUEST = FaultRequested(
+    ts_ns=3 * S, fault_id="load/pause-1", kind="pause", target="leader(orders)", resolved=("broker-1",), lanes=None
+)
+PAUSE = FaultSpan(REQUEST, healed_ns=8 * S, proven=True)
 FRAME = Frame("orders", S, 11 * S, [PAUSE])
 CHANGES = [MemberChange(5 * S, "0", "freezes"), MemberChange(6 * S, "0", "crashes"), MemberChange(6 * S, "1", "joins")]
 

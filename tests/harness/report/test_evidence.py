@@ -68,8 +68,8 @@ def test_tells_phases_faults_leaders_and_truncations(tmp_path: Path) -> None:
     assert (phase.name, phase.lanes) == ("load", ("orders",))
     assert (phase.start_ns, phase.end_ns) == (1 * runs.SECOND, 11 * runs.SECOND)
     (fault,) = reported.faults
-    assert (fault.kind, fault.resolved, fault.proven) == ("pause", ("broker-1",), True)
-    assert (fault.requested_ns, fault.healed_ns) == (3 * runs.SECOND, 8 * runs.SECOND)
+    assert (fault.request.kind, fault.request.resolved, fault.proven) == ("pause", ("broker-1",), True)
+    assert (fault.request.ts_ns, fault.healed_ns) == (3 * runs.SECOND, 8 * runs.SECOND)
     assert (fault.proof, fault.raw) == ("frozen by the cgroup freezer", '{"broker-1": {"freezer": "FROZEN"}}')
     assert [change.value for change in reported.leaders["orders"][0]] == ["1", "2"]
     assert [change.value for change in reported.isrs["orders"][0]] == ["1 2 3", "2 3"]
