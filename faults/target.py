@@ -60,8 +60,8 @@ class Target:
     role: str
     lane: str | None = None
     partition: int = 0
-    number: int | None = None
-    several: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
+    """The numbers of the servers that it names; empty if it names them by their role alone."""
     part: str | None = None
     """`minority` or `majority` of the dedicated controllers; None: all of them, or those with the numbers."""
 
@@ -79,12 +79,12 @@ class Target:
             return cls(text, match["clients"], match["of_clients"])
         if match["numbered"]:
             role = "controllers" if match["numbered"] == "controller" else match["numbered"]
-            return cls(text, role, number=int(match["number"]))
+            return cls(text, role, numbers=(int(match["number"]),))
         if match["several"]:
-            several = tuple(int(number) for number in match["several"].split(","))
-            if len(set(several)) < len(several):
+            numbers = tuple(int(number) for number in match["several"].split(","))
+            if len(set(numbers)) < len(numbers):
                 raise TargetError(f"{text!r} names a {match['group'].removesuffix('s')} twice")
-            return cls(text, match["group"], several=several)
+            return cls(text, match["group"], numbers=numbers)
         if match["part"]:
             return cls(text, "controllers", part=match["part"])
         return cls(text, match["role"])
@@ -108,7 +108,7 @@ class Target:
             raise TargetError(f"{self.text}: there is no lane {self.lane}; the lanes are {', '.join(sorted(lanes))}")
         counts = {"brokers": brokers, "zookeepers": zookeepers, "controllers": controllers}
         kind = f"{self.role.removesuffix('s')}s"
-        for number in self.several if self.number is None else (self.number,):
+        for number in self.numbers:
             if not 1 <= number <= counts[kind]:
                 raise TargetError(f"{self.text}: the cluster's {kind} are numbered 1 to {counts[kind]}")
 
@@ -118,15 +118,12 @@ class Target:
         brokers = list(cluster.brokers.values())
         if self.role in ("zookeeper", "controllers"):
             servers = cluster.zookeepers if self.role == "zookeeper" else cluster.controllers
-            numbers = [self.number] if self.number is not None else list(self.several or servers)
+            numbers = list(self.numbers or servers)
             if self.part is not None:
                 numbers = sorted(rng.sample(numbers, self.controllers_hit(len(numbers))))
             return tuple(servers[number] for number in numbers)
-        if self.role == "broker":
-            assert self.number is not None
-            return (cluster.brokers[self.number],)
-        if self.role == "brokers":
-            return tuple(cluster.brokers[number] for number in self.several)
+        if self.role in ("broker", "brokers"):
+            return tuple(cluster.brokers[number] for number in self.numbers)
         if self.role == "controller":
             active = self._required(cluster.controller())
             nodes = [*brokers, *cluster.controllers.values()]
@@ -157,17 +154,17 @@ class Target:
         if self.role in ("zookeeper", "controllers", *OF_CLIENTS):
             return 0
         if self.role == "brokers":
-            return len(self.several)
+            return len(self.numbers)
         return {"all": brokers, **_parts(brokers)}.get(self.role, 1)
 
     def controllers_hit(self, controllers: int) -> int:
         """How many of a cluster's dedicated controllers, which are no brokers, have this role at once."""
         if self.role not in ("controller", "controllers"):
             return 0
-        if self.role == "controller" or self.number is not None:
+        if self.role == "controller":
             return min(1, controllers)
-        if self.several:
-            return len(self.several) if controllers else 0
+        if self.numbers:
+            return len(self.numbers) if controllers else 0
         return controllers if self.part is None else _parts(controllers)[self.part]
 
     def _leader_or_follower(self, cluster: ClusterControl, rng: random_numbers.Random) -> int:

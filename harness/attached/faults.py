@@ -129,7 +129,7 @@ def _may_hit(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
         kind = "zookeepers" if target.role == "zookeeper" else "controllers"
         ids = sorted(file.of(kind))
         places = range(1, len(ids) + 1) if kind == "controllers" else ids
-        wanted = [target.number] if target.number is not None else list(target.several or places)
+        wanted = list(target.numbers or places)
         if not ids or not set(wanted) <= set(places):
             raise UsageFailure(f"{target.text}: the file of nodes names no such node")
         # A minority or a majority may be any of them.
@@ -138,11 +138,7 @@ def _may_hit(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
     if target.role == "controller" and file.controllers:
         yield from (("controllers", number) for number in file.controllers)
         return
-    if target.role == "broker" and target.number is not None:
-        wanted = [target.number]
-    else:
-        wanted = list(target.several or file.brokers)
-    for number in wanted:
+    for number in target.numbers or file.brokers:
         if number not in file.brokers:
             raise UsageFailure(f"{target.text}: the file of nodes names no broker {number}")
         yield "brokers", number

@@ -98,6 +98,7 @@ def one_by_one(entries: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
 def _several(target: str) -> tuple[int, ...]:
     """The brokers of a target such as `brokers:1,2,3`; none of any other."""
     try:
-        return Target.parse(target).several
+        parsed = Target.parse(target)
     except TargetError:
         return ()
+    return parsed.numbers if parsed.role == "brokers" else ()

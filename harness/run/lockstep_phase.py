@@ -123,7 +123,7 @@ class LockstepRun:
     def _same_broker(self) -> Target:
         if self._leader is None:
             raise ClusterFailure(f"{self.target.text}: nobody holds this role at the moment")
-        return Target(self.target.text, "broker", number=self._leader)
+        return Target(self.target.text, "broker", numbers=(self._leader,))
 
     def _inject(self, fault: Fault) -> None:
         self._occurrences[fault.kind] = self.injector.inject(fault)

@@ -190,24 +190,14 @@ def redirection(ports: Sequence[int], listener: int) -> str:
     Connections of the container to itself are redirected, too. Connections that began before are reset, so that none
     bypasses the link.
     """
-    marked = f"-m mark ! --mark {MARK:#x}"
-    nat = [
-        line
-        for port in ports
-        for line in (
-            f"-A PREROUTING ! -i lo -p tcp --dport {port} -j REDIRECT --to-ports {listener}",
-            f"-A OUTPUT -o lo -p tcp --dport {port} {marked} -j REDIRECT --to-ports {listener}",
-        )
-    ]
-    reset = "-j REJECT --reject-with tcp-reset"
-    filters = [
-        line
-        for port in ports
-        for line in (
-            f"-A INPUT ! -i lo -p tcp --dport {port} {reset}",
-            f"-A OUTPUT -o lo -p tcp --dport {port} {marked} {reset}",
-        )
-    ]
+    nat: list[str] = []
+    filters: list[str] = []
+    for port in ports:
+        from_others = f"! -i lo -p tcp --dport {port}"
+        from_itself = f"-o lo -p tcp --dport {port} -m mark ! --mark {MARK:#x}"
+        redirect, reset = f"-j REDIRECT --to-ports {listener}", "-j REJECT --reject-with tcp-reset"
+        nat += [f"-A PREROUTING {from_others} {redirect}", f"-A OUTPUT {from_itself} {redirect}"]
+        filters += [f"-A INPUT {from_others} {reset}", f"-A OUTPUT {from_itself} {reset}"]
     return "\n".join(["*nat", *nat, "COMMIT", "*filter", *filters, "COMMIT", ""])
 
 

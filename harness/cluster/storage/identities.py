@@ -82,16 +82,20 @@ class IdentityReader:
     def _by_columns(
         self, batches: Sequence[Batch], plain: Sequence[tuple[int, int]]
     ) -> Iterable[tuple[int, Identities]]:
-        """(index, identities) of those of the `plain` batches, each with its value size, that the proof holds for."""
-        # One byte more: the end of the last record is compared, too.
+        """The indices and identities of those batches that can be decoded by columns.
+
+        `plain`: the batches to try, by index, with the size of their first records' values.
+        """
+        # One more byte, since the proof reads the byte after the last record.
         data = np.frombuffer(b"".join(batches[index].data for index, _ in plain) + b"\0", dtype=np.uint8)
         sizes = np.array([batches[index].size for index, _ in plain], dtype=np.int64)
         ends = np.cumsum(sizes)
         counts = np.array([batches[index].count for index, _ in plain], dtype=np.int64)
-        found = np.flatnonzero(data[: -len(MAGIC)] == MAGIC[0]).astype(np.int64)
+        # The guess: wherever the magic is, a value begins. It fits a batch that has as many records.
+        magics = np.flatnonzero(data[: -len(MAGIC)] == MAGIC[0]).astype(np.int64)
         for index, byte in enumerate(MAGIC[1:], start=1):
-            found = found[data[found + index] == byte]
-        values = found - _MAGIC_AT
+            magics = magics[data[magics + index] == byte]
+        values = magics - _MAGIC_AT
         first, last = np.searchsorted(values, ends - sizes + HEADER_SIZE), np.searchsorted(values, ends)
         fits = last - first == counts
         rows = np.concatenate([np.arange(a, b) for a, b in zip(first[fits], last[fits], strict=True)] or [first[:0]])
@@ -113,7 +117,8 @@ class IdentityReader:
             yield index, _of(batch, batch.base_offset + deltas[here], producer_ids[here], seqs[here])
 
     def _identities(self, data: Bytes, values: Numbers, sizes: Numbers) -> tuple[Numbers, Numbers]:
-        # In a batch whose proof failed, a value may be taken to begin too near the end: what is read of it is not used.
+        """The producer ids and sequence numbers in values that begin at these positions."""
+        # A wrong guess may be too near to the end of the data. What is read there is not used.
         heads = data[np.minimum(values[:, None] + np.arange(IDENTITY_BYTES), len(data) - 1)]
         stored = _number(heads, 0, ">u4")
         producer_ids, seqs = _number(heads, _PRODUCER_ID_AT, ">i4"), _number(heads, _SEQ_AT, ">i8")
@@ -123,6 +128,7 @@ class IdentityReader:
             mine = sizes == size
             sound[mine] = stored[mine] == codec.checksums(producer_ids[mine], seqs[mine])
         sound &= ~_has_content(data, values + IDENTITY_BYTES, values + sizes)
+        # Values with another checksum or with content after the identity are decoded one by one.
         for row in np.flatnonzero(~sound):
             value = data[values[row] : values[row] + sizes[row]].tobytes()
             producer_ids[row], seqs[row] = self._codec.decode(value)
@@ -131,8 +137,8 @@ class IdentityReader:
 
 def _of(batch: Batch, offsets: Numbers, producer_ids: Numbers, seqs: Numbers) -> Identities:
     """The rows of a batch's records, with the fields that the batch has for all of them."""
-    common = (batch.leader_epoch, batch.idempotent_epoch, _DATA)
-    leader_epochs, producer_epochs, kinds = (np.full(len(offsets), one, dtype=np.int64) for one in common)
+    of_batch = (batch.leader_epoch, batch.idempotent_epoch, _DATA)
+    leader_epochs, producer_epochs, kinds = (np.full(len(offsets), value, dtype=np.int64) for value in of_batch)
     return Identities(offsets, leader_epochs, producer_ids, seqs, producer_epochs, kinds)
 
 

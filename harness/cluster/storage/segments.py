@@ -67,17 +67,17 @@ class Batch:
         """Its records, decompressed and decoded; raises `SegmentError` where that is impossible."""
         return tuple(
             Record(
-                int(found.offset),
+                int(decoded.offset),
                 self.leader_epoch,
                 self.producer_id,
                 self.producer_epoch,
                 # Of a control record, these are the marker itself.
-                found.key,
-                found.value,
-                () if self.legacy else tuple(found.headers),
+                decoded.key,
+                decoded.value,
+                () if self.legacy else tuple(decoded.headers),
                 self.control,
             )
-            for found in _decoded(self.place, self.data)
+            for decoded in _decoded(self.place, self.data)
         )
 
     @property
@@ -180,8 +180,8 @@ def _read_batch(file: str, data: bytes, position: int) -> Batch | TornTail:
     here = partial(Batch, file=file, position=position, data=whole, compression=compression)
     if legacy:
         # A compressed message has the offset of the last message in it.
-        inside = _decoded(f"{file}: message at position {position}", whole) if codec else ()
-        offsets = [found.offset for found in inside] or [header.base_offset]
+        messages = _decoded(f"{file}: message at position {position}", whole) if codec else ()
+        offsets = [message.offset for message in messages] or [header.base_offset]
         return here(base_offset=offsets[0], last_offset=offsets[-1], count=len(offsets))
     return here(
         base_offset=header.base_offset,

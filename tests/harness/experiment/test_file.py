@@ -107,6 +107,13 @@ REFUSALS = [
     ("at: 2", "at: 2\n    times: 3", "schedule[0].every", "expected more than duration (0 s), got 0", 12),
     ("at: 2", "at: 2\n    times: 3\n    every: 20", "schedule[0].at", "42 s is past the load of 30 s", 14),
     ("at: 2", "at: 2\n    stagger: 3", "schedule[0].stagger", "a target of several brokers, such as brokers:1,2", 15),
+    (
+        "leader(one)\n    at: 2",
+        "'controllers:1,2'\n    at: 2\n    stagger: 3",
+        "schedule[0].stagger",
+        "a target of several brokers, such as brokers:1,2",
+        15,
+    ),
     ("at: 2", "at: 99", "schedule[0].at", "past the load of 30 s", 14),
     ("at: 2", "at: 2\n    port: control", "schedule[0].port", "has no such key", 15),
     ("    at: 2\n", "", "schedule[0].at", "missing, but required", 12),
