@@ -182,11 +182,12 @@ def faults() -> str:
     from kafka_chaos.faults import target
     from kafka_chaos.faults.registry import fault_kinds
 
-    lines = ["# Faults and targets", ""]
+    of_servers = "A fault of ZooKeeper, or of KRaft's controllers, counts as a `session-expiry` of every broker."
+    lines = ["# Faults and targets", "", of_servers, ""]
     for kind, fault in fault_kinds().items():
         own = [field for field in dataclasses.fields(fault) if field.name not in ("target", "at", "duration")]
-        modelled = _prose(fault.model_faults.__doc__)
-        lines += [f"## {kind}", "", _prose(fault.__doc__), "", f"In the reference model: {modelled}", ""]
+        expected = f"at most one `{fault.counts_as}` of each broker hit" if fault.counts_as else "nothing of brokers"
+        lines += [f"## {kind}", "", _prose(fault.__doc__), "", f"The reference model expects {expected}.", ""]
         if own:
             lines += _table(("key", "default"), [(f"`{field.name}`", _plain(field.default)) for field in own])
     return "\n".join([*lines, "## Targets", "", _prose(target.__doc__), "", f"Expected: {target.EXPECTED}.", ""])

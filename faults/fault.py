@@ -153,7 +153,7 @@ class Fault:
     def model_faults(self, brokers: int) -> tuple[str, ...]:
         """The faults that the reference model must expect in a cluster of this size: `counts_as` once per broker hit.
 
-        A fault of ZooKeeper, or of KRaft's controllers, may end the session of any broker.
+        A fault of ZooKeeper, or of KRaft's controllers, may instead end the session of any broker.
         """
         if self.counts_as is None:
             return ()
