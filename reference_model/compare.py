@@ -81,12 +81,12 @@ class Cluster:
 
     @property
     def elects_from_elr(self) -> bool:
-        """Whether its leaders are elected from the eligible leader replicas."""
+        """Whether the cluster elects leaders from the eligible leader replicas, too."""
         return elects_from_elr(self.version, self.mode, self.elr)
 
     @property
     def elects_uncleanly(self) -> bool:
-        """Whether its controllers take notice of `unclean.leader.election.enable`."""
+        """Whether the cluster's controllers take notice of `unclean.leader.election.enable`."""
         return may_elect_uncleanly(self.version, self.mode)
 
     def __str__(self) -> str:

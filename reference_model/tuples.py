@@ -17,7 +17,7 @@ def without(values: tuple[Value, ...], at: int) -> tuple[Value, ...]:
 
 
 def each_taken(values: tuple[Value, ...]) -> Iterator[tuple[Value, tuple[Value, ...]]]:
-    """Each of the different values, with the tuple that one of it was taken out of."""
+    """Each different value, with the tuple without one occurrence of that value."""
     for at, value in enumerate(values):
         if value not in values[:at]:
             yield value, without(values, at)

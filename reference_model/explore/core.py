@@ -89,7 +89,7 @@ class Core:
         self._pairs: dict[tuple[int, int, int], Pair] = {}
 
     def initial(self) -> CoreState:
-        """Nobody leads, every broker is in the ISR, all logs are empty."""
+        """The state in which nobody leads, every broker is in the ISR, and all logs are empty."""
         everyone = (1 << self.scope.brokers) - 1
         blank = self._locals.of(Local((), 0, NO_EPOCH, NO_LEADER, 0))
         controller = self._controllers.of(Controller((), everyone))

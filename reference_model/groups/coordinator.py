@@ -129,7 +129,7 @@ def come_back(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def remove(state: State, setup: Setup) -> Iterator[Step]:
-    """The coordinator removes a member: one that is dead, or one that it has not heard from and that goes on."""
+    """The coordinator removes a member that it has not heard from: it is dead, or goes on without knowing it."""
     for slot in slots_in(state):
         member = state.members[slot]
         is_dead = member.phase == DEAD
@@ -140,7 +140,7 @@ def remove(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def abort_transaction(state: State, setup: Setup) -> Iterator[Step]:
-    """The time-out of a transaction passes, or the next incarnation of its producer begins: it is aborted."""
+    """The coordinator aborts a transaction: its time-out has passed, or its producer's next incarnation has begun."""
     if setup.commits != IN_TRANSACTION:
         return
     for slot, member in enumerate(state.members):
@@ -162,7 +162,7 @@ def _is_open(state: State, slot: int) -> bool:
 
 
 def fail_over(state: State, setup: Setup) -> Iterator[Step]:
-    """Another broker becomes coordinator. One that does not read its log knows no commits."""
+    """Another broker becomes coordinator. If it does not read the coordinator's log, it knows no commits."""
     if state.failovers and not setup.rules.replays and state.coordinator.committed:
         forgotten = state.coordinator._replace(committed=0)
         yield Action("fail_over"), state._replace(coordinator=forgotten, failovers=state.failovers - 1, earlier=())

@@ -159,7 +159,7 @@ GROUPS = Machine(
 
 @cache
 def stories_of_torn_ends(setup: Setup) -> dict[GroupAnomaly, Story]:
-    """The anomalies of a loop if one of its transactions ends in one of output and offsets only."""
+    """The stories to the anomalies of a loop if a transaction is committed for its output or for its offsets alone."""
     return GROUPS.stories(setup.anomalies, setup.with_loss("ends_may_tear"))
 
 

@@ -178,7 +178,7 @@ Step = tuple[Action, State]
 
 
 def initial_state(setup: Setup) -> State:
-    """One member has the partition, and has read nothing of it yet."""
+    """The state in which one member has the partition, and has read nothing of it yet."""
     first = Member(ACTIVE, 0, 1, owns=True)
     absent = (NONE,) * (setup.slots - 1)
     return State(

@@ -31,7 +31,7 @@ def _remembered(log: tuple[int, ...], first_records: tuple[int, ...], forgetful:
 
 
 def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
-    """librdkafka's rule: with a record, all records before it that wait to be sent again count as acknowledged.
+    """librdkafka's rule: an acknowledged record acknowledges the records before it that wait to be sent again.
 
     They have no offset, whatever was answered to them. The rule is right only with brokers that take a producer's
     batches in order, and take no batch but the first one as the first. Source: librdkafka 2.15.0,

@@ -48,7 +48,7 @@ def _require_quorum(state: ClusterState) -> None:
 
 
 def kill(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """SIGKILL: what was in memory is gone, what was written stays."""
+    """SIGKILL: what the process had in memory is gone, what it has written stays."""
     return _down(state, broker, running(state, broker).log_end)
 
 
@@ -161,7 +161,7 @@ def thaw(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterStat
 def expire_session(state: ClusterState, config: ClusterConfig, broker: int, *, returns: bool = True) -> ClusterState:
     """A broker's ZooKeeper session ends although its process runs.
 
-    A broker that is not frozen registers again at once. If it `returns` later, the action `register` says when.
+    A broker that is not frozen registers again at once. Without `returns`, it does so later, by the action `register`.
     """
     replica = replica_on(state, broker)
     require(replica.up and replica.registered, f"broker {broker} has no session")

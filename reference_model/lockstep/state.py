@@ -109,7 +109,7 @@ class LeaderAndIsr(NamedTuple):
 
 
 class Produce(NamedTuple):
-    """A record that its producer has not been answered for: `error` is the last retriable error, if any."""
+    """A record whose producer has no final answer yet. `error`: the last retriable error, if there was one."""
 
     record: str
     producer: str = "p"
@@ -245,7 +245,7 @@ class ClusterConfig:
         return min(self.min_insync_replicas, len(self.assignment or self.brokers))
 
     def initial(self) -> ClusterState:
-        """All brokers registered, the first leads in epoch 0, everyone has handled that LeaderAndIsr."""
+        """The state in which the first broker leads in epoch 0, and every broker has handled that LeaderAndIsr."""
         assignment = self.assignment or self.brokers
         first = assignment[0]
         isr = tuple(sorted(assignment))

@@ -72,6 +72,7 @@ def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, 
 
 FORMAT_VERSION = 2
 PATIENCE = 3.0
+"""The seconds between reports on the progress of a search."""
 
 
 def default_cache_dir() -> Path:

@@ -227,7 +227,7 @@ def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
     return traces
 
 
-def read_on(lane: Lane, truncated: Story | None) -> tuple[DefectTrace, ...]:
+def traces_after_truncated_read(lane: Lane, truncated: Story | None) -> tuple[DefectTrace, ...]:
     """The traces of the known defects by which consumers miss records that were replaced below their position.
 
     `truncated`: the story to a record that was read and then truncated. If it is None, no log is replaced like this.

@@ -40,7 +40,7 @@ from kafka_chaos.reference_model.lane.state import LaneState, Scope, canonical, 
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
 from kafka_chaos.reference_model.machine import Findings, Story, shown
-from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane, read_on
+from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane, traces_after_truncated_read
 from kafka_chaos.reference_model.predict.grouped import answers_of_groups, answers_of_share, questions_of
 from kafka_chaos.reference_model.predict.result import (
     AnomalyPrediction,
@@ -243,10 +243,11 @@ class _Work:
         anomalies = answers_from(Anomaly, self.stories, none, known_defects(self.lane))
         for anomaly in required:
             anomalies[anomaly] = AnomalyPrediction(Status.REQUIRED, self.stories[anomaly])
+        truncated_read = self.stories.get(Anomaly.TRUNCATED_READ)
         for anomaly, axiom in AXIOMS.items():
             exception = axiom.exception(self.lane.faults)
             status = Status.PERMITTED if exception else Status.FORBIDDEN
-            defects = read_on(self.lane, self.stories.get(Anomaly.TRUNCATED_READ)) if anomaly is Anomaly.UNSEEN else ()
+            defects = traces_after_truncated_read(self.lane, truncated_read) if anomaly is Anomaly.UNSEEN else ()
             anomalies[anomaly] = AnomalyPrediction(status, exception or axiom.sentences(), defects)
         return Prediction(anomalies, states, True, self.bounds())
 

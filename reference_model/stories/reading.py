@@ -41,7 +41,7 @@ class StoryStep:
 
     @property
     def record(self) -> int:
-        """The record that it concerns, or −1."""
+        """The record that the step concerns, or −1."""
         return self.action.record
 
 

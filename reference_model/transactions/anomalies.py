@@ -71,7 +71,7 @@ def lost_transaction(end: Ending) -> bool:
 
 
 def zombie_commit(end: Ending) -> bool:
-    """A commit was taken from an incarnation that had been replaced, and both it and one of its successor succeeded."""
+    """The commit of a replaced incarnation was taken, and both this commit and one of its successor succeeded."""
     successful = end.with_outcome(COMMITTED)
     return any(end.zombies >> transaction & 1 for transaction in successful) and len(successful) > 1
 

@@ -201,7 +201,7 @@ class State(NamedTuple):
 
 
 def initial_state(setup: Setup) -> State:
-    """Nothing has begun: each transactional id is known to its coordinator and has no epoch yet."""
+    """The state in which nothing has begun: the coordinator knows each transactional id, which has no epoch yet."""
     unused = Producer(STARTING, NONE, NONE, 0, 0, CERTAIN, (0,) * setup.partitions)
     return State(
         producers=(unused,) * len(setup.ids),

@@ -45,13 +45,15 @@ class TransactionsConfig:
 
     @property
     def setup(self) -> Setup:
-        """The machine's setup: it numbers producers as it does their transactional ids, and each record is one of a
-        transaction of its own number."""
+        """The setup of the model of transactions.
+
+        A producer has the number of its transactional id there, and each record belongs to a transaction of its own.
+        """
         count = self.partitions + self.has_group
         return Setup(self.rules, ids=tuple(range(len(self.ids))), size=count, partitions=count)
 
     def initial(self) -> TransactionsState:
-        """Nothing has begun."""
+        """The state in which nothing has begun."""
         return TransactionsState(initial_state(self.setup)._replace(delayed=0, failovers=0))
 
 

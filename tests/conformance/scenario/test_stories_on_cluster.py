@@ -9,7 +9,7 @@ from kafka_chaos.conformance.scenario.clusters import ClusterPool
 from kafka_chaos.conformance.scenario.registry import scenarios_in
 from kafka_chaos.conformance.scenario.runner import run_scenario
 from kafka_chaos.contract.anomalies import Verdict
-from tests.reference_model.stories.told import playable, varied
+from tests.reference_model.stories.standard_stories import playable, varied
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

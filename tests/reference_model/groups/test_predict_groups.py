@@ -15,7 +15,7 @@ from kafka_chaos.reference_model.predict.cache import cache_key
 from kafka_chaos.reference_model.predict.prediction import internal_topic
 from kafka_chaos.reference_model.predict.result import PredictionNotExhausted
 from kafka_chaos.reference_model.search import Budget
-from tests.reference_model.asked import of_family, shown
+from tests.reference_model.answers import of_family, shown
 
 pytestmark = pytest.mark.xdist_group("transactions")
 """In one process, which searches once for what the known defects show."""

@@ -14,7 +14,7 @@ from kafka_chaos.reference_model.lane.story import SENTENCES
 from kafka_chaos.reference_model.predict.cache import question_key
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.protocol.rules import rules_in
-from tests.reference_model.asked import answer, shown
+from tests.reference_model.answers import answer, shown
 from tests.reference_model.lane.every_state import search_in_full
 
 pytestmark = pytest.mark.xdist_group("answers")

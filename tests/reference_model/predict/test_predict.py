@@ -9,7 +9,7 @@ from kafka_chaos.reference_model import predict as predict_function
 from kafka_chaos.reference_model.compare import CUT_THEN_KILL
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
-from tests.reference_model.asked import answer
+from tests.reference_model.answers import answer
 
 pytestmark = pytest.mark.xdist_group("answers")
 """In one process, which asks for each answer once (`asked.py`)."""

@@ -9,7 +9,7 @@ from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.share import ShareAnomaly as A
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.predict.result import Prediction
-from tests.reference_model.asked import of_family, shown
+from tests.reference_model.answers import of_family, shown
 
 LANE = Lane(
     lane="a",

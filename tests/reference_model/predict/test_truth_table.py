@@ -13,7 +13,7 @@ from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.lanes import ACKS
 from kafka_chaos.reference_model import Anomaly, Lane, Lockstep, Status, parse_lockstep
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
-from tests.reference_model.asked import answer
+from tests.reference_model.answers import answer
 
 pytestmark = pytest.mark.xdist_group("answers")
 """In one process, which asks for each answer once (`asked.py`)."""

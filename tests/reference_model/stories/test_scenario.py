@@ -13,7 +13,7 @@ from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.stories.reading import UnknownStory, read_story
 from kafka_chaos.reference_model.stories.scenario import UnplayableStory, scenario_file, scenario_of
-from tests.reference_model.stories.told import playable, told, varied
+from tests.reference_model.stories.standard_stories import playable, standard_stories, varied
 
 ACKS_1 = Lane(lane="story", acks="1", faults=("kill",))
 REFUSED = {
@@ -26,7 +26,7 @@ REFUSED = {
 
 
 def test_every_story_of_the_matrix_is_read_back_as_it_was_told_and_ends_with_its_anomaly() -> None:
-    claims = list(told())
+    claims = list(standard_stories())
     assert len(claims) > 200
     for label, anomaly, story in claims:
         assert story.sentences == predict_cached(story.lane).anomalies[anomaly].why
@@ -38,12 +38,12 @@ def test_every_story_of_the_matrix_is_read_back_as_it_was_told_and_ends_with_its
 @pytest.mark.parametrize(
     "change",
     [
-        lambda told: told[1:],
-        lambda told: (told[0], *told),
-        lambda told: (*told[:-1], told[-1].replace("broker 2", "broker 3")),
-        lambda told: (*told[:1], told[1].replace("record 0", "record 1"), *told[2:]),
-        lambda told: told[:-1],
-        lambda told: (),
+        lambda sentences: sentences[1:],
+        lambda sentences: (sentences[0], *sentences),
+        lambda sentences: (*sentences[:-1], sentences[-1].replace("broker 2", "broker 3")),
+        lambda sentences: (*sentences[:1], sentences[1].replace("record 0", "record 1"), *sentences[2:]),
+        lambda standard_stories: standard_stories[:-1],
+        lambda standard_stories: (),
     ],
 )
 def test_what_the_model_does_not_tell_is_refused(change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
@@ -55,7 +55,7 @@ def test_what_the_model_does_not_tell_is_refused(change: Callable[[tuple[str, ..
 
 def test_a_story_is_written_or_refused_for_a_reason() -> None:
     refused: dict[str, int] = {}
-    claims = list(told())
+    claims = list(standard_stories())
     for _, anomaly, story in claims:
         try:
             scenario_file(story, anomaly)

@@ -14,7 +14,7 @@ from kafka_chaos.reference_model.predict.defects import DefectTrace
 from kafka_chaos.reference_model.predict.result import PredictionNotExhausted
 from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions.rules import V1
-from tests.reference_model.asked import of_family, shown
+from tests.reference_model.answers import of_family, shown
 
 pytestmark = pytest.mark.xdist_group("transactions")
 """In one process, which searches once for what the known defects show."""

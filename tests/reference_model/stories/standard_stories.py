@@ -14,7 +14,7 @@ from kafka_chaos.reference_model.stories.reading import Story, read_story
 from kafka_chaos.reference_model.stories.scenario import UnplayableStory, scenario_file
 
 
-def told() -> Iterator[tuple[str, Anomaly, Story]]:
+def standard_stories() -> Iterator[tuple[str, Anomaly, Story]]:
     """Every claim of the matrix, by its lane and faults, with its story."""
     for label, lane in LANES.items():
         for faults in FAULT_SETS:
@@ -31,7 +31,7 @@ def playable() -> Mapping[str, Mapping[str, Any]]:
     """The files of scenarios by lane, faults and anomaly, without those with the same steps as one before."""
     files: dict[str, Mapping[str, Any]] = {}
     steps = []
-    for label, anomaly, story in told():
+    for label, anomaly, story in standard_stories():
         try:
             file = scenario_file(story, anomaly)
         except UnplayableStory:
