@@ -42,8 +42,8 @@ def test_every_story_of_the_matrix_is_read_back_as_it_was_told_and_ends_with_its
         lambda sentences: (sentences[0], *sentences),
         lambda sentences: (*sentences[:-1], sentences[-1].replace("broker 2", "broker 3")),
         lambda sentences: (*sentences[:1], sentences[1].replace("record 0", "record 1"), *sentences[2:]),
-        lambda standard_stories: standard_stories[:-1],
-        lambda standard_stories: (),
+        lambda sentences: sentences[:-1],
+        lambda sentences: (),
     ],
 )
 def test_what_the_model_does_not_tell_is_refused(change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
