@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all to their readers; the files of a package; the cache's folder."""
+"""Files and folders that appear whole or not at all to their readers; the files of a package; the user's folders."""
 
 import os
 import shutil
@@ -16,10 +16,21 @@ UNFINISHED = ".*.part"
 
 
 def cache_home() -> Path:
-    """The folder for downloads: KAFKA_CHAOS_CACHE, or the folder kafka-chaos in XDG_CACHE_HOME or ~/.cache."""
-    home = os.environ.get("KAFKA_CHAOS_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME")
-    return Path(home) if home is not None else (Path(base) if base else Path.home() / ".cache") / "kafka-chaos"
+    """The folder for downloads and predictions: KAFKA_CHAOS_CACHE, or kafka-chaos in XDG_CACHE_HOME or ~/.cache."""
+    return _folder_of_user("KAFKA_CHAOS_CACHE", "XDG_CACHE_HOME", ".cache")
+
+
+def state_home() -> Path:
+    """The folder for journals: KAFKA_CHAOS_STATE, or kafka-chaos in XDG_STATE_HOME or ~/.local/state."""
+    return _folder_of_user("KAFKA_CHAOS_STATE", "XDG_STATE_HOME", ".local/state")
+
+
+def _folder_of_user(variable: str, xdg_variable: str, in_home: str) -> Path:
+    folder, base = os.environ.get(variable), os.environ.get(xdg_variable, "")
+    if folder is not None:
+        return Path(folder)
+    # The XDG Base Directory Specification has relative paths ignored.
+    return (Path(base) if os.path.isabs(base) else Path.home() / in_home) / "kafka-chaos"
 
 
 @contextmanager

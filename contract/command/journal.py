@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.command.files import appearing_whole
+from kafka_chaos.contract.command.files import appearing_whole, state_home
 
 _ENDING = ".jsonl"
 
@@ -58,12 +58,8 @@ def journaled_runs(kind: str) -> Iterator[str]:
 
 
 def journal_folder(kind: str) -> Path:
-    """The folder of the journals of a kind, in KAFKA_CHAOS_STATE, XDG_STATE_HOME or ~/.local/state."""
-    home = os.environ.get("KAFKA_CHAOS_STATE")
-    if home is None:
-        base = os.environ.get("XDG_STATE_HOME")
-        home = str((Path(base) if base else Path.home() / ".local" / "state") / "kafka-chaos")
-    return Path(home) / kind
+    """The folder of the journals of a kind."""
+    return state_home() / kind
 
 
 def _append(path: Path, line: Mapping[str, Any]) -> None:

@@ -12,7 +12,6 @@ of which recur, are in a list of their own.
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -21,7 +20,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.command.files import write_whole
+from kafka_chaos.contract.command.files import cache_home, write_whole
 from kafka_chaos.contract.lane.groups import LATEST, Group
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import PREDICTED_IN
@@ -75,13 +74,6 @@ PATIENCE = 3.0
 """The seconds between reports on the progress of a search."""
 
 
-def default_cache_dir() -> Path:
-    """`kafka-chaos/predictions` under `$XDG_CACHE_HOME`, or under `~/.cache` (XDG Base Directory)."""
-    home = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(home) if home and Path(home).is_absolute() else Path.home() / ".cache"
-    return base / "kafka-chaos" / "predictions"
-
-
 def predict_cached(
     lane: Lane,
     lockstep: Sequence[LockstepStep] | None = None,
@@ -89,6 +81,8 @@ def predict_cached(
     budget: Budget | None = None,
 ) -> Prediction:
     """`predict(lane, lockstep=lockstep)`, from the package or `cache_dir` if they hold the answer.
+
+    Without a `cache_dir`, it is the folder `predictions` of the user's cache.
 
     A search without a `budget` of its own says on standard error how far it is, every `PATIENCE` seconds. Raises what
     `predict` raises.
@@ -98,7 +92,7 @@ def predict_cached(
     shipped_answer = shipped(question_key(lane, lockstep), MODEL_VERSION)
     if shipped_answer is not None:
         return shipped_answer
-    directory = default_cache_dir() if cache_dir is None else cache_dir
+    directory = cache_home() / "predictions" if cache_dir is None else cache_dir
     path = directory / f"{cache_key(lane, lockstep)}.json"
     cached = _read(path)
     if cached is not None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.command.files import UNFINISHED, appearing_whole, write_whole
+from kafka_chaos.contract.command.files import UNFINISHED, appearing_whole, cache_home, write_whole
 
 
 def test_a_later_text_replaces_an_earlier_one_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -45,3 +45,13 @@ def test_what_can_not_be_put_in_place_is_removed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     with pytest.raises(FileNotFoundError):
         write_whole(tmp_path / "nowhere" / "a", "text")
+
+
+def test_a_folder_of_the_user_is_where_variables_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_CHAOS_CACHE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for base, expected in (("", ".cache/kafka-chaos"), ("relative", ".cache/kafka-chaos"), ("/c", "/c/kafka-chaos")):
+        monkeypatch.setenv("XDG_CACHE_HOME", base)
+        assert cache_home() == tmp_path / expected
+    monkeypatch.setenv("KAFKA_CHAOS_CACHE", "/own")
+    assert cache_home() == Path("/own")

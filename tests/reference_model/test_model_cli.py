@@ -21,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("transactions")
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("KAFKA_CHAOS_CACHE", str(tmp_path))
 
 
 def run_predict(*arguments: str) -> Result:
