@@ -48,7 +48,7 @@ def _require_quorum(state: ClusterState) -> None:
 
 
 def kill(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """SIGKILL: what the process had in memory is gone, what it has written stays."""
+    """SIGKILL: what was in memory is gone, what was written stays."""
     return _down(state, broker, running(state, broker).log_end)
 
 
