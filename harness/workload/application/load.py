@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.lane.groups import Group, group_of, loop_group_of
+from kafka_chaos.contract.lane.groups import group_of, loop_group_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
 from kafka_chaos.harness.workload.application.handles import (
@@ -26,16 +26,28 @@ class ApplicationMembers(ApplicationConsumers):
 
     _thread: ApplicationThread
 
-    def __init__(
-        self, read: LaneSpec, load: LoadSettings, *, what: str, group_id: str | None, has_groups: bool
-    ) -> None:
-        """`what` names the function. `group_id`: the lane's group, if any. `has_groups`: see `ApplicationConsumers`."""
+    def __init__(self, lane: LaneSpec, read: LaneSpec, load: LoadSettings, *, what: str, has_groups: bool) -> None:
+        """`lane`: the lane `read` itself, or that of the loop that reads it. `what` names the function.
+
+        `has_groups`: see `ApplicationConsumers`. Raises `UsageFailure` for what only the harness's own members can do,
+        such as to crash as planned.
+        """
+        loop = lane.loop if read.lane != lane.lane else None
+        key, group, group_of_lane = (
+            ("group", lane.group, group_of) if loop is None else ("loop", loop.group, loop_group_of)
+        )
+        for name in ("crashes", "freezes", "joins", "leaves"):
+            if group is not None and getattr(group, name):
+                raise UsageFailure(
+                    f"{key}: the lane {lane.lane} has {name}={getattr(group, name)}, which the harness does to its own "
+                    "members only: leave it out where the application brings its own"
+                )
         super().__init__(read, load, has_groups=has_groups)
         self.reads = read.lane
         """The name of the lane that the consumers read."""
         self._read = read
         self._what = what
-        self._group_id = group_id
+        self._group_id = None if group is None else group_of_lane(lane.lane)
 
     def starts(self) -> None:
         """Do nothing: the harness plans no joins, leaves or crashes for an application."""
@@ -81,13 +93,9 @@ class ApplicationConsuming(ApplicationMembers):
         *,
         has_groups: bool = False,
     ) -> None:
-        if lane.group is not None:
-            _refuse_planned_changes(lane.lane, "group", lane.group)
         what = f"the consumer function of lane {lane.lane}"
-        group_id = None if lane.group is None else group_of(lane.lane)
-        super().__init__(lane, load, what=what, group_id=group_id, has_groups=has_groups)
-        handle = ConsumerHandle(lane, load, self)
-        self._thread = ApplicationThread(function, handle, what=what)
+        super().__init__(lane, lane, load, what=what, has_groups=has_groups)
+        self._thread = ApplicationThread(function, ConsumerHandle(lane, load, self), what=what)
         self._thread.start()
 
 
@@ -96,9 +104,8 @@ class ApplicationProducing(ApplicationProducers, Producing):
 
     def __init__(self, lane: LaneSpec, function: Callable[[ProducerHandle], object], load: LoadSettings) -> None:
         super().__init__(lane, load)
-        handle = ProducerHandle(lane, load, self)
         what = f"the producer function of lane {lane.lane}"
-        self._thread = ApplicationThread(function, handle, what=what)
+        self._thread = ApplicationThread(function, ProducerHandle(lane, load, self), what=what)
 
     def run(self, sending: threading.Event) -> None:
         """Call the function and let it work until `sending` is cleared, or it returns by itself."""
@@ -117,14 +124,10 @@ class ApplicationLooping(ApplicationMembers):
     def __init__(
         self, lane: LaneSpec, source: LaneSpec, function: Callable[[LoopHandle], object], load: LoadSettings
     ) -> None:
-        loop = lane.loop
-        assert loop is not None
-        _refuse_planned_changes(lane.lane, "loop", loop.group)
         what = f"the producer function of lane {lane.lane}"
-        super().__init__(source, load, what=what, group_id=loop_group_of(lane.lane), has_groups=True)
+        super().__init__(lane, source, load, what=what, has_groups=True)
         self.output = ApplicationProducers(lane, load, self)
-        handle = LoopHandle(lane, source, load, self.output)
-        self._thread = ApplicationThread(function, handle, what=what)
+        self._thread = ApplicationThread(function, LoopHandle(lane, source, load, self.output), what=what)
 
     def starts(self) -> None:
         """Call the function."""
@@ -140,12 +143,3 @@ class ApplicationLooping(ApplicationMembers):
         self._thread.end()
         self.output.finish(0.0, threading.Event())
         self.leave()
-
-
-def _refuse_planned_changes(lane: str, key: str, group: Group) -> None:
-    for name in ("crashes", "freezes", "joins", "leaves"):
-        if getattr(group, name):
-            raise UsageFailure(
-                f"{key}: the lane {lane} has {name}={getattr(group, name)}, which the harness does to its own members "
-                "only: leave it out where the application brings its own"
-            )
