@@ -7,6 +7,7 @@ a description that say in words what it shows.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -18,6 +19,16 @@ from kafka_chaos.harness.report.svg import Scale, clock, duration, lines_apart, 
 from kafka_chaos.harness.report.timeline.events import FaultSpan
 
 LEFT, RIGHT = 132, 992
+
+
+class FaultLabel(NamedTuple):
+    """The name of a fault: `x` is the pixel of its `anchor`, `line` counts the lines above the bands from 0 on."""
+
+    words: str
+    style: str
+    x: float
+    anchor: str
+    line: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,15 +70,16 @@ class Frame:
     @property
     def bands(self) -> list[tuple[float, float, str]]:
         """For each fault, the pixels of its beginning and end, and its style."""
-        ends = [self.x(fault.healed_ns) if fault.healed_ns is not None else RIGHT for fault in self.faults]
-        starts = [self.x(fault.request.ts_ns) for fault in self.faults]
-        return list(zip(starts, ends, [kind_class(fault.request.kind) for fault in self.faults], strict=True))
+        bands = []
+        for fault in self.faults:
+            end = RIGHT if fault.healed_ns is None else self.x(fault.healed_ns)
+            bands.append((self.x(fault.request.ts_ns), end, kind_class(fault.request.kind)))
+        return bands
 
     @property
-    def labels(self) -> list[tuple[str, str, float, str, int | None]]:
-        """For each fault, its name, style, pixel and anchor, and a line above the bands where the name has room."""
-        labels: list[tuple[str, str, float, str]] = []
-        spans = []
+    def labels(self) -> list[FaultLabel]:
+        """The names of the faults, on lines above the bands that keep them apart."""
+        labels, spans = [], []
         for fault in self.faults:
             start, words = self.x(fault.request.ts_ns), f"{fault.name} {', '.join(fault.request.resolved)}".strip()
             if fault.healed_ns is not None:
@@ -77,13 +89,14 @@ class Frame:
             reach = 6.4 * len(words) + 14
             fits = start + reach <= RIGHT
             spans.append((start, start + reach) if fits else (RIGHT - reach, RIGHT))
-            labels.append((words, kind_class(fault.request.kind), *((start, "start") if fits else (RIGHT, "end"))))
-        return [(*label, line) for label, line in zip(labels, lines_apart(spans), strict=True)]
+            x, anchor = (start, "start") if fits else (RIGHT, "end")
+            labels.append(FaultLabel(words, kind_class(fault.request.kind), x, anchor))
+        return [label._replace(line=line) for label, line in zip(labels, lines_apart(spans), strict=True)]
 
     @property
     def label_lines(self) -> int:
         """How many lines the names of the faults take."""
-        return max((line or 0 for *_, line in self.labels), default=-1) + 1
+        return max((label.line or 0 for label in self.labels), default=-1) + 1
 
 
 @dataclass(frozen=True)
