@@ -28,7 +28,7 @@ LANES = {
 def small_matrix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(compare_module, "LANES", LANES)
     monkeypatch.setattr(compare_module, "FAULT_SETS", ((), ("kill",), ("power-loss",)))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("KAFKA_CHAOS_CACHE", str(tmp_path))
 
 
 def run(*arguments: str) -> Result:
