@@ -87,6 +87,7 @@ def read_groups(
 
 
 def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Sequence[Committed]) -> GroupOverTime:
+    """A group from its assignments. A member that gets a partition back at once holds it without a break."""
     holdings: list[Holding] = []
     latest: dict[tuple[int, str], int] = {}
     rebalances: dict[int, int] = {}
@@ -113,7 +114,7 @@ def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Seque
 
 
 def _short(group: str, row: dict[str, Any]) -> str:
-    """A member's name without its group's, as the harness numbers members; else the client's own."""
+    """The number that the harness gave to a member, or else the name that the member's client has for it."""
     prefix = f"{group}-"
     number = str(row["consumer"]).removeprefix(prefix).rpartition("-")[0]
     return number if str(row["consumer"]).startswith(prefix) and number else str(row["member"])
