@@ -31,10 +31,9 @@ def join(state: State, setup: Setup) -> Iterator[Step]:
     for slot, member in enumerate(state.members):
         if state.coordinator.known[slot] != NONE or member.record != NONE:
             continue
-        is_new = member.phase == ABSENT and state.joins > 0
-        if member.phase == ACTIVE and (member.owns or member.generation != NONE):
-            continue
-        if member.phase != ACTIVE and not is_new and member.phase != DEAD:
+        is_new = member.phase == ABSENT
+        knows_it_is_out = not member.owns and member.generation == NONE
+        if (is_new and not state.joins) or (member.phase == ACTIVE and not knows_it_is_out):
             continue
         number = member.number if member.phase == ACTIVE else state.incarnations
         after = state.with_member(slot, Member(ACTIVE, number))
