@@ -19,7 +19,7 @@ from pyspark.sql.types import DataType, IntegerType, LongType, StringType, Struc
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, Row
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.inputs.storage import RunPath, exact, write_parquet
+from kafka_chaos.verification.inputs.storage import RunPath, listed, remove
 from kafka_chaos.verification.spark.tuning import LARGE, SMALL
 
 _SOURCE = re.compile(r"\b(FROM|JOIN) (`?)(\w+)\2")
@@ -77,7 +77,9 @@ class Spark:
             return self._empty([*fields, ("file", "string")])
         reader = self.session.read.schema(schema)
         reader = reader.option("ignoreCorruptFiles", "false").option("ignoreMissingFiles", "false")
-        return reader.parquet(*map(exact, files)).withColumn("file", F.col("_metadata.file_name"))
+        # Spark expands patterns in paths, such as run[1] and run{a,b}.
+        paths = [re.sub(r"([\\*?{}\[\]])", r"\\\1", str(file.absolute())) for file in files]
+        return reader.parquet(*paths).withColumn("file", F.col("_metadata.file_name"))
 
     def add(self, name: str, table: pa.Table) -> None:
         fields = ", ".join(f"`{field.name}` {_TYPES[field.type]}" for field in table.schema)
@@ -135,7 +137,10 @@ class Spark:
         return self._select(sql).columns
 
     def write(self, sql: str, folder: RunPath) -> None:
-        write_parquet(self._select(sql), folder)
+        self._select(sql).write.parquet(str(folder.absolute()))
+        # Hadoop's local file system leaves checksums behind.
+        for leftover in listed(folder, ".*.crc"):
+            remove(leftover)
 
     def _select(self, sql: str) -> DataFrame:
         return self.session.sql(_SOURCE.sub(self._own, sql))

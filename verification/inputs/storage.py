@@ -11,6 +11,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from os import SEEK_END
@@ -23,7 +24,6 @@ from kafka_chaos.contract.run_directory import sha256_of
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
-    from pyspark.sql import DataFrame
 
 _PLACE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/]*))?(.*)", re.DOTALL)
 _SCHEMES = {"s3a": "s3", "s3n": "s3"}
@@ -47,40 +47,33 @@ def _file_system(scheme: str, authority: str) -> tuple[FileSystem, str]:
     return system, base.rstrip("/")
 
 
+@dataclass(unsafe_hash=True)
 class RemotePath:
     """A path with a scheme. Its few methods do the same as those of `pathlib.Path`."""
 
-    def __init__(self, uri: str) -> None:
-        place = _PLACE.fullmatch(uri)
-        assert place is not None, uri
-        self._uri = uri.rstrip("/")
-        # Characters stand for themselves, as in a path of Hadoop: nothing is decoded.
+    uri: str
+
+    def __post_init__(self) -> None:
+        place = _PLACE.fullmatch(self.uri)
+        assert place is not None, self.uri
         self._system, base = _file_system(place[1], place[2] or "")
+        # Characters stand for themselves, as in a path of Hadoop: nothing is decoded.
         self._path = f"{base}/{place[3].strip('/')}"
 
     def __str__(self) -> str:
-        return self._uri
-
-    def __repr__(self) -> str:
-        return f"RemotePath({self._uri!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RemotePath) and other._uri == self._uri
-
-    def __hash__(self) -> int:
-        return hash(self._uri)
+        return self.uri
 
     def __truediv__(self, name: str) -> Self:
-        return type(self)(f"{self._uri}/{name}")
+        return type(self)(f"{self.uri}/{name}")
 
     @property
     def name(self) -> str:
         """The last part of the path."""
-        return self._uri.rsplit("/", 1)[-1]
+        return self.uri.rsplit("/", 1)[-1]
 
     def with_name(self, name: str) -> Self:
         """A path in the same directory."""
-        return type(self)(f"{self._uri.rsplit('/', 1)[0]}/{name}")
+        return type(self)(f"{self.uri.rsplit('/', 1)[0]}/{name}")
 
     def absolute(self) -> Self:
         """Itself."""
@@ -148,7 +141,7 @@ def run_path(path: str | RunPath) -> RunPath:
     """The path object: with a scheme, a `RemotePath`, else a local one."""
     if isinstance(path, (Path, RemotePath)):
         return path
-    return RemotePath(path) if is_remote(path) else Path(path)
+    return RemotePath(path.rstrip("/")) if is_remote(path) else Path(path)
 
 
 def is_remote(path: str | RunPath) -> bool:
@@ -173,11 +166,6 @@ def size_of(path: RunPath) -> int:
         return file.seek(0, SEEK_END)
 
 
-def exact(path: RunPath) -> str:
-    """The path for Spark's readers, escaped because they expand patterns (`run[1]`, `run{a,b}`)."""
-    return re.sub(r"([\\*?{}\[\]])", r"\\\1", str(path.absolute()))
-
-
 def remove(path: RunPath) -> None:
     """Remove a file, or a directory with its content, if it exists."""
     if isinstance(path, RemotePath):
@@ -200,13 +188,6 @@ def write_text(path: RunPath, text: str) -> None:
         fresh.rename(path)
     finally:
         remove(fresh)
-
-
-def write_parquet(frame: DataFrame, folder: RunPath) -> None:
-    """Write a table as a new folder of Parquet files, without the checksums of Hadoop's local file system."""
-    frame.write.parquet(str(folder.absolute()))
-    for leftover in listed(folder, ".*.crc"):
-        remove(leftover)
 
 
 def rename(path: RunPath, target: RunPath) -> None:

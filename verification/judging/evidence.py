@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kafka_chaos.contract import ledger as contract
-from kafka_chaos.contract.anomalies import Status
+from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
@@ -19,39 +19,13 @@ from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import reports
 from kafka_chaos.verification.judging.result import EXAMPLES, Observation
 from kafka_chaos.verification.judging.this_run import ThisRun, in_this_run
+from kafka_chaos.verification.lacks import Doubt, Gap
 from kafka_chaos.verification.recovery.evidence import Recovery
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
 from kafka_chaos.verification.transactions.evidence import transactions_ledger
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaEvidence:
-    """`contradictions`: where a piece of evidence announces what another lacks. `problems`: these, and whatever else
-    keeps the comparison incomplete."""
-
-    ledger: ReplicasLedger
-    problems: tuple[str, ...]
-    contradictions: tuple[str, ...]
-
-
-def replica_evidence(run: RunDirectory, lane: Lane, facts: LaneFacts) -> ReplicaEvidence:
-    """The evidence about a lane in replicas/ and checkpoints.json."""
-    problems, contradictions, partitions = [], [], []
-    for number in range(lane.partitions):
-        partition = _partition(run, lane, facts, number)
-        found = [f"partition {number}: {what}" for what in _contradictions(run, lane, facts, partition)]
-        contradictions += found
-        problems += found
-        ends = min((one.last + 1 for one in partition.brokers if one.last is not None), default=0)
-        if (limit := partition.judged_below or 0) < ends:
-            below = f"compared below the lowest high watermark {limit}, all logs end at {ends} or later"
-            problems.append(f"partition {number}: {below}")
-        partitions.append(partition)
-    ledger = ReplicasLedger(replication_factor=lane.replication_factor, partitions=tuple(partitions))
-    return ReplicaEvidence(ledger, tuple(problems), tuple(contradictions))
-
-
-def _partition(run: RunDirectory, lane: Lane, facts: LaneFacts, number: int) -> ReplicaLedger:
+def _replicas_of(run: RunDirectory, lane: Lane, facts: LaneFacts, number: int) -> ReplicaLedger:
     """The replicas of a partition, and below which offset they are compared: None if nothing is known about them."""
     replicas = facts.replicas.get(number, {})
     marks = run.checkpoints.high_watermarks.get((lane.lane, number), {})
@@ -63,35 +37,6 @@ def _partition(run: RunDirectory, lane: Lane, facts: LaneFacts, number: int) -> 
         rows, first, last = (found.rows, found.first, found.last) if found else (0, None, None)
         brokers.append(BrokerLedger(broker=broker, rows=rows, first=first, last=last, high_watermark=mark))
     return ReplicaLedger(partition=number, judged_below=min(known or ends, default=None), brokers=tuple(brokers))
-
-
-def _contradictions(run: RunDirectory, lane: Lane, facts: LaneFacts, partition: ReplicaLedger) -> Iterator[str]:
-    if partition.judged_below is None and run.checkpoints.given:
-        yield "neither checkpoints.json nor replicas/ names it"
-    replicas, number = facts.replicas.get(partition.partition, {}), partition.partition
-    is_stored = number in facts.partitions and facts.partitions[number].stored
-    if not (replicas or is_stored or any(one.high_watermark for one in partition.brokers)):
-        return
-    if len(replicas) < lane.replication_factor:
-        yield f"replicas/ holds records of {len(replicas)} of {lane.replication_factor} replicas"
-    if len(replicas) > lane.replication_factor:
-        yield f"replicas/ holds records of {len(replicas)} brokers, expected {lane.replication_factor}"
-    for one in partition.brokers:
-        if one.high_watermark and one.broker not in replicas:
-            yield f"replicas/ holds no record of broker {one.broker}, whose high watermark is {one.high_watermark}"
-        if one.high_watermark is None and one.broker in replicas and run.checkpoints.given:
-            yield f"checkpoints.json has no high watermark of broker {one.broker}"
-    for broker, replica in sorted(replicas.items()):
-        mark = run.checkpoints.high_watermarks.get((lane.lane, number), {}).get(broker)
-        if mark is not None and replica.last + 1 < mark:
-            yield f"the replica of broker {broker} ends at offset {replica.last}, below its high watermark {mark}"
-        if lane.cleanup_policy is None:
-            first = min(other.first for other in replicas.values())
-            if not replica.is_whole:
-                expected = replica.last - replica.first + 1
-                yield f"the replica of broker {broker} has {replica.rows} rows for {expected} offsets"
-            if replica.first > first:
-                yield f"the replica of broker {broker} begins at offset {replica.first}, another one at {first}"
 
 
 @dataclass(frozen=True)
@@ -141,9 +86,12 @@ class LaneEvidence:
         return in_this_run(self.run, self.lane, self.prediction, {one: self.count(one) for one in anomalies})
 
     @cached_property
-    def replicas(self) -> ReplicaEvidence | None:
+    def replicas(self) -> ReplicasLedger | None:
         """The lane's replicas, if the run has replicas/."""
-        return replica_evidence(self.run, self.lane, self.facts) if self.run.has("replicas") else None
+        if not self.run.has("replicas"):
+            return None
+        partitions = [_replicas_of(self.run, self.lane, self.facts, number) for number in range(self.lane.partitions)]
+        return ReplicasLedger(replication_factor=self.lane.replication_factor, partitions=tuple(partitions))
 
     @cached_property
     def acknowledged(self) -> int:
@@ -170,7 +118,7 @@ class LaneEvidence:
             faults=contract.FaultsLedger(
                 declared=self.lane.faults, events=None if events is None else tuple(fault.ledger() for fault in events)
             ),
-            replicas=None if self.replicas is None else self.replicas.ledger,
+            replicas=self.replicas,
             high_watermark_reports=reports(run, self.lane),
             prediction=contract.PredictionLedger(
                 source=self.prediction.source,
@@ -190,3 +138,50 @@ class LaneEvidence:
         return contract.PartitionLedger(
             partition=number, log_end=facts.log_end, read_to=facts.read_end, end_reached=reached
         )
+
+
+def lacks_of_replicas(evidence: LaneEvidence) -> Iterator[Gap | Doubt]:
+    """What keeps a lane's replicas from being compared in full; what contradicts other evidence is a doubt as well."""
+    problems: list[str] = []
+    for partition in evidence.replicas.partitions if evidence.replicas else ():
+        where = f"partition {partition.partition}"
+        contradictions = [f"{where}: {one}" for one in _contradictions(evidence, partition)]
+        yield from map(Doubt, contradictions)
+        problems += contradictions
+        ends = min((one.last + 1 for one in partition.brokers if one.last is not None), default=0)
+        if (limit := partition.judged_below or 0) < ends:
+            below = f"compared below the lowest high watermark {limit}, all logs end at {ends} or later"
+            problems.append(f"{where}: {below}")
+    if problems:
+        yield Gap("; ".join(problems), (Anomaly.REPLICA_DIVERGENCE,))
+
+
+def _contradictions(evidence: LaneEvidence, partition: ReplicaLedger) -> Iterator[str]:
+    """Where one piece of evidence about a partition's replicas announces what another one lacks."""
+    run, lane, facts = evidence.run, evidence.lane, evidence.facts
+    if partition.judged_below is None and run.checkpoints.given:
+        yield "neither checkpoints.json nor replicas/ names it"
+    replicas, number = facts.replicas.get(partition.partition, {}), partition.partition
+    is_stored = number in facts.partitions and facts.partitions[number].stored
+    if not (replicas or is_stored or any(one.high_watermark for one in partition.brokers)):
+        return
+    if len(replicas) < lane.replication_factor:
+        yield f"replicas/ holds records of {len(replicas)} of {lane.replication_factor} replicas"
+    if len(replicas) > lane.replication_factor:
+        yield f"replicas/ holds records of {len(replicas)} brokers, expected {lane.replication_factor}"
+    for one in partition.brokers:
+        if one.high_watermark and one.broker not in replicas:
+            yield f"replicas/ holds no record of broker {one.broker}, whose high watermark is {one.high_watermark}"
+        if one.high_watermark is None and one.broker in replicas and run.checkpoints.given:
+            yield f"checkpoints.json has no high watermark of broker {one.broker}"
+    for broker, replica in sorted(replicas.items()):
+        mark = run.checkpoints.high_watermarks.get((lane.lane, number), {}).get(broker)
+        if mark is not None and replica.last + 1 < mark:
+            yield f"the replica of broker {broker} ends at offset {replica.last}, below its high watermark {mark}"
+        if lane.cleanup_policy is None:
+            first = min(other.first for other in replicas.values())
+            if not replica.is_whole:
+                expected = replica.last - replica.first + 1
+                yield f"the replica of broker {broker} has {replica.rows} rows for {expected} offsets"
+            if replica.first > first:
+                yield f"the replica of broker {broker} begins at offset {replica.first}, another one at {first}"

@@ -180,10 +180,7 @@ class RunVerdict:
 
     def lane(self, name: str) -> LaneVerdict:
         """The verdict of the lane of that name; KeyError if there is none."""
-        for lane in self.lanes:
-            if lane.lane == name:
-                return lane
-        raise KeyError(name)
+        return {lane.lane: lane for lane in self.lanes}[name]
 
     def to_json(self) -> dict[str, Any]:
         """The content of verdict.json."""

@@ -12,7 +12,7 @@ from kafka_chaos.contract.events import IsrChanged
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.metadata import SERVER
 from kafka_chaos.verification.judging.assessment import FAMILIES, reports
-from kafka_chaos.verification.judging.evidence import LaneEvidence
+from kafka_chaos.verification.judging.evidence import LaneEvidence, lacks_of_replicas
 from kafka_chaos.verification.judging.known_defects import implied
 from kafka_chaos.verification.judging.unexplained import unexplained
 from kafka_chaos.verification.lacks import Doubt, Gap, NotSearched
@@ -166,9 +166,7 @@ def _closure(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
     """Relations between the tables that do not hold, replicas that can't be compared, and a search that never ended."""
     for doubt in lane.run.doubts.get(lane.lane.lane, ()):
         yield Doubt(doubt.text, tuple(one for one in doubt.rests if one in lane.lane.anomalies))
-    if lane.replicas is not None and lane.replicas.problems:
-        yield Gap("; ".join(lane.replicas.problems), (Anomaly.REPLICA_DIVERGENCE,))
-        yield from map(Doubt, lane.replicas.contradictions)
+    yield from lacks_of_replicas(lane)
     if lane.prediction.model_digest is None:
         yield Doubt("the model could not confirm prediction.json: its search was not exhausted")
 

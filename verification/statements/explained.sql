@@ -17,7 +17,7 @@ WITH caused AS (
       WHEN c.anomaly IN ('duplicate', 'reordered') THEN 'retry' WHEN c.`offset` IS NULL THEN 'send' ELSE 'drop'
     END AS kind
   FROM cases c
-  JOIN sends s ON s.lane = c.lane AND s.producer_id = c.producer_id AND s.seq = c.seq
+  JOIN sends s USING (lane, producer_id, seq)
   WHERE c.anomaly IN (
     'lost_write', 'truncated_read', 'offset_mismatch', 'inconsistent_offset', 'duplicate', 'reordered'
   )

@@ -30,14 +30,15 @@ def parsed(text: str | bytes) -> Any:
     try:
         text = text.decode("utf-8") if isinstance(text, bytes) else text
         value = _DECODER.decode(text)
+        is_deep = text.count("{") + text.count("[") > DEEPEST and _depth(value) > DEEPEST
     except UnicodeDecodeError as error:
         raise ValueError(f"not valid JSON (not UTF-8 at byte {error.start})") from error
     except json.JSONDecodeError as error:
         raise ValueError(f"not valid JSON ({error})") from error
     except RecursionError as error:
         raise ValueError(_TOO_DEEP) from error
-    if text.count("{") + text.count("[") > DEEPEST:
-        _require_shallow(value)
+    if is_deep:
+        raise ValueError(_TOO_DEEP)
     if _TAKES_A_LOOK.search(text):
         try:
             json.dumps(value, ensure_ascii=False).encode()
@@ -195,15 +196,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole, parse_f
 _TOO_DEEP = f"more than {DEEPEST} levels of objects and lists, expected fewer"
 
 
-def _require_shallow(value: Any) -> None:
-    level = [value]
-    for _ in range(DEEPEST + 1):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, (dict, list))
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-        if not level:
-            return
-    raise ValueError(_TOO_DEEP)
+def _depth(value: Any) -> int:
+    """How many levels of objects and lists are around the value's innermost one."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return max((1 + _depth(one) for one in inner), default=0)

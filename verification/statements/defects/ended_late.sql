@@ -7,20 +7,20 @@ WITH ended AS (
     s.number, s.defect, s.ts_ns, s.lane, s.producer_id, s.seq, s.transactional_id,
     CASE WHEN s.commits = 1 THEN 'commit' ELSE 'abort' END AS kind
   FROM suspected s
-  JOIN transactions t ON t.lane = s.lane AND t.producer_id = s.producer_id AND t.`transaction` = s.`transaction`
+  JOIN transactions t USING (lane, producer_id, `transaction`)
   WHERE s.rule = 'ended_late' AND t.transactional_id = s.transactional_id AND s.ts_ns BETWEEN t.begin_ns AND t.end_ns
     AND (s.commits = 1) = (t.outcome = 'aborted') AND (s.commits = 1) = (s.anomaly = 'aborted_read')
 ), ends AS (
   SELECT DISTINCT r.lane, r.broker, r.`partition`, r.`offset`, r.kind, t.transactional_id
   FROM replicas r
-  JOIN transactions t ON t.lane = r.lane AND t.producer_id = r.producer_id
+  JOIN transactions t USING (lane, producer_id)
   WHERE r.kind IN ('commit', 'abort')
 )
 SELECT number, defect
 FROM (
   SELECT e.number, e.defect, e.ts_ns, e.kind, MIN(STRUCT(m.`offset`, m.kind)) AS next
   FROM ended e
-  JOIN copies c ON c.lane = e.lane AND c.producer_id = e.producer_id AND c.seq = e.seq
+  JOIN copies c USING (lane, producer_id, seq)
   LEFT JOIN ends m
     ON m.lane = e.lane AND m.transactional_id = e.transactional_id AND m.broker = c.broker AND m.`partition` = c.`partition`
     AND m.`offset` > c.`offset`

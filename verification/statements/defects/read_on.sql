@@ -5,14 +5,14 @@
 WITH missed AS (
   SELECT f.number, f.lane, MIN(g.`partition`) AS `partition`, MIN(g.`offset`) AS `offset`
   FROM findings f
-  JOIN log g ON g.lane = f.lane AND g.producer_id = f.producer_id AND g.seq = f.seq
+  JOIN log g USING (lane, producer_id, seq)
   WHERE f.anomaly = 'unseen'
   GROUP BY f.number, f.lane
   HAVING COUNT(*) = 1
 ), misread AS (
   SELECT m.number, m.lane, m.`partition`, c.consumer, MIN(c.poll_ns) AS first_ns
   FROM missed m
-  JOIN consumed c ON c.lane = m.lane AND c.`partition` = m.`partition` AND c.`offset` = m.`offset`
+  JOIN consumed c USING (lane, `partition`, `offset`)
   GROUP BY m.number, m.lane, m.`partition`, c.consumer
 )
 SELECT m.number, e.defect
@@ -24,8 +24,8 @@ LEFT SEMI JOIN misread r ON r.number = m.number
 LEFT ANTI JOIN (
   SELECT q.number
   FROM missed q
-  JOIN reads_by_partition p ON p.lane = q.lane AND p.`partition` = q.`partition`
-  LEFT ANTI JOIN misread r ON r.number = q.number AND r.consumer = p.consumer
+  JOIN reads_by_partition p USING (lane, `partition`)
+  LEFT ANTI JOIN misread r USING (number, consumer)
   WHERE p.last >= q.`offset`
 ) p ON p.number = m.number
 WHERE f.first_ns < e.ts_ns

@@ -5,15 +5,13 @@
 WITH placed AS (
   SELECT DISTINCT g.lane, g.producer_id, g.seq, g.`partition`, g.`offset`
   FROM log g
-  LEFT SEMI JOIN suspected s ON s.lane = g.lane AND s.producer_id = g.producer_id AND s.seq = g.seq
+  LEFT SEMI JOIN suspected s USING (lane, producer_id, seq)
 ), whole AS (
   SELECT c.lane, c.producer_id, c.seq
   FROM copies c
-  JOIN placed p
-    ON p.lane = c.lane AND p.producer_id = c.producer_id AND p.seq = c.seq AND p.`partition` = c.`partition`
-    AND p.`offset` = c.`offset`
+  JOIN placed p USING (lane, producer_id, seq, `partition`, `offset`)
   JOIN (SELECT lane, producer_id, seq, COUNT(*) AS n FROM placed GROUP BY lane, producer_id, seq) t
-    ON t.lane = c.lane AND t.producer_id = c.producer_id AND t.seq = c.seq
+    USING (lane, producer_id, seq)
   WHERE t.n > 1
   GROUP BY c.lane, c.producer_id, c.seq, c.broker, c.`partition`
   HAVING COUNT(DISTINCT c.`offset`) = MAX(t.n)
@@ -26,13 +24,13 @@ WITH placed AS (
         PARTITION BY c.lane, c.producer_id, c.seq, c.broker, c.`partition` ORDER BY c.`offset`, c.producer_epoch
       ) AS previous
     FROM copies c
-    LEFT SEMI JOIN suspected s ON s.lane = c.lane AND s.producer_id = c.producer_id AND s.seq = c.seq
+    LEFT SEMI JOIN suspected s USING (lane, producer_id, seq)
   ) q
   WHERE producer_epoch IS NULL OR producer_epoch < 0 OR producer_epoch <= previous
 )
 SELECT s.number, s.defect
 FROM suspected s
-LEFT SEMI JOIN whole w ON w.lane = s.lane AND w.producer_id = s.producer_id AND w.seq = s.seq
-LEFT ANTI JOIN unordered u ON u.lane = s.lane AND u.producer_id = s.producer_id AND u.seq = s.seq
+LEFT SEMI JOIN whole w USING (lane, producer_id, seq)
+LEFT ANTI JOIN unordered u USING (lane, producer_id, seq)
 WHERE s.rule = 'renewed_epoch' AND s.anomaly = 'duplicate'
   AND (s.defect <> 'KAFKA-14397' OR s.of_partition <=> s.`partition`)

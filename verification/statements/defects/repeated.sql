@@ -10,7 +10,7 @@ FROM suspected s
 LEFT JOIN (
   SELECT g.lane, g.`partition`, g.`offset`, MIN(g.producer_id) AS producer_id, MIN(g.seq) AS seq
   FROM log g
-  LEFT SEMI JOIN suspected s ON s.lane = g.lane AND s.`partition` = g.`partition` AND s.`offset` = g.`offset`
+  LEFT SEMI JOIN suspected s USING (lane, `partition`, `offset`)
   GROUP BY g.lane, g.`partition`, g.`offset`
   HAVING COUNT(*) = 1
 ) h
@@ -19,8 +19,7 @@ LEFT JOIN (
 LEFT JOIN (
   SELECT DISTINCT g.lane, g.producer_id, g.seq
   FROM log g
-  JOIN produced p
-    ON p.lane = g.lane AND p.producer_id = g.producer_id AND p.`partition` = g.`partition` AND p.`offset` = g.`offset`
+  JOIN produced p USING (lane, producer_id, `partition`, `offset`)
   WHERE p.seq <> g.seq AND p.outcome = 'ok'
 ) b ON b.lane = s.lane AND b.producer_id = s.producer_id AND b.seq = s.seq
 WHERE s.rule = 'repeated'

@@ -2,6 +2,6 @@
 -- recovery are known.
 SELECT t.lane, t.transactional_id, t.begin_ns, t.end_ns
 FROM transactions t
-JOIN lanes l ON l.lane = t.lane
+JOIN lanes l USING (lane)
 WHERE l.timed = 1
   AND CASE WHEN t.end_ns IS NULL THEN t.error IS NOT NULL ELSE t.end_ns - t.begin_ns >= 1000000000 END

@@ -12,9 +12,8 @@ LEFT JOIN (
     COUNT(*) - COUNT(DISTINCT STRUCT(`partition`, consumer, start_ns)) AS doubled
   FROM group_assignments
   GROUP BY judged, `group`
-) a ON a.judged = g.judged AND a.`group` = g.`group`
-LEFT JOIN (SELECT judged, `group`, COUNT(*) AS n FROM processed GROUP BY judged, `group`) p
-  ON p.judged = g.judged AND p.`group` = g.`group`
+) a USING (judged, `group`)
+LEFT JOIN (SELECT judged, `group`, COUNT(*) AS n FROM processed GROUP BY judged, `group`) p USING (judged, `group`)
 LEFT JOIN (
   SELECT
     judged, `group`, COUNT_IF(outcome = 'ok') AS acknowledged, COUNT_IF(outcome = 'fail') AS refused,
@@ -22,4 +21,4 @@ LEFT JOIN (
     COUNT(*) - COUNT(DISTINCT STRUCT(`partition`, consumer, `offset`, invoke_ns)) AS doubled
   FROM effects
   GROUP BY judged, `group`
-) e ON e.judged = g.judged AND e.`group` = g.`group`
+) e USING (judged, `group`)

@@ -25,6 +25,6 @@ FROM (
   FROM (SELECT lane, `partition`, COUNT(*) AS n FROM suspect_log GROUP BY lane, `partition`, `offset`, producer_id, seq) q
   GROUP BY lane, `partition`
 ) q
-JOIN lanes l ON l.lane = q.lane
-LEFT JOIN partition_ends e ON e.lane = q.lane AND e.`partition` = q.`partition`
+JOIN lanes l USING (lane)
+LEFT JOIN partition_ends e USING (lane, `partition`)
 GROUP BY q.lane, q.`partition`

@@ -26,13 +26,13 @@ FROM (
     FROM consumed c
     LEFT JOIN (
       SELECT lane, consumer, COALESCE(MAX(`group`), '') AS reader FROM assignments GROUP BY lane, consumer
-    ) a ON a.lane = c.lane AND a.consumer = c.consumer
+    ) a USING (lane, consumer)
     LEFT JOIN passing p ON p.lane = c.lane AND p.consumer = c.consumer
     UNION ALL
     SELECT lane, 'read', `group`, `partition`, delivered_ns, `offset`, NULL
     FROM deliveries
   ) q
-  JOIN lanes l ON l.lane = q.lane
+  JOIN lanes l USING (lane)
   WHERE l.timed = 1
   GROUP BY q.lane, q.what, q.reader, q.`partition`, q.ns DIV 1000000000
 ) q

@@ -6,6 +6,6 @@ FROM (
   UNION ALL
   SELECT lane, `partition`, NULL, end_ns FROM assignments WHERE isolation = 'read_committed'
 ) q
-JOIN lanes l ON l.lane = q.lane
+JOIN lanes l USING (lane)
 WHERE l.is_transactional = 1
 GROUP BY q.lane, q.`partition`

@@ -17,7 +17,7 @@ LEFT JOIN (
     COUNT(*) - COUNT(DISTINCT STRUCT(member, `partition`, `offset`, delivered_ns)) AS doubled
   FROM deliveries
   GROUP BY lane
-) d ON d.lane = s.lane
+) d USING (lane)
 LEFT JOIN (SELECT lane, COUNT(*) AS reported FROM share_spans GROUP BY lane) p ON p.lane = s.lane
 LEFT JOIN (
   SELECT g.lane, COUNT(*) AS undrained

@@ -13,15 +13,15 @@ LEFT JOIN (
     COUNT_IF(outcome = 'info') AS in_doubt, CASE WHEN COUNT(*) = COUNT(end_ns) THEN MAX(end_ns) END AS ended_ns
   FROM transactions
   GROUP BY lane
-) t ON t.lane = l.lane
-LEFT JOIN (SELECT lane, COUNT(*) AS n FROM assignments GROUP BY lane) a ON a.lane = l.lane
-LEFT JOIN (SELECT lane, COUNT_IF(transactional_id IS NULL) AS n FROM transaction_summaries GROUP BY lane) o ON o.lane = l.lane
+) t USING (lane)
+LEFT JOIN (SELECT lane, COUNT(*) AS n FROM assignments GROUP BY lane) a USING (lane)
+LEFT JOIN (SELECT lane, COUNT_IF(transactional_id IS NULL) AS n FROM transaction_summaries GROUP BY lane) o USING (lane)
 LEFT JOIN (
   SELECT lane, COUNT(*) AS outside FROM produced WHERE `transaction` IS NULL AND outcome = 'ok' GROUP BY lane
-) p ON p.lane = l.lane
+) p USING (lane)
 LEFT JOIN (
   SELECT lane, CASE WHEN COUNT(kind) > 0 THEN COUNT_IF(kind IN ('commit', 'abort')) END AS markers
   FROM replicas
   GROUP BY lane
-) m ON m.lane = l.lane
+) m USING (lane)
 WHERE l.is_transactional = 1

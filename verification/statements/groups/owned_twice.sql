@@ -16,7 +16,7 @@ WITH spans AS (
       judged, `group`, consumer, `partition`, MIN(poll_ns) AS first_ns, MAX(poll_ns) AS last_ns, MIN(`offset`) AS began
     FROM processed
     GROUP BY judged, `group`, consumer, `partition`
-  ) p ON p.judged = a.judged AND p.`group` = a.`group` AND p.consumer = a.consumer AND p.`partition` = a.`partition`
+  ) p USING (judged, `group`, consumer, `partition`)
   WHERE a.generation IS NOT NULL
 )
 SELECT

@@ -7,9 +7,9 @@
 SELECT
   o.judged AS lane, o.producer_id, o.seq, 'input of lane ' || o.lane || ', with ' || MAX(o.n) || ' outputs' AS cause
 FROM outputs o
-LEFT SEMI JOIN known k ON k.lane = o.lane AND k.producer_id = o.producer_id AND k.seq = o.seq
+LEFT SEMI JOIN known k USING (lane, producer_id, seq)
 LEFT JOIN (SELECT lane, producer_id, seq, COUNT(*) AS n FROM due GROUP BY lane, producer_id, seq) p
-  ON p.lane = o.lane AND p.producer_id = o.producer_id AND p.seq = o.seq
+  USING (lane, producer_id, seq)
 WHERE o.n > 1
 GROUP BY o.judged, o.`group`, o.lane, o.producer_id, o.seq
 HAVING MAX(o.n) > MAX(COALESCE(p.n, 0))

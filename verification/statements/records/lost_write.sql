@@ -10,9 +10,9 @@ SELECT
   CASE WHEN r.acknowledged THEN r.`partition` END AS `partition`,
   CASE WHEN r.acknowledged THEN r.`offset` END AS `offset`
 FROM records r
-JOIN lanes l ON l.lane = r.lane
-LEFT JOIN partition_ends e ON e.lane = r.lane AND e.`partition` = r.`partition`
-LEFT JOIN removals d ON d.lane = r.lane AND d.`partition` = r.`partition`
+JOIN lanes l USING (lane)
+LEFT JOIN partition_ends e USING (lane, `partition`)
+LEFT JOIN removals d USING (lane, `partition`)
 WHERE r.outcome = 'ok' AND (
   (
     l.final_log = 1 AND r.first_stored IS NULL

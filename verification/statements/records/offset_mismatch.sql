@@ -7,7 +7,5 @@ SELECT
   r.lane, r.producer_id, r.seq, r.`partition`, r.`offset`,
   'in the log at partition ' || r.first_stored.`partition` || ', offset ' || r.first_stored.`offset` AS cause
 FROM records r
-LEFT ANTI JOIN stored s
-  ON s.lane = r.lane AND s.producer_id = r.producer_id AND s.seq = r.seq AND s.`partition` = r.`partition`
-  AND s.`offset` = r.`offset`
+LEFT ANTI JOIN stored s USING (lane, producer_id, seq, `partition`, `offset`)
 WHERE r.acknowledged AND r.first_stored IS NOT NULL

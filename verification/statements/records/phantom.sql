@@ -8,6 +8,6 @@ FROM (
   UNION ALL
   SELECT d.lane, d.`partition`, d.`offset`, d.producer_id, d.seq
   FROM deliveries d
-  LEFT ANTI JOIN known k ON k.lane = d.lane AND k.producer_id = d.producer_id AND k.seq = d.seq
+  LEFT ANTI JOIN known k USING (lane, producer_id, seq)
 ) p
 GROUP BY lane, `partition`, `offset`

@@ -23,7 +23,7 @@ FROM (
     UNION ALL
     SELECT w.lane, w.`partition`, w.producer_id, w.first_seq, w.last_seq, w.first
     FROM log_words w
-    LEFT ANTI JOIN uneven_words u ON u.lane = w.lane AND u.`partition` = w.`partition` AND u.word = w.word
+    LEFT ANTI JOIN uneven_words u USING (lane, `partition`, word)
     WHERE w.stored > 0
   ) q
 ) q

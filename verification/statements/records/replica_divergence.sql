@@ -18,10 +18,10 @@ FROM (
     SELECT lane, `partition`, MIN(log_end) AS log_end
     FROM (SELECT lane, `partition`, broker, MAX(`offset`) + 1 AS log_end FROM replicas GROUP BY lane, `partition`, broker) q
     GROUP BY lane, `partition`
-  ) e ON e.lane = r.lane AND e.`partition` = r.`partition`
+  ) e USING (lane, `partition`)
   LEFT JOIN (
     SELECT lane, `partition`, MIN(high_watermark) AS high_watermark FROM checkpoints GROUP BY lane, `partition`
-  ) c ON c.lane = r.lane AND c.`partition` = r.`partition`
+  ) c USING (lane, `partition`)
   WHERE r.`offset` < COALESCE(c.high_watermark, e.log_end)
   GROUP BY r.lane, r.`partition`, r.`offset`
 ) q

@@ -26,11 +26,11 @@ FROM (
         FROM polls
         GROUP BY lane, consumer, `partition`, lowest
       ) p
-      JOIN stored s ON s.lane = p.lane AND s.`partition` = p.`partition`
+      JOIN stored s USING (lane, `partition`)
       WHERE s.`offset` > p.lowest AND s.`offset` < p.highest
     ) m
-    JOIN lanes l ON l.lane = m.lane
-    LEFT JOIN isolation i ON i.lane = m.lane AND i.consumer = m.consumer
+    JOIN lanes l USING (lane)
+    LEFT JOIN isolation i USING (lane, consumer)
     LEFT JOIN visible v ON v.lane = m.lane AND v.`partition` = m.`partition` AND v.`offset` = m.`offset`
     LEFT ANTI JOIN suspect_reads c
       ON c.lane = m.lane AND c.consumer = m.consumer AND c.`partition` = m.`partition` AND c.`offset` = m.`offset`

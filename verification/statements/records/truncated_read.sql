@@ -11,7 +11,7 @@ FROM (
   UNION ALL
   SELECT d.lane, d.producer_id, d.seq, STRUCT(d.`partition`, d.`offset`)
   FROM deliveries d
-  LEFT SEMI JOIN known k ON k.lane = d.lane AND k.producer_id = d.producer_id AND k.seq = d.seq
-  LEFT ANTI JOIN log g ON g.lane = d.lane AND g.producer_id = d.producer_id AND g.seq = d.seq
+  LEFT SEMI JOIN known k USING (lane, producer_id, seq)
+  LEFT ANTI JOIN log g USING (lane, producer_id, seq)
 ) r
 GROUP BY lane, producer_id, seq

@@ -7,8 +7,8 @@
 -- row: its lowest position where a delivery was due
 SELECT s.lane, s.producer_id, s.seq, MIN(STRUCT(s.`partition`, s.`offset`)) AS place
 FROM records r
-JOIN stored s ON s.lane = r.lane AND s.producer_id = r.producer_id AND s.seq = r.seq
-JOIN lanes l ON l.lane = s.lane
+JOIN stored s USING (lane, producer_id, seq)
+JOIN lanes l USING (lane)
 JOIN partition_ends e ON e.lane = s.lane AND e.`partition` = s.`partition`
 LEFT JOIN visible v ON v.lane = s.lane AND v.`partition` = s.`partition` AND v.`offset` = s.`offset`
 WHERE r.first_read IS NULL AND l.final_log = 1 AND CASE
@@ -19,6 +19,6 @@ GROUP BY s.lane, s.producer_id, s.seq
 UNION ALL
 SELECT r.lane, r.producer_id, r.seq, STRUCT(r.`partition`, r.`offset`)
 FROM records r
-JOIN lanes l ON l.lane = r.lane
+JOIN lanes l USING (lane)
 LEFT JOIN partition_ends e ON e.lane = r.lane AND e.`partition` = r.`partition`
 WHERE l.final_log = 0 AND r.acknowledged AND r.first_read IS NULL AND NOT COALESCE(r.`offset` <= e.read_end, FALSE)

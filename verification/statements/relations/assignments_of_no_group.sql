@@ -16,6 +16,6 @@ LEFT JOIN (SELECT DISTINCT member FROM assignments WHERE `group` IS NOT NULL) m 
 LEFT JOIN (
   SELECT DISTINCT r.lane
   FROM reads_by_partition r
-  LEFT ANTI JOIN assignments k ON k.lane = r.lane AND k.consumer = r.consumer
+  LEFT ANTI JOIN assignments k USING (lane, consumer)
 ) s ON s.lane = a.lane
 WHERE a.generation IS NOT NULL OR m.member IS NOT NULL OR o.members > 1 OR s.lane IS NOT NULL

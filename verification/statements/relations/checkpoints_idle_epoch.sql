@@ -2,9 +2,9 @@
 -- of: checkpoints.json; rests: replica_divergence
 SELECT s.lane, s.`partition`, s.leader_epoch
 FROM starts s
-JOIN lanes l ON l.lane = s.lane
+JOIN lanes l USING (lane)
 JOIN (SELECT lane, `partition`, MAX(log_end_offset) AS log_end FROM checkpoints GROUP BY lane, `partition`) c
-  ON c.lane = s.lane AND c.`partition` = s.`partition`
+  USING (lane, `partition`)
 LEFT JOIN (SELECT DISTINCT lane, `partition` FROM elections) k ON k.lane = s.lane AND k.`partition` = s.`partition`
 LEFT JOIN (
   SELECT lane, `partition`, leader_epoch FROM elections

@@ -2,8 +2,8 @@
 -- of: checkpoints.json; rests: replica_divergence
 SELECT c.lane, c.`partition`, c.broker
 FROM checkpoints c
-JOIN lanes l ON l.lane = c.lane
+JOIN lanes l USING (lane)
 LEFT JOIN (SELECT lane, `partition`, broker, MAX(last) AS last FROM epochs GROUP BY lane, `partition`, broker) e
-  ON e.lane = c.lane AND e.`partition` = c.`partition` AND e.broker = c.broker
+  USING (lane, `partition`, broker)
 WHERE c.high_watermark > c.log_end_offset
   OR (l.cleaned = 0 AND c.log_end_offset <> e.last + 1) OR (l.planned = 1 AND c.log_end_offset IS NULL)

@@ -16,5 +16,5 @@ FROM (
   WHERE lowest IS NOT NULL
   GROUP BY lane, `partition`, leader_epoch, lowest
 ) a
-JOIN lanes l ON l.lane = a.lane
+JOIN lanes l USING (lane)
 WHERE l.cleaned = 0 AND (a.lowest <> a.highest OR a.elections > a.matching)

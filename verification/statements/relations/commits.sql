@@ -14,7 +14,7 @@ SELECT
   c.outcome = 'fail' AND t.outcome = 'committed' AND o.`group` IS NULL
     AS `refused, though its transaction was committed` -- rests: of_commits, of_loops
 FROM group_commits c
-LEFT JOIN log_ends e ON e.lane = c.lane AND e.`partition` = c.`partition`
+LEFT JOIN log_ends e USING (lane, `partition`)
 LEFT JOIN transactions t ON t.lane = c.judged AND t.producer_id = c.producer_id AND t.`transaction` = c.`transaction`
 LEFT JOIN (
   SELECT DISTINCT `group`, `partition`, producer_id, `transaction` FROM commits WHERE outcome <> 'fail'

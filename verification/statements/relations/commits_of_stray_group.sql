@@ -2,5 +2,5 @@
 -- of: commits; rests: of_groups
 SELECT c.lane, c.`group`, c.`partition`, c.`offset`
 FROM commits c
-LEFT JOIN `groups` g ON g.`group` = c.`group`
+LEFT JOIN `groups` g USING (`group`)
 WHERE g.lane IS NULL

@@ -6,7 +6,7 @@ SELECT
   k.consumer IS NOT NULL AND a.consumer IS NULL
     AS `read by a consumer that was not assigned the partition` -- rests: of_groups
 FROM reads_by_partition r
-JOIN lanes l ON l.lane = r.lane
+JOIN lanes l USING (lane)
 LEFT JOIN (SELECT DISTINCT lane, consumer FROM assignments) k ON k.lane = r.lane AND k.consumer = r.consumer
 LEFT JOIN (SELECT DISTINCT lane, consumer, `partition` FROM assignments) a
   ON a.lane = r.lane AND a.consumer = r.consumer AND a.`partition` = r.`partition`

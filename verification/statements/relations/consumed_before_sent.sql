@@ -11,8 +11,8 @@ LEFT SEMI JOIN (
     SELECT lane, producer_id, seq DIV 32 AS block, MIN(poll_ns) AS first_ns
     FROM consumed
     GROUP BY lane, producer_id, seq DIV 32
-  ) r ON r.lane = s.lane AND r.producer_id = s.producer_id AND r.block = s.block
+  ) r USING (lane, producer_id, block)
   WHERE r.first_ns < s.last_ns
 ) b ON b.lane = c.lane AND b.producer_id = c.producer_id AND b.block = c.seq DIV 32
-JOIN produced p ON p.lane = c.lane AND p.producer_id = c.producer_id AND p.seq = c.seq
+JOIN produced p USING (lane, producer_id, seq)
 WHERE c.poll_ns < p.invoke_ns

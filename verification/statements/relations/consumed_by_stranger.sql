@@ -4,7 +4,7 @@ SELECT u.lane, MAX(u.consumer) AS consumer, SUM(u.n) AS n
 FROM (
   SELECT r.lane, r.consumer, SUM(r.n) AS n
   FROM (SELECT DISTINCT lane FROM `groups`) g
-  JOIN reads_by_partition r ON r.lane = g.lane
+  JOIN reads_by_partition r USING (lane)
   LEFT JOIN (SELECT DISTINCT lane, consumer FROM assignments) k ON k.lane = r.lane AND k.consumer = r.consumer
   WHERE k.consumer IS NULL
   GROUP BY r.lane, r.consumer

@@ -8,8 +8,6 @@ FROM (
   FROM copies
   GROUP BY lane, `partition`, `offset`, producer_id, seq
 ) r
-JOIN lanes l ON l.lane = r.lane
-JOIN consumed c
-  ON c.lane = r.lane AND r.`partition` = c.`partition` AND r.`offset` = c.`offset` AND r.producer_id = c.producer_id
-  AND r.seq = c.seq
+JOIN lanes l USING (lane)
+JOIN consumed c USING (lane, `partition`, `offset`, producer_id, seq)
 WHERE c.leader_epoch > r.last OR (c.leader_epoch < r.first AND l.lossless = 1)

@@ -2,6 +2,6 @@
 -- of: consumed
 SELECT r.lane, r.consumer, r.`partition`
 FROM reads_by_partition r
-JOIN lanes l ON l.lane = r.lane
-JOIN log_ends e ON e.lane = r.lane AND e.`partition` = r.`partition`
+JOIN lanes l USING (lane)
+JOIN log_ends e USING (lane, `partition`)
 WHERE r.last > e.last AND l.lossless = 1 AND l.cleaned = 0

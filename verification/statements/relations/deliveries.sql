@@ -8,5 +8,5 @@ SELECT
     OR (d.outcome <> 'info' AND d.complete_ns IS NULL) OR (d.outcome = 'ok' AND d.error IS NOT NULL)
     AS `acknowledged without a time or an outcome, answered without either, or acknowledged with an error` -- rests: of_shares
 FROM deliveries d
-JOIN lanes l ON l.lane = d.lane
-LEFT JOIN produced p ON p.lane = d.lane AND p.producer_id = d.producer_id AND p.seq = d.seq
+JOIN lanes l USING (lane)
+LEFT JOIN produced p USING (lane, producer_id, seq)

@@ -6,6 +6,6 @@ FROM (
   UNION ALL
   SELECT lane, `group`, member, COUNT(*) FROM share_starts GROUP BY lane, `group`, member
 ) d
-JOIN lanes l ON l.lane = d.lane
-LEFT ANTI JOIN members m ON m.`group` = d.`group` AND m.member = d.member
+JOIN lanes l USING (lane)
+LEFT ANTI JOIN members m USING (`group`, member)
 WHERE l.planned = 1

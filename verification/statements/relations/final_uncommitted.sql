@@ -2,8 +2,8 @@
 -- of: groups.json; rests: of_commits
 SELECT g.judged AS lane, f.`group`, f.`partition`
 FROM `final` f
-JOIN `groups` g ON g.`group` = f.`group`
-LEFT JOIN log_ends e ON e.lane = g.lane AND e.`partition` = f.`partition`
+JOIN `groups` g USING (`group`)
+LEFT JOIN log_ends e USING (lane, `partition`)
 LEFT JOIN (SELECT DISTINCT `group`, `partition`, `offset` FROM commits WHERE outcome <> 'fail') c
   ON c.`group` = f.`group` AND c.`partition` = f.`partition` AND c.`offset` = f.`offset`
 WHERE f.`offset` > COALESCE(e.last, -1) + 1 OR (g.automatic = 0 AND c.`group` IS NULL)

@@ -8,4 +8,4 @@ SELECT
   l.is_transactional = 1 AND s.`transaction` IS NULL
     AS `in no transaction, though the lane has them` -- rests: of_log, of_reads
 FROM sends_by_transaction s
-JOIN lanes l ON l.lane = s.lane
+JOIN lanes l USING (lane)

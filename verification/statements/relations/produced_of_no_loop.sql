@@ -2,5 +2,5 @@
 -- of: produced
 SELECT s.lane, s.producer_id, s.sources AS n
 FROM sends_by_transaction s
-JOIN lanes l ON l.lane = s.lane
+JOIN lanes l USING (lane)
 WHERE l.loop = 0 AND s.sources > 0

@@ -9,9 +9,9 @@ LEFT JOIN (
   JOIN (
     SELECT DISTINCT a.`group`, a.consumer
     FROM assignments a
-    JOIN `groups` l ON l.`group` = a.`group`
+    JOIN `groups` l USING (`group`)
     WHERE l.is_loop = 1
-  ) m ON m.consumer = c.consumer
+  ) m USING (consumer)
   GROUP BY m.`group`, c.lane, c.producer_id, c.seq
 ) i ON i.`group` = g.`group` AND i.lane = g.lane AND i.producer_id = o.source_producer_id AND i.seq = o.source_seq
 WHERE g.is_loop = 1 AND o.source_producer_id IS NOT NULL AND o.source_seq IS NOT NULL

@@ -2,5 +2,5 @@
 -- of: produced; rests: zombie_commit, hanging_transaction
 SELECT t.lane, t.producer_id, t.`transaction`, s.n
 FROM transactions t
-JOIN sends_by_transaction s ON s.lane = t.lane AND s.producer_id = t.producer_id AND s.`transaction` = t.`transaction`
+JOIN sends_by_transaction s USING (lane, producer_id, `transaction`)
 WHERE s.first_ns < t.begin_ns OR s.last_ns > t.end_ns

@@ -2,5 +2,5 @@
 -- of: replicas
 SELECT w.lane, w.`partition`, w.producer_id
 FROM writings w
-JOIN lanes l ON l.lane = w.lane
+JOIN lanes l USING (lane)
 WHERE w.producer_id >= 0 AND ((l.idempotent = 0 AND w.last_epoch >= 0) OR (l.idempotent = 1 AND w.first_epoch < 0))

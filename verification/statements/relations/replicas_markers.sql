@@ -10,6 +10,6 @@ FROM (
   WHERE kind IN ('commit', 'abort')
   GROUP BY lane, `partition`, producer_id
 ) m
-JOIN lanes l ON l.lane = m.lane
-LEFT JOIN writings w ON w.lane = m.lane AND w.`partition` = m.`partition` AND w.producer_id = m.producer_id
+JOIN lanes l USING (lane)
+LEFT JOIN writings w USING (lane, `partition`, producer_id)
 LEFT JOIN (SELECT DISTINCT lane, producer_id FROM transactions) t ON t.lane = m.lane AND t.producer_id = m.producer_id

@@ -11,7 +11,7 @@ WITH changing AS (
     WHERE producer_id >= 0
     GROUP BY lane, `partition`, producer_id
     HAVING MIN(COALESCE(producer_epoch, -1)) < MAX(COALESCE(producer_epoch, -1))
-  ) q ON q.lane = r.lane AND q.`partition` = r.`partition` AND q.producer_id = r.producer_id
+  ) q USING (lane, `partition`, producer_id)
 )
 SELECT lane, `partition`, `offset`
 FROM (

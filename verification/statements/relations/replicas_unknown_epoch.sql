@@ -5,10 +5,10 @@
 -- of: replicas; rests: replica_divergence
 SELECT e.lane, e.`partition`, e.leader_epoch
 FROM epochs e
-JOIN lanes l ON l.lane = e.lane
+JOIN lanes l USING (lane)
 JOIN (
   SELECT lane, `partition`, MIN(leader_epoch) AS oldest FROM chains GROUP BY lane, `partition`
-) k ON k.lane = e.lane AND k.`partition` = e.`partition`
+) k USING (lane, `partition`)
 LEFT JOIN chains c ON c.lane = e.lane AND c.`partition` = e.`partition` AND c.leader_epoch = e.leader_epoch
 WHERE e.leader_epoch >= 0 AND (c.lane IS NULL OR e.first < c.first)
   AND NOT (l.cleaned = 1 AND e.leader_epoch <= k.oldest)

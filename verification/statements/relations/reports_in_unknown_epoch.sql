@@ -3,5 +3,5 @@
 SELECT DISTINCT r.lane, r.`partition`, r.leader_epoch
 FROM leader_reports r
 JOIN (SELECT lane, `partition`, MAX(leader_epoch) AS newest FROM chains GROUP BY lane, `partition`) c
-  ON c.lane = r.lane AND c.`partition` = r.`partition`
+  USING (lane, `partition`)
 WHERE r.leader_epoch > c.newest

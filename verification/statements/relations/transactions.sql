@@ -16,7 +16,7 @@ FROM (
     LAG(COALESCE(end_ns, begin_ns)) OVER (PARTITION BY lane, producer_id ORDER BY `transaction`, begin_ns) AS before_ns
   FROM transactions
 ) t
-JOIN lanes l ON l.lane = t.lane
+JOIN lanes l USING (lane)
 LEFT JOIN (
   SELECT lane, transactional_id, COUNT(DISTINCT producer_id) AS producers FROM transactions GROUP BY lane, transactional_id
-) m ON m.lane = t.lane AND m.transactional_id = t.transactional_id
+) m USING (lane, transactional_id)

@@ -12,11 +12,11 @@ FROM (
   SELECT
     d.lane, d.producer_id, d.seq, p.past, MAX(STRUCT(d.delivery_count, d.`partition`, d.`offset`)) AS last
   FROM deliveries d
-  JOIN shares s ON s.lane = d.lane
-  JOIN share_spans p ON p.lane = d.lane AND p.`partition` = d.`partition`
-  LEFT SEMI JOIN known k ON k.lane = d.lane AND k.producer_id = d.producer_id AND k.seq = d.seq
+  JOIN shares s USING (lane)
+  JOIN share_spans p USING (lane, `partition`)
+  LEFT SEMI JOIN known k USING (lane, producer_id, seq)
   LEFT ANTI JOIN (SELECT * FROM deliveries WHERE acknowledgement IN ('accept', 'reject')) a
-    ON a.lane = d.lane AND a.`partition` = d.`partition` AND a.`offset` = d.`offset`
+    USING (lane, `partition`, `offset`)
   WHERE d.`offset` < p.past
   GROUP BY d.lane, d.`partition`, d.`offset`, d.producer_id, d.seq, p.past, s.delivery_limit, s.lost_deliveries
   HAVING MAX(d.delivery_count) + s.lost_deliveries < s.delivery_limit

@@ -8,7 +8,7 @@
 SELECT
   a.lane, a.`partition`, a.`offset`, b.producer_id, b.seq, a.member || ' and ' || b.member AS cause
 FROM deliveries a
-JOIN shares s ON s.lane = a.lane
+JOIN shares s USING (lane)
 JOIN deliveries b ON b.lane = a.lane AND b.`partition` = a.`partition` AND b.`offset` = a.`offset`
   AND b.producer_id = a.producer_id AND b.seq = a.seq AND b.member <> a.member
 LEFT SEMI JOIN known k ON k.lane = a.lane AND k.producer_id = a.producer_id AND k.seq = a.seq

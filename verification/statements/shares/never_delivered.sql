@@ -13,11 +13,11 @@ SELECT lane, first.`partition` AS `partition`, first.`offset` AS `offset`, produ
 FROM (
   SELECT g.lane, g.producer_id, g.seq, MIN(STRUCT(g.`partition`, g.`offset`, p.past)) AS first
   FROM log g
-  JOIN lanes l ON l.lane = g.lane
-  JOIN shares s ON s.lane = g.lane
-  JOIN share_spans p ON p.lane = g.lane AND p.`partition` = g.`partition`
-  LEFT SEMI JOIN known k ON k.lane = g.lane AND k.producer_id = g.producer_id AND k.seq = g.seq
-  LEFT ANTI JOIN deliveries d ON d.lane = g.lane AND d.`partition` = g.`partition` AND d.`offset` = g.`offset`
+  JOIN lanes l USING (lane)
+  JOIN shares s USING (lane)
+  JOIN share_spans p USING (lane, `partition`)
+  LEFT SEMI JOIN known k USING (lane, producer_id, seq)
+  LEFT ANTI JOIN deliveries d USING (lane, `partition`, `offset`)
   LEFT JOIN visible v ON v.lane = g.lane AND v.`partition` = g.`partition` AND v.`offset` = g.`offset`
   WHERE g.`offset` < p.past AND (s.earliest = 1 OR g.`offset` >= p.first)
     AND (s.committed = 0 OR l.is_transactional = 0 OR v.`offset` IS NOT NULL)

@@ -8,8 +8,8 @@ FROM (
   SELECT
     d.lane, d.producer_id, d.seq, s.delivery_limit, MAX(STRUCT(d.delivery_count, d.`partition`, d.`offset`)) AS last
   FROM deliveries d
-  JOIN shares s ON s.lane = d.lane
-  LEFT SEMI JOIN known k ON k.lane = d.lane AND k.producer_id = d.producer_id AND k.seq = d.seq
+  JOIN shares s USING (lane)
+  LEFT SEMI JOIN known k USING (lane, producer_id, seq)
   WHERE d.delivery_count > s.delivery_limit
   GROUP BY d.lane, d.producer_id, d.seq, s.delivery_limit
 ) q

@@ -9,10 +9,8 @@ FROM (
     a.lane, a.producer_id, a.seq,
     MIN(STRUCT(a.`partition`, a.`offset`, a.complete_ns, a.member, b.delivered_ns, b.member AS again)) AS first
   FROM deliveries a
-  JOIN deliveries b
-    ON b.lane = a.lane AND b.`partition` = a.`partition` AND b.`offset` = a.`offset` AND b.producer_id = a.producer_id
-    AND b.seq = a.seq
-  LEFT SEMI JOIN known k ON k.lane = a.lane AND k.producer_id = a.producer_id AND k.seq = a.seq
+  JOIN deliveries b USING (lane, `partition`, `offset`, producer_id, seq)
+  LEFT SEMI JOIN known k USING (lane, producer_id, seq)
   WHERE a.acknowledgement = 'accept' AND a.outcome = 'ok' AND b.asked_ns > a.complete_ns
   GROUP BY a.lane, a.producer_id, a.seq
 ) q

@@ -15,11 +15,11 @@ FROM (
     UNION ALL
     SELECT d.lane, d.member, d.`partition`, d.`offset`, d.producer_id, d.seq
     FROM deliveries d
-    JOIN shares s ON s.lane = d.lane
+    JOIN shares s USING (lane)
     WHERE s.committed = 1
   ) r
-  JOIN transaction_records m ON m.lane = r.lane AND m.producer_id = r.producer_id AND m.seq = r.seq
-  JOIN transaction_summaries o ON o.lane = m.lane AND o.producer_id = m.producer_id AND o.`transaction` = m.`transaction`
+  JOIN transaction_records m USING (lane, producer_id, seq)
+  JOIN transaction_summaries o USING (lane, producer_id, `transaction`)
   LEFT JOIN fates f
     ON f.lane = r.lane AND f.`partition` = r.`partition` AND f.`offset` = r.`offset` AND f.producer_id = r.producer_id
     AND f.seq = r.seq

@@ -11,5 +11,5 @@ SELECT
   c.lane, m.`partition`, m.`offset`, c.producer_id, m.seq,
   c.size || ' transactions of producers ' || c.producers AS cause
 FROM cycles c
-JOIN transaction_summaries o ON o.lane = c.lane AND o.producer_id = c.producer_id AND o.`transaction` = c.`transaction`
+JOIN transaction_summaries o USING (lane, producer_id, `transaction`)
 JOIN transaction_records m ON m.lane = o.lane AND m.producer_id = o.producer_id AND m.seq = o.first_seq

@@ -30,7 +30,7 @@ FROM (
         SELECT lane, consumer, `partition`, MIN(`offset`) AS lowest, MAX(`offset`) AS highest
         FROM committed_reads
         GROUP BY lane, consumer, `partition`
-      ) s ON s.lane = w.lane AND s.`partition` = w.`partition`
+      ) s USING (lane, `partition`)
       LEFT JOIN (SELECT DISTINCT lane, consumer, `partition`, `offset` FROM committed_reads) r
         ON r.lane = s.lane AND r.consumer = s.consumer AND r.`partition` = s.`partition` AND r.`offset` = w.`offset`
       WHERE w.fate = 'commit' AND w.sent AND w.`offset` BETWEEN s.lowest AND s.highest
@@ -38,7 +38,7 @@ FROM (
     ) q
     WHERE records_given > 0 AND seq IS NOT NULL
     GROUP BY lane, producer_id, `transaction`
-  ) g ON g.lane = o.lane AND g.producer_id = o.producer_id AND g.`transaction` = o.`transaction`
+  ) g USING (lane, producer_id, `transaction`)
   WHERE o.outcome <> 'aborted' AND NOT (o.committed > 0 AND o.committed < o.sent)
 ) q
-JOIN transaction_records m ON m.lane = q.lane AND m.producer_id = q.producer_id AND m.seq = q.seq
+JOIN transaction_records m USING (lane, producer_id, seq)

@@ -25,6 +25,6 @@ SELECT
   c.lane, m.`partition`, m.`offset`, c.producer_id, m.seq,
   'transaction ' || c.`transaction` || ' was sent after a later incarnation was initialised' AS cause
 FROM incarnations c
-JOIN fenced f ON f.lane = c.lane AND f.transactional_id = c.transactional_id AND f.began_ns = c.began_ns
+JOIN fenced f USING (lane, transactional_id, began_ns)
 JOIN transaction_records m ON m.lane = c.lane AND m.producer_id = c.producer_id AND m.seq = c.first_sent
 WHERE c.sent_ns > f.fenced_ns

@@ -3,5 +3,5 @@
 -- keep: no
 SELECT g.lane, g.`partition`, g.`offset`, g.producer_id, g.seq
 FROM log g
-LEFT ANTI JOIN displaced p ON p.lane = g.lane AND p.producer_id = g.producer_id AND p.seq = g.seq
+LEFT ANTI JOIN displaced p USING (lane, producer_id, seq)
 LEFT ANTI JOIN doubtful_words d ON d.lane = g.lane AND d.`partition` = g.`partition` AND d.word = g.`offset` DIV 32

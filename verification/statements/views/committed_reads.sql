@@ -3,5 +3,5 @@
 -- keep: no
 SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq
 FROM consumed c
-JOIN isolation i ON i.lane = c.lane AND i.consumer = c.consumer
+JOIN isolation i USING (lane, consumer)
 WHERE i.isolation = 'read_committed'

@@ -13,7 +13,7 @@ FROM (
     UNION ALL
     SELECT lane, `partition`, CAST(NULL AS INT), `offset`, producer_id, seq FROM log
   ) r
-  JOIN bounds b ON b.lane = r.lane AND b.`partition` = r.`partition`
-  JOIN lanes l ON l.lane = r.lane
+  JOIN bounds b USING (lane, `partition`)
+  JOIN lanes l USING (lane)
 ) q
 GROUP BY lane, `partition`, broker

@@ -6,4 +6,4 @@ FROM (
   UNION ALL
   SELECT lane, producer_id, seq FROM doubtful_reads
 ) q
-LEFT ANTI JOIN doubtful_sends s ON s.lane = q.lane AND s.producer_id = q.producer_id AND s.seq = q.seq
+LEFT ANTI JOIN doubtful_sends s USING (lane, producer_id, seq)

@@ -22,12 +22,11 @@ FROM (
   UNION ALL
   SELECT r.lane, r.`partition`, r.word
   FROM read_words r
-  LEFT ANTI JOIN due_words d
-    ON d.lane = r.lane AND d.`partition` = r.`partition` AND d.word = r.word AND d.is_given_all = r.is_given_all
+  LEFT ANTI JOIN due_words d USING (lane, `partition`, word, is_given_all)
   UNION ALL
   SELECT d.lane, d.`partition`, d.word
   FROM due_words d
-  JOIN partition_ends e ON e.lane = d.lane AND e.`partition` = d.`partition`
+  JOIN partition_ends e USING (lane, `partition`)
   LEFT JOIN (
     SELECT lane, `partition`, word, MAX(is_given_all) AS is_given_all FROM read_words GROUP BY lane, `partition`, word
   ) r ON r.lane = d.lane AND r.`partition` = d.`partition` AND r.word = d.word

@@ -3,6 +3,6 @@
 -- keep: no
 SELECT g.lane, g.`partition`, g.`offset`, g.producer_id, g.seq
 FROM log g
-JOIN lanes l ON l.lane = g.lane
+JOIN lanes l USING (lane)
 LEFT JOIN visible v ON v.lane = g.lane AND v.`partition` = g.`partition` AND v.`offset` = g.`offset`
 WHERE l.is_transactional = 0 OR v.`offset` IS NOT NULL

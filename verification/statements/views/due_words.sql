@@ -4,13 +4,13 @@ SELECT
   w.lane, w.`partition`, w.word, 1 AS is_given_all, CASE WHEN l.is_transactional = 0 THEN 1 ELSE 0 END AS is_due_to_any,
   w.stored AS n, w.content
 FROM words w
-JOIN lanes l ON l.lane = w.lane
+JOIN lanes l USING (lane)
 WHERE w.stored > 0
 UNION ALL
 SELECT
   g.lane, g.`partition`, g.`offset` DIV 32, 0, 1, COUNT(*), SUM(XXHASH64(l.salt, g.`offset`, g.producer_id, g.seq))
 FROM log g
-JOIN lanes l ON l.lane = g.lane
-JOIN visible v ON v.lane = g.lane AND v.`partition` = g.`partition` AND v.`offset` = g.`offset`
+JOIN lanes l USING (lane)
+JOIN visible v USING (lane, `partition`, `offset`)
 WHERE l.is_transactional = 1
 GROUP BY g.lane, g.`partition`, g.`offset` DIV 32

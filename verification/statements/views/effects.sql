@@ -9,6 +9,6 @@ SELECT
     ELSE 'info'
   END AS outcome
 FROM commits c
-JOIN `groups` g ON g.`group` = c.`group` AND g.lane = c.lane
+JOIN `groups` g USING (`group`, lane)
 LEFT JOIN transactions t
   ON g.is_loop = 1 AND t.lane = g.judged AND t.producer_id = c.producer_id AND t.`transaction` = c.`transaction`

@@ -21,7 +21,7 @@ FROM (
       r.lane, r.`partition`, r.`offset`, COALESCE(w.writer, r.producer_id) AS writer, 0 AS is_record,
       MAX(r.kind) AS kind, CAST(NULL AS INT) AS producer_id, CAST(NULL AS BIGINT) AS seq
     FROM markers r
-    JOIN lanes l ON l.lane = r.lane
+    JOIN lanes l USING (lane)
     LEFT JOIN writers w ON w.lane = r.lane AND w.producer_id = r.producer_id
     WHERE l.is_transactional = 1
     GROUP BY r.lane, r.`partition`, r.`offset`, COALESCE(w.writer, r.producer_id)
@@ -29,7 +29,7 @@ FROM (
     SELECT DISTINCT
       g.lane, g.`partition`, g.`offset`, COALESCE(w.writer, g.producer_id), 1, CAST(NULL AS STRING), g.producer_id, g.seq
     FROM log g
-    JOIN lanes l ON l.lane = g.lane
+    JOIN lanes l USING (lane)
     LEFT JOIN writers w ON w.lane = g.lane AND w.producer_id = g.producer_id
     WHERE l.is_transactional = 1
   ) q

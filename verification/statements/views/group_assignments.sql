@@ -2,4 +2,4 @@
 SELECT
   g.judged, g.`group`, g.lane, a.consumer, a.member, a.generation, a.`partition`, a.isolation, a.start_ns, a.end_ns
 FROM assignments a
-JOIN `groups` g ON g.`group` = a.`group` AND g.lane = a.lane
+JOIN `groups` g USING (`group`, lane)

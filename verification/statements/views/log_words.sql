@@ -25,7 +25,7 @@ FROM (
         CAST((g.`offset` % 32 + 32) % 32 AS INT) AS place, XXHASH64(l.salt, g.`offset`, g.producer_id, g.seq) AS hash,
         CASE WHEN l.unplaced = 1 AND b.block IS NULL THEN 0 ELSE 1 END AS is_counted
       FROM log g
-      JOIN lanes l ON l.lane = g.lane
+      JOIN lanes l USING (lane)
       LEFT JOIN doubtful_blocks b ON b.lane = g.lane AND b.producer_id = g.producer_id AND b.block = g.seq DIV 32
       UNION ALL
       SELECT

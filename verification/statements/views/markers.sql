@@ -4,8 +4,8 @@
 SELECT r.lane, r.`partition`, r.`offset`, r.producer_id, MAX(r.kind) AS kind
 FROM replicas r
 JOIN (SELECT lane, `partition`, COUNT(DISTINCT broker) AS replicas FROM epochs GROUP BY lane, `partition`) e
-  ON e.lane = r.lane AND e.`partition` = r.`partition`
-LEFT JOIN bounds b ON b.lane = r.lane AND b.`partition` = r.`partition`
+  USING (lane, `partition`)
+LEFT JOIN bounds b USING (lane, `partition`)
 WHERE r.kind IN ('commit', 'abort')
 GROUP BY r.lane, r.`partition`, r.`offset`, r.producer_id, e.replicas, b.bound
 HAVING r.`offset` < b.bound OR COUNT(DISTINCT r.broker) = e.replicas

@@ -6,5 +6,5 @@ WHERE ts_ns IS NOT NULL
 UNION ALL
 SELECT m.lane, m.defect, m.rule, p.complete_ns, p.producer_id, p.`partition`, NULL, NULL, NULL
 FROM preconditions m
-JOIN produced p ON p.lane = m.lane
+JOIN produced p USING (lane)
 WHERE m.ts_ns IS NULL AND p.outcome = 'info' AND p.complete_ns IS NOT NULL AND p.error <> ''

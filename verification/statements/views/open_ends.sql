@@ -14,9 +14,8 @@ FROM (
         WHEN h.ns - GREATEST(l.healed_ns, o.last_ns) > :slack_ns + l.timeout_ms * 1000000 THEN 0 ELSE 1
       END AS waits
     FROM written w
-    JOIN transaction_summaries o
-      ON o.lane = w.lane AND o.producer_id = w.producer_id AND o.`transaction` = w.`transaction`
-    JOIN lanes l ON l.lane = w.lane
+    JOIN transaction_summaries o USING (lane, producer_id, `transaction`)
+    JOIN lanes l USING (lane)
     JOIN (
       SELECT lane, MAX(ns) AS ns
       FROM (
@@ -27,7 +26,7 @@ FROM (
         SELECT lane, MAX(GREATEST(begin_ns, COALESCE(end_ns, 0))) FROM transactions GROUP BY lane
       ) q
       GROUP BY lane
-    ) h ON h.lane = w.lane
+    ) h USING (lane)
     WHERE w.fate IS NULL AND l.has_replicas = 1
   ) q
   GROUP BY lane, `partition`

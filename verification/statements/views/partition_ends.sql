@@ -19,5 +19,5 @@ FROM (
   FROM read_words
   GROUP BY lane, `partition`
 ) e
-JOIN lanes l ON l.lane = e.lane
+JOIN lanes l USING (lane)
 GROUP BY e.lane, e.`partition`

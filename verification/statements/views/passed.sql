@@ -6,16 +6,16 @@ SELECT
 FROM (
   SELECT DISTINCT g.judged, g.`group`, s.lane, s.`partition`, s.`offset`, s.producer_id, s.seq
   FROM due s
-  JOIN `groups` g ON g.lane = s.lane
-  JOIN progress w ON w.judged = g.judged AND w.`group` = g.`group` AND w.`partition` = s.`partition`
-  LEFT SEMI JOIN known k ON k.lane = s.lane AND k.producer_id = s.producer_id AND k.seq = s.seq
+  JOIN `groups` g USING (lane)
+  JOIN progress w USING (judged, `group`, `partition`)
+  LEFT SEMI JOIN known k USING (lane, producer_id, seq)
   WHERE s.`offset` >= w.first AND s.`offset` < w.past
 ) p
 LEFT JOIN (
   SELECT judged, `group`, `partition`, `offset`, COUNT(*) AS records
   FROM processed
   GROUP BY judged, `group`, `partition`, `offset`
-) r ON r.judged = p.judged AND r.`group` = p.`group` AND r.`partition` = p.`partition` AND r.`offset` = p.`offset`
+) r USING (judged, `group`, `partition`, `offset`)
 LEFT JOIN (SELECT DISTINCT judged, `group`, `partition`, `offset`, producer_id, seq FROM processed) o
   ON o.judged = p.judged AND o.`group` = p.`group` AND o.`partition` = p.`partition` AND o.`offset` = p.`offset`
   AND o.producer_id = p.producer_id AND o.seq = p.seq

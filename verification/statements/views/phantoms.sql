@@ -5,4 +5,4 @@ FROM (
   UNION ALL
   SELECT lane, `partition`, `offset`, producer_id, seq FROM suspect_log
 ) q
-LEFT ANTI JOIN suspect_sends k ON k.lane = q.lane AND k.producer_id = q.producer_id AND k.seq = q.seq
+LEFT ANTI JOIN suspect_sends k USING (lane, producer_id, seq)

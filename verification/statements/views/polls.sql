@@ -18,14 +18,13 @@ FROM (
       w.lane, w.consumer, w.`partition`, w.lowest AS `offset`, w.highest AS last, w.first_ns AS poll_ns, w.last_ns,
       CAST(NULL AS INT) AS producer_id, CAST(NULL AS BIGINT) AS seq
     FROM read_words w
-    LEFT ANTI JOIN disordered_words d
-      ON d.lane = w.lane AND d.consumer = w.consumer AND d.`partition` = w.`partition` AND d.word = w.word
+    LEFT ANTI JOIN disordered_words d USING (lane, consumer, `partition`, word)
     UNION ALL
     SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.`offset`, c.poll_ns, c.poll_ns, c.producer_id, c.seq
     FROM consumed c
     LEFT SEMI JOIN disordered_words d
       ON d.lane = c.lane AND d.consumer = c.consumer AND d.`partition` = c.`partition` AND d.word = c.`offset` DIV 32
-    LEFT ANTI JOIN phantoms p ON p.lane = c.lane AND p.producer_id = c.producer_id AND p.seq = c.seq
+    LEFT ANTI JOIN phantoms p USING (lane, producer_id, seq)
   ) q
 ) q
 WHERE previous IS NULL OR next IS NULL OR `offset` <> previous + 1 OR next <> last + 1 OR poll_ns = previous_ns

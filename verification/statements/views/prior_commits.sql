@@ -27,13 +27,12 @@ FROM (
     UNION ALL
     SELECT a.judged, a.`group`, a.`partition`, 'start', a.consumer, MIN(p.`offset`), a.start_ns, MIN(p.poll_ns), 0, NULL
     FROM group_assignments a
-    JOIN processed p
-      ON p.judged = a.judged AND p.`group` = a.`group` AND p.consumer = a.consumer AND p.`partition` = a.`partition`
+    JOIN processed p USING (judged, `group`, consumer, `partition`)
     GROUP BY a.judged, a.`group`, a.`partition`, a.consumer, a.start_ns
     UNION ALL
     SELECT g.judged, g.`group`, f.`partition`, 'end', NULL, f.`offset`, NULL, NULL, 0, NULL
     FROM `final` f
-    JOIN `groups` g ON g.`group` = f.`group`
+    JOIN `groups` g USING (`group`)
   ) q
 ) q
 WHERE is_answer = 0

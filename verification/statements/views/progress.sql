@@ -23,6 +23,6 @@ FROM (
   UNION ALL
   SELECT g.judged, g.`group`, f.`partition`, NULL, NULL, NULL, f.`offset`
   FROM `final` f
-  JOIN `groups` g ON g.`group` = f.`group`
+  JOIN `groups` g USING (`group`)
 ) q
 GROUP BY q.judged, q.`group`, q.`partition`

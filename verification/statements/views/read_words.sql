@@ -15,8 +15,8 @@ FROM (
       CAST((c.`offset` % 32 + 32) % 32 AS INT) AS place, XXHASH64(l.salt, c.`offset`, c.producer_id, c.seq) AS hash,
       CASE WHEN l.is_transactional = 0 OR i.isolation = 'read_uncommitted' THEN 1 ELSE 0 END AS is_given_all
     FROM consumed c
-    JOIN lanes l ON l.lane = c.lane
-    LEFT JOIN isolation i ON i.lane = c.lane AND i.consumer = c.consumer
+    JOIN lanes l USING (lane)
+    LEFT JOIN isolation i USING (lane, consumer)
   ) q
   GROUP BY lane, consumer, `partition`, word
 ) q

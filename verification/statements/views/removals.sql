@@ -5,7 +5,7 @@
 -- keep: no
 SELECT c.lane, c.`partition`, MAX(c.log_start) AS first
 FROM checkpoints c
-JOIN lanes l ON l.lane = c.lane
+JOIN lanes l USING (lane)
 WHERE l.retention_bytes IS NOT NULL
 GROUP BY c.lane, c.`partition`
 HAVING 10 * MAX(c.log_bytes) >= 9 * MAX(l.retention_bytes)

@@ -21,7 +21,6 @@ FROM (
       ELSE p.outcome
     END AS outcome
   FROM produced p
-  JOIN lanes l ON l.lane = p.lane
-  LEFT JOIN transactions t
-    ON t.lane = p.lane AND t.producer_id = p.producer_id AND t.`transaction` = p.`transaction`
+  JOIN lanes l USING (lane)
+  LEFT JOIN transactions t USING (lane, producer_id, `transaction`)
 ) q

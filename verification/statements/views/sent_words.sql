@@ -17,5 +17,5 @@ SELECT
   ) AS content,
   COUNT_IF(s.claimed AND NOT (s.producer_id = -1 AND s.seq = -1)) AS claims
 FROM sends s
-JOIN lanes l ON l.lane = s.lane
+JOIN lanes l USING (lane)
 GROUP BY s.lane, s.`partition`, s.`offset` DIV 32

@@ -13,7 +13,7 @@ FROM (
     r.lane, r.`group`, r.`partition`, MIN(STRUCT(r.complete_ns, r.`offset`)) AS earliest,
     MAX(STRUCT(r.invoke_ns, r.`offset`, COALESCE(r.lag, -1) AS lag)) AS latest
   FROM share_starts r
-  JOIN shares s ON s.lane = r.lane AND s.`group` = r.`group`
+  JOIN shares s USING (lane, `group`)
   GROUP BY r.lane, r.`group`, r.`partition`
 ) q
 LEFT JOIN produced p ON p.lane = q.lane AND p.`partition` = q.`partition` AND p.outcome = 'ok'

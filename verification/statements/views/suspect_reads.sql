@@ -3,5 +3,5 @@ SELECT lane, consumer, `partition`, `offset`, producer_id, seq FROM doubtful_rea
 UNION ALL
 SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq
 FROM consumed c
-LEFT SEMI JOIN displaced p ON p.lane = c.lane AND p.producer_id = c.producer_id AND p.seq = c.seq
+LEFT SEMI JOIN displaced p USING (lane, producer_id, seq)
 LEFT ANTI JOIN doubtful_words d ON d.lane = c.lane AND d.`partition` = c.`partition` AND d.word = c.`offset` DIV 32

@@ -13,7 +13,7 @@ LEFT SEMI JOIN (
         XXHASH64(XXHASH64(l.salt, r.leader_epoch, r.producer_id, r.seq), r.`offset`, COALESCE(r.kind, 'data'), 0)
       ) AS content
     FROM replicas r
-    JOIN lanes l ON l.lane = r.lane
+    JOIN lanes l USING (lane)
     GROUP BY r.lane, r.`partition`, r.broker, r.`offset` DIV 32
   ) q
   GROUP BY lane, `partition`, word

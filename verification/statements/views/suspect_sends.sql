@@ -6,4 +6,4 @@ SELECT s.* FROM doubtful_sends s WHERE NOT (s.producer_id = -1 AND s.seq = -1)
 UNION ALL
 SELECT k.*
 FROM known k
-LEFT SEMI JOIN displaced p ON p.lane = k.lane AND p.producer_id = k.producer_id AND p.seq = k.seq
+LEFT SEMI JOIN displaced p USING (lane, producer_id, seq)

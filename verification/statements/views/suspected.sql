@@ -5,8 +5,8 @@ SELECT
   f.number, f.lane, f.anomaly, f.producer_id, f.seq, p.`partition`, p.`offset`, p.`transaction`, p.outcome, m.defect, m.rule,
   m.ts_ns, m.`partition` AS of_partition, m.transactional_id, m.commits, m.messages
 FROM findings f
-JOIN met m ON m.lane = f.lane AND m.producer_id = f.producer_id
-JOIN produced p ON p.lane = f.lane AND p.producer_id = f.producer_id AND p.seq = f.seq
+JOIN met m USING (lane, producer_id)
+JOIN produced p USING (lane, producer_id, seq)
 WHERE m.rule NOT IN ('renewed_epoch', 'repeated') OR (
   p.invoke_ns <= m.ts_ns AND CASE WHEN p.complete_ns IS NULL THEN p.outcome = 'info' ELSE p.complete_ns >= m.ts_ns END
 )

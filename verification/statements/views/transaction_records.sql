@@ -7,5 +7,5 @@ SELECT
   CASE WHEN p.outcome = 'ok' AND p.`offset` IS NOT NULL THEN p.`partition` END AS `partition`,
   CASE WHEN p.outcome = 'ok' AND p.`partition` IS NOT NULL THEN p.`offset` END AS `offset`
 FROM produced p
-JOIN lanes l ON l.lane = p.lane
+JOIN lanes l USING (lane)
 WHERE p.`transaction` IS NOT NULL AND l.is_transactional = 1

@@ -6,12 +6,12 @@ FROM (
   UNION ALL
   SELECT k.lane, k.`partition`, k.`offset`
   FROM known k
-  JOIN lanes l ON l.lane = k.lane
+  JOIN lanes l USING (lane)
   WHERE l.is_transactional = 1 AND l.final_log = 0 AND k.acknowledged AND k.`transaction` IS NOT NULL
   UNION ALL
   SELECT c.lane, c.`partition`, c.`offset`
   FROM consumed c
-  JOIN lanes l ON l.lane = c.lane
-  JOIN isolation i ON i.lane = c.lane AND i.consumer = c.consumer
+  JOIN lanes l USING (lane)
+  JOIN isolation i USING (lane, consumer)
   WHERE l.is_transactional = 1 AND l.final_log = 0 AND i.isolation = 'read_committed'
 ) q
