@@ -5,8 +5,8 @@ Every row that was read is counted once, so that the sums can be compared with t
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -18,13 +18,14 @@ from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, anomaly_named
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger, ShareLedger
+from kafka_chaos.verification.cycles import cycles_among
 from kafka_chaos.verification.engines import documents
-from kafka_chaos.verification.engines.engine import Row, SqlEngine, prepare, rows_of
+from kafka_chaos.verification.engines.engine import NamedRow, SqlEngine, prepare
 from kafka_chaos.verification.engines.refusals import refuse_stray_rows
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
+from kafka_chaos.verification.inputs.storage import RunPath
 from kafka_chaos.verification.judging.assessment import not_applied
-from kafka_chaos.verification.judging.conclusion import Examined
 from kafka_chaos.verification.judging.known_defects import preconditions
 from kafka_chaos.verification.judging.result import EXAMPLES, Observation
 from kafka_chaos.verification.statements.library import ANOMALIES, DEFECTS, FACTS, Statement, statement, statements
@@ -38,7 +39,6 @@ from kafka_chaos.verification.tables.facts import (
     ReplicaFacts,
     TransactionFacts,
 )
-from kafka_chaos.verification.transactions.components import cycles_among
 
 _OF_FAMILIES = {
     **dict.fromkeys(("transactions", "unknown_readers", "read_to", "open_ends"), "transactions"),
@@ -47,79 +47,76 @@ _OF_FAMILIES = {
 }
 """The family of lanes that a fact is about, if it is not about all."""
 _OF_RECOVERY = ("pulses", "owned", "awaited")
-_OF_GROUP = (
-    "assignments", "members", "without_generation", "doubled", "processed", "acknowledged", "refused", "in_doubt",
-)  # fmt: skip
-"""What `facts/groups.sql` counts of a group, in its order."""
-_OF_SHARE = (
-    "deliveries", "members", "accepted", "released", "rejected", "refused", "in_doubt", "unasked", "doubled",
-    "reported", "undrained",
-)  # fmt: skip
-"""The same of `facts/shares.sql`."""
 
 
-class Facts:
-    """The rows of all facts that the run's lanes have, by fact and lane; without the lane, their first column."""
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """The findings of an engine. Lanes without rows may be missing.
 
-    def __init__(self, engine: SqlEngine, run: RunDirectory) -> None:
-        self.rows: dict[str, dict[str, list[Row]]] = {}
-        for name, fact in statements(FACTS).items():
-            is_wanted = (
-                _OF_FAMILIES.get(name, "records") in run.families
-                and (name not in _OF_RECOVERY or bool(run.timings))
-                and (name != "unjudged" or not run.has_log or any(lane.cleanup_policy for lane in run.lanes))
-            )
-            self.rows[name] = defaultdict(list)
-            for lane, *values in rows_of(engine, fact) if is_wanted else ():
-                self.rows[name][lane].append(tuple(values))
+    `observed`: count, first examples and causes of every anomaly that is judged in its lane and was found. `write`:
+    writes the rows of findings/ into a folder that does not exist. `of_groups`: the rows of tables that were read for
+    groups and share groups.
+    """
 
-    def of(self, lane: Lane) -> LaneFacts:
-        """The facts of a lane."""
-        replicas: dict[int, dict[int, ReplicaFacts]] = defaultdict(dict)
-        for partition, broker, *values in self._rows("replicas", lane):
-            replicas[partition][broker] = ReplicaFacts(*values)
-        groups = self._rows("groups", lane)
-        return LaneFacts(
-            partitions={number: PartitionFacts(*counts) for number, *counts in self._rows("partitions", lane)},
-            unjudged=sum(n for (n,) in self._rows("unjudged", lane)),
-            replicas=dict(replicas),
-            transactions=None if lane.transactional is None else self._transactions(lane),
-            groups=tuple(self._group(lane, name, groups) for name in groups_of_lane(lane)),
-            without_input=sum(n for (n,) in self._rows("without_input", lane)),
-            pulses=tuple(sorted((Pulse(*row) for row in self._rows("pulses", lane)), key=str)),
-            awaited=tuple(sorted((Awaited(*row) for row in self._rows("awaited", lane)), key=str)),
-            share=self._share(lane),
-            owned=tuple(sorted((Owned(*row) for row in self._rows("owned", lane)), key=str)),
+    facts: Mapping[str, LaneFacts]
+    observed: Mapping[tuple[str, AnyAnomaly], Observation]
+    write: Callable[[RunPath], None]
+    of_groups: Mapping[str, int] = field(default_factory=dict)
+
+
+def _facts(engine: SqlEngine, run: RunDirectory) -> dict[str, LaneFacts]:
+    """The facts of each lane."""
+    rows: dict[tuple[str, str], list[NamedRow]] = defaultdict(list)
+    for name, fact in statements(FACTS).items():
+        is_wanted = (
+            _OF_FAMILIES.get(name, "records") in run.families
+            and (name not in _OF_RECOVERY or bool(run.timings))
+            and (name != "unjudged" or not run.has_log or any(lane.cleanup_policy for lane in run.lanes))
         )
+        prepare(engine, fact.tables if is_wanted else ())
+        for row in engine.named_rows(fact.sql) if is_wanted else ():
+            rows[row.pop("lane"), name].append(row)
+    return {
+        lane.lane: _facts_of(lane, {name: rows[lane.lane, name] for name in statements(FACTS)}) for lane in run.lanes
+    }
 
-    def _rows(self, name: str, lane: Lane) -> list[Row]:
-        return self.rows[name].get(lane.lane, [])
 
-    def _transactions(self, lane: Lane) -> TransactionFacts:
-        (counts,) = self._rows("transactions", lane)
-        readers = self._rows("read_to", lane)
-        values: Row = (
-            *counts,
-            tuple(sorted(name for (name,) in self._rows("unknown_readers", lane))),
-            {partition: offset for partition, offset, _ in readers if offset is not None},
-            {partition: end_ns for partition, _, end_ns in readers if end_ns is not None},
-            tuple(OpenEnd(*row) for row in self._rows("open_ends", lane)),
-        )
-        return TransactionFacts(*values)
+def _facts_of(lane: Lane, rows: Mapping[str, list[NamedRow]]) -> LaneFacts:
+    """The facts of a lane. `rows`: by the name of the fact."""
+    replicas: dict[int, dict[int, ReplicaFacts]] = defaultdict(dict)
+    for row in rows["replicas"]:
+        partition, broker = row.pop("partition"), row.pop("broker")
+        replicas[partition][broker] = ReplicaFacts(**row)
+    return LaneFacts(
+        partitions={row.pop("partition"): PartitionFacts(**row) for row in rows["partitions"]},
+        unjudged=sum(row["n"] for row in rows["unjudged"]),
+        replicas=dict(replicas),
+        transactions=None if lane.transactional is None else _transactions(rows),
+        groups=tuple(_group(group, reads, rows) for group, reads in groups_of_lane(lane).items()),
+        without_input=sum(row["n"] for row in rows["without_input"]),
+        pulses=tuple(sorted((Pulse(**row) for row in rows["pulses"]), key=str)),
+        awaited=tuple(sorted((Awaited(**row) for row in rows["awaited"]), key=str)),
+        share=next((ShareLedger(group=share_group_of(lane.lane), **row) for row in rows["shares"]), None),
+        owned=tuple(sorted((Owned(**row) for row in rows["owned"]), key=str)),
+    )
 
-    def _share(self, lane: Lane) -> ShareLedger | None:
-        for counts in self._rows("shares", lane):
-            return ShareLedger(group=share_group_of(lane.lane), **dict(zip(_OF_SHARE, counts, strict=True)))
-        return None
 
-    def _group(self, lane: Lane, name: str, groups: list[Row]) -> GroupLedger:
-        counts = next(dict(zip(_OF_GROUP, values, strict=True)) for group, *values in groups if group == name)
-        partitions = tuple(
-            GroupPartitionLedger(partition=partition, processed_to=processed_to, acknowledged=acknowledged, final=final)
-            for group, partition, processed_to, acknowledged, final in self._rows("progress", lane)
-            if group == name
-        )
-        return GroupLedger(group=name, reads=groups_of_lane(lane)[name], partitions=partitions, **counts)
+def _transactions(rows: Mapping[str, list[NamedRow]]) -> TransactionFacts:
+    (counts,) = rows["transactions"]
+    return TransactionFacts(
+        **counts,
+        unknown_readers=tuple(sorted(row["consumer"] for row in rows["unknown_readers"])),
+        read_to={row["partition"]: row["read_to"] for row in rows["read_to"] if row["read_to"] is not None},
+        stayed_to={row["partition"]: row["stayed_to"] for row in rows["read_to"] if row["stayed_to"] is not None},
+        open_ends=tuple(OpenEnd(**row) for row in rows["open_ends"]),
+    )
+
+
+def _group(group: str, reads: str, rows: Mapping[str, list[NamedRow]]) -> GroupLedger:
+    counts = next(row for row in rows["groups"] if row["group"] == group)
+    of_group = [row for row in rows["progress"] if row["group"] == group]
+    partitions = [GroupPartitionLedger(**{name: row[name] for name in row if name != "group"}) for row in of_group]
+    return GroupLedger(reads=reads, partitions=tuple(partitions), **counts)
 
 
 _CASE = ("anomaly", "partition", "offset", "producer_id", "seq")
@@ -152,8 +149,7 @@ def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
     read(engine, run)
     refuse_stray_rows(engine, run)
     progress(2, PARTS_OF_VERIFICATION, "counting")
-    counted = Facts(engine, run)
-    facts = {lane.lane: counted.of(lane) for lane in run.lanes}
+    facts = _facts(engine, run)
     skipped = {lane.lane: not_applied(run, lane, facts[lane.lane]) for lane in run.lanes}
     progress(3, PARTS_OF_VERIFICATION, "looking for each anomaly")
     for lane, count in _find(engine, run, skipped).items():

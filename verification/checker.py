@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
 from kafka_chaos.contract.command.command_line import bug_report, failure_of
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
@@ -27,10 +28,12 @@ from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
 from kafka_chaos.verification.closure.resolve import Unresolved, resolved, unresolved
 from kafka_chaos.verification.engines.engine import SqlEngine
 from kafka_chaos.verification.engines.refusals import of_unreadable_files
-from kafka_chaos.verification.inputs.documents.predictions import prediction_of
+from kafka_chaos.verification.inputs.documents.predictions import LanePrediction, prediction_of
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
 from kafka_chaos.verification.inputs.storage import RunPath, is_remote, remove, replace_folder, run_path, write_text
-from kafka_chaos.verification.judging.conclusion import Examined, concluded
+from kafka_chaos.verification.judging.assessment import unread
+from kafka_chaos.verification.judging.evidence import LaneEvidence
+from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import RunVerdict
 from kafka_chaos.verification.judging.work import work_of
 from kafka_chaos.verification.recovery.evidence import Recovery
@@ -38,6 +41,8 @@ from kafka_chaos.verification.spark.session import pyspark_sockets_ignored, spar
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from kafka_chaos.verification.by_statements import Examined
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,7 @@ def _judged(
     predictions = {lane.lane: prediction_of(run.path, lane, run.predictions.get(lane.lane)) for lane in run.lanes}
     examined = examine(engine, run)
     progress(4, PARTS_OF_VERIFICATION, "what the tables say of each other")
-    verdict = concluded(resolved(run, relations()), examined, predictions, name)
+    verdict = _concluded(resolved(run, relations()), examined, predictions, name)
     work = work_of(run, engine.rows, examined.facts)
     lanes = tuple(replace(lane, work=work[lane.lane]) for lane in verdict.lanes)
     verdict = replace(verdict, lanes=lanes, crash=request.crash, seconds=time.perf_counter() - started)
@@ -154,6 +159,48 @@ def _judged(
     if request.out is not None:
         _write(run, examined, verdict, request.out)
     return verdict
+
+
+def _concluded(
+    run: RunDirectory, examined: Examined, predictions: Mapping[str, LanePrediction], engine: Engine
+) -> RunVerdict:
+    """The verdict on what an engine found: every engine is judged by the same rules."""
+    # Every table that the run has, with its rows by footer and the rows that the engine read.
+    facts = examined.facts
+    counted = {
+        "produced": sum(lane.total("produced") for lane in facts.values()),
+        "consumed": sum(lane.total("consumed") for lane in facts.values()),
+        "log": sum(lane.total("stored") for lane in facts.values()),
+        "replicas": sum(lane.replica_rows for lane in facts.values()),
+        "transactions": sum(lane.transactions.transactions for lane in facts.values() if lane.transactions),
+        "assignments": sum(lane.transactions.assignments for lane in facts.values() if lane.transactions),
+        **examined.of_groups,
+    }
+    tables = {name: run.tables[name].ledger(name, rows) for name, rows in counted.items() if run.has(name)}
+    missing = unread(run, tables)
+    truncated = {name: seen.count for (name, one), seen in examined.observed.items() if one == Anomaly.TRUNCATED_READ}
+    lanes = tuple(
+        judge(
+            LaneEvidence(
+                run,
+                lane,
+                facts[lane.lane],
+                predictions[lane.lane],
+                {anomaly: seen for (name, anomaly), seen in examined.observed.items() if name == lane.lane},
+                unread=missing,
+                # What the source of its loop lost after it had been read.
+                lost_input=0 if lane.loop is None else truncated.get(lane.loop.source, 0),
+            )
+        )
+        for lane in run.lanes
+    )
+    return RunVerdict(
+        run_dir=run.path or Path("frames"),
+        verdict=Verdict.gravest(lane.verdict for lane in lanes),
+        lanes=lanes,
+        tables=tables,
+        engine=engine,
+    )
 
 
 def _write(run: RunDirectory, examined: Examined, verdict: RunVerdict, out: RunPath) -> None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import FINDINGS, TABLES, Column, arrow_schema
-from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, Row
+from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, NamedRow, Row
 from kafka_chaos.verification.inputs.parquet import batches_of
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath
@@ -153,6 +153,11 @@ class DuckDb:
         if BY_FILE in sql:
             self._believe_no_footer()
         return self._connection.execute(in_duckdb(sql)).fetchall()
+
+    def named_rows(self, sql: str) -> list[NamedRow]:
+        selected = self._connection.execute(in_duckdb(sql))
+        names = [column[0] for column in selected.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in selected.fetchall()]
 
     def arrow(self, sql: str) -> pa.Table:
         return self._connection.sql(in_duckdb(sql)).to_arrow_table()

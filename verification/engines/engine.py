@@ -7,9 +7,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from kafka_chaos.verification.inputs.storage import RunPath
-from kafka_chaos.verification.statements.library import VIEWS, Statement, statements
+from kafka_chaos.verification.statements.library import VIEWS, statements
 
 Row = tuple[Any, ...]
+NamedRow = dict[str, Any]
 BY_FILE = "_by_file"
 """What follows the name of a run's table in that of its twin, which has the name of each row's file (`file`), too."""
 UNUSED = ("key",)
@@ -34,6 +35,9 @@ class SqlEngine(Protocol):
     def rows(self, sql: str) -> list[Row]:
         """The rows of a SELECT."""
 
+    def named_rows(self, sql: str) -> list[NamedRow]:
+        """The rows of a SELECT, by the names of its columns."""
+
     def arrow(self, sql: str) -> pa.Table:
         """The rows of a SELECT, as an Arrow table."""
 
@@ -51,9 +55,3 @@ def prepare(engine: SqlEngine, tables: Iterable[str]) -> None:
             view = statements(VIEWS)[name]
             prepare(engine, view.tables)
             engine.define(name, view.sql, keep=view.kept)
-
-
-def rows_of(engine: SqlEngine, statement: Statement) -> list[Row]:
-    """The rows of a statement."""
-    prepare(engine, statement.tables)
-    return engine.rows(statement.sql)

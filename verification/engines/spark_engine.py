@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, Row
+from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, NamedRow, Row
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath, listed, remove
 from kafka_chaos.verification.spark.tuning import LARGE, SMALL
@@ -124,6 +124,9 @@ class Spark:
 
     def rows(self, sql: str) -> list[Row]:
         return [tuple(row) for row in self._select(sql).collect()]
+
+    def named_rows(self, sql: str) -> list[NamedRow]:
+        return [row.asDict() for row in self._select(sql).collect()]
 
     def arrow(self, sql: str) -> pa.Table:
         frame = self._select(sql)

@@ -1,32 +1,34 @@
-"""What a lane's evidence cannot show: anomalies that are not searched for, and tables that were not read in full.
+"""What a lane's evidence cannot show: anomalies that are not searched for, or whose absence proves nothing.
 
-Guarantee: names every reason. Pure Python, no Spark.
+Guarantee: every reason is named. An anomaly of transactions, groups or share groups is judged only where its evidence
+is there, and no lane conforms with one that was not judged. Pure Python, no Spark.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from kafka_chaos.contract import ledger as contract
 from kafka_chaos.contract.anomalies import Anomaly, Trait, with_trait
+from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.families import AnyAnomaly
-from kafka_chaos.contract.lane.groups import OF_LOOPS
+from kafka_chaos.contract.lane.groups import OF_LOOPS, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.verification.groups import evidence as of_groups
+from kafka_chaos.contract.lane.share import ShareAnomaly, share_group_of
+from kafka_chaos.contract.lane.transactions import READ_COMMITTED, TransactionAnomaly
+from kafka_chaos.contract.ledger import ShareLedger, TableLedger
+from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.lacks import Lack, NotSearched
+from kafka_chaos.verification.lacks import Doubt, Gap, Lack, NotSearched
 from kafka_chaos.verification.recovery.evidence import Recovery
-from kafka_chaos.verification.shares import evidence as of_shares
-from kafka_chaos.verification.tables.facts import LaneFacts
-from kafka_chaos.verification.transactions import evidence as of_transactions
+from kafka_chaos.verification.tables.facts import LaneFacts, TransactionFacts
 
-FAMILIES: tuple[Callable[[RunDirectory, Lane, LaneFacts], Iterator[Lack]], ...] = (
-    of_transactions.lacks,
-    of_groups.lacks,
-    of_shares.lacks,
-)
-"""What the evidence lacks about the anomalies that only some lanes can have. `rules.py` has the rules of all lanes."""
+OF_TRANSACTIONS_BY_LOG = with_trait(TransactionAnomaly, Trait.BY_LOG)
+OF_TRANSACTIONS_BY_READING = with_trait(TransactionAnomaly, Trait.BY_READS)
+OF_SHARES_BY_HISTORY = (ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
+"""Only a whole history shows these: a delivery that nobody wrote down looks like none."""
+OF_SHARES_BY_STARTS = (*OF_SHARES_BY_HISTORY, ShareAnomaly.SHARE_START_WENT_BACK)
+OF_SHARES_BY_TIMES = (ShareAnomaly.DELIVERED_TO_TWO, ShareAnomaly.REDELIVERED_AFTER_ACCEPT)
 
 
-def unread(run: RunDirectory, tables: Mapping[str, contract.TableLedger]) -> dict[str, tuple[str, ...]]:
+def unread(run: RunDirectory, tables: Mapping[str, TableLedger]) -> dict[str, tuple[str, ...]]:
     """By table why it was not read in full, each row once."""
     problems: dict[str, tuple[str, ...]] = {}
     for name, table in run.tables.items():
@@ -53,10 +55,9 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
         reasons[Anomaly.LOST_WRITE] = "checkpoints.json does not say where each log begins, and how large it is"
     if lane.cleanup_policy is not None and not run.has_log:
         reasons[Anomaly.SKIPPED_POLL] = f"cleanup.policy={lane.cleanup_policy} removes records"
-    for family in FAMILIES:
-        for lack in family(run, lane, facts):
-            if isinstance(lack, NotSearched):
-                reasons.update(dict.fromkeys(lack.anomalies, lack.text))
+    for lack in lacks_of_families(run, lane, facts):
+        if isinstance(lack, NotSearched):
+            reasons.update(dict.fromkeys(lack.anomalies, lack.text))
     return {**reasons, **Recovery(run, lane, facts).not_judged, **by_configuration(lane)}
 
 
@@ -70,7 +71,7 @@ def by_configuration(lane: Lane) -> dict[AnyAnomaly, str]:
             # The size of the log that is left says whether retention had to.
             del reasons[Anomaly.LOST_WRITE]
         if lane.transactional is not None:
-            reasons.update(dict.fromkeys(of_transactions.BY_THE_LOG, f"{removes} records and markers"))
+            reasons.update(dict.fromkeys(OF_TRANSACTIONS_BY_LOG, f"{removes} records and markers"))
         if lane.loop is not None:
             reasons.update(dict.fromkeys(OF_LOOPS, f"{removes} outputs"))
     if lane.tiered and "power-loss" in lane.faults:
@@ -82,3 +83,145 @@ def by_configuration(lane: Lane) -> dict[AnyAnomaly, str]:
 def reports(run: RunDirectory, lane: Lane) -> int:
     """How many high watermarks were reported of the lane."""
     return sum(len(reports) for (name, _), reports in run.events.reports.items() if name == lane.lane)
+
+
+def lacks_of_families(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:
+    """What the evidence about a lane's transactions, group, loop and share group lacks."""
+    yield from _lacks_of_transactions(run, lane, facts)
+    yield from _lacks_of_groups(run, lane, facts)
+    yield from _lacks_of_shares(run, lane, facts)
+
+
+def _lacks_of_transactions(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:
+    if lane.transactional is None:
+        return
+    found = facts.transactions or TransactionFacts()
+    if not run.has_log:
+        yield NotSearched("there is no final log (log/)", OF_TRANSACTIONS_BY_LOG)
+    elif found.markers is None:
+        # Markers take offsets: without them, holes misfire.
+        unmarked = "replicas/ does not show the markers that end transactions"
+        yield NotSearched(unmarked, (Anomaly.OFFSET_GAP, *OF_TRANSACTIONS_BY_LOG))
+    elif lane.cleanup_policy is None and (short := next(_without_markers(facts), None)):
+        yield NotSearched(short, OF_TRANSACTIONS_BY_LOG)
+    if found.entangled:
+        why = f"among the first of {found.entangled:,} dependencies that may be part of a cycle, there is none"
+        yield NotSearched(why, (TransactionAnomaly.DEPENDENCY_CYCLE,))
+    if not found.transactions:
+        yield NotSearched("transactions/ holds no transaction of this lane", TransactionAnomaly)
+    asks_for_commits = lane.transactional.abort < 1
+    if found.transactions and not found.committed and asks_for_commits:
+        of_commits = (TransactionAnomaly.LOST_TRANSACTION, TransactionAnomaly.ZOMBIE_COMMIT)
+        yield Gap("no commit was acknowledged", of_commits)
+    if not found.read_to and (asks_for_commits or not _was_given_nothing(facts, found)):
+        yield Gap("no read_committed consumer read anything", OF_TRANSACTIONS_BY_READING)
+    elif behind := next(_behind(facts, found), None):
+        yield Gap(behind, OF_TRANSACTIONS_BY_READING)
+    if early := [end for end in found.open_ends if not end.hangs]:
+        where = f"partition {early[0].partition} ends within an open transaction, at offset {early[0].offset}"
+        ended = f"{where}, and the history ends before its time-out"
+        yield Gap(ended, (TransactionAnomaly.HANGING_TRANSACTION,))
+    if found.unnamed:
+        yield Doubt(f"transactions/ lacks {counted(found.unnamed, 'transaction')} that produced/ names")
+    if found.outside:
+        yield Doubt(f"produced/ names no transaction of {counted(found.outside, 'acknowledged record')}")
+    if found.unknown_readers:
+        yield Doubt(f"assignments/ lacks the consumers {', '.join(found.unknown_readers[:5])}")
+
+
+def _was_given_nothing(facts: LaneFacts, found: TransactionFacts) -> bool:
+    """Whether nothing is committed, and each partition with records had a read_committed consumer that stayed until all
+    transactions had ended and then ended in order: one that was given nothing is evidence, where nothing was due."""
+    written = {number for number, of in facts.numbered if of.log_end is not None}
+    if found.committed or found.in_doubt or any(of.committed_end is not None for of in facts.partitions.values()):
+        return False
+    ended_ns = found.ended_ns
+    return ended_ns is not None and all(found.stayed_to.get(number, -1) >= ended_ns for number in written)
+
+
+def _without_markers(facts: LaneFacts) -> Iterator[str]:
+    """The partitions of which no replica holds everything up to the end of the log, so that markers may be missing."""
+    for number, partition in facts.numbered:
+        end, replicas = partition.log_end, facts.replicas.get(number, {}).values()
+        if end is not None and not any(one.is_whole and one.last >= end for one in replicas):
+            yield f"no replica in replicas/ holds partition {number} whole, up to offset {end}"
+
+
+def _behind(facts: LaneFacts, found: TransactionFacts) -> Iterator[str]:
+    """The partitions whose last committed record no read_committed consumer reached."""
+    for number, partition in facts.numbered:
+        end, read = partition.committed_end, found.read_to.get(number)
+        if end is not None and (read is None or read < end):
+            yield f"no read_committed consumer reached offset {end} of partition {number}"
+
+
+def _lacks_of_groups(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:
+    anomalies = lane.group_anomalies
+    if not anomalies:
+        return
+    # Of the lane that is read; the anomalies of loops also of the output.
+    by_log = with_trait(anomalies, Trait.BY_LOG)
+    if not run.has_log:
+        yield NotSearched("there is no final log (log/)", by_log)
+    for source in (run.lane(reads) for reads in groups_of_lane(lane).values()):
+        if source.transactional is not None and not run.has("replicas"):
+            yield NotSearched(f"replicas/ does not show what lane {source.lane} has committed", by_log)
+    if lane.loop and lane.transactional and (facts.transactions is None or facts.transactions.markers is None):
+        yield NotSearched("replicas/ does not show the markers that end transactions", OF_LOOPS)
+    ledgers = {ledger.group: ledger for ledger in facts.groups}
+    for group in groups_of_lane(lane):
+        ledger = ledgers.get(group)
+        if ledger is None or not ledger.assignments:
+            yield NotSearched(f"assignments/ holds no assignment of group {group}", anomalies)
+        elif ledger.without_generation:
+            missing = counted(ledger.without_generation, "assignment")
+            why = f"assignments/ names no generation of {missing} of group {group}"
+            yield NotSearched(why, (GroupAnomaly.OWNED_TWICE,))
+    for group, ledger in ledgers.items():
+        if unknown := [at.partition for at in ledger.partitions if at.acknowledged is not None and at.final is None]:
+            why = f"groups.json does not say what group {group} had committed in partition {unknown[0]} in the end"
+            yield Gap(why, (GroupAnomaly.COMMIT_LOST,))
+        if not ledger.acknowledged:
+            yield Gap(f"no commit of group {group} was acknowledged", with_trait(anomalies, Trait.BY_COMMITS))
+        if not ledger.processed:
+            yield Gap(f"no member of group {group} processed a record", anomalies)
+        if ledger.doubled:
+            rows = counted(ledger.doubled, "row")
+            yield Doubt(f"assignments/ and commits/ hold {rows} of group {group} twice")
+    if facts.without_input:
+        yield Doubt(f"produced/ names no input of {counted(facts.without_input, 'record')} of a loop")
+
+
+def _lacks_of_shares(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:
+    share, group = lane.share, share_group_of(lane.lane)
+    if share is None:
+        return
+    found = facts.share or ShareLedger(group=group)
+    if not run.has_log:
+        yield NotSearched("there is no final log (log/)", (ShareAnomaly.NEVER_DELIVERED,))
+    elif share.isolation == READ_COMMITTED and lane.transactional is not None and not run.has("replicas"):
+        yield NotSearched("replicas/ does not show what the lane has committed", (ShareAnomaly.NEVER_DELIVERED,))
+    if lane.cleanup_policy is not None:
+        removes = f"cleanup.policy={lane.cleanup_policy} removes records that the group has not done with"
+        yield NotSearched(removes, OF_SHARES_BY_HISTORY)
+    if unfinished := run.events.unfinished(lane.lane):
+        why = f"phase {unfinished[0]} never ended: deliveries may have been written down nowhere"
+        yield NotSearched(why, OF_SHARES_BY_HISTORY)
+    if found.unasked:
+        why = f"deliveries/ does not say when {counted(found.unasked, 'delivery', 'deliveries')} were asked for"
+        yield NotSearched(why, OF_SHARES_BY_TIMES)
+    if not found.reported:
+        yield NotSearched(f"share_starts/ holds no start offset of group {group}", OF_SHARES_BY_STARTS)
+    if not found.deliveries:
+        yield NotSearched(f"deliveries/ holds no delivery of group {group}", ShareAnomaly)
+    if missing := lane.partitions - found.reported:
+        yield Gap(f"share_starts/ holds no start offset of {counted(missing, 'partition')}", OF_SHARES_BY_STARTS)
+    if found.undrained:
+        why = f"the group was not past the last record of {counted(found.undrained, 'partition')}"
+        yield Gap(why, OF_SHARES_BY_HISTORY)
+    if not found.accepted:
+        yield Gap("no accept was acknowledged", (ShareAnomaly.REDELIVERED_AFTER_ACCEPT,))
+    if found.members < 2:
+        yield Gap("fewer than two members were given records", (ShareAnomaly.DELIVERED_TO_TWO,))
+    if found.doubled:
+        yield Doubt(f"deliveries/ holds {counted(found.doubled, 'row')} of the lane twice")

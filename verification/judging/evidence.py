@@ -22,7 +22,6 @@ from kafka_chaos.verification.judging.this_run import ThisRun, in_this_run
 from kafka_chaos.verification.lacks import Doubt, Gap
 from kafka_chaos.verification.recovery.evidence import Recovery
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts
-from kafka_chaos.verification.transactions.evidence import transactions_ledger
 
 
 def _replicas_of(run: RunDirectory, lane: Lane, facts: LaneFacts, number: int) -> ReplicaLedger:
@@ -126,7 +125,7 @@ class LaneEvidence:
                 model_digest=self.prediction.model_digest,
             ),
             observations=self.this_run.ledger,
-            transactions=transactions_ledger(facts),
+            transactions=_transactions_ledger(facts),
             groups=facts.groups,
             share=facts.share,
             recovery=self.recovery.ledger,
@@ -185,3 +184,27 @@ def _contradictions(evidence: LaneEvidence, partition: ReplicaLedger) -> Iterato
                 yield f"the replica of broker {broker} has {replica.rows} rows for {expected} offsets"
             if replica.first > first:
                 yield f"the replica of broker {broker} begins at offset {replica.first}, another one at {first}"
+
+
+def _transactions_ledger(facts: LaneFacts) -> contract.TransactionsLedger | None:
+    """The lane's transactions in verdict.json; None if it is not transactional."""
+    found = facts.transactions
+    if found is None:
+        return None
+    open_at = {end.partition: end.offset for end in found.open_ends}
+    return contract.TransactionsLedger(
+        rows=found.transactions,
+        committed=found.committed,
+        aborted=found.aborted,
+        in_doubt=found.in_doubt,
+        markers=found.markers,
+        partitions=tuple(
+            contract.CommittedLedger(
+                partition=number,
+                committed_end=partition.committed_end,
+                read_to=found.read_to.get(number),
+                open_at=open_at.get(number),
+            )
+            for number, partition in facts.numbered
+        ),
+    )

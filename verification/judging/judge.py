@@ -22,7 +22,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
 from kafka_chaos.contract.lane.share import ShareAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
-from kafka_chaos.verification.groups.evidence import reset_by_retention
+from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.documents.events import SESSION_EXPIRY
 from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -79,6 +79,15 @@ def permitted_by_them(run: RunDirectory, lane: Lane) -> Mapping[AnyAnomaly, str]
         return dict.fromkeys(lane.anomalies, why)
     answers = prediction.anomalies
     return {name: why for name in lane.anomalies if name in answers and answers[name].status != Status.FORBIDDEN}
+
+
+def reset_by_retention(run: RunDirectory, lane: Lane) -> dict[AnyAnomaly, str]:
+    """What a group may show, with why, where retention removes what it reads: with the records goes the leader epoch of
+    its commit, brokers set the group back (KAFKA-19902), and nothing of the commit was lost."""
+    sources = (run.lane(reads) for reads in groups_of_lane(lane).values())
+    if not any("delete" in (source.cleanup_policy or "").split(",") for source in sources):
+        return {}
+    return {GroupAnomaly.COMMIT_LOST: "retention may have removed what was read, and brokers then set a group back"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.events import IsrChanged
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.metadata import SERVER
-from kafka_chaos.verification.judging.assessment import FAMILIES, reports
+from kafka_chaos.verification.judging.assessment import lacks_of_families, reports
 from kafka_chaos.verification.judging.evidence import LaneEvidence, lacks_of_replicas
 from kafka_chaos.verification.judging.known_defects import implied
 from kafka_chaos.verification.judging.unexplained import unexplained
@@ -114,10 +114,9 @@ def _read_by_nobody(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
 
 def _families(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
     """What the evidence lacks about the lane's transactions, groups, share group and recovery."""
-    for family in FAMILIES:
-        for lack in family(lane.run, lane.lane, lane.facts):
-            if not isinstance(lack, NotSearched):
-                yield lack
+    for lack in lacks_of_families(lane.run, lane.lane, lane.facts):
+        if not isinstance(lack, NotSearched):
+            yield lack
     yield from lane.recovery.lacks()
 
 

@@ -15,11 +15,11 @@ from kafka_chaos.contract.events import HighWatermark
 from kafka_chaos.contract.lane.families import CAUSED, REPEATED, AnyAnomaly, Cause, anomaly_named
 from kafka_chaos.contract.lane.groups import group_of
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.verification.by_statements import Examined
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.causes import Drop, PartitionCauses, Span, causes_of
-from kafka_chaos.verification.judging.conclusion import Examined
 from kafka_chaos.verification.judging.result import EXAMPLES, Observation
 from tests.verification.oracle.anomalies import find
 from tests.verification.oracle.facts import facts_of

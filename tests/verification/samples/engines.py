@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import pytest
 
 from kafka_chaos.verification import RunDirectoryError, RunVerdict, by_statements, verify
+from kafka_chaos.verification.by_statements import Examined
 from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 from kafka_chaos.verification.engines.engine import SqlEngine
 from kafka_chaos.verification.inputs.run_directory import RunDirectory, open_run
-from kafka_chaos.verification.judging.conclusion import Examined
 from tests.parquet import rows_in
 from tests.verification.oracle import engine as oracle
 

@@ -12,6 +12,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
+from kafka_chaos.verification import cycles as components
 from kafka_chaos.verification import verify
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
@@ -22,7 +23,6 @@ from kafka_chaos.verification.judging.evidence import LaneEvidence
 from kafka_chaos.verification.judging.judge import judge
 from kafka_chaos.verification.judging.result import LaneVerdict, Observation
 from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionFacts, ReplicaFacts, TransactionFacts
-from kafka_chaos.verification.transactions import components
 from tests.verification.samples import planted_transactions
 from tests.verification.samples.partitions import FULL
 from tests.verification.samples.run_dirs import write_histories

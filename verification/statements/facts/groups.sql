@@ -1,6 +1,6 @@
 -- By group its assignments, members and commits. `doubled`: rows of assignments/ and commits/ that repeat another one.
 SELECT
-  g.judged, g.`group`,
+  g.judged AS lane, g.`group`,
   COALESCE(a.n, 0) AS assignments, COALESCE(a.members, 0) AS members,
   COALESCE(a.without_generation, 0) AS without_generation, COALESCE(a.doubled, 0) + COALESCE(e.doubled, 0) AS doubled,
   COALESCE(p.n, 0) AS processed, COALESCE(e.acknowledged, 0) AS acknowledged, COALESCE(e.refused, 0) AS refused,

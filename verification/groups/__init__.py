@@ -1,1 +1,0 @@
-"""Consumer groups and loops: their tables, their anomalies, and the evidence for these."""

@@ -1,1 +1,0 @@
-"""Transactional lanes: their tables, their anomalies, and the evidence for these."""
