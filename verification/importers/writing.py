@@ -7,6 +7,7 @@ the importer's own state.
 import io
 import json
 import uuid
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -36,45 +37,31 @@ class RunWriter:
 
     def __init__(self, folder: RunPath) -> None:
         self._folder = folder
-        self._rows: dict[str, list[Mapping[str, Any]]] = {}
-        self._files = 0
-        for table in ("produced", "consumed"):
-            self._begin(table)
+        self._rows: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        self._files: Counter[str] = Counter()
 
     def row(self, table: str, **columns: Any) -> None:
         """One row of a table; what is not among the contract's `columns` is null."""
-        self._begin(table)
-        rows = self._rows[table]
-        rows.append(columns)
-        if len(rows) >= ROWS_PER_FILE:
-            self._flush(table)
+        self._rows[table].append(columns)
+        if len(self._rows[table]) >= ROWS_PER_FILE:
+            self._write(table)
 
     def finish(self, lanes: Sequence[Lane]) -> None:
-        """Write what is left, and lanes.json."""
-        for table in self._rows:
-            self._flush(table)
-        if any(lane.transactional is not None for lane in lanes):
-            for table in OF_TRANSACTIONS:
-                if table not in self._rows:
-                    self._begin(table)
-                    self._write(table, arrow_schema(TABLES[table]).empty_table())
+        """Write what is left, and lanes.json. The tables that the lanes must have are written without rows, too."""
+        of_transactions = OF_TRANSACTIONS if any(lane.transactional is not None for lane in lanes) else ()
+        needed = ("produced", "consumed", *of_transactions)
+        for table in {*self._rows, *needed}:
+            if self._rows[table] or not self._files[table]:
+                self._write(table)
         (self._folder / LANES_FILE).write_bytes((json.dumps(lanes_document(lanes), indent=2) + "\n").encode())
 
-    def _begin(self, table: str) -> None:
-        if table not in self._rows:
-            self._rows[table] = []
-            (self._folder / table).mkdir(parents=True)
-
-    def _flush(self, table: str) -> None:
-        if rows := self._rows[table]:
-            self._write(table, pa.Table.from_pylist(rows, arrow_schema(TABLES[table])))
-            rows.clear()
-
-    def _write(self, table: str, content: pa.Table) -> None:
+    def _write(self, table: str) -> None:
+        (self._folder / table).mkdir(parents=True, exist_ok=True)
         file = io.BytesIO()
-        pq.write_table(content, file, compression="zstd")
-        (self._folder / table / f"part-{self._files:05d}.parquet").write_bytes(file.getvalue())
-        self._files += 1
+        rows = pa.Table.from_pylist(self._rows.pop(table, []), arrow_schema(TABLES[table]))
+        pq.write_table(rows, file, compression="zstd")
+        (self._folder / table / f"part-{self._files[table]:05d}.parquet").write_bytes(file.getvalue())
+        self._files[table] += 1
 
 
 @contextmanager

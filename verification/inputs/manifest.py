@@ -26,6 +26,7 @@ from kafka_chaos.verification.inputs.documents.reading import (
     opened,
     parsed,
     parsed_yaml,
+    read_object,
     read_versioned,
 )
 from kafka_chaos.verification.inputs.storage import RunPath, digest_of, listed, size_of
@@ -60,17 +61,9 @@ def not_as_written(root: RunPath) -> list[str]:
     ]
 
 
-def _says_manifest(path: RunPath) -> bool:
+def _says_manifest(experiment: RunPath) -> bool:
     """Whether experiment.yaml says that its run writes a manifest."""
-    if not is_given(path):
-        return False
-    with opened(path) as file:
-        try:
-            document = parsed_yaml(file.read())
-        except ValueError as error:
-            raise RunDirectoryError(path, str(error)) from error
-    expect(isinstance(document, dict), path, "experiment", "expected a mapping")
-    recorded = document.get("recorded")
+    recorded = read_object(experiment, parsed_yaml).get("recorded") if is_given(experiment) else None
     return isinstance(recorded, dict) and recorded.get("manifest") == MANIFEST_FILE
 
 

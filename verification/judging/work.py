@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
-from kafka_chaos.verification.inputs.documents.reading import is_given, opened, parsed_yaml
+from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, RunDirectoryError
+from kafka_chaos.verification.inputs.documents.reading import is_given, parsed_yaml, read_object
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath
 from kafka_chaos.verification.recovery.outages import SENT
@@ -85,31 +85,22 @@ def asked_of(path: RunPath, loads: Mapping[str, tuple[int, int] | None], begun: 
     """
     if not is_given(path):
         return {}
-    with opened(path) as file:
-        try:
-            phases = parsed_yaml(file.read())["phases"]
-            return {
-                lane["lane"]: max(0, round(load["rate"] * _seconds(phase, lane, loads, begun)))
-                for phase in phases
-                if (load := phase.get("workload")) and not phase.get("steps")
-                for lane in phase["lanes"]
-                if not lane.get("loop")
-            }
-        except (ValueError, TypeError, KeyError, AttributeError):
-            return {}
-
-
-def _seconds(
-    phase: Mapping[str, Any],
-    lane: Mapping[str, Any],
-    loads: Mapping[str, tuple[int, int] | None],
-    begun: Mapping[str, int],
-) -> float:
-    """For how long a phase was to load a lane, and did if that was longer; less the time in which it had no topic."""
-    since, until = loads.get(phase.get("phase", "")) or (0, 0)
-    if not any(life["role"] == "producer" for life in lane.get("lives") or ()):
-        since = min(since, begun.get(lane["lane"], since))
-    return max(float(phase["workload"]["duration"]), (until - since) / 1e9) - (lane.get("created_at") or 0)
+    asked = {}
+    try:
+        for phase in read_object(path, parsed_yaml)["phases"]:
+            load = phase.get("workload")
+            for lane in phase["lanes"] if load and not phase.get("steps") else ():
+                if lane.get("loop"):
+                    continue
+                since, until = loads.get(phase.get("phase", "")) or (0, 0)
+                if not any(life["role"] == "producer" for life in lane.get("lives") or ()):
+                    since = min(since, begun.get(lane["lane"], since))
+                # As long as planned, or as the load lasted if that was longer; less the time without a topic.
+                seconds = max(float(load["duration"]), (until - since) / 1e9) - (lane.get("created_at") or 0)
+                asked[lane["lane"]] = max(0, round(load["rate"] * seconds))
+    except (RunDirectoryError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
+    return asked
 
 
 def _errors(rows: Rows) -> dict[str, dict[str, dict[str, int]]]:

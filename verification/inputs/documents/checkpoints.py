@@ -20,7 +20,7 @@ from kafka_chaos.verification.inputs.documents.reading import (
     number_named,
     object_in,
     partition_named,
-    read_json,
+    read_object,
 )
 from kafka_chaos.verification.inputs.storage import RunPath
 
@@ -53,7 +53,7 @@ def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
     """The content of a checkpoints.json, if it exists; `RunDirectoryError` names the key at fault."""
     if not is_given(path):
         return Checkpoints()
-    brokers = object_in(path, read_json(path), "brokers")
+    brokers = object_in(path, read_object(path), "brokers")
     partitions = {lane.lane: lane.partitions for lane in lanes}
     epochs: dict[Place, tuple[tuple[int, int], ...]] = {}
     marks: dict[Place, dict[int, int | None]] = {}
@@ -111,7 +111,7 @@ def read_groups(path: RunPath, lanes: Sequence[Lane]) -> CommittedOffsets:
     """The content of a groups.json, if it exists; `RunDirectoryError` names the key at fault."""
     if not is_given(path):
         return {}
-    groups = object_in(path, read_json(path), "groups")
+    groups = object_in(path, read_object(path), "groups")
     known = {group: reads for lane in lanes for group, reads in groups_of_lane(lane).items()}
     partitions = {lane.lane: lane.partitions for lane in lanes}
     found: dict[str, dict[int, int]] = {}

@@ -6,7 +6,7 @@ beyond 64 bits, NaN and infinity, half a character, more than `DEEPEST` levels.
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
@@ -75,25 +75,20 @@ def opened(path: RunPath) -> Iterator[BinaryIO]:
         raise RunDirectoryError(path, f"can't be read ({error.strerror or error})") from error
 
 
-def read_json(path: RunPath) -> Any:
-    """The document; raises `RunDirectoryError` if it is missing or `parsed` refuses it."""
+def read_object(path: RunPath, parse: Callable[[bytes], Any] = parsed) -> dict[str, Any]:
+    """The document, which is one object. Raises `RunDirectoryError` if it is missing, or if `parse` refuses it."""
     with opened(path) as file:
         try:
-            return parsed(file.read())
+            document = parse(file.read())
         except ValueError as error:
             raise RunDirectoryError(path, str(error)) from error
-
-
-def read_object(path: RunPath) -> dict[str, Any]:
-    """The document, which is one object; raises `RunDirectoryError` like `read_json`."""
-    document = read_json(path)
     expect(isinstance(document, dict), path, "(top level)", "expected an object")
     return dict(document)
 
 
-def object_in(path: RunPath, document: Any, key: str) -> dict[str, Any]:
+def object_in(path: RunPath, document: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The object under a key such as `lanes`, an object of lanes, which is the document's only content."""
-    found = document.get(key) if isinstance(document, dict) else None
+    found = document.get(key)
     if not isinstance(found, dict):
         raise RunDirectoryError(path, f"expected an object of {key}", column=key)
     return found

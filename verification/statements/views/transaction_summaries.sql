@@ -8,15 +8,14 @@ SELECT
   COALESCE(MAX(t.outcome), 'info') AS outcome,
   MAX(t.transactional_id) AS transactional_id,
   COUNT_IF(m.sent) AS sent,
-  COUNT_IF(m.sent AND c.seq IS NOT NULL) AS committed,
+  COUNT_IF(m.sent AND c.fate IS NOT NULL) AS committed,
   MIN(m.seq) AS first_seq,
   MIN(CASE WHEN m.sent THEN m.seq END) AS first_sent,
-  MIN(CASE WHEN m.sent AND c.seq IS NULL THEN m.seq END) AS first_lacking,
+  MIN(CASE WHEN m.sent AND c.fate IS NULL THEN m.seq END) AS first_lacking,
   MAX(m.invoke_ns) AS sent_ns,
   MAX(COALESCE(m.complete_ns, m.invoke_ns)) AS last_ns
 FROM transaction_records m
-LEFT JOIN (SELECT DISTINCT lane, producer_id, seq FROM written WHERE fate = 'commit') c
-  ON c.lane = m.lane AND c.producer_id = m.producer_id AND c.seq = m.seq
-LEFT JOIN transactions t
-  ON t.lane = m.lane AND t.producer_id = m.producer_id AND t.`transaction` = m.`transaction`
+LEFT JOIN (SELECT DISTINCT lane, producer_id, seq, fate FROM written WHERE fate = 'commit') c
+  USING (lane, producer_id, seq)
+LEFT JOIN transactions t USING (lane, producer_id, `transaction`)
 GROUP BY m.lane, m.producer_id, m.`transaction`

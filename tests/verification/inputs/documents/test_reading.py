@@ -14,7 +14,7 @@ from kafka_chaos.verification.inputs.documents.reading import (
     parsed,
     parsed_yaml,
     partition_named,
-    read_json,
+    read_object,
 )
 
 LANES = [Lane.from_json({"lane": "a", "partitions": 2, "group": {}})]
@@ -78,9 +78,9 @@ def test_yaml_is_plain_values() -> None:
 
 def test_what_cannot_be_read_is_refused_by_file(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="x: missing"):
-        read_json(tmp_path / "x")
+        read_object(tmp_path / "x")
     with pytest.raises(RunDirectoryError, match="can't be read"):
-        read_json(tmp_path)
+        read_object(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(RunDirectoryError, match="link: missing"):
         read_checkpoints(tmp_path / "link", LANES)
