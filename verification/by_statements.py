@@ -51,11 +51,11 @@ _OF_RECOVERY = ("pulses", "owned", "awaited")
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The findings of an engine. Lanes without rows may be missing.
+    """What an engine found in a run.
 
-    `observed`: count, first examples and causes of every anomaly that is judged in its lane and was found. `write`:
-    writes the rows of findings/ into a folder that does not exist. `of_groups`: the rows of tables that were read for
-    groups and share groups.
+    `facts`: by lane. `observed`: count, first examples and causes of every anomaly that is judged in its lane and was
+    found. `write`: writes the rows of findings/ into a new folder. `of_groups`: how many rows were read of each table
+    of groups and share groups.
     """
 
     facts: Mapping[str, LaneFacts]
@@ -120,22 +120,22 @@ def _group(group: str, reads: str, rows: Mapping[str, list[NamedRow]]) -> GroupL
 
 
 _CASE = ("anomaly", "partition", "offset", "producer_id", "seq")
+"""The columns of a case beside its lane, its cause and its number of units."""
 _ORDER = "`partition`, `offset`, producer_id, seq, cause"
 _TYPES = {"partition": "INT", "offset": "BIGINT", "producer_id": "INT", "seq": "BIGINT", "cause": "STRING"}
 _STRUCTS = {"place": ("partition", "offset"), "record": ("producer_id", "seq")}
+"""The columns that a statement may give as one struct."""
 _CYCLES = pa.schema(
-    [
-        ("lane", pa.string()),
-        ("producer_id", pa.int32()),
-        ("transaction", pa.int64()),
-        ("size", pa.int64()),
-        ("producers", pa.string()),
-    ]
-)
+    {
+        "lane": pa.string(), "producer_id": pa.int32(), "transaction": pa.int64(), "size": pa.int64(),
+        "producers": pa.string(),
+    }
+)  # fmt: skip
+"""The columns of the table `cycles`."""
 MOST_SEARCHED = 5_000_000
-"""Among so many dependencies of transactions cycles are searched, in memory."""
+"""How many dependencies of transactions are searched for cycles, at most: that is done in memory."""
 FILTERED_FROM = 300_000
-"""In a run of so many rows, those of identities that are proven clean are left out."""
+"""From so many rows on, a prefilter leaves out the rows of records that are proven clean."""
 OfDefects = dict[tuple[str, AnyAnomaly], dict[str, int]]
 """By lane and anomaly how many findings each known defect explains."""
 Skipped = Mapping[str, Mapping[AnyAnomaly, str]]
@@ -189,15 +189,15 @@ def read(engine: SqlEngine, run: RunDirectory) -> None:
 
 
 def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> dict[str, int]:
-    """Define `cases`, those of the lanes in which their anomaly is judged, and `findings`, with their causes.
+    """Define `cases`, those of the lanes in which their anomaly is judged, and `findings`, which adds their causes.
 
-    Of lanes whose cycles were not all searched (`_add_cycles`), the number of dependencies.
+    Returns, for each lane whose dependencies were too many to search (`_add_cycles`), how many there are.
     """
     wanted = _wanted(run, skipped)
-    entangled = _add_cycles(engine) if any("cycles" in one.tables for one in wanted) else {}
-    for one in wanted:
-        prepare(engine, one.tables)
-    selected = [_cases(engine, one, skipped) for one in wanted]
+    entangled = _add_cycles(engine) if any("cycles" in anomaly.tables for anomaly in wanted) else {}
+    for anomaly in wanted:
+        prepare(engine, anomaly.tables)
+    selected = [_cases(engine, anomaly, skipped) for anomaly in wanted]
     none = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in _TYPES.items())
     selected.append(f"SELECT '' AS lane, '' AS anomaly, {none}, CAST(1 AS BIGINT) AS units WHERE FALSE")
     numbered = "SELECT *, MONOTONICALLY_INCREASING_ID() AS number FROM"
@@ -212,24 +212,24 @@ def _wanted(run: RunDirectory, skipped: Skipped) -> list[Statement]:
     """The statements of the anomalies that are judged in some lane."""
     wanted = []
     for family in (family for family in ANOMALIES if family in run.families):
-        for one in statements(family).values():
-            is_judged = any(anomaly_named(one.name) not in reasons for reasons in skipped.values())
-            if is_judged and (not one.needs or run.has(one.needs)):
-                wanted.append(one)
+        for anomaly in statements(family).values():
+            is_judged = any(anomaly_named(anomaly.name) not in reasons for reasons in skipped.values())
+            if is_judged and (not anomaly.needs or run.has(anomaly.needs)):
+                wanted.append(anomaly)
     return wanted
 
 
-def _cases(engine: SqlEngine, one: Statement, skipped: Skipped) -> str:
+def _cases(engine: SqlEngine, anomaly: Statement, skipped: Skipped) -> str:
     """A SELECT of an anomaly's cases in the lanes where it is judged."""
-    there = engine.columns(one.sql)
-    sources = {name: f"{whole}.`{name}`" for whole, names in _STRUCTS.items() if whole in there for name in names}
-    sources |= {name: f"`{name}`" for name in there}
+    columns = engine.columns(anomaly.sql)
+    sources = {name: f"{whole}.`{name}`" for whole, names in _STRUCTS.items() if whole in columns for name in names}
+    sources |= {name: f"`{name}`" for name in columns}
     values = ", ".join(f"CAST({sources.get(name, 'NULL')} AS {kind}) AS `{name}`" for name, kind in _TYPES.items())
-    units = "CAST(units AS BIGINT)" if "units" in there else "CAST(1 AS BIGINT)"
-    left_out = [lane for lane, reasons in skipped.items() if anomaly_named(one.name) in reasons]
+    units = "CAST(units AS BIGINT)" if "units" in columns else "CAST(1 AS BIGINT)"
+    left_out = [lane for lane, reasons in skipped.items() if anomaly_named(anomaly.name) in reasons]
     names = ", ".join(map(_literal, left_out))
     judged = f" WHERE lane NOT IN ({names})" if left_out else ""
-    return f"SELECT lane, '{one.name}' AS anomaly, {values}, {units} AS units FROM ({one.sql}) q{judged}"
+    return f"SELECT lane, '{anomaly.name}' AS anomaly, {values}, {units} AS units FROM ({anomaly.sql}) q{judged}"
 
 
 def _literal(text: str) -> str:
@@ -237,9 +237,9 @@ def _literal(text: str) -> str:
 
 
 def _add_cycles(engine: SqlEngine) -> dict[str, int]:
-    """Add the cycles among the dependencies of transactions, which no SELECT finds.
+    """Add a table of the cycles among the dependencies of transactions, which no SELECT finds.
 
-    Of each lane in which not all were searched and none was found, how many dependencies there are.
+    Returns, for each lane in which not all dependencies were searched and no cycle was found, how many there are.
     """
     prepare(engine, ["dependencies"])
     ends = ("producer_id", "transaction", "to_producer_id", "to_transaction")
@@ -253,10 +253,10 @@ def _add_cycles(engine: SqlEngine) -> dict[str, int]:
     lanes, *columns = (edges[name].to_numpy() for name in ("lane", *ends))
     for lane in sorted({*lanes, *counts}):
         of_lane = lanes == lane
-        found = cycles_among(*(column[of_lane].astype(np.int64) for column in columns))
-        if not found and np.count_nonzero(of_lane) < counts.get(lane, 0):
+        cycles_of_lane = cycles_among(*(column[of_lane].astype(np.int64) for column in columns))
+        if not cycles_of_lane and np.count_nonzero(of_lane) < counts.get(lane, 0):
             entangled[lane] = counts[lane]
-        for cycle in found:
+        for cycle in cycles_of_lane:
             producers = ", ".join(str(producer) for producer in sorted({producer for producer, _ in cycle})[:5])
             cycles.append((lane, *cycle[0], len(cycle), producers))
     rows = [dict(zip(_CYCLES.names, row, strict=True)) for row in cycles]
@@ -265,13 +265,13 @@ def _add_cycles(engine: SqlEngine) -> dict[str, int]:
 
 
 def explained(engine: SqlEngine, run: RunDirectory, lanes: Collection[str]) -> OfDefects:
-    """What known defects explain of the engine's table `findings`. `lanes`: those that have any."""
+    """How many rows of the engine's table `findings` each known defect explains. `lanes`: those with findings."""
     counts: OfDefects = defaultdict(dict)
-    rules = sorted({rule for lane, _, rule, *_ in preconditions(run) if lane in lanes})
-    wanted = [statements(DEFECTS)[rule] for rule in rules]
-    for one in wanted:
-        prepare(engine, one.tables)
-    numbers = " UNION ALL ".join(f"SELECT number, defect FROM ({one.sql}) q" for one in wanted)
+    names = sorted({name for lane, _, name, *_ in preconditions(run) if lane in lanes})
+    wanted = [statements(DEFECTS)[name] for name in names]
+    for rule in wanted:
+        prepare(engine, rule.tables)
+    numbers = " UNION ALL ".join(f"SELECT number, defect FROM ({rule.sql}) q" for rule in wanted)
     by_defect = f"""
     SELECT f.lane, f.anomaly, e.defect, COUNT(DISTINCT f.number) AS n
     FROM findings f

@@ -108,17 +108,11 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
             for phase in run.events.phases_of(lane.lane).values()
         ],
         "faults": [
-            (
-                lane.lane,
-                fault.fault_id,
-                fault.kind,
-                ns,
-                min(fault.proven, default=None),
-                max(fault.healed, default=None),
-            )
+            (lane.lane, fault.fault_id, fault.kind, requested_ns, proven_ns, healed_ns)
             for lane in run.lanes
             for fault in run.events.concerning(lane.lane)
-            for ns in fault.requested
+            for proven_ns, healed_ns in [(min(fault.proven, default=None), max(fault.healed, default=None))]
+            for requested_ns in fault.requested
         ],
         "passing": [(lane, name) for lane, names in run.events.passing.items() for name in names],
         "preconditions": list(preconditions(run)),

@@ -96,14 +96,26 @@ def _lacks_of_transactions(run: RunDirectory, lane: Lane, facts: LaneFacts) -> I
     if lane.transactional is None:
         return
     found = facts.transactions or TransactionFacts()
+    # Markers may be missing where no replica holds everything up to the end of the log.
+    cut_off = [
+        f"no replica in replicas/ holds partition {number} whole, up to offset {of.log_end}"
+        for number, of in facts.numbered
+        if of.log_end is not None
+        and not any(one.is_whole and one.last >= of.log_end for one in facts.replicas.get(number, {}).values())
+    ]
+    behind = [
+        f"no read_committed consumer reached offset {of.committed_end} of partition {number}"
+        for number, of in facts.numbered
+        if of.committed_end is not None and found.read_to.get(number, -1) < of.committed_end
+    ]
     if not run.has_log:
         yield NotSearched("there is no final log (log/)", OF_TRANSACTIONS_BY_LOG)
     elif found.markers is None:
         # Markers take offsets: without them, holes misfire.
         unmarked = "replicas/ does not show the markers that end transactions"
         yield NotSearched(unmarked, (Anomaly.OFFSET_GAP, *OF_TRANSACTIONS_BY_LOG))
-    elif lane.cleanup_policy is None and (short := next(_without_markers(facts), None)):
-        yield NotSearched(short, OF_TRANSACTIONS_BY_LOG)
+    elif lane.cleanup_policy is None and cut_off:
+        yield NotSearched(cut_off[0], OF_TRANSACTIONS_BY_LOG)
     if found.entangled:
         why = f"among the first of {found.entangled:,} dependencies that may be part of a cycle, there is none"
         yield NotSearched(why, (TransactionAnomaly.DEPENDENCY_CYCLE,))
@@ -115,8 +127,8 @@ def _lacks_of_transactions(run: RunDirectory, lane: Lane, facts: LaneFacts) -> I
         yield Gap("no commit was acknowledged", of_commits)
     if not found.read_to and (asks_for_commits or not _was_given_nothing(facts, found)):
         yield Gap("no read_committed consumer read anything", OF_TRANSACTIONS_BY_READING)
-    elif behind := next(_behind(facts, found), None):
-        yield Gap(behind, OF_TRANSACTIONS_BY_READING)
+    elif behind:
+        yield Gap(behind[0], OF_TRANSACTIONS_BY_READING)
     if early := [end for end in found.open_ends if not end.hangs]:
         where = f"partition {early[0].partition} ends within an open transaction, at offset {early[0].offset}"
         ended = f"{where}, and the history ends before its time-out"
@@ -137,22 +149,6 @@ def _was_given_nothing(facts: LaneFacts, found: TransactionFacts) -> bool:
         return False
     ended_ns = found.ended_ns
     return ended_ns is not None and all(found.stayed_to.get(number, -1) >= ended_ns for number in written)
-
-
-def _without_markers(facts: LaneFacts) -> Iterator[str]:
-    """The partitions of which no replica holds everything up to the end of the log, so that markers may be missing."""
-    for number, partition in facts.numbered:
-        end, replicas = partition.log_end, facts.replicas.get(number, {}).values()
-        if end is not None and not any(one.is_whole and one.last >= end for one in replicas):
-            yield f"no replica in replicas/ holds partition {number} whole, up to offset {end}"
-
-
-def _behind(facts: LaneFacts, found: TransactionFacts) -> Iterator[str]:
-    """The partitions whose last committed record no read_committed consumer reached."""
-    for number, partition in facts.numbered:
-        end, read = partition.committed_end, found.read_to.get(number)
-        if end is not None and (read is None or read < end):
-            yield f"no read_committed consumer reached offset {end} of partition {number}"
 
 
 def _lacks_of_groups(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:

@@ -55,39 +55,39 @@ def unplanned(run: RunDirectory, lane: Lane) -> list[LeaderElected]:
     return [won for won in elections if is_unplanned(won)]
 
 
-def permitted_by_them(run: RunDirectory, lane: Lane) -> Mapping[AnyAnomaly, str]:
-    """The anomalies that these elections, or sessions that no fault ended, may explain, each with why."""
+def _explained_by_them(run: RunDirectory, lane: Lane, anomaly: AnyAnomaly) -> str | None:
+    """Why these elections, or ends of sessions that no fault explains, may have led to an anomaly; None: they can't."""
     from kafka_chaos.reference_model.predict.cache import predict_cached
     from kafka_chaos.reference_model.search import ScopeNotExhausted
 
     won = unplanned(run, lane)
     session_ns = run.timings.get(lane.lane, USUAL_TIMINGS).session_ms * 1_000_000
     ends = run.events.unplanned_ends(lane.lane, session_ns)
+    if anomaly not in lane.anomalies or not (ends or won):
+        return None
     if ends:
         why = f"the session of broker {ends[0].broker} ended, and no fault of the run explains it"
-    elif won:
+    else:
         first = min(won, key=lambda election: election.ts_ns)
         where = f"partition {first.partition} in leader epoch {first.leader_epoch}"
         elected = f"broker {first.broker} became leader of {where}"
         why = f"{elected}, and no fault of the run had been requested that may cause it"
-    else:
-        return {}
     sessions = min(MOST_SESSIONS, max(len(ends), len({election.leader_epoch for election in won})))
     try:
         prediction = predict_cached(replace(lane, faults=(*lane.faults, *(SESSION_EXPIRY,) * sessions)))
     except ScopeNotExhausted:
-        return dict.fromkeys(lane.anomalies, why)
-    answers = prediction.anomalies
-    return {name: why for name in lane.anomalies if name in answers and answers[name].status != Status.FORBIDDEN}
+        return why
+    answer = prediction.anomalies.get(anomaly)
+    return None if answer is None or answer.status == Status.FORBIDDEN else why
 
 
-def reset_by_retention(run: RunDirectory, lane: Lane) -> dict[AnyAnomaly, str]:
-    """What a group may show, with why, where retention removes what it reads: with the records goes the leader epoch of
-    its commit, brokers set the group back (KAFKA-19902), and nothing of the commit was lost."""
-    sources = (run.lane(reads) for reads in groups_of_lane(lane).values())
-    if not any("delete" in (source.cleanup_policy or "").split(",") for source in sources):
-        return {}
-    return {GroupAnomaly.COMMIT_LOST: "retention may have removed what was read, and brokers then set a group back"}
+def _explained_by_retention(run: RunDirectory, lane: Lane, anomaly: AnyAnomaly) -> str | None:
+    """Why a group went on behind its commit, where retention removes what it reads: with the records goes the leader
+    epoch of the commit, and brokers set the group back (KAFKA-19902). Nothing of the commit was lost."""
+    policies = [run.lane(reads).cleanup_policy or "" for reads in groups_of_lane(lane).values()]
+    if anomaly != GroupAnomaly.COMMIT_LOST or not any("delete" in policy.split(",") for policy in policies):
+        return None
+    return "retention may have removed what was read, and brokers then set a group back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ def _rests_on_lost_input(found: Found) -> Doubt | None:
 def _may_be_explained(found: Found) -> Doubt | None:
     if not found.is_forbidden or Cause.UNEXPLAINED in found.seen.causes:
         return None
-    evidence = (found.lane.run, found.lane.lane)
-    why = reset_by_retention(*evidence).get(found.anomaly) or permitted_by_them(*evidence).get(found.anomaly)
+    evidence = (found.lane.run, found.lane.lane, found.anomaly)
+    why = _explained_by_retention(*evidence) or _explained_by_them(*evidence)
     if why is None:
         return None
     return Doubt(f"{found.anomaly} is forbidden for these faults and was found: {found.seen.count}, but {why}")

@@ -13,6 +13,7 @@ from typing import Any
 from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.lane.groups import group_of, loop_group_of
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.verification.inputs.documents.events import Place
 from kafka_chaos.verification.inputs.documents.reading import (
     expect,
     is_given,
@@ -23,8 +24,6 @@ from kafka_chaos.verification.inputs.documents.reading import (
     read_object,
 )
 from kafka_chaos.verification.inputs.storage import RunPath
-
-Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
