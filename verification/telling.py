@@ -13,7 +13,7 @@ STYLES = {Verdict.CONFORMS: "green", Verdict.UNKNOWN: "yellow", Verdict.VIOLATIO
 
 
 def print_verdict(verdict: RunVerdict, gaps: Mapping[str, float] | None = None) -> None:
-    """Lane by lane what was predicted, observed and concluded, and why.
+    """Print, lane by lane, what was predicted, observed and concluded, and why.
 
     `gaps`: by lane the longest time without an acknowledgement, in seconds, where it is known.
     """

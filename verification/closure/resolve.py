@@ -36,7 +36,7 @@ Unresolved = tuple[str, Doubt]
 
 
 def unresolved(engine: SqlEngine, run: RunDirectory) -> list[Unresolved]:
-    """What the relations find in the run, whose tables and documents the engine has."""
+    """The relations that do not hold in the run, by lane. The engine has the run's tables and documents."""
     has_rows = cache(lambda name: bool(run.tables[name].rows if name in run.tables else engine.rows(_ANY.format(name))))
     selected = []
     for relation in statements(RELATIONS).values():
@@ -54,7 +54,7 @@ def _beginning(statement: Statement) -> str:
 
 
 def _by_lane(relation: Statement, columns: Sequence[str]) -> str:
-    """A SELECT of the lanes in which a relation of the file does not hold: its number, how many rows, where one is."""
+    """A SELECT of the lanes in which a relation does not hold: its number, how many rows break it, the place of one."""
     problems = [problem for problem, _ in relation.problems if problem in columns]
     places = [name for name in columns if name not in ("lane", "n", *problems)]
     shown = [f"'{name.removesuffix('_id').replace('_', ' ')} ' || `{name}`" for name in places]
@@ -71,7 +71,7 @@ def _by_lane(relation: Statement, columns: Sequence[str]) -> str:
 
 
 def _doubt(relation: Statement, number: int, n: int, place: str) -> Doubt:
-    """That so many rows do not resolve by the relation of this number, one of them at `place`."""
+    """The doubt that `n` rows break the relation of this number, one of them at `place`."""
     problem, entries = relation.problems[number]
     rests = (name for entry in entries for name in TOGETHER.get(entry, [entry]))
     return Doubt(

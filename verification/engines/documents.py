@@ -58,7 +58,7 @@ how many brokers are (`isr`). `phases`: the spans of the workload. `explanations
 
 
 def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
-    """The tables of a run's documents by their names."""
+    """A run's documents as tables, by their names."""
     marks, ends = run.checkpoints.high_watermarks, run.checkpoints.log_ends
     elections = [(place, won) for place in run.events.changes for won in run.events.elected(*place)]
     rows: dict[str, Iterable[Sequence[Any]]] = {
@@ -148,7 +148,7 @@ def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
 
 
 def _commits(lane: Lane, group: str) -> tuple[int, int, int, int]:
-    """Whether it is the group of a loop, commits in transactions, by itself, or after reading."""
+    """How a lane's group commits offsets, as 0 or 1: as a loop, in transactions, by the client, after reading."""
     if lane.group is not None and group == group_of(lane.lane):
         return 0, 0, int(lane.group.commits == AUTO), int(lane.group.commits == AFTER)
     offsets = BEFORE if lane.loop is None else lane.loop.offsets

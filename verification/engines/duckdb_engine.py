@@ -60,7 +60,7 @@ def _piece(found: re.Match[str]) -> str:
 
 
 def _struct(found: re.Match[str]) -> str:
-    """A value, whose fields have the names of their columns, as in Spark; or a type."""
+    """DuckDB's form of a struct: of a value, whose fields get the names of their columns as in Spark, or of a type."""
     if found[2]:
         return f"STRUCT({found[2].replace(':', '')})"
     fields = []
@@ -172,5 +172,5 @@ class DuckDb:
 
 
 def _literal(file: str) -> str:
-    """A name in which DuckDB takes nothing for a pattern."""
+    """A file's name, escaped so that DuckDB takes nothing in it for a pattern."""
     return re.sub(r"[*?\[]", r"[\g<0>]", file)

@@ -77,7 +77,7 @@ def _lane(history: History, name: str, settings: Mapping[str, Any]) -> Lane:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Writes what a history says as rows of a lane; `isolation` is that of its consumers."""
+    """Writes a history as the rows of a lane. `isolation`: the isolation level of its consumers."""
 
     history: History
     writer: RunWriter
@@ -85,8 +85,8 @@ class _Rows:
     isolation: str
 
     def write_operation(self, sent: Sending, until_ns: int | None) -> None:
-        """The records of an operation. If a committed reader has read one, all of them were committed by then, and
-        before its process began its next one at `until_ns`."""
+        """Write the records of an operation. If a read_committed consumer has read one of them, all were committed by
+        then, and before the process began its next operation at `until_ns`."""
         kind, complete_ns, error = sent.type, sent.complete_ns, sent.error
         if self.history.transactional and kind == "info" and self.isolation == READ_COMMITTED:
             seen = self.history.seen
@@ -123,7 +123,7 @@ class _Rows:
             )
 
     def write_reads(self) -> None:
-        """Reads come last: a record may be read before its send has an answer."""
+        """Write the reads, after all sends: a record may be read before its send has an answer."""
         assigned: set[tuple[str, int]] = set()
         for consumer, offset, key, value, poll_ns in self.history.reads:
             producer_id, seq = self.history.identities.get((key, value), PHANTOM)

@@ -88,7 +88,7 @@ class History:
     clock: Clock = field(default_factory=Clock)
 
     def partition(self, key: Any) -> int:
-        """Whole numbers are partitions; names are numbered in order of appearance."""
+        """The partition of a key: the key itself if keys are numbers; else keys are numbered as they appear."""
         if key not in self.partitions:
             self.partitions[key] = key if self.numbered else len(self.partitions)
         return self.partitions[key]
@@ -259,7 +259,7 @@ def _polled(history: History, polled: Any) -> list[tuple[Any, int, Any]]:
 
 
 def _key(history: History, name: Any) -> Any:
-    """The key that is written so: all are numbers, or all are names."""
+    """The key that a log writes as `name`. All keys of a log are numbers, or all are names."""
     if history.numbered and isinstance(name, str) and NUMBER.fullmatch(name):
         return int(name)
     if (is_offset(name) and name < _MOST_PROCESSES) if history.numbered else isinstance(name, str):

@@ -65,7 +65,7 @@ def import_verifiable(
     settings: Mapping[str, Any] | None = None,
     skip_others: bool = False,
 ) -> tuple[list[Lane], int]:
-    """Write the run directory `out` from the tools' output; each topic is a lane. The number is that of skipped lines.
+    """Write the run directory `out` from the tools' output; each topic is a lane. Returns lanes and skipped lines.
 
     `settings`: further keys of `lanes.json`, alike for all lanes, such as `acks` or `faults`. `skip_others`: whether
     lines that do not begin as a JSON object are skipped. Raises `HistoryError`.
@@ -99,7 +99,7 @@ class _Event:
         return str(self._of(name, str, "a text"))
 
     def number(self, name: str, most: int = 2**63) -> int:
-        """A whole number between -1, which stands for none, and `most`."""
+        """The field as a whole number from -1, which stands for none, to `most`, exclusively."""
         value = int(self._of(name, int, "a whole number"))
         if not -1 <= value < most:
             raise self.error(f"{name} is {value}, expected at most {most - 1}")
@@ -254,7 +254,7 @@ def _read_consumer(path: Path, name: str, writer: RunWriter, seen: _Seen, clock:
 
 
 def _compare(event: _Event, batch: Sequence[tuple[str, int, int]]) -> int:
-    """The number of records that were polled; refuse a summary that does not match the reads before it.
+    """Refuse a summary that does not match the reads before it; return how many records were polled.
 
     A read is its topic, partition and offset. The tool polls a batch, delivers of it what `--max-messages` allows, and
     counts what it polled; `partitions` counts what it delivered.
@@ -281,7 +281,7 @@ def _compare(event: _Event, batch: Sequence[tuple[str, int, int]]) -> int:
 
 
 def _add_untold(writer: RunWriter, seen: _Seen) -> None:
-    """Add `info` for records without a line that were or may have been sent: numbers have no gaps."""
+    """Add rows of outcome `info` for records that may have been sent, but have no line: numbers have no gaps."""
     for (topic, producer_id), sent in seen.sent.items():
         end = max(max(sent.reported) + 1, sent.announced)
         if not sent.ended:

@@ -33,7 +33,7 @@ class HistoryError(UsageFailure, ValueError):
 
 
 class RunWriter:
-    """Takes rows one by one."""
+    """Writes the tables of a run directory from rows that come one by one."""
 
     def __init__(self, folder: RunPath) -> None:
         self._folder = folder

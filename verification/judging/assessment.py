@@ -95,7 +95,7 @@ def lacks_of_families(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterat
 def _lacks_of_transactions(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:
     if lane.transactional is None:
         return
-    found = facts.transactions or TransactionFacts()
+    transactions = facts.transactions or TransactionFacts()
     # Markers may be missing where no replica holds everything up to the end of the log.
     cut_off = [
         f"no replica in replicas/ holds partition {number} whole, up to offset {of.log_end}"
@@ -106,49 +106,49 @@ def _lacks_of_transactions(run: RunDirectory, lane: Lane, facts: LaneFacts) -> I
     behind = [
         f"no read_committed consumer reached offset {of.committed_end} of partition {number}"
         for number, of in facts.numbered
-        if of.committed_end is not None and found.read_to.get(number, -1) < of.committed_end
+        if of.committed_end is not None and transactions.read_to.get(number, -1) < of.committed_end
     ]
     if not run.has_log:
         yield NotSearched("there is no final log (log/)", OF_TRANSACTIONS_BY_LOG)
-    elif found.markers is None:
+    elif transactions.markers is None:
         # Markers take offsets: without them, holes misfire.
         unmarked = "replicas/ does not show the markers that end transactions"
         yield NotSearched(unmarked, (Anomaly.OFFSET_GAP, *OF_TRANSACTIONS_BY_LOG))
     elif lane.cleanup_policy is None and cut_off:
         yield NotSearched(cut_off[0], OF_TRANSACTIONS_BY_LOG)
-    if found.entangled:
-        why = f"among the first of {found.entangled:,} dependencies that may be part of a cycle, there is none"
+    if transactions.entangled:
+        why = f"among the first of {transactions.entangled:,} dependencies that may be part of a cycle, there is none"
         yield NotSearched(why, (TransactionAnomaly.DEPENDENCY_CYCLE,))
-    if not found.transactions:
+    if not transactions.transactions:
         yield NotSearched("transactions/ holds no transaction of this lane", TransactionAnomaly)
     asks_for_commits = lane.transactional.abort < 1
-    if found.transactions and not found.committed and asks_for_commits:
+    if transactions.transactions and not transactions.committed and asks_for_commits:
         of_commits = (TransactionAnomaly.LOST_TRANSACTION, TransactionAnomaly.ZOMBIE_COMMIT)
         yield Gap("no commit was acknowledged", of_commits)
-    if not found.read_to and (asks_for_commits or not _was_given_nothing(facts, found)):
+    if not transactions.read_to and (asks_for_commits or not _was_given_nothing(facts, transactions)):
         yield Gap("no read_committed consumer read anything", OF_TRANSACTIONS_BY_READING)
     elif behind:
         yield Gap(behind[0], OF_TRANSACTIONS_BY_READING)
-    if early := [end for end in found.open_ends if not end.hangs]:
+    if early := [end for end in transactions.open_ends if not end.hangs]:
         where = f"partition {early[0].partition} ends within an open transaction, at offset {early[0].offset}"
         ended = f"{where}, and the history ends before its time-out"
         yield Gap(ended, (TransactionAnomaly.HANGING_TRANSACTION,))
-    if found.unnamed:
-        yield Doubt(f"transactions/ lacks {counted(found.unnamed, 'transaction')} that produced/ names")
-    if found.outside:
-        yield Doubt(f"produced/ names no transaction of {counted(found.outside, 'acknowledged record')}")
-    if found.unknown_readers:
-        yield Doubt(f"assignments/ lacks the consumers {', '.join(found.unknown_readers[:5])}")
+    if transactions.unnamed:
+        yield Doubt(f"transactions/ lacks {counted(transactions.unnamed, 'transaction')} that produced/ names")
+    if transactions.outside:
+        yield Doubt(f"produced/ names no transaction of {counted(transactions.outside, 'acknowledged record')}")
+    if transactions.unknown_readers:
+        yield Doubt(f"assignments/ lacks the consumers {', '.join(transactions.unknown_readers[:5])}")
 
 
-def _was_given_nothing(facts: LaneFacts, found: TransactionFacts) -> bool:
+def _was_given_nothing(facts: LaneFacts, transactions: TransactionFacts) -> bool:
     """Whether nothing is committed, and each partition with records had a read_committed consumer that stayed until all
     transactions had ended and then ended in order: one that was given nothing is evidence, where nothing was due."""
-    written = {number for number, of in facts.numbered if of.log_end is not None}
-    if found.committed or found.in_doubt or any(of.committed_end is not None for of in facts.partitions.values()):
+    is_committed = any(partition.committed_end is not None for partition in facts.partitions.values())
+    if transactions.committed or transactions.in_doubt or is_committed or transactions.ended_ns is None:
         return False
-    ended_ns = found.ended_ns
-    return ended_ns is not None and all(found.stayed_to.get(number, -1) >= ended_ns for number in written)
+    written = [number for number, partition in facts.numbered if partition.log_end is not None]
+    return all(transactions.stayed_to.get(number, -1) >= transactions.ended_ns for number in written)
 
 
 def _lacks_of_groups(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Lack]:
@@ -192,7 +192,7 @@ def _lacks_of_shares(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterato
     share, group = lane.share, share_group_of(lane.lane)
     if share is None:
         return
-    found = facts.share or ShareLedger(group=group)
+    counts = facts.share or ShareLedger(group=group)
     if not run.has_log:
         yield NotSearched("there is no final log (log/)", (ShareAnomaly.NEVER_DELIVERED,))
     elif share.isolation == READ_COMMITTED and lane.transactional is not None and not run.has("replicas"):
@@ -203,21 +203,21 @@ def _lacks_of_shares(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterato
     if unfinished := run.events.unfinished(lane.lane):
         why = f"phase {unfinished[0]} never ended: deliveries may have been written down nowhere"
         yield NotSearched(why, OF_SHARES_BY_HISTORY)
-    if found.unasked:
-        why = f"deliveries/ does not say when {counted(found.unasked, 'delivery', 'deliveries')} were asked for"
+    if counts.unasked:
+        why = f"deliveries/ does not say when {counted(counts.unasked, 'delivery', 'deliveries')} were asked for"
         yield NotSearched(why, OF_SHARES_BY_TIMES)
-    if not found.reported:
+    if not counts.reported:
         yield NotSearched(f"share_starts/ holds no start offset of group {group}", OF_SHARES_BY_STARTS)
-    if not found.deliveries:
+    if not counts.deliveries:
         yield NotSearched(f"deliveries/ holds no delivery of group {group}", ShareAnomaly)
-    if missing := lane.partitions - found.reported:
+    if missing := lane.partitions - counts.reported:
         yield Gap(f"share_starts/ holds no start offset of {counted(missing, 'partition')}", OF_SHARES_BY_STARTS)
-    if found.undrained:
-        why = f"the group was not past the last record of {counted(found.undrained, 'partition')}"
+    if counts.undrained:
+        why = f"the group was not past the last record of {counted(counts.undrained, 'partition')}"
         yield Gap(why, OF_SHARES_BY_HISTORY)
-    if not found.accepted:
+    if not counts.accepted:
         yield Gap("no accept was acknowledged", (ShareAnomaly.REDELIVERED_AFTER_ACCEPT,))
-    if found.members < 2:
+    if counts.members < 2:
         yield Gap("fewer than two members were given records", (ShareAnomaly.DELIVERED_TO_TWO,))
-    if found.doubled:
-        yield Doubt(f"deliveries/ holds {counted(found.doubled, 'row')} of the lane twice")
+    if counts.doubled:
+        yield Doubt(f"deliveries/ holds {counted(counts.doubled, 'row')} of the lane twice")

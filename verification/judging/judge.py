@@ -24,7 +24,6 @@ from kafka_chaos.contract.lane.share import ShareAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
 from kafka_chaos.verification.inputs.documents.events import SESSION_EXPIRY
-from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.evidence import LaneEvidence
@@ -42,8 +41,7 @@ def unplanned(run: RunDirectory, lane: Lane) -> list[LeaderElected]:
     phases = run.events.phases_of(lane.lane).values()
     if not phases or run.events.outside.get(lane.lane) or run.events.steps(lane.lane):
         return []
-    faults = run.events.concerning(lane.lane)
-    knows_times = not any(fault.kind in MISTIMED for fault in faults)
+    faults, knows_times = run.events.concerning(lane.lane), run.events.knows_times(lane.lane)
     started_ns = min(phase.started_ns for phase in phases)
     first_ns = min((ns for fault in faults if fault.counts_as for ns in fault.requested), default=None)
 
@@ -56,7 +54,7 @@ def unplanned(run: RunDirectory, lane: Lane) -> list[LeaderElected]:
 
 
 def _explained_by_them(run: RunDirectory, lane: Lane, anomaly: AnyAnomaly) -> str | None:
-    """Why these elections, or ends of sessions that no fault explains, may have led to an anomaly; None: they can't."""
+    """Why unplanned elections, or ends of sessions, may have led to an anomaly; None if they can't have."""
     from kafka_chaos.reference_model.predict.cache import predict_cached
     from kafka_chaos.reference_model.search import ScopeNotExhausted
 
@@ -100,7 +98,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found of an anomaly in a lane. `status`: for the lane's faults."""
+    """An anomaly that is judged in a lane, and its status for the lane's faults."""
 
     lane: LaneEvidence
     anomaly: AnyAnomaly
@@ -108,12 +106,12 @@ class Found:
 
     @property
     def seen(self) -> Observation:
-        """How often, and the first cases."""
+        """How often the anomaly was found, and its first cases."""
         return self.lane.observed.get(self.anomaly, Observation())
 
     @property
     def is_forbidden(self) -> bool:
-        """Whether it is found though it is forbidden in this run."""
+        """Whether the anomaly was found though it is forbidden in this run."""
         here = self.lane.this_run.prediction.statuses.get(self.anomaly, self.status)
         return here == Status.FORBIDDEN and bool(self.seen.count)
 

@@ -49,11 +49,9 @@ def preconditions(run: RunDirectory) -> Iterator[tuple[Any, ...]]:
                 yield lane.lane, met.defect, EXPLAINED_BY[met.defect], *told, commits, met.messages
         if KNOWN_DEFECTS[_BY_FAILURES].concerns(lane):
             yield lane.lane, _BY_FAILURES, EXPLAINED_BY[_BY_FAILURES], *(None,) * 6
-        # Where clocks were moved, nobody knows when brokers logged an election.
-        mistimed = any(fault.kind in MISTIMED for fault in run.events.concerning(lane.lane))
         elections = [won for number in range(lane.partitions) for won in run.events.elected(lane.lane, number)]
-        for defect in [] if mistimed else [one for one in READ_ON if KNOWN_DEFECTS[one].concerns(lane)]:
-            for won in elections:
+        for defect in READ_ON if run.events.knows_times(lane.lane) else ():
+            for won in elections if KNOWN_DEFECTS[defect].concerns(lane) else ():
                 yield lane.lane, defect, EXPLAINED_BY[defect], won.ts_ns, None, won.partition, None, None, None
 
 

@@ -175,7 +175,7 @@ class RunVerdict:
 
     @property
     def of_work(self) -> list[str]:
-        """What is to be said of the lanes' work, in lines."""
+        """Sentences about the work of the lanes, such as errors, each with its lane."""
         return [f"{lane.lane}: {line}" for lane in self.lanes if lane.work for line in lane.work.lines]
 
     def lane(self, name: str) -> LaneVerdict:

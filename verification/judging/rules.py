@@ -144,7 +144,7 @@ def _faults(lane: LaneEvidence) -> Iterator[Doubt]:
 
 
 def _strangers(lane: LaneEvidence, names: set[str]) -> str:
-    """Those of these brokers that this project's checkpoints.json, which names all of them, does not name."""
+    """Of these brokers, the ones that checkpoints.json of this project does not name, though it names all brokers."""
     known = {f"broker-{number}" for number in lane.run.checkpoints.brokers if lane.run.is_planned}
     return ", ".join(sorted(names - known)) if known else ""
 

@@ -143,7 +143,7 @@ def load_of(run: RunDirectory, lane: Lane) -> tuple[int, int] | None:
 
 
 def _hit(fault: FaultRecord) -> set[int | None]:
-    """The brokers that a fault hit; None for one that nobody can tell."""
+    """The brokers that a fault hit; None stands for a broker that nobody can name."""
     matches = [_BROKER.fullmatch(name) for name in fault.brokers] if fault.resolved else [None]
     return {None if match is None else int(match[1]) for match in matches}
 
@@ -165,7 +165,7 @@ def _of_partition(run: RunDirectory, lane: Lane, partition: int, whole: str | No
 
 
 def states_of(run: RunDirectory, place: Place) -> list[State]:
-    """Those of a partition, as `numbered` gives them."""
+    """The states of a partition, in order; `ValueError` where they are not all known (`numbered`)."""
     return numbered([one for one in run.events.kept.get(place, ()) if isinstance(one, PartitionChanged)])
 
 

@@ -35,7 +35,7 @@ class Work:
 
     @property
     def asked_described(self) -> str:
-        """How many records were asked for, in a table."""
+        """How many records were asked for, as a table shows it."""
         return "not known" if self.asked is None else f"{self.asked:,}"
 
     @property
@@ -51,7 +51,7 @@ class Work:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """The form in verdict.json."""
+        """The lane's `work` in verdict.json."""
         return {
             "asked": self.asked,
             "attempted": self.attempted,

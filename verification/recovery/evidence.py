@@ -48,12 +48,12 @@ class Measured:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether it lasted longer than its bound and the time in which the harness had no processor."""
+        """Whether the outage lasted longer than its bound and the time in which the harness had no processor."""
         return self.counted > self.bound.seconds * 1e9 + self.paused
 
     @property
     def is_hidden(self) -> bool:
-        """Whether the harness's lack of a processor alone excuses it, and for longer than it may.
+        """Whether the harness's lack of a processor alone excuses the outage, and for longer than it may.
 
         That is as long as the bound itself; of a call without an answer, nobody saw the end, and it may never have one.
         """
@@ -131,7 +131,7 @@ class Recovery:
 
     @cached_property
     def longest(self) -> Mapping[RecoveryAnomaly, Sequence[Measured]]:
-        """By anomaly those that were too long, or of the others the one that came closest to its bound."""
+        """By anomaly the outages that were too long; if none was, the one that came closest to its bound."""
         kept = {}
         for anomaly in self.judged:
             of = [one for one in self.measured if one.outage.anomaly == anomaly]

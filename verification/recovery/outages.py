@@ -17,7 +17,6 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly
 from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.verification.inputs.documents.checkpoints import groups_of_lane
-from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.tables.facts import LaneFacts, PartitionFacts, Pulse
 
@@ -45,7 +44,7 @@ class Outage(NamedTuple):
 
 
 def outages(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Outage]:
-    """All of a lane; those of a group also where the lane is the output of its loop."""
+    """All outages of a lane; those of a group also where the lane is the output of its loop."""
     last = _observed_to(run, lane, facts)
     flushes = any(call.call == FLUSH and call.ended_ns is None for call in run.events.calls.get(lane.lane, ()))
     yield from _producers(facts, awaited_to=last if flushes else 0)
@@ -90,7 +89,8 @@ def _observed_to(run: RunDirectory, lane: Lane, facts: LaneFacts) -> int:
 
 
 def _producers(facts: LaneFacts, *, awaited_to: int) -> Iterator[Outage]:
-    """`awaited_to`: until when outcomes were awaited in vain after the load, else 0."""
+    """When records of a partition waited for their acknowledgement. `awaited_to`: until when outcomes were awaited in
+    vain after the load, else 0."""
     answers, tried = _by_place(facts.pulses, ACKNOWLEDGED), _by_place(facts.pulses, GIVEN_UP, UNANSWERED)
     for place, sent in _by_place(facts.pulses, SENT).items():
         if place[1] is None:
@@ -181,7 +181,7 @@ def _passing(run: RunDirectory, lane: Lane, facts: LaneFacts, last: int) -> Iter
 
 
 def attempts(run: RunDirectory, lane: Lane, facts: LaneFacts) -> list[tuple[int, int]]:
-    """From when to when clients of a lane attempted something, merged: they sent, or waited for an answer."""
+    """The spans in which clients of a lane attempted something, merged: they sent, or waited for an answer."""
     last = _observed_to(run, lane, facts)
     spans = [
         (pulse.first_ns if pulse.asked_ns is None else pulse.asked_ns, pulse.last_ns)
@@ -336,9 +336,7 @@ def _transactions(run: RunDirectory, lane: Lane, last: int) -> Iterator[Outage]:
 
 
 def _offsets(run: RunDirectory, lane: Lane, partition: int) -> list[LeaderElected | HighWatermark | LastStableOffset]:
-    """What was told of a partition's offsets, in order; of one moment, where a leader began comes first."""
+    """The reports of a partition's offsets, by time; of one moment, the election of a leader comes first."""
     place = (lane.lane, partition)
-    # Where clocks were moved, nobody knows when brokers logged an election.
-    mistimed = any(fault.kind in MISTIMED for fault in run.events.concerning(lane.lane))
-    elected = [] if mistimed else run.events.elected(*place)
+    elected = run.events.elected(*place) if run.events.knows_times(lane.lane) else []
     return sorted([*elected, *run.events.reports.get(place, ()), *run.events.stable[place]], key=attrgetter("ts_ns"))

@@ -135,7 +135,7 @@ class Owned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LaneFacts:
-    """Per lane: its partitions' facts, by number; produced rows without a partition are under None.
+    """The facts of a lane. `partitions`: by number; produced rows without a partition are under None.
 
     `unjudged`: acknowledged records whose fate neither the log nor a read shows.
     `replicas`: by partition and broker. `transactions`: None if the lane is not transactional. `groups`: those of the
@@ -165,7 +165,7 @@ class LaneFacts:
 
     @property
     def replica_rows(self) -> int:
-        """The rows of all its replicas."""
+        """How many rows the lane's replicas have together."""
         return sum(replica.rows for brokers in self.replicas.values() for replica in brokers.values())
 
     @property

@@ -28,10 +28,11 @@ from kafka_chaos.verification.inputs.storage import RunPath
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """`epochs`: per (lane, partition) the final chain of (leader epoch, start offset), of the replica with the newest
-    epoch. `chains`: those of all its replicas. `high_watermarks`: per (lane, partition) and broker, like `log_ends`.
-    `sizes`: per (lane, partition) and broker the first offset of the log and its bytes, each None where it is not told.
-    `given`: whether there is a checkpoints.json, `brokers`: those that it names.
+    """What checkpoints.json says of replicas in the end; `given`: there is such a file; `brokers`: those that it names.
+
+    Per (lane, partition): `epochs`, the final chain of (leader epoch, start offset), of the replica with the newest
+    epoch; `chains`, those of all replicas. Per (lane, partition) and broker: `high_watermarks`, `log_ends`, and
+    `sizes`, the first offset of the log and its bytes, each None where it is not told.
     """
 
     epochs: Mapping[Place, tuple[tuple[int, int], ...]] = field(default_factory=dict)

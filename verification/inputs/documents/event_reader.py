@@ -70,7 +70,7 @@ class _Reader:
     calls: dict[str, dict[tuple[str, str, int], contract.CallNoted]] = field(default_factory=dict)
 
     def events(self) -> Events:
-        """What was read."""
+        """The content of the lines that were taken."""
         calls = {lane: [*calls.values()] for lane, calls in self.calls.items()}
         return replace(self.told, faults=tuple(self.faults.values()), calls=calls)
 

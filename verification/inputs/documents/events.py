@@ -51,19 +51,19 @@ class Phase:
 
 @dataclass(slots=True)
 class Events:
-    """`faults` None: there is no events.jsonl. `outside`: by lane the kinds of faults that others may have injected.
+    """What events.jsonl reports. `faults` None: there is no such file.
 
-    `begun_ns`: when the run began, None if none did.
-    `collects`: the tables that it announced. `phases`: by name. `changes`: by lane and partition, who led it and what
-    its replicas dropped. `reports`: by lane and partition those of its high watermark. `preconditions`: by lane those
-    of known defects, each with the time at which it occurred. `unplaced`: by lane how many acknowledgements named no
-    offset, as its producers' logs say. `doubts`: by lane why it can't conform. `stable`: by lane and partition the
-    reports of its last stable offset. `pauses`: from when to when the harness did not run. `kept`: by
-    lane and partition what the cluster kept of it. `passing`: by lane the consumers that come and go, with
-    when each began and ended to read (None: nobody says).
-    `calls`: by lane those of its clients that took a second or more. `timeouts`: by lane what its clients said.
-    `ended_sessions`: those of brokers that ended, whether or not by a fault. `members`: of share groups, the group and
-    the member that began.
+    By lane: `outside`, the kinds of faults that others may have injected; `preconditions` of known defects, each with
+    the time at which it occurred; `unplaced`, how many acknowledgements named no offset, as producers' logs say;
+    `doubts`, why the lane can't conform; `passing`, the consumers that come and go, with when each began and ended to
+    read (None: nobody says); `calls` of clients that took a second or more; `timeouts` that its clients reported.
+
+    By lane and partition: `changes`, who led it and what its replicas dropped; `kept`, what the cluster kept of it;
+    `reports` of its high watermark, `stable` those of its last stable offset.
+
+    `begun_ns`: when the run began, None if no event says so. `collects`: the tables that the run announced. `phases`:
+    by name. `pauses`: from when to when the harness did not run. `ended_sessions`: those of brokers, whether or not by
+    a fault. `members`: of share groups, the group and the member that began.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -88,6 +88,10 @@ class Events:
     def concerning(self, lane: str) -> list[FaultRecord]:
         """The faults that concerned the lane."""
         return [fault for fault in self.faults or () if fault.concerns(lane)]
+
+    def knows_times(self, lane: str) -> bool:
+        """Whether anybody knows when brokers logged the lane's elections: no fault moved their clocks."""
+        return not any(fault.kind in MISTIMED for fault in self.concerning(lane))
 
     def elected(self, lane: str, partition: int) -> list[LeaderElected]:
         """The elections of a partition."""

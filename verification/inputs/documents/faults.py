@@ -53,12 +53,12 @@ class FaultRecord:
 
     @property
     def brokers(self) -> frozenset[str]:
-        """The brokers that it hit, as far as the events name them."""
+        """The brokers that the fault hit, as far as the events name them."""
         return frozenset(name for name in self.resolved if not name.startswith(_NO_BROKERS))
 
     @property
     def spares_followers(self) -> bool:
-        """Whether no follower can hang by it: brokers go on replicating."""
+        """Whether the fault makes no follower hang: brokers go on replicating."""
         return self.of_client or self.kind in _SPARES_FOLLOWERS
 
     def may_end_session(self, broker: str, at_ns: int, session_ns: int) -> bool:
@@ -71,7 +71,7 @@ class FaultRecord:
 
     @property
     def counts_as(self) -> tuple[str, ...]:
-        """The model's kinds that it amounts to, one for each broker that it hit."""
+        """The model's kinds of faults that this one amounts to, one for each broker that it hit."""
         if self.kind == LOCKSTEP:
             return LOCKSTEP_COUNTS_AS
         if self.kind not in COUNTS_AS:
@@ -108,7 +108,7 @@ class FaultRecord:
         return "healed before it was proven" if self.healed[0] < self.proven[0] else None
 
     def ledger(self) -> FaultLedger:
-        """Its entry of the ledger."""
+        """The fault's entry of the ledger."""
         times = (next(iter(stamps), None) for stamps in (self.requested, self.proven, self.healed))
         requested_ns, proven_ns, healed_ns = times
         return FaultLedger(
