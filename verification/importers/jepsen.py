@@ -69,7 +69,7 @@ def import_jepsen(
 def _lane(history: History, name: str, settings: Mapping[str, Any]) -> Lane:
     entry = {"lane": name, **settings}
     if history.transactional:
-        size = max((len(one.sends) for of_process in history.sending.values() for one in of_process), default=1)
+        size = max((len(sending.sends) for of_process in history.sending.values() for sending in of_process), default=1)
         producers = Transactional(producers=max(1, len(history.sending)), size=max(1, size))
         entry |= {"idempotence": True, "transactional": producers.to_json()}
     return replace(Lane.from_json(entry), topic=name, partitions=max(history.partitions.values()) + 1)

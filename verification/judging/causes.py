@@ -120,8 +120,8 @@ def _causes(
 
 def knows_all_elections(run: RunDirectory, place: Place) -> bool:
     """Whether each leader epoch of a partition is known, from 0 to the last one in checkpoints.json."""
-    epochs = {one.leader_epoch for one in run.events.elected(*place)}
-    epochs |= {one.leader_epoch for one in run.events.kept.get(place, ()) if isinstance(one, PartitionOffline)}
+    epochs = {won.leader_epoch for won in run.events.elected(*place)}
+    epochs |= {event.leader_epoch for event in run.events.kept.get(place, ()) if isinstance(event, PartitionOffline)}
     chain = {epoch for epoch, _ in run.checkpoints.epochs.get(place, ())}
     return bool(chain) and epochs.issuperset(range(max(chain | epochs) + 1))
 
@@ -135,7 +135,7 @@ def _kept(run: RunDirectory, lane: Lane, place: Place) -> list[Drop]:
     won = run.events.elected(*place)
     if not won or lane.cleanup_policy is not None or not knows_all_elections(run, place):
         return []
-    first = min(won, key=lambda one: (one.leader_epoch, one.ts_ns))
+    first = min(won, key=lambda election: (election.leader_epoch, election.ts_ns))
     # Told twice at once, it is one election still. Told later, its broker was back before anybody noticed.
     later = [one for one in won if one.ts_ns > first.ts_ns + LOG_TIME_NS or replace(one, ts_ns=first.ts_ns) != first]
     end = min((one.start_offset for one in later), default=None)

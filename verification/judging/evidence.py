@@ -70,7 +70,7 @@ class LaneEvidence:
         """What was found of each anomaly, those of recovery included."""
         observed = dict(self.found)
         for anomaly, measured in self.recovery.too_long.items():
-            shown = ({"partition": one.outage.partition, "cause": one.described} for one in measured[:EXAMPLES])
+            shown = ({"partition": stall.outage.partition, "cause": stall.described} for stall in measured[:EXAMPLES])
             observed[anomaly] = Observation(len(measured), tuple(shown))
         return observed
 
@@ -144,10 +144,10 @@ def lacks_of_replicas(evidence: LaneEvidence) -> Iterator[Gap | Doubt]:
     problems: list[str] = []
     for partition in evidence.replicas.partitions if evidence.replicas else ():
         where = f"partition {partition.partition}"
-        contradictions = [f"{where}: {one}" for one in _contradictions(evidence, partition)]
+        contradictions = [f"{where}: {contradiction}" for contradiction in _contradictions(evidence, partition)]
         yield from map(Doubt, contradictions)
         problems += contradictions
-        ends = min((one.last + 1 for one in partition.brokers if one.last is not None), default=0)
+        ends = min((broker.last + 1 for broker in partition.brokers if broker.last is not None), default=0)
         if (limit := partition.judged_below or 0) < ends:
             below = f"compared below the lowest high watermark {limit}, all logs end at {ends} or later"
             problems.append(f"{where}: {below}")
@@ -162,17 +162,17 @@ def _contradictions(evidence: LaneEvidence, partition: ReplicaLedger) -> Iterato
         yield "neither checkpoints.json nor replicas/ names it"
     replicas, number = facts.replicas.get(partition.partition, {}), partition.partition
     is_stored = number in facts.partitions and facts.partitions[number].stored
-    if not (replicas or is_stored or any(one.high_watermark for one in partition.brokers)):
+    if not (replicas or is_stored or any(broker.high_watermark for broker in partition.brokers)):
         return
     if len(replicas) < lane.replication_factor:
         yield f"replicas/ holds records of {len(replicas)} of {lane.replication_factor} replicas"
     if len(replicas) > lane.replication_factor:
         yield f"replicas/ holds records of {len(replicas)} brokers, expected {lane.replication_factor}"
-    for one in partition.brokers:
-        if one.high_watermark and one.broker not in replicas:
-            yield f"replicas/ holds no record of broker {one.broker}, whose high watermark is {one.high_watermark}"
-        if one.high_watermark is None and one.broker in replicas and run.checkpoints.given:
-            yield f"checkpoints.json has no high watermark of broker {one.broker}"
+    for entry in partition.brokers:
+        if entry.high_watermark and entry.broker not in replicas:
+            yield f"replicas/ holds no record of broker {entry.broker}, whose high watermark is {entry.high_watermark}"
+        if entry.high_watermark is None and entry.broker in replicas and run.checkpoints.given:
+            yield f"checkpoints.json has no high watermark of broker {entry.broker}"
     for broker, replica in sorted(replicas.items()):
         mark = run.checkpoints.high_watermarks.get((lane.lane, number), {}).get(broker)
         if mark is not None and replica.last + 1 < mark:

@@ -119,11 +119,11 @@ class Found:
         """The violation, with what is known of its cause."""
         lane = self.lane
         if stalls := lane.recovery.too_long.get(self.anomaly):
-            defects = explaining_outages(lane.run, lane.lane, [one.outage for one in stalls])
+            defects = explaining_outages(lane.run, lane.lane, [stall.outage for stall in stalls])
         else:
             defects = explaining(lane.this_run.prediction, self.anomaly, self.seen)
         outage = f": {self.seen.examples[0]['cause']}" if self.anomaly in lane.recovery.judged else ""
-        known = f" (known defect: {', '.join(' with '.join(one) for one in defects)})" if defects else ""
+        known = f" (known defect: {', '.join(' with '.join(ids) for ids in defects)})" if defects else ""
         return Violation(f"{text}{outage}{known}", defects)
 
 
@@ -183,9 +183,9 @@ def judge(lane: LaneEvidence) -> LaneVerdict:
     """One lane's verdict, with its ledger and every reason for not conforming."""
     said = [outcome for rule in RULES for outcome in rule(lane)]
     doubts = [outcome.text for outcome in said if isinstance(outcome, Doubt)]
-    gaps: dict[AnyAnomaly, str] = {one: outcome.text for outcome in said for one in outcome.rests}
+    gaps: dict[AnyAnomaly, str] = {anomaly: outcome.text for outcome in said for anomaly in outcome.rests}
     ledger = lane.ledger([*doubts, *gaps.values()], left_out(lane))
-    not_judged = {one: why for one, why in gaps.items() if not lane.count(one)}
+    not_judged = {anomaly: why for anomaly, why in gaps.items() if not lane.count(anomaly)}
     not_judged |= not_applied(lane.run, lane.lane, lane.facts)
     doubts += _of_what_is_not_judged(lane, not_judged, gaps)
     doubts += [f"the model does not predict {one}" for one in lane.lane.anomalies if one not in lane.predicted]

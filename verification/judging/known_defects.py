@@ -60,14 +60,14 @@ def explaining_outages(run: RunDirectory, lane: Lane, outages: Collection[Outage
     if not outages or not KNOWN_DEFECTS["KAFKA-8803"].concerns(lane):
         return ()
     moved = [fault for fault in run.events.concerning(lane.lane) if fault.kind in MISTIMED and fault.problem is None]
-    met = [one for one in run.events.preconditions.get(lane.lane, ()) if one.defect == "KAFKA-8803"]
+    met = [event for event in run.events.preconditions.get(lane.lane, ()) if event.defect == "KAFKA-8803"]
     producers = lane.transactional.producers if lane.transactional is not None else 0
 
     def is_explained(outage: Outage) -> bool:
         # Before it ended, the coordinator refused its own next state for an id, by its log; its clock had been moved.
         coordinators = {name for fault in moved if min(fault.applied) <= outage.end_ns for name in fault.brokers}
-        refused = (one for one in met if one.ts_ns <= outage.end_ns and f"broker-{one.broker}" in coordinators)
-        blocked = {one.transactional_id for one in refused}
+        refused = (event for event in met if event.ts_ns <= outage.end_ns and f"broker-{event.broker}" in coordinators)
+        blocked = {event.transactional_id for event in refused}
         # Records of a partition wait for nobody else where each of its producers is blocked.
         return outage.client in blocked if outage.client else len(blocked) >= producers > 0
 
@@ -88,8 +88,8 @@ def explaining(prediction: LanePrediction, anomaly: AnyAnomaly, seen: Observatio
 def implied(run: RunDirectory, lane: Lane) -> int:
     """How many acknowledgements named no offset, as the producers' own logs say: those of KAFKA-15591, and others."""
     of_partitions = {
-        (one.producer_id, one.partition): one.messages or 0
-        for one in run.events.preconditions.get(lane.lane, ())
-        if EXPLAINED_BY.get(one.defect) == "acknowledged_implicitly"
+        (event.producer_id, event.partition): event.messages or 0
+        for event in run.events.preconditions.get(lane.lane, ())
+        if EXPLAINED_BY.get(event.defect) == "acknowledged_implicitly"
     }
     return sum(of_partitions.values()) + run.events.unplaced.get(lane.lane, 0)

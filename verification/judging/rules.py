@@ -124,7 +124,7 @@ def _faults(lane: LaneEvidence) -> Iterator[Doubt]:
     """Faults before any acknowledgement, without a proof, undeclared, of unknown brokers, or shown by nothing."""
     late, run, events = lane.lane.created_late, lane.run, lane.run.events
     faults = events.concerning(lane.lane.lane)
-    moments = [(((late and one.healed) or one.requested)[0], one.fault_id) for one in faults if one.requested]
+    moments = [(((late and fault.healed) or fault.requested)[0], fault.fault_id) for fault in faults if fault.requested]
     if moments:
         moment_ns, fault_id = max(moments) if late else min(moments)
         acknowledged_ns = lane.facts.first_acknowledged_ns
@@ -164,7 +164,7 @@ def _events(lane: LaneEvidence) -> Iterator[Doubt]:
 def _closure(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
     """Relations between the tables that do not hold, replicas that can't be compared, and a search that never ended."""
     for doubt in lane.run.doubts.get(lane.lane.lane, ()):
-        yield Doubt(doubt.text, tuple(one for one in doubt.rests if one in lane.lane.anomalies))
+        yield Doubt(doubt.text, tuple(anomaly for anomaly in doubt.rests if anomaly in lane.lane.anomalies))
     yield from lacks_of_replicas(lane)
     if lane.prediction.model_digest is None:
         yield Doubt("the model could not confirm prediction.json: its search was not exhausted")

@@ -72,18 +72,18 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
     if prediction.steps or run.events.faults is None:
         return ThisRun(prediction)
     seen = observed(run, lane)
-    reason = next((one.reason for one in seen if one.reason is not None), None)
+    reason = next((partition.reason for partition in seen if partition.reason is not None), None)
     found = frozenset(
-        one for one, status in prediction.statuses.items() if status == Status.PERMITTED and counts.get(one)
+        anomaly for anomaly, status in prediction.statuses.items() if status == Status.PERMITTED and counts.get(anomaly)
     )
-    permitted = frozenset(one for one in CHECKS if one in found)
+    permitted = frozenset(anomaly for anomaly in CHECKS if anomaly in found)
     beyond = found - permitted
     if reason is None and not found:
         reason = "nothing was found that is permitted"
     if reason is not None:
         return ThisRun(prediction, ObservationsLedger(searched=False, reason=reason, partitions=seen))
     plain = as_obeyed(plain_lane(lane))
-    losses = {one for one in LOSSES if beyond and prediction.statuses.get(one) == Status.PERMITTED}
+    losses = {anomaly for anomaly in LOSSES if beyond and prediction.statuses.get(anomaly) == Status.PERMITTED}
     try:
         shown = shown_besides(permitted | losses, [plain], Scope(kept_isr=True), Budget(MOST_STATES))
     except ScopeNotExhausted as error:
@@ -95,7 +95,7 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
         ruled_out |= dict.fromkeys(axiomatic, Status.FORBIDDEN)
     defects = dict(prediction.known_defects)
     if ruled_out:
-        defects |= {one: tuple(trace.ids for trace in traces) for one, traces in known_defects(plain).items()}
+        defects |= {anomaly: tuple(trace.ids for trace in traces) for anomaly, traces in known_defects(plain).items()}
     if losses - shown:
         # Transactions and groups lose what their partitions lose. Kafka's internal topics are not observed: they may
         # lose in this run what they may for these faults. A search that takes too long rules out nothing.
@@ -138,8 +138,8 @@ def unobservable(run: RunDirectory, lane: Lane) -> str | None:
 def load_of(run: RunDirectory, lane: Lane) -> tuple[int, int] | None:
     """When the lane's load began, and when it had ended, and everything was replicated."""
     phases = run.events.phases_of(lane.lane).values()
-    ends = [one.ended_ns for one in phases if one.ended_ns is not None]
-    return (min(one.started_ns for one in phases), max(ends)) if ends and len(ends) == len(phases) else None
+    ends = [phase.ended_ns for phase in phases if phase.ended_ns is not None]
+    return (min(phase.started_ns for phase in phases), max(ends)) if ends and len(ends) == len(phases) else None
 
 
 def _hit(fault: FaultRecord) -> set[int | None]:
@@ -150,8 +150,8 @@ def _hit(fault: FaultRecord) -> set[int | None]:
 
 def _of_partition(run: RunDirectory, lane: Lane, partition: int, whole: str | None) -> ObservedLedger:
     kept = run.events.kept.get((lane.lane, partition), ())
-    changes = [one for one in kept if isinstance(one, PartitionChanged)]
-    numbers = len({one.partition_epoch for one in changes})
+    changes = [change for change in kept if isinstance(change, PartitionChanged)]
+    numbers = len({change.partition_epoch for change in changes})
     load = load_of(run, lane)
     try:
         states = numbered(changes)
@@ -166,14 +166,14 @@ def _of_partition(run: RunDirectory, lane: Lane, partition: int, whole: str | No
 
 def states_of(run: RunDirectory, place: Place) -> list[State]:
     """The states of a partition, in order; `ValueError` where they are not all known (`numbered`)."""
-    return numbered([one for one in run.events.kept.get(place, ()) if isinstance(one, PartitionChanged)])
+    return numbered([change for change in run.events.kept.get(place, ()) if isinstance(change, PartitionChanged)])
 
 
 def numbered(changes: Sequence[PartitionChanged]) -> list[State]:
     """The states of a partition in the order of their numbers; `ValueError` where they are not all there and clear."""
     if not changes:
         raise ValueError("no log names the partition's states")
-    ordered = sorted(changes, key=lambda one: (one.partition_epoch, one.isr is None, one.ts_ns))
+    ordered = sorted(changes, key=lambda change: (change.partition_epoch, change.isr is None, change.ts_ns))
     states: list[State] = []
     number = ordered[0].partition_epoch - 1
     for change in ordered:
@@ -197,9 +197,9 @@ def numbered(changes: Sequence[PartitionChanged]) -> list[State]:
 def _contradiction(run: RunDirectory, lane: Lane, partition: int, states: Sequence[State]) -> str | None:
     """Why the states can't be all that there were, by what clients and new leaders saw."""
     isrs = {state.isr for state in states}
-    for one in run.events.changes.get((lane.lane, partition), ()):
-        if isinstance(one, IsrChanged | LeaderElected) and one.isr and frozenset(one.isr) not in isrs:
-            return f"no log names the state in which the ISR was {', '.join(map(str, sorted(one.isr)))}"
+    for change in run.events.changes.get((lane.lane, partition), ()):
+        if isinstance(change, IsrChanged | LeaderElected) and change.isr and frozenset(change.isr) not in isrs:
+            return f"no log names the state in which the ISR was {', '.join(map(str, sorted(change.isr)))}"
     return None
 
 
@@ -237,7 +237,7 @@ def _ended(faults: Sequence[FaultRecord]) -> Iterator[tuple[FaultRecord, int]]:
     """The brokers that faults ended, each with the fault."""
     for fault in faults:
         if ENDING.intersection(fault.counts_as):
-            yield from ((fault, broker) for broker in sorted(one for one in _hit(fault) if one is not None))
+            yield from ((fault, broker) for broker in sorted(broker for broker in _hit(fault) if broker is not None))
 
 
 def _ended_alone(run: RunDirectory, lane: Lane) -> bool:

@@ -83,11 +83,11 @@ def observed_of(run: RunDirectory, lane: Lane, partition: int) -> Observed:
     except ValueError:
         states = []
     return Observed(
-        elections=[one for one in changes if isinstance(one, LeaderElected)],
-        truncations=[one for one in changes if isinstance(one, LogTruncated)],
+        elections=[change for change in changes if isinstance(change, LeaderElected)],
+        truncations=[change for change in changes if isinstance(change, LogTruncated)],
         marks=run.events.reports.get(place, ()),
         states=states,
-        offline=frozenset(one.leader_epoch for one in kept if isinstance(one, PartitionOffline)),
+        offline=frozenset(event.leader_epoch for event in kept if isinstance(event, PartitionOffline)),
         all_elections=knows_all_elections(run, place),
     )
 
@@ -126,7 +126,7 @@ def _short_logs(seen: Observed, log_ends: Mapping[int, int | None]) -> Iterator[
         mark = max((one.high_watermark for one in seen.marks if one.leader_epoch < won.leader_epoch), default=0)
         if won.start_offset < mark:
             yield won.ts_ns, f"{_led(won)}; expected a log with everything below the high watermark {mark}"
-    mark = max((one.high_watermark for one in seen.marks), default=0)
+    mark = max((report.high_watermark for report in seen.marks), default=0)
     for broker in sorted(seen.states[-1].isr if seen.states else ()):
         end = log_ends.get(broker)
         if end is not None and end < mark:

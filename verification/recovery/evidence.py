@@ -91,7 +91,7 @@ class Recovery:
         if run.events.outside.get(lane.lane):
             return dict.fromkeys(its, "others may have injected faults at any time")
         bounds = self.bounds()
-        reasons = {one: NOBODY_KNOWS for one in its if one not in bounds}
+        reasons = {anomaly: NOBODY_KNOWS for anomaly in its if anomaly not in bounds}
         seen = {pulse.what for pulse in self.facts.pulses if pulse.partition is not None}
         if lane.acks == "0":
             reasons |= dict.fromkeys(_OF_CLIENTS, "with acks=0 nobody is told that a broker has a record")
@@ -99,7 +99,7 @@ class Recovery:
         for anomaly, what in zip(_OF_CLIENTS, (ACKNOWLEDGED, READ), strict=True):
             if what not in seen and anomaly not in (*reasons, *called):
                 reasons[anomaly] = f"no record was {what}, or nobody knows when"
-        reasons |= {one: why for one, (whole, why) in self.unseen.items() if whole}
+        reasons |= {anomaly: why for anomaly, (whole, why) in self.unseen.items() if whole}
         if lane.share is not None and not (self.facts.share and self.facts.share.deliveries):
             reasons[RecoveryAnomaly.SHARE_STALLED] = "deliveries/ holds no delivery of its share group"
         if lane.group_anomalies and not self.facts.owned and RecoveryAnomaly.GROUP_NOT_STABLE not in called:
@@ -111,7 +111,7 @@ class Recovery:
         """The anomalies for which some partition was not observed: whether none was, and what is missing."""
         lane, events = self.lane, self.run.events
         places = [(lane.lane, number) for number in range(lane.partitions)]
-        isrs = {place for place, of in events.changes.items() if any(isinstance(one, IsrChanged) for one in of)}
+        isrs = {place for place, of in events.changes.items() if any(isinstance(change, IsrChanged) for change in of)}
         known = {RecoveryAnomaly.ISR_NOT_RESTORED: ("ISR", isrs)}
         if lane.transactional is not None:
             known[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = ("last stable offset", set(events.stable))
@@ -142,7 +142,7 @@ class Recovery:
     @cached_property
     def too_long(self) -> Mapping[AnyAnomaly, Sequence[Measured]]:
         """The outages beyond their bounds, each once."""
-        found = {anomaly: [one for one in of if one.is_too_long] for anomaly, of in self.longest.items()}
+        found = {anomaly: [measured for measured in of if measured.is_too_long] for anomaly, of in self.longest.items()}
         return {anomaly: measured for anomaly, measured in found.items() if measured}
 
     @property
@@ -168,15 +168,15 @@ class Recovery:
         judged = self.judged
         if not judged:
             return []
-        found = [one for one in outages(self.run, self.lane, self.facts) if one.anomaly in judged]
+        found = [outage for outage in outages(self.run, self.lane, self.facts) if outage.anomaly in judged]
         shortest = self.bounds(BREAKS_CONNECTIONS)
         longest = {one.anomaly: one for one in sorted(found, key=lambda one: one.end_ns - one.start_ns)}
         return [
-            self._measured(one)
-            for one in found
-            if one is longest[one.anomaly]
-            or (one.anomaly == RecoveryAnomaly.ISR_NOT_RESTORED and not one.over)
-            or one.end_ns - one.start_ns > shortest[one.anomaly].seconds * 1e9
+            self._measured(outage)
+            for outage in found
+            if outage is longest[outage.anomaly]
+            or (outage.anomaly == RecoveryAnomaly.ISR_NOT_RESTORED and not outage.over)
+            or outage.end_ns - outage.start_ns > shortest[outage.anomaly].seconds * 1e9
         ]
 
     def _measured(self, outage: Outage) -> Measured:
@@ -212,11 +212,11 @@ class Recovery:
             return False
         start, end = _span(fault)
         until_whole = self._longest_ns(RecoveryAnomaly.ISR_NOT_RESTORED)
-        near = [one for one in self._faults if _span(one)[0] <= end and start <= _span(one)[1] + until_whole]
-        if any(not one.brokers or len(one.brokers) < len(set(one.resolved)) for one in near):
+        near = [other for other in self._faults if _span(other)[0] <= end and start <= _span(other)[1] + until_whole]
+        if any(not other.brokers or len(other.brokers) < len(set(other.resolved)) for other in near):
             return False
         needed = self.lane.min_insync_replicas if self.lane.acks == "all" else 1
-        hit = frozenset[str]().union(*(one.brokers for one in near))
+        hit = frozenset[str]().union(*(other.brokers for other in near))
         if self.lane.mode == KRAFT and (len(hit) > 1 or self.lane.replication_factor < MAJORITY_OF):
             # Brokers may be controllers, too, of which a majority has to be left.
             return False
@@ -266,13 +266,13 @@ class Recovery:
         for anomaly, (_, why) in self.unseen.items():
             if anomaly in self.judged:
                 yield Gap(why, (anomaly,))
-        for one in self.measured:
-            anomaly = one.outage.anomaly
-            if anomaly == RecoveryAnomaly.ISR_NOT_RESTORED and not one.outage.over and not one.is_too_long:
-                where = f"partition {one.outage.partition}: the run ended before its bound"
-                yield Gap(f"{where}: {one.described}", (anomaly,))
-            if one.is_hidden:
-                yield Doubt(f"{anomaly} can be neither shown nor excluded: {one.described}")
+        for measured in self.measured:
+            anomaly = measured.outage.anomaly
+            if anomaly == RecoveryAnomaly.ISR_NOT_RESTORED and not measured.outage.over and not measured.is_too_long:
+                where = f"partition {measured.outage.partition}: the run ended before its bound"
+                yield Gap(f"{where}: {measured.described}", (anomaly,))
+            if measured.is_hidden:
+                yield Doubt(f"{anomaly} can be neither shown nor excluded: {measured.described}")
         run = self.run
         if run.is_planned and run.path is not None and is_given(run.path / TIMINGS_FILE):
             if self.lane.lane in run.timings:

@@ -212,7 +212,7 @@ def _idle(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Iterator[Outage]:
     """
     loads = [phase.load for phase in run.events.phases_of(lane.lane).values() if phase.load is not None]
     source = lane.lane if lane.loop is None else lane.loop.source
-    failed = [one for name in (lane.lane, source) for one in run.events.calls.get(name, ()) if one.error is not None]
+    failed = [call for name in (lane.lane, source) for call in run.events.calls.get(name, ()) if call.error is not None]
     if not loads or failed or run.events.doubts.get(lane.lane) or run.timings[lane.lane].request_ms is None:
         return
     spans = attempts(run, lane, facts)
@@ -265,7 +265,7 @@ def _unread(due: Sequence[Pulse], reads: Sequence[Pulse], last: int) -> Iterator
 
 def _by_place(pulses: Iterable[Pulse], *what: str) -> dict[tuple[str, int | None], list[Pulse]]:
     found: dict[tuple[str, int | None], list[Pulse]] = defaultdict(list)
-    for pulse in sorted((one for one in pulses if one.what in what), key=lambda one: one.first_ns):
+    for pulse in sorted((pulse for pulse in pulses if pulse.what in what), key=lambda pulse: pulse.first_ns):
         found[pulse.reader, pulse.partition].append(pulse)
     return found
 
@@ -286,13 +286,13 @@ def _isrs(run: RunDirectory, lane: Lane, last: int) -> Iterator[Outage]:
 
 def _groups(lane: Lane, facts: LaneFacts) -> Iterator[Outage]:
     owned = defaultdict(list)
-    for one in facts.owned:
-        if one.group in groups_of_lane(lane):
-            owned[one.group, one.partition].append(one)
+    for span in facts.owned:
+        if span.group in groups_of_lane(lane):
+            owned[span.group, span.partition].append(span)
     last = max((pulse.last_ns for pulse in facts.pulses if pulse.what == SENT), default=0)
     for (_, partition), spans in owned.items():
         reached = 0
-        for span in sorted(spans, key=lambda one: one.start_ns):
+        for span in sorted(spans, key=lambda span: span.start_ns):
             if 0 < reached < span.start_ns:
                 yield Outage(RecoveryAnomaly.GROUP_NOT_STABLE, partition, reached, span.start_ns, True)
             # Of a member that was killed nobody knows the end: until the next one begins, it counts as there.

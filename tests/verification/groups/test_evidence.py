@@ -182,7 +182,8 @@ def test_the_last_committed_offsets_are_read_by_group_and_partition(tmp_path: Pa
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        ([], "groups: expected an object of groups"),
+        ([], "(top level): expected an object"),
+        ({}, "groups: expected an object of groups"),
         ({"groups": {"b": {}}}, "groups.b: no group of a lane; they are a-group, out-loop"),
         ({"groups": {"a-group": []}}, "groups.a-group: expected an object of partitions"),
         ({"groups": {"out-loop": {"out/0": 1}}}, "groups.out-loop.out/0: group 'out-loop' reads lane 'a'"),
