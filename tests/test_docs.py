@@ -10,11 +10,13 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import click
 import pytest
 
+from kafka_chaos.harness.attached.compose import nodes_file
 from kafka_chaos.harness.attached.nodes_file import load_nodes
 from kafka_chaos.harness.campaign.atlas import Atlas
 from kafka_chaos.harness.cli.main import cli
@@ -33,7 +35,8 @@ ENTRANCES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 def blocks(page: Path, language: str) -> list[str]:
     """The page's blocks of a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [dedent(block) for _, block in found]
 
 
 def all_blocks(language: str, pages: list[Path]) -> list[Any]:
@@ -74,6 +77,9 @@ def test_an_experiment_or_a_file_of_nodes_of_the_documentation_is_accepted(text:
     if text.startswith("commands:"):
         (tmp_path / "nodes.yaml").write_text(text)
         load_nodes(tmp_path / "nodes.yaml")
+    elif "\nservices:" in text:
+        (tmp_path / "compose.yaml").write_text(text)
+        assert "\nbrokers:" in nodes_file(tmp_path / "compose.yaml", Path("nodes.yaml"))
     elif "families:" in text:
         (tmp_path / "atlas.yaml").write_text(text)
         assert Atlas.of(tmp_path / "atlas.yaml").trials
@@ -84,7 +90,7 @@ def test_an_experiment_or_a_file_of_nodes_of_the_documentation_is_accepted(text:
 
 @pytest.mark.parametrize("text", all_blocks("sh", [*PAGES, *ENTRANCES]))
 def test_commands_of_the_documentation_exist_with_their_options(text: str) -> None:
-    for line in text.splitlines():
+    for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words and words[0].endswith("kafka-chaos"):
             check_command(cli, words[1:], line)

@@ -40,6 +40,10 @@ def experiment_values(path: Path) -> dict[Any, Any]:
 def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | None = None) -> Experiment:
     """The experiment that a YAML text describes; messages name `source` as the file."""
     document, values = document_of(text, source, _WHAT)
+    if isinstance(values.get("services"), dict):
+        line = line_of(document, ("services",))
+        writes = f"`kafka-chaos nodes compose {source}` writes the file of nodes for `run --attach`"
+        raise UsageFailure(f"{source}:{line}: services: this is a Compose file, not an experiment: {writes}")
 
     def located(place: Place, message: str) -> str:
         written = _as_written(place, document)

@@ -17,6 +17,10 @@ FILES = {
     "run/lanes.json": "{",
     "odd/lanes.json": '{"format_version": 1, "lanes": [{"lane": 3}]}',
     "history.jsonl": "3\n",
+    "web.yml": "services:\n  web: {image: nginx}\n",
+    "twice.yml": "services:\n  a: {environment: &e [KAFKA_NODE_ID=1, KAFKA_PROCESS_ROLES=broker]}\n"
+    "  b: {environment: *e}\n",
+    "five.yml": "services:\n  a: {environment: 5}\n",
     "file": "",
 }
 NO_ENGINE = "no Docker engine answers at DOCKER_HOST=unix:///nowhere/docker.sock"
@@ -36,6 +40,13 @@ INPUTS = [
     ("run list.yaml", 64, "list.yaml:1: expected a mapping"),
     ("run huge.yaml", 3, "--out runs: the run may write "),
     ("run long.yaml", 64, "long.yaml:5: lanes[0].partitions: expected a whole number, got 'xxx"),
+    ("run web.yml", 64, "web.yml:1: services: this is a Compose file, not an experiment: `kafka-chaos nodes comp"),
+    ("plan web.yml", 64, "web.yml:1: services: this is a Compose file, not an experiment"),
+    ("nodes compose nowhere.yml", 64, "nowhere.yml: can't be read: No such file or directory"),
+    ("nodes compose web.yml", 64, "web.yml:1: services: no Kafka broker with a known id in web: expected KAFKA_NODE"),
+    ("nodes compose twice.yml", 64, "twice.yml:3: services.b: its id 1 is that of a, too"),
+    ("nodes compose five.yml", 64, "five.yml:2: services.a.environment: expected a mapping or a list of variables"),
+    ("nodes compose good.yaml", 64, "good.yaml:1: services: expected a mapping of services"),
     ("run good.yaml --seed x", 64, "'x' is not a valid integer"),
     ("run good.yaml --out file", 64, "'file' is a file"),
     ("run good.yaml --out file/runs", 64, "file is not a folder: choose another path"),
@@ -103,3 +114,4 @@ def test_a_bad_input_has_its_exit_code_and_a_line_that_helps(
     assert "should be" not in done.stderr
     assert max(map(len, done.stderr.splitlines())) < 600
     assert not (folder / "runs").exists()
+    assert not (folder / "nodes.yaml").exists()

@@ -1,0 +1,175 @@
+"""The Kafka nodes of a Docker Compose file, and the file of nodes by which the Docker engine breaks them.
+
+The images of Apache, Bitnami and Confluent are configured by variables: `KAFKA_` or `KAFKA_CFG_`, and a property's
+name. So these variables tell what a service is, and its id. The file is read as Compose reads it, but for `extends`,
+`include`, and other files such as `docker-compose.override.yml`, which are not followed.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from jinja2 import Environment
+from ruamel.yaml.comments import CommentedMap
+
+from kafka_chaos.contract.command.errors import UsageFailure, first_of
+from kafka_chaos.contract.command.files import text_in, text_of
+from kafka_chaos.harness.cluster.containers.image import image_tag
+from kafka_chaos.harness.experiment.file import document_of, line_of, one_line
+from kafka_chaos.harness.experiment.specs import dotted
+
+Kind = Literal["brokers", "controllers", "zookeepers"]
+_KAFKA_IMAGES = ("kafka", "kafka-native", "cp-kafka", "cp-server", "confluent-local")
+_ZOOKEEPER_IMAGES = ("zookeeper", "cp-zookeeper")
+_ZOOKEEPER_IDS = ("ZOO_MY_ID", "ZOO_SERVER_ID", "ZOOKEEPER_SERVER_ID")
+"""The variables for the number of a ZooKeeper server in the official, in Bitnami's, and in Confluent's image."""
+_REFERENCE = re.compile(
+    r"\$(?:\$|(?P<plain>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)"
+    r"(?:(?P<operator>:?[-?+])(?P<operand>(?:[^{}]|\{[^{}]*\})*))?\})"
+)
+"""A reference to a variable, such as `${TAG:-4.3.1}`, whose operand may hold another one; or `$$`, a dollar sign."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComposeNode:
+    """A service that is a node of Kafka's. `number`: its id, None if the file does not tell it. `properties`: Kafka's
+    properties that its variables set, with names such as `node_id`. `keys`: the keys of the service."""
+
+    service: str
+    kind: Kind
+    number: int | None
+    container: str
+    properties: Mapping[str, str]
+    keys: Mapping[str, Any]
+
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses that it advertises to clients outside of the Compose network: no name of a service."""
+        return re.findall(r"://(localhost:\d+|[^:,]*\.[^:,]*:\d+)", self.properties.get("advertised_listeners", ""))
+
+
+def nodes_file(path: Path, out: Path, project: str | None = None) -> str:
+    """The text of the file of nodes of a Compose file, which will be at `out`. `project`: as for `docker compose -p`.
+
+    Raises `UsageFailure` with file and line if `path` is no Compose file, has no broker with a known id, or has two
+    nodes with the same id.
+    """
+    document, values = document_of(text_of(path), str(path), "a Compose file")
+    beside = path.parent / ".env"
+    variables = {**(_variables_in(beside) if beside.is_file() else {}), **os.environ}
+    nodes = _ComposeFile(path, document, values, variables).nodes(project)
+    template = Environment(trim_blocks=True).from_string(text_in(__package__, "compose.yaml.jinja"))
+    return template.render(file=path.name, out=out, nodes=nodes, image=image_tag()) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _ComposeFile:
+    """A Compose file: its document with positions, its values, and the variables that it may refer to."""
+
+    path: Path
+    document: CommentedMap
+    values: Mapping[str, Any]
+    variables: Mapping[str, str]
+
+    def nodes(self, project: str | None) -> list[ComposeNode]:
+        """The nodes in the order of the file, among them a broker with a known id; known ids differ."""
+        services = self.values.get("services")
+        if not isinstance(services, dict) or not all(isinstance(keys, dict) for keys in services.values()):
+            raise self.refusal("expected a mapping of services", "services")
+        written = self.interpolated(self.values.get("name", ""), "name")
+        name = project or self.variables.get("COMPOSE_PROJECT_NAME") or written or self.path.absolute().parent.name
+        project = re.sub("[^a-z0-9_-]", "", name.lower()).lstrip("_-")
+        nodes = [node for service in services if (node := self.node(service, project))]
+        services_by_id: dict[tuple[bool, int | None], str] = {}
+        for node in nodes:
+            # No broker has the id of a controller; ZooKeeper's servers are numbered by themselves.
+            first = services_by_id.setdefault((node.kind == "zookeepers", node.number), node.service)
+            if node.number is not None and first != node.service:
+                raise self.refusal(f"its id {node.number} is that of {first}, too", "services", node.service)
+        if not any(node.kind == "brokers" and node.number is not None for node in nodes):
+            wanted = "expected KAFKA_NODE_ID, or KAFKA_BROKER_ID with ZooKeeper, in the environment of one"
+            named = first_of([str(service) for service in services])
+            raise self.refusal(f"no Kafka broker with a known id in {named}: {wanted}", "services")
+        return nodes
+
+    def node(self, service: str, project: str) -> ComposeNode | None:
+        """The node that a service is; None for other services."""
+        keys = self.interpolated(self.values["services"][service], "services", service)
+        variables = self.environment(keys, service)
+        kafka = {name: value for name, value in variables.items() if name.startswith("KAFKA_")}
+        properties = {re.sub("^KAFKA_(CFG_)?", "", name).lower(): value for name, value in kafka.items()}
+        kind = _kind(keys, properties)
+        if kind is None:
+            return None
+        ids = [properties.get(name, "") for name in ("node_id", "broker_id")]
+        if kind == "zookeepers":
+            # A server that stands alone needs no number.
+            ids = [variables.get(name, "") for name in _ZOOKEEPER_IDS] + ["1"]
+        # Replicas share their variables, so an id that is written there can't be theirs.
+        replicas = (keys.get("deploy") or {}).get("replicas") or keys.get("scale") or 1
+        number = next((int(one) for one in ids if one.isdecimal() and str(replicas) == "1"), None)
+        separator = "_" if self.variables.get("COMPOSE_COMPATIBILITY", "").lower() in ("1", "true") else "-"
+        container = keys.get("container_name") or f"{project}{separator}{service}{separator}1"
+        return ComposeNode(service, kind, number, container, properties, keys)
+
+    def environment(self, keys: Mapping[str, Any], service: str) -> dict[str, str]:
+        """The variables of a service: from its files, then from its own list or mapping."""
+        environment: dict[str, str] = {}
+        files = keys.get("env_file") or []
+        for file in [files] if isinstance(files, str) else files:
+            environment |= _variables_in(self.path.parent / (file["path"] if isinstance(file, dict) else file))
+        written = keys.get("environment") or {}
+        if isinstance(written, list):
+            pairs = [str(variable).partition("=") for variable in written]
+            written = {name: value if equals else None for name, equals, value in pairs}
+        if not isinstance(written, dict):
+            raise self.refusal("expected a mapping or a list of variables", "services", service, "environment")
+        # A name without a value stands for the variable of the process, if that has one.
+        values = {name: self.variables.get(name) if value is None else value for name, value in written.items()}
+        return environment | {str(name): str(value) for name, value in values.items() if value is not None}
+
+    def interpolated(self, value: Any, *place: str) -> Any:
+        """The value with each reference replaced by its variable's value, as Compose does it."""
+        if isinstance(value, dict):
+            return {key: self.interpolated(one, *place, key) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self.interpolated(one, *place) for one in value]
+        return _REFERENCE.sub(lambda match: self._value(match, place), value) if isinstance(value, str) else value
+
+    def _value(self, reference: re.Match[str], place: tuple[str, ...]) -> str:
+        name, operator = reference["plain"] or reference["name"], reference["operator"] or ""
+        if name is None:
+            return "$"
+        value, operand = self.variables.get(name), self.interpolated(reference["operand"] or "", *place)
+        # With a colon, an empty value is none.
+        if value is None or (value == "" and operator.startswith(":")):
+            if operator.endswith("?"):
+                raise self.refusal(f"the variable {name} is not set: {operand}", *place)
+            return str(operand) if operator.endswith("-") else ""
+        return str(operand) if operator.endswith("+") else value
+
+    def refusal(self, message: str, *place: str) -> UsageFailure:
+        return UsageFailure(one_line(f"{self.path}:{line_of(self.document, place)}: {dotted(place)}: {message}"))
+
+
+def _kind(keys: Mapping[str, Any], properties: Mapping[str, str]) -> Kind | None:
+    """The kind of node that a service is; None for others, such as one that creates topics with an image's tools."""
+    if roles := properties.get("process_roles"):
+        return "brokers" if "broker" in roles else "controllers"
+    # Confluent's examples of tools set it to `ignored`, since the image requires it.
+    if properties.get("zookeeper_connect", "ignored") != "ignored":
+        return "brokers"
+    image = str(keys.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[0]
+    if "command" in keys or "entrypoint" in keys:
+        return None
+    return "brokers" if image in _KAFKA_IMAGES else "zookeepers" if image in _ZOOKEEPER_IMAGES else None
+
+
+def _variables_in(path: Path) -> dict[str, str]:
+    """The variables of an environment file, a `NAME=VALUE` in each line; raises `UsageFailure`."""
+    lines = [line.strip().removeprefix("export ") for line in text_of(path).splitlines()]
+    pairs = [line.partition("=") for line in lines if "=" in line and not line.startswith("#")]
+    return {name.strip(): value.strip().strip("'\"") for name, _, value in pairs}
