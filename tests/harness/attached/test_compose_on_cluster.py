@@ -93,8 +93,8 @@ def test_a_compose_file_is_broken_as_it_is_and_judged(started: tuple[str, Path],
     arguments = [str(experiment) if word == "EXPERIMENT" else word for word in command[1:]]
     done = CliRunner().invoke(cli, [*arguments, "--engine", "duckdb", "--out", str(tmp_path / "runs")])
 
+    assert done.exit_code == 0, (done.exception, done.output)
     events = (tmp_path / "runs" / "latest" / "events.jsonl").read_text()
-    assert done.exit_code == 0, (done.output, events)
     assert events.count('"fault_proven"') == events.count('"fault_healed"') == 4, events
     assert list(journaled_runs("attached")) == []
     names = command[command.index("--allow-faults") + 1].split(",")
