@@ -110,7 +110,7 @@ class _ComposeFile:
             ids = [variables.get(name, "") for name in _ZOOKEEPER_IDS] + ["1"]
         # Replicas share their variables, so an id that is written there can't be theirs.
         replicas = (keys.get("deploy") or {}).get("replicas") or keys.get("scale") or 1
-        number = next((int(one) for one in ids if one.isdecimal() and str(replicas) == "1"), None)
+        number = next((int(text) for text in ids if text.isdecimal() and str(replicas) == "1"), None)
         separator = "_" if self.variables.get("COMPOSE_COMPATIBILITY", "").lower() in ("1", "true") else "-"
         container = keys.get("container_name") or f"{project}{separator}{service}{separator}1"
         return ComposeNode(service, kind, number, container, properties, keys)
@@ -134,9 +134,9 @@ class _ComposeFile:
     def interpolated(self, value: Any, *place: str) -> Any:
         """The value with each reference replaced by its variable's value, as Compose does it."""
         if isinstance(value, dict):
-            return {key: self.interpolated(one, *place, key) for key, one in value.items()}
+            return {key: self.interpolated(entry, *place, key) for key, entry in value.items()}
         if isinstance(value, list):
-            return [self.interpolated(one, *place) for one in value]
+            return [self.interpolated(entry, *place) for entry in value]
         return _REFERENCE.sub(lambda match: self._value(match, place), value) if isinstance(value, str) else value
 
     def _value(self, reference: re.Match[str], place: tuple[str, ...]) -> str:
