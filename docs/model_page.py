@@ -44,7 +44,7 @@ from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.predict.result import Prediction
 from kafka_chaos.reference_model.protocol import PROTOCOLS, eligible, isr, leaders, quorum, sequences, truncation
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
-from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, MODELLED_DEFECTS
 from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions import anomalies as transaction_anomalies
 from kafka_chaos.reference_model.transactions import rules as transaction_rules
@@ -127,8 +127,8 @@ def _template() -> Template:
         "cluster_invariants": CLUSTER_INVARIANTS,
         "explorations": explorations,
         "breaches": breaches,
-        "defects": KNOWN_DEFECTS.values(),
-        "others": [defect for id, defect in ALL_DEFECTS.items() if id not in KNOWN_DEFECTS],
+        "defects": MODELLED_DEFECTS.values(),
+        "others": [defect for id, defect in ALL_DEFECTS.items() if id not in MODELLED_DEFECTS],
         "traces": TRACES,
         "lanes": LANES,
         "fault_sets": FAULT_SETS,

@@ -39,7 +39,7 @@ from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.predict.prediction import MAX_STATES, predict
 from kafka_chaos.reference_model.predict.result import Prediction, PredictionNotExhausted, Unfinished
 from kafka_chaos.reference_model.protocol import PROTOCOLS
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 from kafka_chaos.reference_model.recovery import bounds_of
 from kafka_chaos.reference_model.search import Budget, tell_progress
 
@@ -188,7 +188,7 @@ def render(answer: dict[str, Any]) -> str:
     allowing = {id for defect in shown for id in (defect["id"], *defect["with"])}
     for name in scope["known_defects"]:
         if name not in allowing:
-            defect = KNOWN_DEFECTS[name]
+            defect = MODELLED_DEFECTS[name]
             lines.append(
                 f"Known defect {name} ({defect.component}, {defect.versions}) allows nothing more. {defect.effect}"
             )

@@ -11,11 +11,11 @@ from kafka_chaos.harness.cli.known_command import KNOWN, known_defects, show
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 
 MINUTES = 4
 CERTAIN = [id for id, (_, head) in known_defects().items() if head.shown == head.runs and head.minutes <= MINUTES]
-IN_MODEL = {id.lower(): id for id in KNOWN_DEFECTS}
+IN_MODEL = {id.lower(): id for id in MODELLED_DEFECTS}
 
 
 @pytest.mark.cluster

@@ -1,7 +1,7 @@
 """The requests of controllers in ZooKeeper mode and the answers of brokers, captured from the cluster's links.
 
 Guarantee: every request that arrived from the beginning of the `with` block to its end is there, with its answer if
-there was one, or `Capture.unread` is not 0.
+there was one, or `Capture.unreadable` is not 0.
 """
 
 import json
@@ -51,9 +51,9 @@ class Exchange:
         states: list[Mapping[str, Any]] = []
         for group in self.request.get("topic_states") or self.request.get("topics") or ():
             if group.get("topic_name", group.get("name")) == topic:
-                of_topic = group.get("partition_states")
-                indexes = group["partition_indexes"] if of_topic is None else ()
-                states += of_topic or [{"partition_index": index} for index in indexes]
+                partition_states = group.get("partition_states")
+                indexes = group["partition_indexes"] if partition_states is None else ()
+                states += partition_states or [{"partition_index": index} for index in indexes]
         return states
 
     def deletes(self, topic: str) -> bool:
@@ -71,7 +71,7 @@ class Capture:
         self._brokers = {node.name: number for number, node in cluster.brokers.items()}
         self._unreadable_before = self._unreadable_count()
         self._exchanges: list[Exchange] = []
-        self.unread = 0
+        self.unreadable = 0
         """The number of frames and connections that could not be read; final once the block has been left."""
         self._links.trace_to(trace, controllers=True)
 
@@ -94,7 +94,7 @@ class Capture:
                 )
                 for line in readable
             ]
-            self.unread = self._unreadable_count() - self._unreadable_before + len(lines) - len(readable)
+            self.unreadable = self._unreadable_count() - self._unreadable_before + len(lines) - len(readable)
         return self._exchanges
 
     def await_exchange(self, wanted: Callable[[Exchange], bool], what: str) -> None:

@@ -36,7 +36,7 @@ def leader_and_isr(
     topic_id: uuid.UUID | None = None,
     **state: Any,
 ) -> LeaderAndIsrRequest:
-    """A LeaderAndIsr request about one partition, in the form of its version; `state` has the fields of its state.
+    """A LeaderAndIsr request of this version about one partition; `state`: the fields of the partition's state.
 
     Without a `topic_id`, the request has the nil UUID for the topic.
     """
@@ -91,7 +91,7 @@ _OPERATIONS_FOR_EVERYBODY = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DE
 def allow_cluster_action_to_brokers_only(cluster: Cluster) -> None:
     """Allow ClusterAction to the brokers' addresses alone, and wait until every broker refuses it to this client."""
     acls = [_allow(operation, _ANY_HOST) for operation in _OPERATIONS_FOR_EVERYBODY]
-    # All in one request: once the first ACL is in force, this client may create no other.
+    # All in one request: an ACL that is in force alone denies whatever it does not allow, also to create further ACLs.
     acls += [_allow("ALL", node.address) for node in cluster.brokers.values()]
     client = new_client(AdminClient, {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     try:

@@ -1,8 +1,8 @@
 """Load on other topics of the cluster while an act is played; Spark verifies every record.
 
-The steps of a scenario wait for conditions, not for times, so the load lasts as long as the steps. No fault needs a
-proof that it took effect, because each step of the scenario is one. The lanes are judged like those of an experiment,
-by what the model predicts for them under `faults`.
+The steps of a scenario wait for conditions, not for times, so the load lasts as long as the steps. No fault needs
+a further proof, because a step ends only when its effect was observed. The lanes are judged like those of an
+experiment, by what the model predicts for them under `faults`.
 """
 
 import secrets
@@ -47,7 +47,7 @@ class Load:
         """End the load, let it settle, and let Spark judge every record."""
         self.loading.close()
         lanes, path = self.run.phase.lanes, self.directory.path
-        # All rows are written: the journal would mean that the harness died.
+        # All rows are written. A journal of reservations that stayed would mean that the harness died.
         (path / RESERVATIONS).unlink()
         self.directory.write_lanes(lane.as_lane(self.faults, self.lease.cluster.spec) for lane in lanes)
         stored = [StoredLane(lane.lane, lane.topic_name, lane.partitions) for lane in lanes]

@@ -54,7 +54,7 @@ class ReplicaObserver:
     replicas: tuple[int, ...]
     without_files: frozenset[int] = frozenset()
     sees_controller: bool = True
-    """Whether the controller and its epoch are observed: not where it changes without a step of the model."""
+    """Whether the controller and its epoch are observed. They are not where they change without a step of the model."""
     group: Callable[[], GroupObservation] | None = None
     """Observes a consumer group of the act, if there is one."""
 
@@ -64,17 +64,18 @@ class ReplicaObserver:
             seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
         partition = self.metadata.partition(self.topic)
         brokers = self.metadata.brokers()
-        # With several voters the epoch also counts elections that nobody won. The controller is observed all the same:
-        # if brokers answer and name none, there is none.
-        is_quorum = self.sees_controller and self.cluster.spec.voters > 1
-        epoch = self.metadata.controller_epoch() if self.sees_controller and not is_quorum else 0
+        # With several voters the epoch is left out, since it also counts elections that nobody won. The controller is
+        # observed without it: if brokers answer and name no controller, there is none.
+        several_voters = self.cluster.spec.voters > 1
+        epoch = self.metadata.controller_epoch() if self.sees_controller and not several_voters else 0
+        shows_controller = epoch or (self.sees_controller and several_voters and brokers is not None)
         return Observation(
             replicas=seen,
             leader=None if partition is None else max(partition.leader, NOBODY),
             leader_epoch=None if partition is None else partition.leader_epoch,
             isr=None if partition is None else partition.isr,
             controller_epoch=epoch or None,
-            controller=(self.metadata.controller() or NOBODY) if epoch or (is_quorum and brokers is not None) else None,
+            controller=(self.metadata.controller() or NOBODY) if shows_controller else None,
             registered=None if brokers is None else tuple(sorted(brokers & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),
             group=None if self.group is None else self.group(),
@@ -104,7 +105,7 @@ class ReplicaObserver:
         on_disk = ReplicaObservation(
             log=tuple((r.offset, _named(r), r.leader_epoch) for r in files.records),
             log_end=files.log_end,
-            # Before, a leader's epoch was in its file from its first record on, not from its election (KAFKA-7415).
+            # Before 2.0.1, a leader's file had an epoch only from its first record on (KAFKA-7415).
             epochs=tuple(files.leader_epochs) if self.cluster.spec.at_least("2.0.1") else None,
             checkpointed_high_watermark=files.high_watermark or 0,
         )

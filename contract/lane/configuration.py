@@ -93,7 +93,7 @@ def _named(names: Iterable[str]) -> Iterator[AnyAnomaly]:
 
 @cache
 def assumed(key: str) -> Mapping[AnyAnomaly, str]:
-    """The anomalies that are not judged where this key may have any value, each with the reason.
+    """The anomalies that are not judged where an experiment lists this key under `assume`, each with the reason.
 
     They are those that the key touches in any of its kinds; none, if the model knows the key in every kind.
     """

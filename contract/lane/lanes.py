@@ -349,7 +349,7 @@ def _check_share(lane: Lane) -> None:
     _require(is_able, "client", lane.client, f"java {FIRST_PRODUCTION} or later, for a share group")
 
 
-def has_limit_of_groups(lane: Lane) -> bool:
+def has_delivery_limit_per_group(lane: Lane) -> bool:
     """Whether a share group of the lane has a delivery limit of its own."""
     return release(lane.version) >= release(LIMIT_OF_GROUPS)
 

@@ -14,7 +14,7 @@ from kafka_chaos.faults.fault import DOWN, FROZEN, Appearance, Fault, Pattern, P
 
 
 def _monotonic_ns(finished_at: str | None) -> int | None:
-    """The reading of the monotonic clock at a moment that the engine gives in RFC 3339; None for an absent moment."""
+    """The reading of the monotonic clock at a moment that Docker gives in RFC 3339; None for an absent moment."""
     if not finished_at:
         return None
     ago = time.time() - datetime.fromisoformat(finished_at).timestamp()
@@ -39,7 +39,9 @@ class EndedBy(Fault):
         evidence: dict[str, Any] = {key: state.get(key) for key in ("Status", "ExitCode", "OOMKilled", "FinishedAt")}
         if state["Running"]:
             return Proof(False, evidence, "the process still runs")
-        if state["ExitCode"] != expected or state.get("OOMKilled"):
+        if state.get("OOMKilled"):
+            return Proof(False, evidence, "the OOM killer ended it")
+        if state["ExitCode"] != expected:
             return Proof(False, evidence, f"it ended with exit code {state['ExitCode']} instead of {expected}")
         return Proof(True, evidence, since_ns=_monotonic_ns(state.get("FinishedAt")))
 

@@ -1,7 +1,7 @@
 """The kinds that remove or change files of a broker's log directories while they kill the broker.
 
 The process is suspended first: it writes nothing any more, but commands still run inside the container. Then the files
-are changed, and the process is killed. To the broker that starts again, they might have changed while it was down.
+are changed, and the process is killed. A broker that starts again can't tell when they changed.
 """
 
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ _SHELL_FUNCTIONS = text_in(__package__, "log_files.sh")
 class OnLogFiles(Fault):
     """A fault that kills a broker, and removes or changes files of its log directories."""
 
-    # Where the files have no records, as checkpoints and indexes.
+    # Enough where the files have no records, such as checkpoints and indexes.
     counts_as: ClassVar[str] = "kill"
     holds: ClassVar[str] = DOWN
     only_brokers: ClassVar[bool] = True
     script: ClassVar[str]
-    """The shell script that changes the files, and prints each with its former size. It begins after the functions of
-    `log_files.sh`, and has the log directories as its arguments."""
+    """The shell script that changes the files, and prints the former size and the path of each. `log_files.sh` precedes
+    it: functions, the variables `topic` and `bytes`, and the log directories as remaining arguments."""
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         if not node.is_running():
@@ -65,11 +65,11 @@ class OnLogFiles(Fault):
         if node.state()["Running"]:
             return Proof(False, {}, "the process still runs")
         if not before:
-            return Proof(False, {}, "there was no such file, or its process was gone before")
+            return Proof(False, {}, "there was no such file, or the broker had ended before the fault")
         return self._files_changed(node, before)
 
     def _files_changed(self, node: NodeControl, before: Sizes) -> Proof:
-        """Whether the Docker engine sees the files without what the fault has taken of them."""
+        """Whether each file, as Docker sees it, has the size that the fault leaves, or is gone if it leaves none."""
         files = {path: (size, inside_of(node).file_size(path)) for path, size in before.items()}
         kept = [path for path, (size, now) in files.items() if now != self._size_after(size)]
         return Proof(not kept, {"files": files}, f"still there: {first_of(kept, SHOWN)}")
@@ -79,7 +79,7 @@ class OnLogFiles(Fault):
 class LostCheckpoint(OnLogFiles):
     """Kill the brokers, and remove all checkpoints of their log directories: high watermarks, recovery points, log
     starts, the cleaner's, and every partition's leader epochs. Brokers recover from their segments, which hold all
-    records. Its proof: each process is gone, and so is each file that was there, by name and size."""
+    records. Its proof: each process is gone, and so are the files, which the fault had listed."""
 
     kind: ClassVar[str] = "lost-checkpoint"
     appearance: ClassVar[Appearance] = Appearance("#6d4c1f", "#cfa56b", Pattern.DOTS)
@@ -95,7 +95,7 @@ for folder in $(partitions "$@"); do lose "$folder"/leader-epoch-checkpoint; don
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostIndex(OnLogFiles):
     """Kill the brokers, and remove the offset and time indexes of their segments, with `lane` only those of that lane.
-    Brokers make new ones from the segments. Its proof: each process is gone, and so is each index, by name and size."""
+    Brokers make new ones from the segments. Its proof: each process is gone, and so are the indexes that it had."""
 
     lane: str | None = None
     kind: ClassVar[str] = "lost-index"
@@ -130,7 +130,8 @@ done
 
 
 _BYTES = b"kafka-chaos was "
-"""Longer than the part of a batch that no checksum covers; read as a batch's length, too great for a segment."""
+"""The new bytes. No checksum covers a batch's first 17 bytes (12 in message formats 0 and 1). If they alone change, the
+batch's length is among them, and points beyond the segment's end; otherwise, a checksum is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ SEGMENTS = f"{REMOTE_STORE}/segments"
 class OnRemoteStore(Fault):
     """A fault of the remote store."""
 
-    # The model expects nothing: a broker whose store is broken keeps what it has not copied.
+    # No `counts_as`: a broker whose store is broken keeps what it has not copied, so the model expects nothing.
     only_brokers: ClassVar[bool] = True
     leaves_nodes_alone: ClassVar[bool] = True
 
@@ -47,7 +47,7 @@ class BreaksOperations(OnRemoteStore):
         raise NotImplementedError
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
-        self._noted(cluster).setdefault(node.name, len(_affected(node)))
+        self._noted(cluster).setdefault(node.name, len(_notes(node)))
         self._write_orders(node, self._orders())
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
@@ -55,8 +55,8 @@ class BreaksOperations(OnRemoteStore):
         fetches only if a consumer asks it for old records."""
         noted, orders, evidence = self._noted(cluster), self._orders(), {}
         for node in nodes:
-            affected = [line.split()[0] for line in _affected(node)[noted.get(node.name, 0) :] if line in orders]
-            evidence[node.name] = {"operations": {name: affected.count(name) for name in sorted(set(affected))}}
+            operations = [line.split()[0] for line in _notes(node)[noted.get(node.name, 0) :] if line in orders]
+            evidence[node.name] = {"operations": {name: operations.count(name) for name in sorted(set(operations))}}
         took_effect = any(of_node["operations"] for of_node in evidence.values())
         return Proof(took_effect, evidence, "no operation of a target on the remote store met it")
 
@@ -74,8 +74,8 @@ class BreaksOperations(OnRemoteStore):
         return counts or "it asked nothing of the remote store"
 
 
-def _affected(node: NodeControl) -> list[str]:
-    """The orders that a broker's operations have met so far, the oldest first."""
+def _notes(node: NodeControl) -> list[str]:
+    """The plugin's notes, the oldest first: for each operation that met a fault, the order of `_orders` that it met."""
     return inside_of(node).read_file(f"{REMOTE_STORE}/affected/{node.number}").decode().splitlines()
 
 
@@ -124,8 +124,8 @@ class FullRemoteStore(BreaksOperations):
 # Only the remote store has the oldest segments: brokers have deleted theirs.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRemoteSegment(OnRemoteStore):
-    """The oldest segment of each partition, with `lane` only of that lane's, is gone from the remote store for good.
-    Its proof: each of these segments was there, and is there no more."""
+    """The oldest segment of each partition is gone from the remote store for good; with `lane`, only segments of that
+    lane. Its proof: each of these segments was there, and is there no more."""
 
     lane: str | None = None
     kind: ClassVar[str] = "lost-remote-segment"

@@ -19,11 +19,11 @@ _OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), d
 @_RUN
 @_OUT
 @click.option("--times", type=click.IntRange(min=1), default=1, show_default=True, help="How often to run it.")
-@click.option("--print", "only_print", is_flag=True, help="Print the realised experiment as YAML; start nothing.")
+@click.option("--print", "only_print", is_flag=True, help="Print the experiment to run as YAML; start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as one JSON object.")
 @QUIET
 def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_json: bool, quiet: bool) -> None:
-    """Run what the run in RUN did again: the same faults, at the times and containers that it realised.
+    """Repeat the run in RUN: the same faults, at the times and on the containers at which that run had them.
 
     It ends with how many of the new runs show each finding of RUN.
 
@@ -43,23 +43,23 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
         return
     expected = findings_of(run_dir)
     check_output(out, experiment)
-    shown: Counter[Finding] = Counter()
-    verdicts, shows = [], not (as_json or quiet)
+    replays_with: Counter[Finding] = Counter()
+    verdicts, prints_progress = [], not (as_json or quiet)
     for number in range(1, times + 1):
-        if shows:
+        if prints_progress:
             click.echo(f"replay {number} of {times}")
-        with on_terminal(shows) as listeners:
+        with on_terminal(prints_progress) as listeners:
             result = run_alone(experiment, out, listeners)
         verdicts.append(result.verdict.outcome)
-        shown.update(findings(result.verdict.to_json()).keys())
-        if shows:
+        replays_with.update(findings(result.verdict.to_json()).keys())
+        if prints_progress:
             click.echo(f"{result.path}: {result.verdict.described}")
     if as_json:
-        again = {str(finding): shown[finding] for finding in expected}
+        again = {str(finding): replays_with[finding] for finding in expected}
         click.echo(json.dumps({"runs": times, "findings": again}))
     elif not quiet:
         for finding in expected:
-            click.echo(f"{finding}: shown by {shown[finding]} of {counted(times, 'replay')}")
+            click.echo(f"{finding}: shown by {replays_with[finding]} of {counted(times, 'replay')}")
     sys.exit(Verdict.gravest(verdicts).exit_code)
 
 
@@ -69,7 +69,7 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
 @click.option("--finding", "named", metavar="LANE:ANOMALY",
               help="What must be shown; by default the first finding that the prediction forbids.")  # fmt: skip
 @click.option("--minutes", type=click.FloatRange(min=0), default=15.0, show_default=True,
-              help="Start no run that would end later.")  # fmt: skip
+              help="Start no run that would end after this time.")  # fmt: skip
 @click.option("--confirm", type=click.IntRange(min=1), default=2, show_default=True,
               help="How often the whole schedule must show the finding before it is shrunk.")  # fmt: skip
 @click.option("--repeats", type=click.IntRange(min=1), default=10, show_default=True,

@@ -300,5 +300,5 @@ def _mode(build: NodeBuilder) -> MetadataMode:
 
 def _node_names(spec: ClusterLayout) -> list[str]:
     server = "controller" if spec.metadata_mode == KRAFT else "zookeeper"
-    counts = ((server, spec.servers), ("controller", spec.migration_controllers), ("broker", spec.brokers))
+    counts = ((server, spec.metadata_servers), ("controller", spec.migration_controllers), ("broker", spec.brokers))
     return [properties.node_name(role, number) for role, count in counts for number in range(1, count + 1)]

@@ -46,7 +46,7 @@ def _only_by_size(topic: Configs, brokers: Sequence[Configs]) -> int | None:
 
 
 def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
-    """The configs that the experiment sets for each broker, and last for dedicated controllers if there are any."""
+    """The configs that the experiment sets for each broker; those of dedicated controllers, if any, are the last."""
     own = [cluster.configs_of.get(broker, {}) for broker in range(1, cluster.brokers + 1)]
     return [{**cluster.broker_configs, **configs} for configs in (*own, *([{}] if cluster.controllers else []))]
 
@@ -63,6 +63,7 @@ def lane_settings(
     flush_all = all(_number(broker, "log.flush.interval.messages", 0) == 1 for broker in brokers)
 
     def replication(key: str) -> int | None:
+        """An internal topic's replication factor; None, which means the lane's, if no broker sets another."""
         default = cluster.internal_replicas if cluster.at_least("0.11") else replicas
         smallest = min(_number(broker, key, default) for broker in brokers)
         return None if smallest == replicas and not any(key in broker for broker in brokers) else smallest
@@ -94,7 +95,7 @@ def lane_settings(
 
 
 def rebalance_faults(cluster: ClusterLayout, faults: int) -> tuple[str, ...]:
-    """The model's faults for leaders that move back after each of `faults` faults (auto.leader.rebalance.enable).
+    """A `stop` for each of `faults` faults after which leaders move back (auto.leader.rebalance.enable); else none.
 
     The model can't move a leader without a fault, and a `stop` begins with such a move.
     """

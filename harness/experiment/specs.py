@@ -112,7 +112,7 @@ class PhaseSpec(Spec):
         return (*faults, *rebalance_faults(cluster, len(faults)))
 
     def outside(self, cluster: ClusterLayout) -> tuple[str, ...]:
-        """The kinds of faults that may occur beside those that the run injects, each as often as in any lane."""
+        """The kinds of faults that may occur beside those that the run injects, as often as in the lane with most."""
         most = max(len(self._injected(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
         return (*self.outside_faults, *rebalance_faults(cluster, most))
 

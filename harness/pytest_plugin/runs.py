@@ -164,7 +164,7 @@ class Runs:
             "seed": random.SystemRandom().randrange(2**31) if self.seed is None else self.seed,
             "cluster": {
                 **{key: getattr(spec, key) for key in ClusterSpec.model_fields if key != "links"},
-                "zookeepers": spec.servers if spec.metadata_mode == ZOOKEEPER else 0,
+                "zookeepers": spec.metadata_servers if spec.metadata_mode == ZOOKEEPER else 0,
             },
             "workload": load.entry(),
             "lanes": [

@@ -35,8 +35,8 @@ class PhaseRun:
 
     `client_configs`: further settings of all clients. `start_offsets`: where consumers begin, by lane and partition.
     `brokers`: the brokers' client addresses by id, if high watermarks are to be recorded. `controller` returns the
-    controller's id, if that is to be watched: clients learn it in ZooKeeper mode only. `patience`: by lane, the seconds
-    for which its consumers are awaited at least, so that a stall shows. `gaps`: by lane, the longest time between two
+    controller's id in ZooKeeper mode; in KRaft mode clients can't learn it (None). `patience`: by lane, the seconds for
+    which its consumers are awaited at least, so that a stall shows. `gaps`: by lane, the longest time between two
     acknowledgements in seconds, once the phase has settled. `seed` decides the random choices of the load. `outside`:
     the kinds of faults that may occur beside those that the run injects.
     """
@@ -81,7 +81,7 @@ class PhaseRun:
             client_configs=self.client_configs,
             start_offsets=self.start_offsets,
             seed=self.seed,
-            create=self._creates,
+            create=self._try_to_create,
         )
         high_watermarks = HighWatermarkRecorder(
             self.brokers, self.phase.lanes, self.events, configs=self.client_configs
@@ -99,8 +99,8 @@ class PhaseRun:
                 self.events.emit(event_types.Step(text=text))
             self.events.emit(event_types.PhaseEnded(phase=self.phase.phase, load=load.span_ns))
 
-    def _creates(self, lane: LaneSpec) -> bool:
-        """Ask for a lane's topic amid faults; returns whether it exists now."""
+    def _try_to_create(self, lane: LaneSpec) -> bool:
+        """Create a lane's topic, which may fail amid faults; returns whether the topic exists now."""
         try:
             create_topic(self.admin, lane, brokers=len(self.brokers))
         except ClusterFailure as refused:
@@ -123,7 +123,7 @@ class PhaseRun:
                 parameters={"steps": list(lockstep.steps)},
             )
         )
-        broken = LockstepRun(
+        unmet = LockstepRun(
             target=Target.parse(lockstep.target),
             topics=self.lanes,
             acks={lane.lane: lane.acks for lane in self.phase.lanes},
@@ -135,11 +135,11 @@ class PhaseRun:
             say=lambda text: self.events.emit(event_types.Step(text=text)),
             cancelled=self.cancelled,
         ).run(self.phase.lockstep_steps() or ())
-        if broken is None:
+        if unmet is None:
             self.events.emit(event_types.FaultProven(fault_id=lockstep_id, evidence={"steps": list(lockstep.steps)}))
         else:
-            self.events.emit(event_types.FaultNotProven(fault_id=lockstep_id, reason=broken))
-        return broken is None
+            self.events.emit(event_types.FaultNotProven(fault_id=lockstep_id, reason=unmet))
+        return unmet is None
 
     def _settle(self, load: PhaseLoad) -> None:
         """End the load. Wait until records have outcomes, replicas have caught up, and consumers reached the end."""

@@ -26,8 +26,8 @@ SOCKET = "socket"
 class Standing:
     """The note of a standing cluster.
 
-    `cluster`: the layout as in an experiment's `cluster`. `mode`: the metadata mode. `folder` has the socket, and
-    `client_config`, a file of librdkafka's keys. `pid`: the id of the process that keeps the cluster.
+    `cluster`: the layout as in an experiment's `cluster`. `mode`: the metadata mode. `folder` has the socket.
+    `client_config`: the path of a file with librdkafka's keys. `pid`: the id of the process that keeps the cluster.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Standing:
 
     @property
     def journal(self) -> JournalFile:
-        """The note, followed by a line for each fault that was broken or healed by hand."""
+        """The note, followed by a line for each injection or healing of a fault by hand."""
         return JournalFile(_KIND, self.name)
 
     @property

@@ -15,10 +15,10 @@ NONE = -1
 # The phase of a member: not there, at work, dead without having left.
 ABSENT, ACTIVE, DEAD = range(3)
 
-# The stage of a member's record. It was given; then come two steps, whose order the setup's `commits` decides.
+# The stage of a member's record: GIVEN to the member, then the first and the second of two steps is done. The steps are
+# processing and commit, in the order of the setup's `commits`; in a transaction, output and offset.
 # EXPELLED: the coordinator has aborted the member's transaction.
 GIVEN, FIRST_DONE, SECOND_DONE, EXPELLED = range(4)
-
 
 LOSSES = ("offsets_may_be_lost", "source_may_lose", "output_may_lose", "ends_may_tear")
 """The fields of `Setup` that allow a loss."""
@@ -26,7 +26,7 @@ LOSSES = ("offsets_may_be_lost", "source_may_lose", "output_may_lose", "ends_may
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The rules and the scope of a search, or of all the `searches` of a question.
+    """The rules and the scope of a prediction, or of one of the `searches` that it consists of.
 
     `commits`: when members commit (`contract/lane/groups.py`); of a loop, when it commits offsets. At most `slots`
     members are there at once, and they read `records` records. `crashes`, `removals` of a member that goes on without
@@ -67,7 +67,7 @@ class Setup:
         return replace(self, failovers=0, losses=len(losses), **may_lose)
 
     def searches(self) -> Iterator[tuple[Setup, Set[GroupAnomaly]]]:
-        """Each search of the question, with the anomalies that it may find: one loss or failover at a time."""
+        """Each search, with the anomalies that it may find. None has losses of two kinds, or losses and failovers."""
         yield self.with_loss(), self.anomalies
         if self.failovers:
             yield replace(self.with_loss(), failovers=self.failovers), self.anomalies
@@ -166,7 +166,7 @@ class State(NamedTuple):
 
 
 class Action(NamedTuple):
-    """The action of a step. `slot`: the member; `offset` and `detail`: the numbers in its sentence."""
+    """The action of a step. `slot`: the member; `offset` and `detail`: what a trace's sentence says besides."""
 
     name: str
     slot: int = NONE

@@ -31,7 +31,7 @@ class Ending(NamedTuple):
 def final_log(state: LaneState) -> tuple[int, ...] | None:
     """The log a run would end with in this state, or None if it can't end here."""
     leader = state.leader
-    if leader < 0 or state.replicas[leader].socket or state.replicas[leader].abandoned:
+    if leader < 0 or state.replicas[leader].socket or state.replicas[leader].unawaited:
         return None
     return state.replicas[leader].log
 

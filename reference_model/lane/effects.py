@@ -76,9 +76,9 @@ def drop_connections(state: LaneState, broker: int, *, socket_survives: bool = F
     The unread requests in its socket are lost, too, unless `socket_survives`.
     """
     replica = state.replicas[broker]
-    if not (replica.pending or replica.socket or replica.abandoned):
+    if not (replica.pending or replica.socket or replica.unawaited):
         return state
     for index in (*(record for record, _ in replica.pending), *map(record_of, replica.socket)):
         state = state.with_record(index, in_doubt(state.records[index]))
-    abandoned = tuple(sorted(replica.abandoned + replica.socket)) if socket_survives else ()
-    return state.with_replica(broker, replica._replace(pending=(), socket=(), abandoned=abandoned))
+    unawaited = tuple(sorted(replica.unawaited + replica.socket)) if socket_survives else ()
+    return state.with_replica(broker, replica._replace(pending=(), socket=(), unawaited=unawaited))

@@ -5,7 +5,7 @@ documentation ("Replication", producer and topic configurations), KIP-101, KIP-2
 fencing by leader epoch), KIP-98 and KIP-360 (idempotence), KIP-679 (defaults).
 
 Left out here, and covered by `explore` in full: late LeaderAndIsr requests (a live broker learns of an election at
-once; only a zombie does not), and the delay of the high watermark (a leader knows it as soon as it holds).
+once; only a zombie does not), and the delay of the high watermark (a leader advances it at once).
 
 Left out altogether: preferred leader election and reassignment (with `auto.leader.rebalance.enable`, a lane may see one
 more clean move of its leader per fault: ask with one more `stop` for each); compaction and retention. Transactions are
@@ -17,10 +17,10 @@ answers within `request.timeout.ms` as soon as it can.
 
 Three facts of Kafka 3.9 are coarser in the lane than in the full model (`lockstep/`):
 
-- Since 3.7 (KAFKA-15583) the high watermark waits while the ISR is smaller than min.insync.replicas. Here consumers
-  read nothing new meanwhile. The watermark itself advances, which only matters to a follower that wants to join the
-  ISR: it needs the records above the old watermark here. A slow follower that never left the ISR does not. Tests
-  compare both forms: they show the same anomalies.
+- Since 3.7 (KAFKA-15583) the high watermark waits while the ISR is smaller than min.insync.replicas. In a
+  lane it advances, but consumers read nothing new meanwhile. This matters only to a follower that wants to join the
+  ISR: it needs the records above the old watermark, too. A slow follower that never left the ISR needs nothing. Tests
+  compare a watermark that waits with one that advances: both show the same anomalies.
 - The controller first removes a dead leader (leader -1, one leader epoch) and then elects (another one): one epoch
   here. Leader epochs are only compared, so how far they rise changes nothing.
 - A broker that learns of a partition without a leader keeps its epoch and role: here nobody learns of it.
@@ -78,7 +78,7 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
                 yield from _deliver(addressed, lane, broker, sent, awaited=True)
                 continue
             if lane.acks == "0":
-                sent_record, queued = ACCEPTED, replica._replace(abandoned=_with_request(replica.abandoned, sent))
+                sent_record, queued = ACCEPTED, replica._replace(unawaited=_with_request(replica.unawaited, sent))
             else:
                 sent_record, queued = _attempted(record), replica._replace(socket=_with_request(replica.socket, sent))
             yield Action("queue", broker, index), addressed.with_replica(broker, queued).with_record(index, sent_record)
@@ -106,8 +106,8 @@ def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
         for sent, unread in each_taken(replica.socket):
             read = state.with_replica(broker, replica._replace(socket=unread))
             yield from _from_socket(_deliver(read, lane, broker, sent, awaited=True, was_counted=True))
-        for sent, unread in each_taken(replica.abandoned):
-            read = state.with_replica(broker, replica._replace(abandoned=unread))
+        for sent, unread in each_taken(replica.unawaited):
+            read = state.with_replica(broker, replica._replace(unawaited=unread))
             yield from _from_socket(_deliver(read, lane, broker, sent, awaited=False))
 
 
@@ -133,12 +133,12 @@ def _deliver(
         rejected = _rejected(record) if awaited else record
         yield Action("not_enough_replicas", broker, index), state.with_record(index, rejected)
         return
-    held_at = check_sequence(state, broker, sent) if lane.idempotence else None
-    if isinstance(held_at, Refusal):
-        heard = after_refusal(state, sent, held_at).with_record(index, _rejected(record))
-        yield Action("out_of_order_sequence", broker, index, held_at.value), heard if awaited else state
+    checked = check_sequence(state, broker, sent) if lane.idempotence else None
+    if isinstance(checked, Refusal):
+        heard = after_refusal(state, sent, checked).with_record(index, _rejected(record))
+        yield Action("out_of_order_sequence", broker, index, checked.value), heard if awaited else state
         return
-    yield append_request(state, lane, broker, sent, held_at, awaited=awaited, was_counted=was_counted)
+    yield append_request(state, lane, broker, sent, checked, awaited=awaited, was_counted=was_counted)
 
 
 def append_request(
@@ -226,14 +226,14 @@ def fail_attempt(state: LaneState, lane: Lane) -> Iterator[Step]:
         return
     for index, record in enumerate(state.records):
         if record.status == NEW and may_send(state, lane, index):
-            status = ACCEPTED if lane.acks == "0" else _rejected(record)
-            yield Action("no_leader", -1, index), state.with_record(index, status)
+            failed = ACCEPTED if lane.acks == "0" else _rejected(record)
+            yield Action("no_leader", -1, index), state.with_record(index, failed)
 
 
 def give_up(state: LaneState) -> Iterator[Step]:
     """The producer's delivery time-out passes: outcome `info`, and the next record may go.
 
-    If the next record need not wait for this one, giving up has the same effect as never trying again.
+    This matters only where the next record waits for this one: else it does the same as never trying again.
     """
     for index, record in enumerate(state.records):
         if record.status == RETRY:
@@ -251,7 +251,7 @@ def _rejected(record: Record) -> Record:
 
 
 def _with_answered(state: LaneState, broker: int, answered: tuple[int, int], record: Record) -> LaneState:
-    """The state in which a broker owes no answer for a (record, offset), and the producer knows this of the record."""
+    """The state after the answer for `answered`, an (index, offset): the producer has `record` at this index."""
     replica = state.replicas[broker]
     pending = tuple([other for other in replica.pending if other != answered])
     return state.with_replica(broker, replica._replace(pending=pending)).with_record(answered[0], record)

@@ -93,10 +93,10 @@ class LaneReplica(NamedTuple):
     """One broker's share of the state.
 
     `log` holds entries (`protocol/entries.py`) of requests. `pending` has (record, offset) of each append whose answer
-    the producer still awaits; `socket` and `abandoned` the requests that lie unread in the socket, still awaited or
-    given up by the producer: numbers of `request()` in order, since the state has no order of arrival. `leader_epoch`
-    counts only in a leader or zombie. `standing` has the bits `ELIGIBLE` and `LAST_KNOWN`, where leaders are elected
-    from the eligible replicas.
+    the producer still awaits; `socket` and `unawaited` the requests that lie unread in the socket, whose
+    answer the producer awaits or not: numbers of `request()` in order, since the state has no order of arrival.
+    `leader_epoch` counts only in a leader or zombie. `standing` has the bits `ELIGIBLE` and `LAST_KNOWN`, where leaders
+    are elected from the eligible replicas.
     """
 
     role: int
@@ -104,7 +104,7 @@ class LaneReplica(NamedTuple):
     log: tuple[int, ...] = ()
     pending: tuple[tuple[int, int], ...] = ()
     socket: tuple[int, ...] = ()
-    abandoned: tuple[int, ...] = ()
+    unawaited: tuple[int, ...] = ()
     leader_epoch: int = 0
     believed_isr: int = SHORT
     standing: int = 0
@@ -275,7 +275,7 @@ def _settled(replicas: tuple[LaneReplica, ...], known_epoch: int, truncation: Tr
             LaneReplica(FOLLOWER, False, replica.log)
             if replica.role == ZOMBIE
             and not (replica.in_isr or replica.standing or may_be_addressed(replica.leader_epoch, known_epoch))
-            and not (replica.pending or replica.socket or replica.abandoned)
+            and not (replica.pending or replica.socket or replica.unawaited)
             else replica
             for replica in replicas
         ),

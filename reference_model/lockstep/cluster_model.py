@@ -27,7 +27,9 @@ URGENT: tuple[Internal, ...] = (
     clients.send,
     clients.answer,
 )
+"""Actions that a cluster takes before it has settled."""
 OPTIONAL: tuple[Internal, ...] = (brokers.end_parked_fetch, clients.send_astray, clients.send_to_unnamed)
+"""Actions that may or may not have been taken by then."""
 MAX_STATES = 200_000
 
 Checkpoints = tuple[int, ...]

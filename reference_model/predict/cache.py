@@ -30,7 +30,7 @@ from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.prediction import MAX_STATES, internal_topics, predict
 from kafka_chaos.reference_model.predict.result import Prediction
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
 from kafka_chaos.reference_model.search import Budget, tell_progress
 
@@ -126,7 +126,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         "max_in_flight": lane.max_in_flight,
         "faults": sorted(lane.faults),
         "lockstep": None if lockstep is None else [str(step) for step in lockstep],
-        "known_defects": [defect.id for defect in KNOWN_DEFECTS.values() if defect.concerns(lane)],
+        "known_defects": [defect.id for defect in MODELLED_DEFECTS.values() if defect.concerns(lane)],
         **({"flushes": True} if lane.flushes else {}),
         **_of_client(lane),
         **_transactions(lane),
@@ -140,9 +140,9 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
 def _of_client(lane: Lane) -> dict[str, Any]:
     """The properties of a lane's client that an answer depends on; its transactions have rules of their own."""
     properties = {}
-    if KNOWN_DEFECTS["KAFKA-15591"].concerns(lane) and not rules_of_client(lane).acknowledges_implicitly:
+    if MODELLED_DEFECTS["KAFKA-15591"].concerns(lane) and not rules_of_client(lane).acknowledges_implicitly:
         properties["answers_each"] = True
-    if KNOWN_DEFECTS["kafkajs-822"].concerns(lane):
+    if MODELLED_DEFECTS["kafkajs-822"].concerns(lane):
         properties["several_partitions"] = lane.partitions > 1
     return properties
 

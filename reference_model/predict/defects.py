@@ -42,7 +42,7 @@ from kafka_chaos.reference_model.lane.state import (
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
 from kafka_chaos.reference_model.machine import Story, shown
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, READ_ON, KnownDefect
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS, WITHOUT_EPOCH_CHECK, KnownDefect
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
 
@@ -184,7 +184,7 @@ class DefectTrace:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DefectTrace:
         """Read back what `to_json` gave."""
-        return cls(tuple(KNOWN_DEFECTS[id] for id in (value["id"], *value["with"])), tuple(map(str, value["why"])))
+        return cls(tuple(MODELLED_DEFECTS[id] for id in (value["id"], *value["with"])), tuple(map(str, value["why"])))
 
 
 def by_anomaly(traces: Iterable[tuple[Name, DefectTrace]]) -> dict[Name, tuple[DefectTrace, ...]]:
@@ -214,7 +214,7 @@ def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
         cleanup_policy=None,
         faults=(),
     )
-    concerned = [KNOWN_DEFECTS[id] for id in VARIANTS if KNOWN_DEFECTS[id].concerns(lane)]
+    concerned = [MODELLED_DEFECTS[id] for id in VARIANTS if MODELLED_DEFECTS[id].concerns(lane)]
     reachable_anyway = _traces((), without_faults) if concerned and not lane.idempotence else {}
     traces: dict[Anomaly, tuple[DefectTrace, ...]] = {}
     for size in range(1, len(concerned) + 1):
@@ -232,7 +232,7 @@ def traces_after_truncated_read(lane: Lane, truncated: Story | None) -> tuple[De
 
     `truncated`: the story to a record that was read and then truncated. If it is None, no log is replaced like this.
     """
-    concerned = [KNOWN_DEFECTS[id] for id in READ_ON if KNOWN_DEFECTS[id].concerns(lane)]
+    concerned = [MODELLED_DEFECTS[id] for id in WITHOUT_EPOCH_CHECK if MODELLED_DEFECTS[id].concerns(lane)]
     return tuple(DefectTrace((defect,), (*truncated, _READS_ON)) for defect in concerned if truncated is not None)
 
 

@@ -37,7 +37,7 @@ from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.machine import Findings, Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction, Prediction, answers_from
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 
 TEARS = (
     TransactionAnomaly.TORN_TRANSACTION,
@@ -110,7 +110,7 @@ def answers_of_groups(
 
 def _moved(lane: Lane) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
     """The traces of librdkafka-4844: a member's position, from which it goes on after a rebalance, is too far."""
-    defect = KNOWN_DEFECTS["librdkafka-4844"]
+    defect = MODELLED_DEFECTS["librdkafka-4844"]
     if defect.concerns(lane):
         for anomaly, why in MISSED.items():
             if anomaly in lane.group_anomalies:

@@ -51,7 +51,7 @@ from kafka_chaos.reference_model.predict.result import (
 )
 from kafka_chaos.reference_model.predict.transactional import answers_to, question_of, with_notes
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
 from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted, breadth_first, fewest_faults_first
 from kafka_chaos.reference_model.transactions import examine as of_transactions
@@ -137,7 +137,7 @@ class _Work:
             "records": self.scope.records,
             "attempts": list(self.scope.attempts_of(self.lane)),
             "faults": list(self.lane.faults),
-            "known_defects": [defect.id for defect in KNOWN_DEFECTS.values() if defect.concerns(self.lane)],
+            "known_defects": [defect.id for defect in MODELLED_DEFECTS.values() if defect.concerns(self.lane)],
             "lockstep": None if self.lockstep is None else [str(step) for step in self.lockstep],
             **({"limits": list(limits)} if limits else {}),
             **({"kept_isr": True} if self.scope.kept_isr else {}),

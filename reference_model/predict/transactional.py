@@ -24,7 +24,7 @@ from kafka_chaos.reference_model.clients.rules import has_epoch_per_transaction
 from kafka_chaos.reference_model.machine import Findings, Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction, answers_from
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 from kafka_chaos.reference_model.transactions.examine import stories_with
 from kafka_chaos.reference_model.transactions.rules import V1_UNVERIFIED, V2, Kind, Rules, v1_in
 from kafka_chaos.reference_model.transactions.state import Setup
@@ -94,10 +94,10 @@ def answers_to(question: Setup, found: Findings[TransactionAnomaly], lane: Lane)
 def _traces(question: Setup, lane: Lane) -> Iterator[tuple[TransactionAnomaly, DefectTrace]]:
     """The anomalies that the known defects which concern a lane make reachable."""
     for id, variant in VARIANTS.items():
-        if KNOWN_DEFECTS[id].concerns(lane):
+        if MODELLED_DEFECTS[id].concerns(lane):
             rules = variant(question.rules)
             for anomaly, why in stories_with(rules, question.size, question.partitions).items():
-                yield anomaly, DefectTrace((KNOWN_DEFECTS[id],), why)
+                yield anomaly, DefectTrace((MODELLED_DEFECTS[id],), why)
 
 
 def _with_late(kind: Kind) -> Callable[[Rules], Rules]:

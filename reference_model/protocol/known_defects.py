@@ -65,7 +65,7 @@ class KnownDefect:
 ALL_DEFECTS: Mapping[str, KnownDefect] = {
     id: KnownDefect(id=id, **values) for id, values in toml_of(__package__, "known_defects.toml").items()
 }
-READ_ON: Mapping[str, str] = {
+WITHOUT_EPOCH_CHECK: Mapping[str, str] = {
     "sarama-2365": SARAMA,
     "aiokafka-kip-320": AIOKAFKA,
     "kafka-python-2978": KAFKA_PYTHON,
@@ -75,13 +75,13 @@ READ_ON: Mapping[str, str] = {
 """The defects of consumers that compare no leader epochs (KIP-320), with their clients."""
 
 
-def _reads_on(kind: str, lane: Lane) -> bool:
+def _checks_no_epochs(kind: str, lane: Lane) -> bool:
     """Whether a lane's consumers are of this kind and don't notice that the log below their position was replaced."""
     return (lane.client or "").partition(" ")[0] == kind and not checks_epochs(lane)
 
 
-def _counts_ends(lane: Lane) -> bool:
-    """Whether a lane's clients are of a librdkafka whose position moves over the ends of partitions."""
+def _moves_over_ends(lane: Lane) -> bool:
+    """Whether a lane's clients are of a librdkafka that moves its position when it reports the end of a partition."""
     kind, _, version = (lane.client or "").partition(" ")
     return kind == LIBRDKAFKA and (2, 2) <= tuple(map(int, re.findall(r"\d+", version)[:3])) < (2, 13, 2)
 
@@ -109,16 +109,16 @@ CONCERNS_LANE: Mapping[str, Callable[[Lane], bool]] = {
     # Until 2.5, the coordinator compares times of its wall clock.
     "KAFKA-8803": lambda lane: lane.transactional is not None and release(lane.version) < (2, 5),
     # The harness's members and loops read in batches, and ask for the ends of partitions.
-    "librdkafka-4844": lambda lane: (lane.group or lane.loop) is not None and _counts_ends(lane),
-    **{id: partial(_reads_on, kind) for id, kind in READ_ON.items()},
+    "librdkafka-4844": lambda lane: (lane.group or lane.loop) is not None and _moves_over_ends(lane),
+    **{id: partial(_checks_no_epochs, kind) for id, kind in WITHOUT_EPOCH_CHECK.items()},
 }
 """By defect, whether a lane uses the software that has it. `ClientRules` explains the flags of clients."""
-KNOWN_DEFECTS: Mapping[str, KnownDefect] = {id: ALL_DEFECTS[id] for id in CONCERNS_LANE}
+MODELLED_DEFECTS: Mapping[str, KnownDefect] = {id: ALL_DEFECTS[id] for id in CONCERNS_LANE}
 """The defects whose rule the model knows. Predictions and verdicts name only these."""
 
 
 def require_known(ids: Iterable[str], option: str) -> None:
     """Raise `UsageFailure` for the first id that no known defect has; `option` is where the ids were given."""
     for id in ids:
-        if id not in KNOWN_DEFECTS:
-            raise UsageFailure(f"{option}: {quoted(id)}: expected known defects out of {', '.join(KNOWN_DEFECTS)}")
+        if id not in MODELLED_DEFECTS:
+            raise UsageFailure(f"{option}: {quoted(id)}: expected known defects out of {', '.join(MODELLED_DEFECTS)}")

@@ -18,12 +18,12 @@ Versions and modes with the same rules have the same answers. These differ betwe
 - Who writes the ISR: the leader in ZooKeeper, or since 2.7 (KIP-497) and always in KRaft mode the controller
   (AlterPartition). Either refuses a leader that has been replaced.
 - Broker epochs in AlterPartition (KIP-903, since 3.5, in KRaft mode): before, a follower could join the ISR after it
-  had lost its log's end. What this costs, one power loss costs there anyway: each cluster without eligible replicas
-  elects the last member of the ISR, whatever it has lost.
+  had lost its log's end. One power loss has the same effect anyway: each cluster without eligible replicas elects
+  the last member of the ISR, whatever it has lost.
 - An unclean shutdown is detected since 3.7, but without eligible replicas the last member stays in the ISR and leads
   when it is back, as it does with ZooKeeper.
 - No majority of controllers: no election and no change of an ISR, while leaders serve on (`quorum.py`). The model lets
-  both take any time. That a controller may find every session over after that is the fault `session-expiry`.
+  both take any time. If a controller then finds all sessions ended, this is the fault `session-expiry`.
 """
 
 from collections.abc import Mapping
@@ -85,8 +85,8 @@ class Rules:
 
 @cache
 def rules_in(version: str | None, mode: str | None, elr: bool | None) -> Rules:
-    """The rules of a cluster; without a version those of 3.9.1, without a mode those with ZooKeeper, while there was
-    one, and without `elr` those of a new cluster."""
+    """The rules of a cluster; without `version` those of 3.9.1, without `mode` those with ZooKeeper if the version
+    has it, and without `elr` those of a new cluster."""
     version = version or USUAL_VERSION
     since = max(first for first in TRUNCATION_SINCE if first <= release(version))
     return Rules(
@@ -111,11 +111,11 @@ def rules_of(lane: Lane) -> Rules:
 
 @cache
 def _in_lane(version: str | None, mode: str | None, elr: bool | None, has_minimum: bool) -> Rules:
-    """The rules of a cluster, without two of them for a lane with min.insync.replicas=1, where they change nothing.
+    """The rules of a cluster. For a lane with min.insync.replicas=1 two have fixed values, since they change nothing.
 
-    There a leader's ISR is always large enough, so no high watermark waits. The only replica that could become eligible
-    is the last member of the ISR. It leads when it is back, just as without eligible replicas, where it stays in the
-    ISR.
+    There a leader's ISR is always large enough, so no high watermark waits under either rule. The only replica that
+    could become eligible is the last member of the ISR. It leads when it is back, just as without eligible replicas,
+    where it stays in the ISR.
     """
     rules = rules_in(version, mode, elr)
     return rules if has_minimum else Rules(rules.variant, watermark_waits=True, elects_eligible=False)

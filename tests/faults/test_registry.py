@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,6 +53,13 @@ GONE = {"Status": "exited", "OOMKilled": False, "FinishedAt": "2026-01-01T00:00:
 )
 def test_a_kind_describes_its_own_evidence(kind: str, evidence: Mapping[str, Any], words: str) -> None:
     assert describe_evidence(kind, {"broker-1": evidence}) == words
+
+
+def test_a_broker_that_the_oom_killer_ended_was_not_killed_by_the_fault() -> None:
+    state = {**GONE, "Running": False, "ExitCode": 137, "OOMKilled": True}
+    node: Any = SimpleNamespace(name="broker-1", state=lambda: state)
+    proof = Kill(target=TARGET).proof(FakeCluster(), [node])
+    assert (proof.took_effect, proof.reason) == (False, "broker-1: the OOM killer ended it")
 
 
 def test_several_containers_are_named() -> None:

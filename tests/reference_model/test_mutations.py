@@ -179,7 +179,7 @@ def test_a_closed_connection_leaves_its_requests_in_the_frozen_socket() -> None:
     frozen = lane_replica(FROZEN_LEADER)._replace(socket=(0, 1))
     ((action, after),) = request_timeout(lane_of(lane, lane_replica(FOLLOWER), frozen), lane)
     assert action.name == "close"
-    assert (after.replicas[1].socket, after.replicas[1].abandoned) == ((), (0, 1))
+    assert (after.replicas[1].socket, after.replicas[1].unawaited) == ((), (0, 1))
 
 
 def test_a_broker_without_the_batch_before_refuses_the_next() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, READ_ON
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS, WITHOUT_EPOCH_CHECK
 from kafka_chaos.verification.inputs.documents.faults import MISTIMED
 from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -30,7 +30,7 @@ EXPLAINED_BY: Mapping[str, str] = {
     "kafkajs-1005": "repeated",
     "sarama-2619": "repeated",
     "sarama-3354": "repeated",
-    **dict.fromkeys(READ_ON, "read_on"),
+    **dict.fromkeys(WITHOUT_EPOCH_CHECK, "read_on"),
 }
 """By defect, the statement that says which findings it explains. A defect that is not here explains none."""
 
@@ -47,17 +47,17 @@ def preconditions(run: RunDirectory) -> Iterator[tuple[Any, ...]]:
                 told = (met.ts_ns, met.producer_id, met.partition, met.transactional_id)
                 commits = None if met.commits is None else int(met.commits)
                 yield lane.lane, met.defect, EXPLAINED_BY[met.defect], *told, commits, met.messages
-        if KNOWN_DEFECTS[_BY_FAILURES].concerns(lane):
+        if MODELLED_DEFECTS[_BY_FAILURES].concerns(lane):
             yield lane.lane, _BY_FAILURES, EXPLAINED_BY[_BY_FAILURES], *(None,) * 6
         elections = [won for number in range(lane.partitions) for won in run.events.elected(lane.lane, number)]
-        for defect in READ_ON if run.events.knows_times(lane.lane) else ():
-            for won in elections if KNOWN_DEFECTS[defect].concerns(lane) else ():
+        for defect in WITHOUT_EPOCH_CHECK if run.events.knows_times(lane.lane) else ():
+            for won in elections if MODELLED_DEFECTS[defect].concerns(lane) else ():
                 yield lane.lane, defect, EXPLAINED_BY[defect], won.ts_ns, None, won.partition, None, None, None
 
 
 def explaining_outages(run: RunDirectory, lane: Lane, outages: Collection[Outage]) -> tuple[tuple[str, ...], ...]:
     """The sets of known defects that explain each of these outages: KAFKA-8803, or none."""
-    if not outages or not KNOWN_DEFECTS["KAFKA-8803"].concerns(lane):
+    if not outages or not MODELLED_DEFECTS["KAFKA-8803"].concerns(lane):
         return ()
     moved = [fault for fault in run.events.concerning(lane.lane) if fault.kind in MISTIMED and fault.problem is None]
     met = [event for event in run.events.preconditions.get(lane.lane, ()) if event.defect == "KAFKA-8803"]

@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from kafka_chaos.contract.events import IsrChanged, LeaderElected
 from kafka_chaos.contract.lane.families import AnyAnomaly
-from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
+from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, LOCKSTEP
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.contract.lane.recovery import CALLS, RecoveryAnomaly
@@ -31,8 +31,8 @@ NOBODY_KNOWS = "timings.json does not say which time-outs its clients have, and 
 MAJORITY_OF = 3
 """Of so many controllers, one may be gone."""
 _NEVER = 1 << 62
-_TAKES_BROKERS = BREAKS_CONNECTIONS | {"pause", "read-only-disk", "full-disk"}
-"""The kinds of faults after which a broker leads nothing any more: others have to, once its session has ended."""
+_TAKES_BROKERS = {kind for kind, of_model in COUNTS_AS.items() if of_model in BREAKS_CONNECTIONS} | {"pause"}
+"""The kinds of faults that end a broker's session, so that others lead. With a slow or frozen disk it leads on."""
 _OF_CLIENTS = (RecoveryAnomaly.STALLED_PRODUCER, RecoveryAnomaly.STALLED_CONSUMER)
 Span = tuple[int, int]
 

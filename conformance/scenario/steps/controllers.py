@@ -23,7 +23,7 @@ class ControllerSteps(FaultSteps):
     """The faults of a running act, and the requests that its controllers send."""
 
     observer: ReplicaObserver
-    refusals: dict[str, str] = field(default_factory=dict)
+    answer_errors: dict[str, str] = field(default_factory=dict)
     requests: list[Exchange] = field(default_factory=list)
     """The requests of the last capture that are about the topic."""
     _capture: Capture | None = None
@@ -49,7 +49,7 @@ class ControllerSteps(FaultSteps):
         capture.await_answers()
         self.watching.close()
         self.requests = [sent for sent in capture.exchanges() if sent.states_of(self.topic)]
-        self.expect("Frames and connections that the links could not read", capture.unread, 0)
+        self.expect("Frames and connections that the links could not read", capture.unreadable, 0)
 
     def note_requests(self) -> None:
         """Record the captured requests as a table.
@@ -85,8 +85,8 @@ class ControllerSteps(FaultSteps):
     ) -> None:
         """Send a broker a LeaderAndIsr request in the name of broker 3.
 
-        By default it has the present controller epoch and makes the broker itself the leader. `refusals` has the errors
-        of the answer by `sentence`: the answer's own error and, where that is NONE, that of the partition.
+        By default it has the present controller epoch and makes the broker itself the leader. `answer_errors` gets,
+        by `sentence`, the answer's own error and, where that is NONE, that of the partition.
         """
         request = leader_and_isr(
             controller=3,
@@ -101,7 +101,7 @@ class ControllerSteps(FaultSteps):
 
         def send() -> None:
             answer = send_as_controller(self.lease.cluster.client_address(broker), request)
-            self.refusals[sentence] = " ".join(errors_of(answer))
+            self.answer_errors[sentence] = " ".join(errors_of(answer))
 
         in_model = {"broker": broker, "leader_epoch": leader_epoch, "authorized": authorized}
         self.take(sentence, send, step("send_leader_and_isr", controller_epoch=controller_epoch, **in_model))

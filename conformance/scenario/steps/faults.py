@@ -86,7 +86,7 @@ class FaultSteps(LockStep):
 
     model: ClusterModel
     _cuts: dict[Channel, Partition] = field(default_factory=dict)
-    _unknown: Sequence[Channel] = ()
+    _unasked: Sequence[Channel] = ()
     """The channels to brokers that a producer does not ask before a frozen broker continues."""
     watching: ExitStack = field(default_factory=ExitStack)
     """The captures and polls that steps have begun; they end with the act at the latest."""
@@ -149,8 +149,8 @@ class FaultSteps(LockStep):
 
     def thaw(self, broker: int) -> None:
         """Let a frozen broker continue."""
-        opened = healed(*self._unknown)
-        self._unknown = ()
+        opened = healed(*self._unasked)
+        self._unasked = ()
         self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker), *opened)
 
     def cut(self, source: int, target: int, *, channel: Port = "replication", action: Action = "reject") -> None:

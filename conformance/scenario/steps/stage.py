@@ -30,7 +30,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     clients: Clients
     observer: ReplicaObserver
     answers: Counter[str] = field(default_factory=Counter)
-    """The answers of followers that `kill_and_send` watched, each with its number."""
+    """How often brokers gave each answer while `kill_and_send` watched: an error's name, or `served`."""
     reported: list[str | None] = field(default_factory=list)
     """The error in each delivery report of `send_too_large`; None for a report of success."""
     clock_started: float = 0.0
@@ -57,7 +57,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         connection and a request in flight; it asks no other broker before this one continues.
         """
         if knows_only is not None:
-            self._unknown = [(CLIENTS, CLIENT, other) for other in self.act.replicas if other != knows_only]
+            self._unasked = [(CLIENTS, CLIENT, other) for other in self.act.replicas if other != knows_only]
         configs = {**(configs or {}), **(self.reachable(*asks) if asks else {})}
         chosen: dict[str, Any] = {
             "producer": producer,
@@ -71,7 +71,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         self.take(
             f"{subject} sends {record} with acks={acks}{f' and key {key}' if key else ''}.",
             lambda: self.clients.send(record, **chosen, configs=configs),
-            *cuts(*self._unknown),
+            *cuts(*self._unasked),
             step("produce", record=record, **chosen),
             *then,
         )
@@ -130,7 +130,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         self.take(sentence, lambda: self.lease.admin.alter_topic(self.topic, configs), *then)
 
     def roll(self) -> None:
-        """The active segments are full, so that the next append begins another one."""
+        """Tell the model that the active segments are full, as they are on Kafka by now: the next append rolls them."""
         rolled = [step("roll", broker=broker) for broker in self.act.replicas]
         self.take("The active segments are full; the next record will roll them.", lambda: None, *rolled)
 
@@ -149,15 +149,15 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def seconds_until_answered(self, record: str) -> float:
         """From `start_clock` until the record's producer got its answer, rounded to hundredths."""
-        return round(self.answered(record) - self._clock, 2)
+        return round(self.answer_time(record) - self._clock, 2)
 
     def send_once(self, record: str, *, sentence: str) -> None:
-        """A producer sends a record to the leader with acks=all, without a retry; `refusals` has the answer."""
+        """A producer sends a record to the leader once, with acks=all; `answer_errors` gets the error, or NONE."""
 
         def send() -> None:
             with self.ask(self.seen.leader or self.act.replicas[0]) as leader:
                 leader.set_timeout(60)
-                self.refusals[record] = error_name(leader.produce(self.topic, record, timeout=5)[0])
+                self.answer_errors[record] = error_name(leader.produce(self.topic, record, timeout=5)[0])
 
         self.take(sentence, send, step("produce", record=record, producer=record), step("give_up", record=record))
 
@@ -225,7 +225,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         """The records that a consumer reads from the beginning to the end of the partition."""
         return [record for _, record in read_to_end(self.lease.cluster.bootstrap_servers, self.topic)]
 
-    def answered(self, record: str) -> float:
+    def answer_time(self, record: str) -> float:
         """When a record's producer got its answer, by the monotonic clock, in seconds; `KeyError` if it got none."""
         return {answer.record: answer.at for answer in self.clients.answers()}[record]
 

@@ -21,7 +21,7 @@ from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 
 _INIT_PRODUCER_ID = 5
 _ADD_PARTITIONS = 3
-"""The last version that clients send; brokers verify by later ones."""
+"""The last version that clients send. By later ones, brokers ask whether a transaction is open (KIP-890)."""
 _ADD_OFFSETS = 4
 _PRODUCE, _PRODUCE_BUMPS = 11, 12
 _END, _END_BUMPS = 4, 5
@@ -92,7 +92,7 @@ class TransactionClient(BrokerClient):
     def add_offsets(self, producer: Producer, group: str) -> int:
         """AddOffsetsToTxn: the partition of a group's offsets joins the transaction."""
         version = self._version(AddOffsetsToTxnRequest, _ADD_OFFSETS)
-        answer = self.request(AddOffsetsToTxnRequest(group_id=group, version=version, **_named(producer)))
+        answer = self.request(AddOffsetsToTxnRequest(group_id=group, version=version, **_identity(producer)))
         return int(answer.error_code)
 
     def write(self, producer: Producer, topic: str, partition: int, record: str, *, sequence: int) -> int:
@@ -116,8 +116,8 @@ class TransactionClient(BrokerClient):
 
     def commit_offset(self, producer: Producer, group: str, topic: str, partition: int, offset: int) -> int:
         """TxnOffsetCommit: a group's offset becomes part of the transaction."""
-        topics = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-        wanted = topics.TxnOffsetCommitRequestPartition(
+        topic_type = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        wanted = topic_type.TxnOffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
         )
         newest = _COMMIT_OFFSETS_BUMPS if producer.bumps else _COMMIT_OFFSETS
@@ -126,16 +126,16 @@ class TransactionClient(BrokerClient):
             generation_id=-1,
             member_id="",
             group_instance_id=None,
-            topics=[topics(name=topic, partitions=[wanted])],
+            topics=[topic_type(name=topic, partitions=[wanted])],
             version=self._version(TxnOffsetCommitRequest, newest),
-            **_named(producer),
+            **_identity(producer),
         )
         return int(self.request(request).topics[0].partitions[0].error_code)
 
     def end(self, producer: Producer, *, commit: bool) -> int:
         """EndTxn: a commit or an abort. A producer that `bumps` goes on with the epoch of the answer."""
         version = self._version(EndTxnRequest, _END_BUMPS if producer.bumps else _END)
-        answer = self.request(EndTxnRequest(committed=commit, version=version, **_named(producer)))
+        answer = self.request(EndTxnRequest(committed=commit, version=version, **_identity(producer)))
         if producer.bumps and answer.error_code == NONE:
             producer.id, producer.epoch = answer.producer_id, answer.producer_epoch
         return int(answer.error_code)
@@ -149,7 +149,7 @@ class TransactionClient(BrokerClient):
         return int(state.error_code), described
 
     def group_offset(self, group: str, topic: str, *, stable: bool) -> tuple[int, int]:
-        """(error, offset) of a group in partition 0, −1 for none; `stable`: an error while one is pending (KIP-447)."""
+        """The error, and a group's offset in partition 0 or −1. `stable`: an error if another is pending (KIP-447)."""
         wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])
         version = self._version(OffsetFetchRequest, _OFFSET_FETCH)
         request = OffsetFetchRequest(group_id=group, topics=[wanted], require_stable=stable, version=version)
@@ -160,5 +160,6 @@ class TransactionClient(BrokerClient):
         return int(partition.error_code), int(partition.committed_offset)
 
 
-def _named(producer: Producer) -> dict[str, Any]:
+def _identity(producer: Producer) -> dict[str, Any]:
+    """The fields of a request that say which incarnation of a producer sends it."""
     return {"transactional_id": producer.transactional_id, "producer_id": producer.id, "producer_epoch": producer.epoch}

@@ -19,7 +19,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 PATIENCE = 40.0
 """Seconds within which a request must get an answer."""
 GIVES_UP = 1.0
-"""Seconds after which a producer gives up waiting for the answer to a request that is held."""
+"""Seconds after which a producer gives up waiting for an answer, while a fault on a link holds its request."""
 
 _AGAIN = frozenset(
     {
@@ -41,8 +41,8 @@ _AGAIN = frozenset(
 class Producers:
     """All producers of an act; `known` has those that have begun, by name.
 
-    `group`: the group whose offset of `source`, partition 0, they commit, if they do. `offset_partition`: the number by
-    which `write` is asked for such a commit.
+    If transactions commit offsets, they are those of `group` in partition 0 of the topic `source`. `offset_partition`
+    stands for them: a `write` to this partition commits the offset that its record names.
     """
 
     cluster: Cluster
@@ -57,7 +57,7 @@ class Producers:
         """Begin a new incarnation of a producer, which gets its epoch."""
         producer = Producer(transactional_id, bumps=self.bumps)
         ask = partial(TransactionClient.initialise, producer=producer, timeout_ms=timeout_ms)
-        self._answered(producer, ask, self._coordinator(transactional_id))
+        self._succeeds(producer, ask, self._coordinator(transactional_id))
         self.known[name] = producer
 
     def write(self, name: str, record: str, partition: int) -> None:
@@ -74,14 +74,14 @@ class Producers:
             return client.write(producer, self.topic, partition, record, sequence=sequence)
 
         address = self._coordinator(self.group, CoordinatorKind.GROUP) if is_offset else self._leader(partition)
-        if self._answered(producer, ask, address, writes=True):
+        if self._succeeds(producer, ask, address, writes=True):
             producer.sent[partition] = sequence + 1
 
     def end(self, name: str, *, commit: bool) -> None:
         """Commit or abort a producer's transaction."""
         producer = self.known[name]
         ask = partial(TransactionClient.end, producer=producer, commit=commit)
-        if self._answered(producer, ask, self._coordinator(producer.transactional_id)):
+        if self._succeeds(producer, ask, self._coordinator(producer.transactional_id)):
             producer.added.clear()
             if self.bumps:
                 producer.sent.clear()
@@ -92,12 +92,13 @@ class Producers:
         address = self._coordinator(producer.transactional_id)()
         try:
             with TransactionClient(address) as client:
+                # Connects, so that the short time-out concerns EndTxn alone.
                 client.brokers()
                 client.set_timeout(GIVES_UP)
                 client.end(producer, commit=commit)
         except BrokerUnreachable:
             return
-        raise ClusterFailure(f"{name} got an answer to the request that is held")
+        raise ClusterFailure(f"{name} got an answer, though a fault should hold its request")
 
     def crash(self, name: str) -> None:
         """End a producer, which leaves its transaction open."""
@@ -109,12 +110,12 @@ class Producers:
                 return client.add_offsets(producer, self.group)
             return client.add_partition(producer, self.topic, partition)
 
-        is_added = self._answered(producer, ask, self._coordinator(producer.transactional_id))
+        is_added = self._succeeds(producer, ask, self._coordinator(producer.transactional_id))
         if is_added:
             producer.added.add(partition)
         return is_added
 
-    def _answered(
+    def _succeeds(
         self,
         producer: Producer,
         ask: Callable[[TransactionClient], int],
@@ -125,7 +126,7 @@ class Producers:
         """Send a request until its answer is final, and return whether that was a success."""
         last = ""
 
-        def answered() -> bool:
+        def is_final() -> bool:
             nonlocal last
             try:
                 with TransactionClient(address()) as client:
@@ -136,7 +137,7 @@ class Producers:
                 return False
             return last not in _AGAIN
 
-        wait_until(answered, "a producer's request to be answered", timeout=PATIENCE, seen=lambda: last)
+        wait_until(is_final, "a producer's request to be answered", timeout=PATIENCE, seen=lambda: last)
         producer.error, producer.reply = last, meaning(last, writes=writes)
         return last == error_name(NONE)
 

@@ -20,7 +20,7 @@ from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import known_version
 
 DEFAULTS: Mapping[str, Any] = toml_of(__package__, "defaults.toml")
-"""Properties by group of servers, in defaults.toml."""
+"""The content of defaults.toml: properties by group of servers, and `owned`, a list of keys."""
 
 OWNED_BROKER_KEYS = frozenset(DEFAULTS["owned"])
 """Keys that only the harness may set."""
@@ -28,9 +28,8 @@ OWNED_BROKER_KEYS = frozenset(DEFAULTS["owned"])
 AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Keys of brokers that belong to Kafka's authorizer, which no class lists."""
 
-
 _WHOLE_NUMBERS = (".ms", ".delivery.count.limit")
-"""Keys that end like this have whole numbers; some are compared with keys of a lane."""
+"""Keys that end like this must have whole numbers, since the harness compares some of them with a lane's numbers."""
 
 
 @cache
@@ -54,7 +53,7 @@ def check_keys(
     metadata_mode: str | None = None,
 ) -> None:
     """Raise `UsageFailure` for the first key that a `broker` or a `topic` does not have, that only the harness may set
-    (`owned` ones included), or that lacks its whole number."""
+    (with `owned`, those too), or whose value has to be a whole number and is not."""
     owned = owned | OWNED_BROKER_KEYS if kind == "broker" else owned
     for key, value in configs.items():
         if key.endswith(_WHOLE_NUMBERS) and not re.fullmatch(r"-?[0-9]+", str(value)):

@@ -17,7 +17,7 @@ FIRST_TIERED = "3.9"
 """The first version whose tiered storage (KIP-405) is for production."""
 LEAST_DISK_MIB = 256
 USUAL_DISK_MIB = 4096
-"""The image is sparse: what no broker writes takes no room."""
+"""The file behind a disk is sparse: what no broker writes takes no room."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +86,10 @@ class ClusterLayout:
         if self.disk_mib and self.disk_mib < LEAST_DISK_MIB:
             yield f"disk_mib: {self.disk_mib} is not valid: expected at least {LEAST_DISK_MIB}, or 0"
         yield from self._refused_with_kraft() if mode == KRAFT else self._refused_with_zookeeper()
-        secured = f"security: {self.security} is not valid"
+        invalid_security = f"security: {self.security} is not valid"
         if self.links and self.security != PLAINTEXT:
             why = "where connections pass links, which can't read what is encrypted"
-            yield f"{secured} {why}: expected {PLAINTEXT}"
+            yield f"{invalid_security} {why}: expected {PLAINTEXT}"
         if self.elr and not self.oldest.elr:
             lacking = f"Kafka {self.oldest.number} has no eligible leader replicas by default"
             yield f"elr: true is not valid: {lacking}: expected 4.1 or later"
@@ -114,7 +114,7 @@ class ClusterLayout:
             yield f"controller: {self.controller} is not valid: {why}"
 
     def _refused_with_zookeeper(self) -> Iterator[str]:
-        secured = f"security: {self.security} is not valid"
+        invalid_security = f"security: {self.security} is not valid"
         if self.zookeepers not in (None, 1, 3):
             yield f"zookeepers: {self.zookeepers} is not valid: expected 1 or 3"
         if self.controllers:
@@ -124,14 +124,14 @@ class ClusterLayout:
             yield f"migration_controllers: {self.migration_controllers} is not valid: expected 0, 1 or 3"
         if self.migration_controllers:
             if any(KRAFT not in version.modes for version in (self.version, *self.versions)):
-                yield f"migration_controllers: Kafka {self.oldest.number} has no KRaft mode here to migrate to"
+                yield f"migration_controllers: kafka-chaos knows no KRaft mode of Kafka {self.oldest.number}"
             if self.security != PLAINTEXT:
-                yield f"{secured} with migration_controllers: expected {PLAINTEXT}"
+                yield f"{invalid_security} with migration_controllers: expected {PLAINTEXT}"
             if self.links:
                 yield "links: true is not valid with migration_controllers, which would have none"
         if self.security != PLAINTEXT and not self.at_least("2.7"):  # KIP-651
             why = f"Kafka {self.oldest.number} reads no certificates in PEM"
-            yield f"{secured}: {why}; expected {PLAINTEXT}, or Kafka 2.7 and later"
+            yield f"{invalid_security}: {why}; expected {PLAINTEXT}, or Kafka 2.7 and later"
         if self.controller is not None and not 1 <= self.controller <= self.brokers:
             yield f"controller: {self.controller} is not a broker: expected 1 to {self.brokers}"
 
@@ -171,7 +171,7 @@ class ClusterLayout:
         return dict.fromkeys(keys, self.oldest.protocol)
 
     @property
-    def servers(self) -> int:
+    def metadata_servers(self) -> int:
         """How many nodes there are beside the brokers: ZooKeeper servers, or controllers."""
         return self.controllers if self.metadata_mode == KRAFT else self.zookeepers or 1
 
@@ -218,7 +218,7 @@ class ClusterLayout:
         brokers = f"{self.brokers} broker{'' if self.brokers == 1 else 's'}"
         versions = " and ".join(version.number for version in self.versions)
         if self.metadata_mode == ZOOKEEPER:
-            return f"{self.servers} ZooKeeper and {brokers} of Kafka {versions}"
+            return f"{self.metadata_servers} ZooKeeper and {brokers} of Kafka {versions}"
         controllers = f"{self.controllers} controller{'' if self.controllers == 1 else 's'}"
         if self.brokers == 1:
             brokers_alone = f"{brokers} that is the controller too,"

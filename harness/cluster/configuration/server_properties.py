@@ -1,4 +1,4 @@
-"""The properties of brokers, controllers and ZooKeeper servers: their own ones override those of defaults.toml.
+"""The properties of brokers, controllers and ZooKeeper servers: a node's configs override those of defaults.toml.
 
 A default that a version of Kafka does not know is left out for that version.
 """
@@ -28,7 +28,7 @@ ZOOKEEPER_DATA = "/var/lib/zookeeper"
 PROPERTIES_FILE = "/etc/kafka-chaos/server.properties"
 
 CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
-"""Brokers before 0.11 truncate by the high watermarks on disk, so they keep Kafka's default."""
+"""One second by defaults.toml. Brokers before 0.11 keep Kafka's 5 s, since they truncate by these checkpoints."""
 
 GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
 SHARE_DELIVERY_LIMIT = "group.share.delivery.count.limit"
@@ -37,8 +37,8 @@ SHARE_SHORTEST_LOCK = "group.share.min.record.lock.duration.ms"
 
 
 def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
-    """The server.properties of a broker with ZooKeeper. The layout's configs override `configs`, which override
-    defaults."""
+    """The server.properties of a broker with ZooKeeper. The layout's configs override `configs`, which are
+    for all brokers (the protocol of mixed versions), and these the defaults."""
     owned = {
         "broker.id": str(node.number),
         "zookeeper.connect": zookeeper_connect(spec),
@@ -53,14 +53,14 @@ def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, co
     defaults = {**_defaults(spec, "brokers_with_zookeeper", version), **_tiered(spec)}
     if not version.at_least("0.11"):
         defaults.pop(CHECKPOINT_INTERVAL, None)
-    return _text({**defaults, **_texts({**configs, **_own(spec, node)}), **owned})
+    return _text({**defaults, **_texts({**configs, **_layout_configs(spec, node)}), **owned})
 
 
 def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
     """The server.properties of a KRaft node: a broker, a controller, or a broker that is a controller, too.
 
-    `configs` override the layout's configs. Controllers get the brokers' configs, too, since some of them, such as
-    `auto.leader.rebalance.enable`, are for the controller.
+    `configs`, which are for this node alone, override the layout's. Controllers get the brokers' configs, too, since
+    some of them, such as `auto.leader.rebalance.enable`, are for the controller.
     """
     is_broker, quorum = node.role == "broker", voters(spec)
     roles = (node.role, "controller") if is_broker and node.number in quorum else (node.role,)
@@ -77,7 +77,9 @@ def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, con
     else:
         owned |= {**DEFAULTS["listener"][PLAINTEXT], "listeners": ",".join(controls)}
     tiered = _tiered(spec) if is_broker else {}
-    return _text({**_defaults(spec, "kraft", version), **tiered, **_texts({**_own(spec, node), **configs}), **owned})
+    return _text(
+        {**_defaults(spec, "kraft", version), **tiered, **_texts({**_layout_configs(spec, node), **configs}), **owned}
+    )
 
 
 def voters(spec: ClusterLayout) -> dict[int, str]:
@@ -89,7 +91,7 @@ def voters(spec: ClusterLayout) -> dict[int, str]:
 
 def zookeepers(spec: ClusterLayout) -> list[str]:
     """The host names of ZooKeeper's servers."""
-    return [node_name("zookeeper", number) for number in range(1, spec.servers + 1)]
+    return [node_name("zookeeper", number) for number in range(1, spec.metadata_servers + 1)]
 
 
 def zookeeper_connect(spec: ClusterLayout) -> str:
@@ -105,7 +107,7 @@ def quorum_properties(voters: Mapping[int, str]) -> dict[str, str]:
     }
 
 
-def _own(spec: ClusterLayout, node: Node) -> dict[str, object]:
+def _layout_configs(spec: ClusterLayout, node: Node) -> dict[str, object]:
     return {**spec.broker_configs, **spec.configs_of.get(node.number, {})}
 
 
@@ -139,7 +141,7 @@ def _defaults(spec: ClusterLayout, group: str, version: KafkaVersion) -> dict[st
 
 
 def _tiered(spec: ClusterLayout) -> dict[str, str]:
-    """The properties of brokers with tiered storage. They load the plugin from the remote store itself."""
+    """The properties of brokers with tiered storage. They load the store's plugin from the store's volume."""
     if not spec.tiered_storage:
         return {}
     return {
@@ -153,7 +155,7 @@ def _tiered(spec: ClusterLayout) -> dict[str, str]:
 def zookeeper_properties(spec: ClusterLayout) -> str:
     """The configuration file of a ZooKeeper server, alone or in an ensemble."""
     values = {"dataDir": ZOOKEEPER_DATA, "clientPort": str(ZOOKEEPER_PORT), **DEFAULTS["zookeeper"]}
-    if spec.servers > 1:
+    if spec.metadata_servers > 1:
         values |= DEFAULTS["zookeeper_ensemble"]
         values |= {f"server.{number}": f"{name}:2888:3888" for number, name in enumerate(zookeepers(spec), start=1)}
     return _text(values)

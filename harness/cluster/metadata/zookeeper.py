@@ -43,7 +43,7 @@ class ZooKeeperMode:
 
     def make(self) -> Members:
         """Describe ZooKeeper servers, and brokers that connect to them."""
-        servers = {number: self._zookeeper(number) for number in range(1, self._spec.servers + 1)}
+        servers = {number: self._zookeeper(number) for number in range(1, self._spec.metadata_servers + 1)}
         return Members({broker: self._broker(broker) for broker in range(1, self._spec.brokers + 1)}, servers)
 
     def container(self, node: Node, kafka_version: str) -> DockerContainer:
@@ -102,7 +102,7 @@ class ZooKeeperMode:
 
     def _zookeeper(self, number: int) -> Node:
         alone = _SERVER_STARTED[0 if self._spec.version.at_least("2.4") else 1]
-        started = "LEADER ELECTION TOOK" if self._spec.servers > 1 else alone
+        started = "LEADER ELECTION TOOK" if self._spec.metadata_servers > 1 else alone
         name, host_port = properties.node_name("zookeeper", number), next(self._build.ports)
         node = self._build.node("zookeeper", number, name, started, host_port=host_port)
         node.testcontainer = self._build.container(
@@ -113,7 +113,7 @@ class ZooKeeperMode:
             jvm_options=ZOOKEEPER_OPTIONS,
             port=properties.ZOOKEEPER_PORT,
         )
-        if self._spec.servers > 1:
+        if self._spec.metadata_servers > 1:
             node.testcontainer.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
         return node
 

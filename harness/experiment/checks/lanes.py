@@ -11,7 +11,7 @@ from kafka_chaos.contract.command.errors import LaneError, UsageFailure
 from kafka_chaos.contract.lane.configuration import dotted, groups_with
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.groups import CLASSIC, CONSUMER, Group
-from kafka_chaos.contract.lane.lanes import has_limit_of_groups
+from kafka_chaos.contract.lane.lanes import has_delivery_limit_per_group
 from kafka_chaos.contract.lane.share import USUAL_LIMIT
 from kafka_chaos.faults.fault import concerns
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
@@ -122,7 +122,7 @@ def _share(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
     if lane.share is None:
         return
     configs = {**DEFAULTS["kraft"], **cluster.broker_configs}
-    if not has_limit_of_groups(lane.as_lane((), cluster.as_layout())):
+    if not has_delivery_limit_per_group(lane.as_lane((), cluster.as_layout())):
         limit = int(str(configs.get(SHARE_DELIVERY_LIMIT, USUAL_LIMIT)))
         if lane.share.delivery_limit != limit:
             message = f"before Kafka 4.4 brokers decide: expected {limit}, or set {SHARE_DELIVERY_LIMIT}"

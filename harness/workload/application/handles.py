@@ -54,8 +54,8 @@ class Handle:
         """Pause for up to `seconds`, less if the load ends meanwhile; returns whether to continue."""
         return not self.over.wait(seconds)
 
-    def _contradicts(self, key: str, has: str, give: str) -> UsageFailure:
-        """The refusal of a config that the lane does not have: what the lane `has`, and how to `give` it another."""
+    def _contradiction(self, key: str, has: str, give: str) -> UsageFailure:
+        """The refusal of a config that contradicts the lane: what the lane `has`, and the keys to `give` it instead."""
         return UsageFailure(
             f"{key}: the lane {self.lane} has {has}, and its prediction holds for that only: give it to the lane, as "
             f"lane({self.lane!r}, {give})"
@@ -78,7 +78,7 @@ class Handle:
         settled = {} if group is None else group_configs(group)
         for name, wanted in settled.items():
             if name in given and _plain(given[name]) != _plain(wanted):
-                raise self._contradicts(name, f"a {key} with {name}={_plain(wanted)}", f"{key}={{...}}")
+                raise self._contradiction(name, f"a {key} with {name}={_plain(wanted)}", f"{key}={{...}}")
         _check_known("consumer", self._lane, {**given, **settled})
         reset = EARLIEST if group is None else group.reset
         usual: dict[str, object] = {"auto.offset.reset": reset, "reconnect.backoff.max.ms": 500, "log_level": 0}
@@ -107,14 +107,14 @@ class ProducerHandle(Handle):
             if key in given:
                 wanted = str(getattr(self._lane, name)).lower()
                 if _plain(given.pop(key)) != _plain(wanted):
-                    raise self._contradicts(key, f"{name}={wanted}", f"{name}=…")
+                    raise self._contradiction(key, f"{name}={wanted}", f"{name}=…")
         settings = self._lane.transactional
         if "transactional.id" in given and settings is None:
-            raise self._contradicts("transactional.id", "no transactions", "transactional={...}")
+            raise self._contradiction("transactional.id", "no transactions", "transactional={...}")
         timeout = given.get("transaction.timeout.ms")
         if timeout is not None and settings is not None and str(timeout) != str(settings.timeout_ms):
             has = f"timeout_ms={settings.timeout_ms}"
-            raise self._contradicts("transaction.timeout.ms", has, "transactional={'timeout_ms': ...}")
+            raise self._contradiction("transaction.timeout.ms", has, "transactional={'timeout_ms': ...}")
         _check_known("producer", self._lane, given)
         return self._recorder.client({**self._recorder.configs, **given})
 

@@ -27,7 +27,7 @@ from typing import Any
 from kafka_chaos.contract.events import AcknowledgedWithoutOffset, DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.workload.settings import OnPrecondition
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS, KnownDefect
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS, KnownDefect
 
 _RENEWAL = re.compile(r"drain in state .* epoch bump .*: (?P<why>\d+ message\(s\) timed out on .*|skipped sequence .*)")
 _UNPLACED = re.compile(
@@ -107,7 +107,7 @@ def watch_of(
 
 def repeat_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, producer_id: int) -> RepeatWatch | None:
     """The reader of the log of a lane's producer; None if its client has no such defect with the lane's settings."""
-    concerned = [KNOWN_DEFECTS[id] for id in _TOLD_BY if KNOWN_DEFECTS[id].concerns(lane)]
+    concerned = [MODELLED_DEFECTS[id] for id in _TOLD_BY if MODELLED_DEFECTS[id].concerns(lane)]
     if on_precondition is None or not concerned:
         return None
     return RepeatWatch(on_precondition, lane=lane.lane, topic=lane.topic, producer_id=producer_id, defects=concerned)

@@ -10,7 +10,7 @@ from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.events import BEGINS
 from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, IN_TRANSACTION, Group, group_of, loop_group_of
-from kafka_chaos.contract.lane.lanes import has_limit_of_groups
+from kafka_chaos.contract.lane.lanes import has_delivery_limit_per_group
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional, transactional_id
 from kafka_chaos.harness.clients.kinds import chosen
@@ -29,7 +29,7 @@ _FROZEN_LONGER = 2.0
 _COMMITTED_TIMEOUT = 20.0
 _HEARTBEAT_MS = 3_000
 _LEARNS_SOON = {"topic.metadata.refresh.interval.ms": "1000"}
-"""Lets a member learn of new partitions within a second; by default, within five minutes. Then the group gets them."""
+"""Lets a member, and so its group, learn of new partitions within a second instead of five minutes."""
 
 
 class ConsumerGroup(GroupLoad):
@@ -48,13 +48,13 @@ class ConsumerGroup(GroupLoad):
         """`start`: what starts a member, if not a process of the lane's client."""
         # A lane that a loop writes may have a group of its own, too, which reads it.
         self.loop = lane.loop if read.lane != lane.lane else None
-        group, of = (lane.group, group_of) if self.loop is None else (self.loop.group, loop_group_of)
+        group, group_id_of = (lane.group, group_of) if self.loop is None else (self.loop.group, loop_group_of)
         assert group is not None
-        super().__init__(lane, read, load, group, of(lane.lane))
+        super().__init__(lane, read, load, group, group_id_of(lane.lane))
         self._start_process = start or self._start
 
     def member(self, place: int, number: int) -> MemberSettings:
-        """The settings of the member of this number, in this place of the group."""
+        """The settings of a member: the group's member process number `number`, for its slot `place`."""
         return MemberSettings(
             group=self.group_id,
             name=f"{self.group_id}-{number}",
@@ -73,7 +73,7 @@ class ConsumerGroup(GroupLoad):
             **member_configs(group),
             **(_LEARNS_SOON if self.read.grows else {}),
             **self.lane.consumer_configs,
-            # What the group decides goes before what the lane gives.
+            # What the group decides overrides what the lane gives.
             **group_configs(group),
             "group.id": self.group_id,
             **({"group.instance.id": f"{self.group_id}-{place}"} if group.static else {}),
@@ -124,7 +124,7 @@ class ConsumerGroup(GroupLoad):
         return {self.group_id: committed_by(self.group_id, self.read, self.load)}
 
     def _start(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
-        """Start a member as a process of the lane's client; for librdkafka of any version, it is the harness's own."""
+        """Start a member as a process of the lane's client. For every librdkafka, this is the harness's own program."""
         client = chosen(self.lane.client)
         packages = None if client is None else client.packages
         own = command_of(_MEMBER_MODULE, packages=packages) if client is None or packages is not None else ()
@@ -167,15 +167,15 @@ def committed_by(group_id: str, read: LaneSpec, load: LoadSettings) -> dict[int,
     """
     configs: Mapping[str, str] = {**load.client_configs, "bootstrap.servers": load.bootstrap_servers}
     client = new_client(Consumer, {**configs, "group.id": group_id, "log_level": 0})
-    places = [TopicPartition(read.topic_name, number) for number in range(read.partitions)]
+    partitions = [TopicPartition(read.topic_name, number) for number in range(read.partitions)]
     try:
-        found = client.committed(places, timeout=_COMMITTED_TIMEOUT)
+        committed = client.committed(partitions, timeout=_COMMITTED_TIMEOUT)
     except KafkaException as failure:
         reason = failure.args[0].str()
         raise ClusterFailure(f"nobody tells what the group {group_id} has committed: {reason}") from failure
     finally:
         client.close()
-    return {place.partition: place.offset for place in found if place.error is None and place.offset >= 0}
+    return {entry.partition: entry.offset for entry in committed if entry.error is None and entry.offset >= 0}
 
 
 SHARER = "sharer"
@@ -227,5 +227,5 @@ class ShareGroup(GroupLoad):
             "share.record.lock.duration.ms": share.lock_ms,
             "share.auto.offset.reset": share.start,
             "share.isolation.level": share.isolation,
-            **(limit if has_limit_of_groups(self.lane.as_lane(())) else {}),
+            **(limit if has_delivery_limit_per_group(self.lane.as_lane(())) else {}),
         }

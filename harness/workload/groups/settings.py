@@ -37,7 +37,7 @@ class OutputSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """A member of `group`, which reads `lane`. The names of its assignments begin with `name`.
+    """A member of `group`, which reads `lane`. Its consumer ids in `assignments/` begin with `name`.
 
     `commits` as in `Group`; in a loop, the `output` says when the member commits. `freeze_seconds`: how long it stops
     polling when it is told to freeze.

@@ -1,6 +1,6 @@
 """The journal of a load: which records are about to be sent, before they are, and which partitions members are given.
 
-It stays in the run directory only if the harness died, and rows may be missing (`history.recover`).
+It stays in the run directory only if the harness died. Then rows may be missing, and are recovered from it.
 """
 
 import json
@@ -23,8 +23,8 @@ class Reservations:
         self._file = (run_directory / RESERVATIONS).open("a", encoding="utf-8")
         self._lock = threading.Lock()
 
-    def assigned(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Note that a consumer was given partitions; `rows`: those that `assignments/` will have when they end."""
+    def write_assigned(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write that a consumer was given partitions; `rows`: its assignments, as rows of `assignments/`."""
         self.write({"assigned": rows})
 
     def write(self, entry: Mapping[str, Any]) -> None:
@@ -60,7 +60,7 @@ class ReservedSeqs:
 
 
 def reservations_in(journal: Path) -> Iterator[Mapping[str, Any]]:
-    """The journal's entries. A last line that the crash cut short reserved nothing that was sent."""
+    """The journal's entries, but for a last line that a crash cut short: nothing that it reserved was sent yet."""
     with journal.open(encoding="utf-8") as lines:
         for line in lines:
             if line.endswith("\n"):

@@ -36,4 +36,4 @@ def test_a_capture_has_every_request_in_its_order_and_only_those_of_its_time(clu
         send(names[10:])
     send(["later"])
     assert senders() == names
-    assert capture.unread == 0
+    assert capture.unreadable == 0

@@ -69,7 +69,7 @@ def test_a_broker_is_only_given_keys_that_its_version_has(number: str) -> None:
         ({"metadata_mode": "kraft", "migration_controllers": 3}, "nowhere to migrate to"),
         ({"tiered_storage": True, "broker_versions": {1: "3.8.1"}}, "expected Kafka 3.9 or later"),
         ({"migration_controllers": 2}, "migration_controllers: 2 is not valid: expected 0, 1 or 3"),
-        ({"migration_controllers": 3, "broker_versions": {1: "2.8.2"}}, "Kafka 2.8.2 has no KRaft mode here"),
+        ({"migration_controllers": 3, "broker_versions": {1: "2.8.2"}}, "knows no KRaft mode of Kafka 2.8.2"),
         ({"migration_controllers": 3, "security": "mtls"}, "not valid with migration_controllers"),
         ({"migration_controllers": 3, "links": True}, "links: true is not valid with migration_controllers"),
         ({"broker_versions": {2: "2.4.1"}, "security": "mtls"}, "Kafka 2.4.1 reads no certificates in PEM"),

@@ -19,7 +19,7 @@ from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.schedule import of_client
 from kafka_chaos.harness.experiment.timings import timings_of
 from kafka_chaos.harness.run.runner import run_experiment
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 from kafka_chaos.reference_model.recovery import bounds_of
 
 SOURCE = "source"
@@ -150,7 +150,7 @@ def _phase(number: int) -> dict[str, Any]:
 def test_what_is_accepted_runs(values: dict[str, Any], tmp_path: Path) -> None:
     """Nothing is refused after the start, every lane is served, and nothing is unknown that `plan` could have known."""
     experiment = experiment_of(values, values["name"])
-    result = run_experiment(experiment, root=tmp_path, accept_known=KNOWN_DEFECTS, engine=Engine.DUCKDB)
+    result = run_experiment(experiment, root=tmp_path, accept_known=MODELLED_DEFECTS, engine=Engine.DUCKDB)
     assert {lane.lane: lane.reasons for lane in result.verdict.lanes if lane.verdict is not Verdict.CONFORMS} == {}
     assert all(lane.acknowledged for lane in result.verdict.lanes)
 

@@ -12,7 +12,7 @@ import pytest
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.run.runner import run_experiment
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
@@ -54,7 +54,7 @@ def rows_of(run: Path, table: str, *columns: str) -> list[dict[str, Any]]:
 def test_new_partitions_are_written_read_and_judged(text: str, mode: str, tmp_path: Path) -> None:
     experiment = parse_experiment(text.replace("{CLUSTER}", CLUSTERS[mode]), "growing.yaml")
     # A producer that is new to a partition may meet KAFKA-15591.
-    result = run_experiment(experiment, root=tmp_path, accept_known=KNOWN_DEFECTS)
+    result = run_experiment(experiment, root=tmp_path, accept_known=MODELLED_DEFECTS)
     assert result.verdict.outcome is Verdict.CONFORMS, [lane.reasons for lane in result.verdict.lanes]
     events = [json.loads(line) for line in (result.path / "events.jsonl").read_text().splitlines()]
     assert not [event for event in events if event["type"] == "fault_not_proven"]

@@ -198,7 +198,7 @@ def brokers_of(state: LaneState, marked: tuple[int, int] | None) -> Hashable:
         places = ((leader_epoch_of(value), offset) for offset, value in enumerate(log))
         return tuple(appended(int(place == marked), place[0]) for place in places)
 
-    replicas = (r._replace(log=named(r.log), pending=(), socket=(), abandoned=()) for r in state.replicas)
+    replicas = (r._replace(log=named(r.log), pending=(), socket=(), unawaited=()) for r in state.replicas)
     return tuple(sorted(replicas)), state.leader_epoch, state.faults
 
 

@@ -18,7 +18,12 @@ from kafka_chaos.reference_model.predict.cache import predict_cached, question_k
 from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane
 from kafka_chaos.reference_model.predict.prediction import internal_topic, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
-from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, CONCERNS_LANE, KNOWN_DEFECTS, READ_ON
+from kafka_chaos.reference_model.protocol.known_defects import (
+    ALL_DEFECTS,
+    CONCERNS_LANE,
+    MODELLED_DEFECTS,
+    WITHOUT_EPOCH_CHECK,
+)
 
 ALONE = Lane(lane="alone", replication_factor=1, acks="all", faults=("power-loss",))
 GROUP = Lane(lane="read", acks="all", group=Group(members=1), faults=("kill", "kill"))
@@ -65,7 +70,7 @@ def test_faults_may_hit_as_many_replicas_of_an_internal_topic_as_it_has() -> Non
 
 @pytest.mark.parametrize(("verifies", "concerned"), [(None, False), (True, False), (False, True)])
 def test_late_records_are_a_known_defect_of_brokers_that_do_not_verify(verifies: bool | None, concerned: bool) -> None:
-    assert KNOWN_DEFECTS["KAFKA-14402"].concerns(replace(TRANSACTIONS, verifies_transactions=verifies)) is concerned
+    assert MODELLED_DEFECTS["KAFKA-14402"].concerns(replace(TRANSACTIONS, verifies_transactions=verifies)) is concerned
 
 
 @pytest.mark.slow
@@ -225,7 +230,7 @@ def test_transactions_have_an_epoch_each_with_new_clients_on_new_brokers(
 ) -> None:
     lane = replace(STRICT, transactional=Transactional(), client=client, kafka_version=brokers)
     assert rules_of_transactions(lane).name == rules
-    assert KNOWN_DEFECTS["KAFKA-17754"].concerns(lane) == (rules == "v1")
+    assert MODELLED_DEFECTS["KAFKA-17754"].concerns(lane) == (rules == "v1")
 
 
 def test_every_defect_says_what_shows_it_or_why_nothing_does() -> None:
@@ -234,10 +239,10 @@ def test_every_defect_says_what_shows_it_or_why_nothing_does() -> None:
         assert all(defect.to_json().values()), defect.id
         is_file = defect.shown.startswith("experiments/")
         assert (root / defect.shown).is_file() if is_file else " " in defect.shown
-    assert CONCERNS_LANE.keys() == KNOWN_DEFECTS.keys() <= ALL_DEFECTS.keys()
-    without_search = {"KAFKA-8803", *READ_ON}
+    assert CONCERNS_LANE.keys() == MODELLED_DEFECTS.keys() <= ALL_DEFECTS.keys()
+    without_search = {"KAFKA-8803", *WITHOUT_EPOCH_CHECK}
     by_groups = {"librdkafka-4844"}
-    assert {*defects.VARIANTS, *transactional.VARIANTS, *without_search, *by_groups} == KNOWN_DEFECTS.keys()
+    assert {*defects.VARIANTS, *transactional.VARIANTS, *without_search, *by_groups} == MODELLED_DEFECTS.keys()
 
 
 @pytest.mark.parametrize(

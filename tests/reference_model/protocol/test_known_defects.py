@@ -9,7 +9,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional
-from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, KNOWN_DEFECTS, require_known
+from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS, MODELLED_DEFECTS, require_known
 
 NUMBERED = Lane(lane="a", acks="all", idempotence=True, max_in_flight=5)
 UNNUMBERED = replace(NUMBERED, idempotence=False)
@@ -81,26 +81,26 @@ NO_LONGER: list[tuple[str, Lane, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("id", "lane", "keys"), EACH_DEFECT)
 def test_the_lanes_that_a_defect_concerns(id: str, lane: Lane, keys: dict[str, Any]) -> None:
-    assert KNOWN_DEFECTS[id].concerns(replace(lane, **keys))
+    assert MODELLED_DEFECTS[id].concerns(replace(lane, **keys))
 
 
 @pytest.mark.parametrize(("id", "lane", "keys"), NO_LONGER)
 def test_without_one_of_its_conditions_a_defect_does_not_concern_a_lane(
     id: str, lane: Lane, keys: dict[str, Any]
 ) -> None:
-    assert not KNOWN_DEFECTS[id].concerns(replace(lane, **keys))
+    assert not MODELLED_DEFECTS[id].concerns(replace(lane, **keys))
 
 
 def test_a_defect_whose_rule_the_model_does_not_know_concerns_no_lane() -> None:
-    others = ALL_DEFECTS.keys() - KNOWN_DEFECTS.keys()
+    others = ALL_DEFECTS.keys() - MODELLED_DEFECTS.keys()
     assert others
     assert not any(ALL_DEFECTS[id].concerns(lane) for id in others for lane in (NUMBERED, UNNUMBERED, TRANSACTIONS))
-    assert {id for id, _, _ in EACH_DEFECT} == KNOWN_DEFECTS.keys()
+    assert {id for id, _, _ in EACH_DEFECT} == MODELLED_DEFECTS.keys()
 
 
 def test_an_unknown_defect_is_refused_where_it_was_given() -> None:
-    require_known(KNOWN_DEFECTS, "--accept-known")
+    require_known(MODELLED_DEFECTS, "--accept-known")
     with pytest.raises(UsageFailure) as refused:
         require_known(["KAFKA-15591", "KAFKA-1"], "--accept-known")
-    expected = f"expected known defects out of {', '.join(KNOWN_DEFECTS)}"
+    expected = f"expected known defects out of {', '.join(MODELLED_DEFECTS)}"
     assert str(refused.value) == f"--accept-known: 'KAFKA-1': {expected}"

@@ -15,7 +15,7 @@ from kafka_chaos.contract.events import DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
 from kafka_chaos.harness.cli.main import cli
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 from kafka_chaos.verification.by_statements import explained, read
 from kafka_chaos.verification.cli import verify_command
 from kafka_chaos.verification.engines.duckdb_engine import DuckDb
@@ -340,7 +340,7 @@ def test_an_abort_that_came_late_explains_what_it_took(tmp_path: Path) -> None:
 
 
 def test_records_are_explained_by_defects_that_the_model_knows() -> None:
-    assert EXPLAINED_BY.keys() < KNOWN_DEFECTS.keys()
+    assert EXPLAINED_BY.keys() < MODELLED_DEFECTS.keys()
     assert {*EXPLAINED_BY.values()} == statements(DEFECTS).keys()
 
 

@@ -257,6 +257,11 @@ def test_what_ends_within_its_bound_is_no_stall(
         ("pause", 2, HANGING + 2, True),
         ("pause", 3, HANGING + 2, False),
         ("read-only-disk", 2, HANGING + 2, True),
+        ("failing-segment", 2, HANGING + 2, True),
+        ("lost-index", 2, HANGING + 2, True),
+        ("truncated-segment", 2, HANGING + 2, True),
+        # A broker with a frozen disk keeps its session, and leads on.
+        ("freeze-disk", 2, HANGING + 2, False),
         # A broker that is cut off from others may lead on.
         ("partition", 2, HANGING + 2, False),
     ],

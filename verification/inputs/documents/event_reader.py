@@ -154,9 +154,9 @@ class _Reader:
     def _take_of_client(self, event: OfClient, lane: str) -> None:
         match event:
             case contract.DefectPrecondition():
-                from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+                from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 
-                _require_known("defect", (event.defect,), tuple(KNOWN_DEFECTS))
+                _require_known("defect", (event.defect,), tuple(MODELLED_DEFECTS))
                 if not event.evidence:
                     raise ValueError("evidence is '', expected what shows it")
                 self.told.preconditions.setdefault(lane, []).append(

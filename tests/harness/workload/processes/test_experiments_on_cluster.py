@@ -13,7 +13,7 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.run.runner import run_experiment
-from kafka_chaos.reference_model.protocol.known_defects import KNOWN_DEFECTS
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 from tests.clusters import NEWEST, PLAIN
 
 EXPERIMENTS = Path(__file__).parents[4] / "experiments"
@@ -49,7 +49,7 @@ def test_the_experiment_is_valid(name: str, layout: ClusterLayout) -> None:
 @pytest.mark.parametrize(("name", "layout"), LAYOUTS, ids=lambda value: getattr(value, "kafka_version", value))
 def test_every_client_conforms(name: str, layout: ClusterLayout, tmp_path: Path) -> None:
     experiment = experiment_of(on(layout, name), name)
-    result = run_experiment(experiment, root=tmp_path, accept_known=KNOWN_DEFECTS)
+    result = run_experiment(experiment, root=tmp_path, accept_known=MODELLED_DEFECTS)
     verdict = result.verdict
     assert verdict.outcome == Verdict.CONFORMS, {lane.lane: lane.reasons for lane in verdict.lanes if lane.reasons}
     assert all(lane.acknowledged > 100 for lane in verdict.lanes)
