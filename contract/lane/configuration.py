@@ -113,6 +113,6 @@ def unmodelled(kind: str, configs: Mapping[str, object], anomalies: Iterable[Any
     for key, value in configs.items():
         group = classified(kind, key)
         if not group.allows(value) and (touched := group.touches & looked_for):
-            names = ", ".join(sorted(touched)) if len(touched) < len(looked_for) else "every anomaly"
+            judged = "no anomaly will" if touched == looked_for else f"{', '.join(sorted(touched))} will not"
             message = f"{key}={config_text(value)}: the model does not know it: {group.why}"
-            yield key, f"{message}; leave it out, or allow it by assume: [{key}], so that {names} will not be judged"
+            yield key, f"{message}; leave it out, or allow it by assume: [{key}]; then {judged} be judged"

@@ -110,7 +110,7 @@ def refused(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
             message = f"brokers may remove records of lane {lane.lane} during the run"
             yield (
                 next(key for key in REMOVAL_CONFIGS if key in configs),
-                f"{message}: expected cleanup_policy: {policy} of the lane",
+                f"{message}: the lane needs cleanup_policy: {policy}",
             )
 
 

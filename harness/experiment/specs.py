@@ -72,7 +72,7 @@ class LockstepSpec(Spec):
 
     target: str = Field(description="`leader(LANE)`, the broker that the steps act on")
     steps: tuple[str, ...] = Field(min_length=1, strict=False, description="the steps, in order (listed below)")
-    step_seconds: Seconds = Field(default=1.0, description="seconds of load between the cut and the kill")
+    step_seconds: Seconds = Field(default=1.0, description="seconds of load that `append` waits for at least")
 
 
 class PhaseSpec(Spec):

@@ -85,7 +85,7 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def may_send(state: LaneState, lane: Lane, index: int) -> bool:
-    """Whether the producer's limits (retries, in-flight requests) allow an attempt for this record now."""
+    """Whether the record has attempts left, and the limit of requests in flight allows one now."""
     record = state.records[index]
     if record.status not in (NEW, RETRY) or record.attempts == 0:
         return False

@@ -118,7 +118,7 @@ MODELLED_DEFECTS: Mapping[str, KnownDefect] = {id: ALL_DEFECTS[id] for id in CON
 
 
 def require_known(ids: Iterable[str], option: str) -> None:
-    """Raise `UsageFailure` for the first id that no known defect has; `option` is where the ids were given."""
+    """Raise `UsageFailure` for the first id that no modelled defect has; `option` is where the ids were given."""
     for id in ids:
         if id not in MODELLED_DEFECTS:
             raise UsageFailure(f"{option}: {quoted(id)}: expected known defects out of {', '.join(MODELLED_DEFECTS)}")

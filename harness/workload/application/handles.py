@@ -57,7 +57,7 @@ class Handle:
     def _contradiction(self, key: str, has: str, give: str) -> UsageFailure:
         """The refusal of a config that contradicts the lane: what the lane `has`, and the keys to `give` it instead."""
         return UsageFailure(
-            f"{key}: the lane {self.lane} has {has}, and its prediction holds for that only: give it to the lane, as "
+            f"{key}: the lane {self.lane} has {has}, and its prediction holds for that only: set the lane itself, as "
             f"lane({self.lane!r}, {give})"
         )
 

@@ -44,10 +44,10 @@ def lane_of(lane: str = "", cluster: str = "", more: str = "") -> Lane:
         (", topic_configs: {message.format.version: '0.10.2'}", "", r"message\.format\.version=0\.10\.2"),
         (GROUPED, "broker_configs: {offsets.retention.minutes: 1}", r"a\.yaml:2: cluster\.broker_configs: off"),
         ("", "configs_of: {2: {replica.selector.class: a.B}}", r"cluster\.configs_of: replica\.selector\.class=a\.B"),
-        ("", "broker_configs: {log.retention.ms: 1000}", r"expected cleanup_policy: delete of the lane"),
-        ("", "broker_configs: {log.cleanup.policy: compact}", r"expected cleanup_policy: compact of the lane"),
+        ("", "broker_configs: {log.retention.ms: 1000}", r"the lane needs cleanup_policy: delete"),
+        ("", "broker_configs: {log.cleanup.policy: compact}", r"the lane needs cleanup_policy: compact"),
         (", topic_configs: {flush.messages: often}", "", r"flush\.messages: 'often': expected a whole number"),
-        ("", "broker_configs: {max.connections: 9}", r"so that isr_not_restored, stalled_consumer, st"),
+        ("", "broker_configs: {max.connections: 9}", r"then isr_not_restored, stalled_consumer, st"),
         (", assume: [linger.ms]", "", r"assume: 'linger\.ms': expected configuration keys that the model does"),
     ],
 )
