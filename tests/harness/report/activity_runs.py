@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.contract.columns import TABLES, arrow_schema
+from kafka_chaos.contract.columns import FINDINGS, TABLES, arrow_schema
 from kafka_chaos.harness.report.inputs.groups import Committed, GroupOverTime, Holding
 from kafka_chaos.harness.report.inputs.transactions import Bar, Incarnation, TransactionalId
 
@@ -19,7 +19,7 @@ def table(path: Path, name: str, rows: Sequence[dict[str, Any]], *, without: Seq
     folder = path / name
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{len(list(folder.iterdir())):05}.parquet"
-    schema = arrow_schema(TABLES[name], without=without)
+    schema = arrow_schema({**TABLES, "findings": FINDINGS}[name], without=without)
     filled = [{column: row.get(column) for column in schema.names} for row in rows]
     pq.write_table(pa.Table.from_pylist(filled, schema=schema), file)
     return file

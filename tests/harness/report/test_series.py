@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import activity_runs
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kafka_chaos.harness.report.inputs.series import (
     BUCKETS,
@@ -25,35 +23,9 @@ from kafka_chaos.harness.report.inputs.series import (
 MS = 1_000_000
 START = 7_000_000 * MS
 
-PRODUCED = pa.schema(
-    [
-        ("lane", pa.string()),
-        ("producer_id", pa.int32()),
-        ("seq", pa.int64()),
-        ("invoke_ns", pa.int64()),
-        ("complete_ns", pa.int64()),
-        ("outcome", pa.string()),
-        ("error", pa.string()),
-    ]
-)
-FINDINGS = pa.schema(
-    [
-        ("lane", pa.string()),
-        ("anomaly", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("producer_id", pa.int32()),
-        ("seq", pa.int64()),
-        ("cause", pa.string()),
-    ]
-)
 
-
-def table(folder: Path, name: str, schema: pa.Schema, rows: list[dict[str, Any]]) -> dict[str, list[Path]]:
-    (folder / name).mkdir()
-    file = folder / name / "part.parquet"
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), file)
-    return {name: [file]}
+def table(folder: Path, name: str, rows: list[dict[str, Any]]) -> dict[str, list[Path]]:
+    return {name: [activity_runs.table(folder, name, rows)]}
 
 
 def record(lane: str, seq: int, invoke_ms: float, latency_ms: float | None, **more: Any) -> dict[str, Any]:
@@ -88,7 +60,7 @@ def bucket_of(row: dict[str, Any], series: LaneSeries) -> int:
 
 def test_counts_are_exact_and_percentiles_close(tmp_path: Path) -> None:
     rows = random_load("a", 3000, 1) + random_load("b", 500, 2)
-    found = condense(table(tmp_path, "produced", PRODUCED, rows), phases("a", "b"))
+    found = condense(table(tmp_path, "produced", rows), phases("a", "b"))
     assert set(found.lanes) == {"a", "b"}
     for lane, series in found.lanes.items():
         assert len(series.buckets) <= BUCKETS + 1
@@ -118,7 +90,7 @@ def test_finds_the_gaps_between_acknowledgements_exactly(tmp_path: Path) -> None
     rows.append(record("a", 99, 1000, 1, outcome="info"))
     rows.append(record("quick", 0, 0, 0))
     rows.append(record("quick", 1, 3, 0))
-    found = condense(table(tmp_path, "produced", PRODUCED, rows), phases("a", "quick"))
+    found = condense(table(tmp_path, "produced", rows), phases("a", "quick"))
     edges = [(5, 700), (700, 1800), (1805, 2400.25)]
     assert list(found.lanes["a"].gaps) == [Gap(START + a * MS, START + round(b * MS)) for a, b in edges]
     assert found.lanes["a"].longest_gap_ns == 1100 * MS
@@ -129,7 +101,7 @@ def test_finds_the_gaps_between_acknowledgements_exactly(tmp_path: Path) -> None
 def test_errors_are_counted_and_the_most_frequent_kept(tmp_path: Path) -> None:
     rows = [record("a", seq, seq, 1, outcome="info", error=f"e{seq % 20 if seq % 2 else 0}") for seq in range(200)]
     rows += [record("a", 500, 1, 1)]
-    errors = condense(table(tmp_path, "produced", PRODUCED, rows), phases("a")).lanes["a"].errors
+    errors = condense(table(tmp_path, "produced", rows), phases("a")).lanes["a"].errors
     assert len(errors) == ERRORS
     assert (errors[0].outcome, errors[0].error, errors[0].count) == ("info", "e0", 100)
     assert all(error.count == 10 for error in errors[1:])
@@ -143,7 +115,7 @@ def finding(at: int | None, anomaly: str = "lost_write", **more: Any) -> dict[st
 
 
 def ranges(folder: Path, rows: list[dict[str, Any]]) -> list[FindingRange]:
-    return list(condense(table(folder, "findings", FINDINGS, rows), {}).ranges)
+    return list(condense(table(folder, "findings", rows), {}).ranges)
 
 
 def test_findings_are_joined_into_ranges(tmp_path: Path) -> None:
@@ -170,24 +142,22 @@ def test_scattered_findings_are_counted_in_few_ranges(tmp_path: Path) -> None:
 
 
 def test_the_log_tells_the_ends_of_partitions_with_findings(tmp_path: Path) -> None:
-    log = pa.schema([("lane", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
-                     ("producer_id", pa.int32()), ("seq", pa.int64())])  # fmt: skip
     stored = [
         {"lane": lane, "partition": 0, "offset": at, "producer_id": 0, "seq": at} for lane in "ab" for at in range(9)
     ]
-    tables = {**table(tmp_path, "log", log, stored), **table(tmp_path, "findings", FINDINGS, [finding(3)])}
+    tables = {**table(tmp_path, "log", stored), **table(tmp_path, "findings", [finding(3)])}
     assert condense(tables, {}).ends == {("a", 0): 8}
 
 
 def test_a_lane_without_an_acknowledgement_has_a_chart(tmp_path: Path) -> None:
     rows = [record("a", seq, seq, None, outcome="info", error="gone") for seq in range(10)]
-    (lane,) = condense(table(tmp_path, "produced", PRODUCED, rows), phases("a")).lanes.values()
+    (lane,) = condense(table(tmp_path, "produced", rows), phases("a")).lanes.values()
     assert (lane.total("ok"), lane.total("info"), lane.gaps) == (0, 10, ())
 
 
 def test_transactions_and_groups_are_placed_by_the_chart_of_their_lane(tmp_path: Path) -> None:
     rows = [record("orders", seq, seq * 10.0, 5.0) for seq in range(500)]
-    tables: dict[str, Any] = table(tmp_path, "produced", PRODUCED, rows)
+    tables: dict[str, Any] = table(tmp_path, "produced", rows)
     second = START / 1_000_000_000
     ended = [activity_runs.transaction(number, second + number, second + number + 0.5) for number in range(3)]
     tables["transactions"] = [activity_runs.table(tmp_path, "transactions", ended)]

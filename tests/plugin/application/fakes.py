@@ -1,7 +1,10 @@
 """Fakes of confluent-kafka's clients and messages."""
 
+import struct
 from collections.abc import Callable
 from typing import Any
+
+from confluent_kafka import TopicPartition
 
 
 class Message:
@@ -78,11 +81,12 @@ class FakeConsumer:
 
     def __init__(self, configs: dict[str, Any]) -> None:
         self.configs = configs
-        self.on_assign: Callable[[Any, Any], None] | None = None
+        self.callbacks: dict[str, Any] = {}
         self.messages = []
 
-    def subscribe(self, topics: list[str], on_assign: Any = None, **callbacks: Any) -> None:
-        self.on_assign = on_assign
+    def subscribe(self, topics: list[str], **callbacks: Any) -> None:
+        (self.topic,) = topics
+        self.callbacks = callbacks
 
     def poll(self, timeout: float) -> Message | None:
         return self.messages.pop(0) if self.messages else None
@@ -98,3 +102,24 @@ class FakeConsumer:
 
     def consumer_group_metadata(self) -> bytes:
         return b""
+
+
+class InGroup:
+    """A consumer's group: it gives and takes partitions of the topic, and has a generation."""
+
+    topic: str
+    callbacks: dict[str, Any]
+    generation: int = 1
+
+    def gives(self, *partitions: int) -> None:
+        self.callbacks["on_assign"](self, [TopicPartition(self.topic, number) for number in partitions])
+
+    def takes(self, *partitions: int, lost: bool = False) -> None:
+        callback = self.callbacks["on_lost" if lost else "on_revoke"]
+        callback(self, [TopicPartition(self.topic, number) for number in partitions])
+
+    def memberid(self) -> str:
+        return "member-1"
+
+    def consumer_group_metadata(self) -> bytes:
+        return b"CGMDv2:" + struct.pack("=i", self.generation) + b"group\0member-1\0"

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import ProducerHandle
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
 from kafka_chaos.harness.workload.calls import Calls
-from kafka_chaos.harness.workload.settings import LoadSettings
-from kafka_chaos.harness.workload.tables import LoadTables
+from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
 
 LANE = LaneSpec(lane="orders", topic="orders-1", partitions=2, acks="all")
 NEVER = threading.Event()
-SERVERS = "127.0.0.1:1"
-
-
-def loading(tables: LoadTables) -> LoadSettings:
-    """The settings of a load that writes there, with a broker that nobody can reach."""
-    return LoadSettings(
-        bootstrap_servers=SERVERS, workload=WorkloadSpec(), tables=tables, on_notice=print, on_change=print
-    )
 
 
 class Producing:
@@ -33,8 +23,7 @@ class Producing:
     def __init__(self, folder: Path, lane: LaneSpec = LANE, calls: Calls | None = None) -> None:
         self.made.append(self)
         self.folder = folder
-        load = loading(LoadTables(folder, [lane]))
-        self.load = replace(load, calls=calls or Calls())
+        self.load = load_of(folder, lane, calls=calls or Calls())
         self.recorder = ApplicationProducers(lane, self.load)
         self.handle = ProducerHandle(lane, self.load, self.recorder)
 

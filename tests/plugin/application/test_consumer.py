@@ -13,17 +13,17 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
 from kafka_chaos.harness.workload.application.handles import ApplicationThread, ConsumerHandle, Handle
-from kafka_chaos.harness.workload.tables import LoadTables
+from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
 from tests.plugin.application.fakes import Message
-from tests.plugin.application.producing import LANE, loading
+from tests.plugin.application.producing import LANE
 
 
 class Consuming:
     def __init__(self, folder: Path, lane: LaneSpec = LANE) -> None:
         self.folder = folder
-        self.tables = LoadTables(folder)
-        load = loading(self.tables)
+        load = load_of(folder)
+        self.tables = load.tables
         self.recorder = ApplicationConsumers(lane, load)
         self.handle = ConsumerHandle(lane, load, self.recorder)
 
@@ -87,7 +87,7 @@ def test_an_assignment_begins_a_new_name_and_the_application_hears_of_it(recorde
     assigned = [TopicPartition("orders-1", 0)]
     client.subscribe(["orders-1"], on_assign=lambda consumer, partitions: heard.append((consumer, partitions)))
     for seq in (0, 1):
-        client._client.on_assign(client._client, assigned)
+        client._client.callbacks["on_assign"](client._client, assigned)
         client._client.messages = [read(seq)]
         client.poll(0.1)
     assert heard == [(client, assigned)] * 2, "with the recorded consumer, not the one inside"

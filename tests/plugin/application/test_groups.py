@@ -1,6 +1,5 @@
 """Group consumers and loops of an application: assignments, commits and inputs, on fakes of the client."""
 
-import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,46 +19,28 @@ from kafka_chaos.harness.workload.application.consumer import ApplicationConsume
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle
 from kafka_chaos.harness.workload.application.load import ApplicationConsuming
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
-from kafka_chaos.harness.workload.tables import LoadTables
+from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
-from tests.plugin.application.fakes import FakeConsumer, FakeProducer, Message
-from tests.plugin.application.producing import loading
+from tests.plugin.application.fakes import FakeConsumer, FakeProducer, InGroup, Message
 
 ORDERS = LaneSpec(lane="orders", topic="orders-1", partitions=2, group={})  # type: ignore[arg-type]
 BILLS = LaneSpec(lane="bills", topic="bills-1", loop={"source": "orders"})  # type: ignore[arg-type]
 Row = dict[str, Any]
 
 
-class FakeMember(FakeConsumer):
+class FakeMember(InGroup, FakeConsumer):
     """A consumer whose group gives and takes as the test says."""
 
     def __init__(self, configs: dict[str, Any]) -> None:
         super().__init__(configs)
-        self.callbacks: dict[str, Any] = {}
         self.refusal: KafkaError | None = None
-        self.generation = 1
         self.committed: list[Row] = []
-
-    def subscribe(self, topics: list[str], **callbacks: Any) -> None:
-        self.callbacks = callbacks
-
-    def gives(self, *partitions: int) -> None:
-        self.callbacks["on_assign"](self, places(*partitions))
-
-    def takes(self, *partitions: int, lost: bool = False) -> None:
-        self.callbacks["on_lost" if lost else "on_revoke"](self, places(*partitions))
 
     def commit(self, **named: Any) -> Any:
         self.committed.append(named)
         if self.refusal is not None:
             raise KafkaException(self.refusal)
         return None if named["asynchronous"] else named.get("offsets", [])
-
-    def memberid(self) -> str:
-        return "member-1"
-
-    def consumer_group_metadata(self) -> bytes:
-        return b"CGMDv2:" + struct.pack("=i", self.generation) + b"orders-group\0member-1\0"
 
     def close(self) -> None:
         pass
@@ -70,9 +51,8 @@ class Recorded:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.tables = LoadTables(folder, [ORDERS, BILLS])
-        assert self.tables.transactions is not None
-        load = loading(self.tables)
+        load = load_of(folder, ORDERS, BILLS)
+        self.tables = load.tables
         self.inputs = ApplicationConsumers(ORDERS, load, has_groups=True)
         self.outputs = ApplicationProducers(BILLS, load, self.inputs)
         self.member = ConsumerHandle(ORDERS, load, self.inputs)
@@ -95,10 +75,6 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Record
     made = Recorded(tmp_path)
     yield made
     made.rows("consumed")
-
-
-def places(*partitions: int) -> list[TopicPartition]:
-    return [TopicPartition("orders-1", partition) for partition in partitions]
 
 
 def order(seq: int, partition: int = 0) -> Message:

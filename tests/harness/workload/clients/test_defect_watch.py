@@ -24,8 +24,7 @@ from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer,
 from kafka_chaos.harness.workload.lane_clients import LaneClients
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
-from tests.harness.workload.loads import adapter
-from tests.plugin.application.producing import loading
+from tests.harness.workload.loads import adapter, load_of
 
 REPORT = runpy.run_path(str(Path(__file__).parents[4] / "docs/reports/implicit_acknowledgement.py"))
 """The program of the report, which has a broker refuse the first request."""
@@ -203,7 +202,7 @@ def in_a_process(rows: ProducedRows, configs: dict[str, Any], watch: Watch | Non
 def send_from_application(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
     told: list[Any] = []
     lane = LaneSpec(lane="a")
-    load = replace(loading(LoadTables(folder, [lane])), on_precondition=told.append)
+    load = load_of(folder, lane, on_precondition=told.append)
     recorder = ApplicationProducers(lane, load)
     client = recorder.client(configs)
     end = time.monotonic() + seconds
@@ -279,8 +278,7 @@ def test_a_lane_s_transactional_producer_is_read_as_well(tmp_path: Path) -> None
     told: list[Any] = []
     bootstrap = broker((DUPLICATE_SEQUENCE_NUMBER, 200))
     lane = LaneSpec.model_validate({"lane": "a", "idempotence": True, "transactional": {"timeout_ms": 20_000}})
-    tables = LoadTables(tmp_path, [lane])
-    load = replace(loading(tables), on_precondition=told.append, bootstrap_servers=bootstrap)
+    load = load_of(tmp_path, lane, on_precondition=told.append, bootstrap_servers=bootstrap)
     producer: Any = LaneClients(lane, load)._producer(0, 0, "a-0")
     producer.client.init_transactions(20)
     producer.client.begin_transaction()
@@ -293,4 +291,4 @@ def test_a_lane_s_transactional_producer_is_read_as_well(tmp_path: Path) -> None
     assert (event.lane, event.partition, event.messages) == ("a", 0, 1)
     producer.client.abort_transaction(20)
     producer.finish(0.1, threading.Event())
-    tables.close()
+    load.tables.close()

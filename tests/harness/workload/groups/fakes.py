@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
-from tests.plugin.application.fakes import Message
+from tests.plugin.application.fakes import InGroup, Message
 
 LANE = "orders"
 CODEC = IdentityCodec(LANE)
@@ -36,7 +35,7 @@ def end_of(partition: int, offset: int) -> Message:
 
 
 @dataclass
-class FakeConsumer:
+class FakeConsumer(InGroup):
     """`polls` are what each poll gives; a rebalance stands among them as a function."""
 
     polls: list[list[Message] | Callable[[FakeConsumer], None]] = field(default_factory=list)
@@ -45,6 +44,7 @@ class FakeConsumer:
     committed_offsets: list[dict[int, int]] = field(default_factory=list)
     sought: list[tuple[int, int]] = field(default_factory=list)
     closed: bool = False
+    topic: str = LANE
     callbacks: dict[str, Any] = field(default_factory=dict)
     asked: list[int] = field(default_factory=list)
 
@@ -60,12 +60,6 @@ class FakeConsumer:
             return []
         return given
 
-    def gives(self, *partitions: int) -> None:
-        self.callbacks["on_assign"](self, [TopicPartition(LANE, number) for number in partitions])
-
-    def takes(self, *partitions: int, lost: bool = False) -> None:
-        self.callbacks["on_lost" if lost else "on_revoke"](self, [TopicPartition(LANE, one) for one in partitions])
-
     def commit(self, offsets: Sequence[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
         assert not asynchronous
         if self.refusal is not None:
@@ -75,12 +69,6 @@ class FakeConsumer:
 
     def seek(self, place: TopicPartition) -> None:
         self.sought.append((place.partition, place.offset))
-
-    def memberid(self) -> str:
-        return "member-1"
-
-    def consumer_group_metadata(self) -> bytes:
-        return b"CGMDv2:" + struct.pack("=i", self.generation) + b"group\0member-1\0"
 
     def close(self) -> None:
         self.closed = True

@@ -86,15 +86,33 @@ def test_what_cannot_be_read_is_refused_by_file(tmp_path: Path) -> None:
         read_checkpoints(tmp_path / "link", LANES)
 
 
-@pytest.mark.parametrize("name", ["a/01", "a/+1", "a/1 ", "a/١", "a/1e0", "a/", "/1", "1", "a/99999999999"])
-def test_a_partition_has_one_spelling(tmp_path: Path, name: str) -> None:
+NO_PARTITION = "expected '<lane>/<partition>'"
+NO_NUMBER = f"{NO_PARTITION}, with the partition as in 0, 1, … 10"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        *((name, NO_PARTITION) for name in ("a", "1", "/0", "/1")),
+        *((name, NO_NUMBER) for name in ("a/01", "a/+1", "a/1 ", "a/١", "a/1e0", "a/x", "a/", "a/99999999999")),
+        ("b/0", "lane 'b' is not in lanes.json"),
+        ("a/2", "lane 'a' has 2 partitions"),
+    ],
+)
+def test_a_key_that_names_no_partition_is_refused_with_its_place(tmp_path: Path, name: str, problem: str) -> None:
     path = tmp_path / "document.json"
     path.write_text(json.dumps({"brokers": {"1": {"a/1": {}, name: {}}}}))
-    with pytest.raises(RunDirectoryError, match="expected '<lane>/<partition>'"):
+    with pytest.raises(RunDirectoryError) as of_checkpoints:
         read_checkpoints(path, LANES)
+    assert str(of_checkpoints.value) == f"{path}: brokers.1.{name}: {problem}"
     path.write_text(json.dumps({"groups": {"a-group": {"a/1": 1, name: 1}}}))
-    with pytest.raises(RunDirectoryError, match="expected '<lane>/<partition>'"):
+    with pytest.raises(RunDirectoryError) as of_groups:
         read_groups(path, LANES)
+    assert str(of_groups.value) == f"{path}: groups.a-group.{name}: {problem}"
+
+
+def test_a_lane_s_name_may_have_a_slash(tmp_path: Path) -> None:
+    assert partition_named(tmp_path, "here", "a/b/0", {"a/b": 1}) == ("a/b", 0)
 
 
 @pytest.mark.parametrize(
@@ -128,22 +146,3 @@ def test_the_epochs_of_a_partition_are_those_of_the_replica_with_the_newest_one(
     }
     (tmp_path / "checkpoints.json").write_text(json.dumps({"brokers": brokers}))
     assert read_checkpoints(tmp_path / "checkpoints.json", [Lane(lane="a")]).epochs == {("a", 0): ((0, 0), (3, 5))}
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("a", "expected '<lane>/<partition>'"),
-        ("/0", "expected '<lane>/<partition>'"),
-        ("a/01", "expected '<lane>/<partition>', with the partition as in 0, 1, … 10"),
-        ("a/x", "expected '<lane>/<partition>', with the partition as in 0, 1, … 10"),
-        ("b/0", "lane 'b' is not in lanes.json"),
-        ("a/2", "lane 'a' has 2 partitions"),
-    ],
-)
-def test_a_key_that_names_no_partition_is_refused_with_its_place(name: str, problem: str) -> None:
-    assert partition_named(Path("x.json"), "here", "a/1", {"a": 2}) == ("a", 1)
-    assert partition_named(Path("x.json"), "here", "a/b/0", {"a/b": 1}) == ("a/b", 0)
-    with pytest.raises(RunDirectoryError) as refused:
-        partition_named(Path("x.json"), "here", name, {"a": 2})
-    assert str(refused.value) == f"x.json: here: {problem}"
