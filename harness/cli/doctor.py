@@ -73,7 +73,9 @@ def check_engine() -> Check:
         version = docker_client().version()
     except KafkaChaosError as error:
         return Check("Docker engine", "missing", first_line(error), "start it, or run `make setup`")
-    return Check("Docker engine", "ok", f"version {version['Version']}, API {version['ApiVersion']}")
+    podman = any(component["Name"].startswith("Podman") for component in version.get("Components", ()))
+    product = "Podman" if podman else "version"
+    return Check("Docker engine", "ok", f"{product} {version['Version']}, API {version['ApiVersion']}")
 
 
 def check_other_images() -> Check:

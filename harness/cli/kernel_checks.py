@@ -6,14 +6,22 @@ Guarantee: leaves nothing behind.
 from __future__ import annotations
 
 import secrets
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, first_line
+from kafka_chaos.contract.command.waiting import wait_until
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
+
+_GREETING = b"kafka-chaos"
+_GREETER = f"""use IO::Socket::INET; $SIG{{PIPE}} = "IGNORE";
+my $listener = IO::Socket::INET->new(LocalPort => 9094, Listen => 5) or die;
+while (my $client = $listener->accept) {{ print $client "{_GREETING.decode()}"; close $client }}"""
+"""Greets who connects, in Perl, which every Debian-like image has."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ def check_kernel(image: Check) -> Iterator[Check]:
 
     try:
         yield from _probe(image.found)
-    except DockerException as error:
+    except (DockerException, KafkaChaosError) as error:
         yield Check("Kernel features", "missing", f"no container could be started: {error}", "see the engine's log")
 
 
@@ -64,20 +72,25 @@ def _probe(image: str) -> Iterator[Check]:
     from kafka_chaos.harness.cluster.containers.cleanup import remove_run
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.labels import run_labels
+    from kafka_chaos.harness.cluster.containers.network import create_network, free_ports
 
     client = docker_client()
     run_id = f"doctor-{secrets.token_hex(4)}"
+    labels = run_labels(run_id, keep=False)
     try:
+        (port,) = free_ports(1)
         container = client.containers.run(
             image,
-            ["sleep", "120"],
+            ["perl", "-e", _GREETER],
             detach=True,
             entrypoint=[],
             cap_add=["NET_ADMIN"],
-            network_mode="none",
+            network=create_network(client, f"kafka-chaos-{run_id}", labels).name,
+            ports={"9094/tcp": ("127.0.0.1", port)},
             name=f"kafka-chaos-{run_id}",
-            labels=run_labels(run_id, keep=False),
+            labels=labels,
         )
+        yield _probe_port(port)
 
         def execute(*command: str) -> tuple[int, str]:
             result = container.exec_run(list(command))
@@ -100,6 +113,25 @@ def _optional(name: str, reason: str | None, done: str, needed_by: str) -> Check
     return Check(name, "note", found, f"{remedy}; only {needed_by} need it")
 
 
+def _probe_port(port: int) -> Check:
+    """Whether a port of 127.0.0.1 that a container publishes leads to it; with an engine elsewhere it does not."""
+
+    def greeted() -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+                return connection.recv(len(_GREETING)) == _GREETING
+        except OSError:
+            return False
+
+    name = "Published ports"
+    try:
+        wait_until(greeted, "a container to answer", timeout=5)
+    except ClusterFailure:
+        remedy = "run kafka-chaos on the engine's own machine, in the same network namespace"
+        return Check(name, "missing", f"127.0.0.1:{port} does not lead to the container that publishes it", remedy)
+    return Check(name, "ok", "a port on 127.0.0.1 leads to a container")
+
+
 def _probe_freezer(container: Container) -> Check:
     from docker.errors import APIError
 
@@ -108,7 +140,9 @@ def _probe_freezer(container: Container) -> Check:
     try:
         freeze(container)
     except (ClusterFailure, APIError) as error:
-        return Check("Freezer", "missing", str(error), "use a kernel with the cgroup freezer")
+        reason = first_line(str(getattr(error, "explanation", error)))
+        remedy = "`pause` needs the cgroup freezer: run the engine as root, or with cgroup version 2"
+        return Check("Freezer", "missing", reason, remedy)
     container.unpause()
     return Check("Freezer", "ok", "a container was frozen and thawed")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ClusterKept
 from kafka_chaos.contract.lane.metadata import KRAFT
@@ -266,6 +267,14 @@ class Cluster(Members):
 
     def _start_and_await(self, node: Node) -> None:
         node.create_and_start()
+        if node.disk is not None:
+            # An engine that sees other mounts than this process binds an empty folder of the same name, unbroken.
+            code, device = node.execute("stat", "-c", "%d", properties.LOG_DIRECTORIES[0])
+            if code == 0 and int(device) != node.disk.folder(0).stat().st_dev:
+                raise EnvironmentFailure(
+                    f"{node.name} got a folder that is not on its disk: the engine does not see what is mounted here; "
+                    "run kafka-chaos in the engine's own mount namespace"
+                )
         self.mode.await_ready(self, node, timeout=_START_TIMEOUT)
 
     def _start_zookeeper(self, threads: ThreadPoolExecutor) -> list[Future[None]]:

@@ -71,7 +71,9 @@ def of_experiments() -> Iterator[tuple[str, Lane, Lockstep | None]]:
     scenarios, a hunt draws its lanes, and nobody waits for a shape of load but the night.
     """
     elsewhere = {
-        path for name in ("versions", "behaviours", "hunts", "shapes") for path in (EXPERIMENTS / name).rglob("*.yaml")
+        path
+        for name in ("versions", "behaviours", "hunts", "shapes", "engines")
+        for path in (EXPERIMENTS / name).rglob("*.yaml")
     }
     for path in sorted({*EXPERIMENTS.rglob("*.yaml")} - elsewhere):
         values = document_of(text_of(path), str(path), "an experiment")[1]

@@ -91,6 +91,8 @@ def try_link(pid: int) -> str | None:
         links.of("trial").attach(pid)
     except ClusterFailure as failure:
         problem = first_line(failure).replace(": ", ", ")
+        if not Path(f"/proc/{pid}").exists():
+            return f"{problem}: run kafka-chaos where it sees the engine's processes (in a container: --pid=host)"
         return f"{problem}: load the kernel's modules iptable_nat, xt_REDIRECT and xt_mark"
     finally:
         links.close()

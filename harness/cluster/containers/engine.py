@@ -231,8 +231,11 @@ def _advice(error: Exception) -> str:
     text = str(error)
     if "Permission denied" in text:
         return "the Docker engine refuses this user: add it to the group docker and log in again"
-    if "DOCKER_HOST" in os.environ:
-        return f"no Docker engine answers at DOCKER_HOST={os.environ['DOCKER_HOST']}: start it or unset DOCKER_HOST"
+    if "paramiko" in text:
+        return "DOCKER_HOST=ssh://… is not possible: run kafka-chaos on that machine, where the brokers' ports are"
+    if (host := os.environ.get("DOCKER_HOST")) is not None:
+        silent = f" within {ANSWERS_WITHIN} s" if "timed out" in text else ""
+        return f"no Docker engine answers{silent} at DOCKER_HOST={host}: start it or unset DOCKER_HOST"
     return f"no Docker engine answers: run `make setup` (as root on Debian it installs and starts one) ({text})"
 
 
