@@ -43,43 +43,36 @@ def test_a_group_is_asked_about_four_anomalies_and_a_loop_about_all() -> None:
     assert Prediction.from_json(prediction.to_json()) == prediction
 
 
+AT_THE_END = Group(members=1, reset="latest")
+POWER_LOSS = {A.COMMIT_LOST, A.COMMIT_REGRESSED}
+MAY_SHOW: dict[str, tuple[Lane, set[A]]] = {
+    "group": (GROUP, set()),
+    "crash": (replace(LANE, group=Group(members=1, crashes=1)), set()),
+    "begins-at-the-end": (replace(LANE, group=AT_THE_END), {A.SKIPPED_AFTER_REBALANCE}),
+    "loop-begins-at-the-end": (
+        replace(LANE, loop=Loop(source="in", offsets="after", group=AT_THE_END)),
+        {A.SKIPPED_AFTER_REBALANCE, A.NOT_PROCESSED, A.PROCESSED_TWICE},
+    ),
+    **{
+        f"{members}-crash-commits-{commits}": (
+            replace(LANE, group=Group(members=members, crashes=1, commits=commits)),
+            {A.SKIPPED_AFTER_REBALANCE},
+        )
+        for members, commits in ((1, "before"), (1, "auto"), (2, "auto"))
+    },
+    "power-loss": (replace(ALONE, faults=("power-loss",)), POWER_LOSS),
+    "2-power-loss": (replace(GROUP, faults=("power-loss",)), {*POWER_LOSS, A.OWNED_TWICE}),
+    "loop": (LOOP, {A.PROCESSED_TWICE}),
+    "loop-commits-before": (replace(LOOP, loop=Loop(source="in", offsets="before")), set()),
+    "loop-that-loses-records": (replace(LOOP, acks="1", faults=("kill",)), {A.PROCESSED_TWICE, A.NOT_PROCESSED}),
+}
+
+
 @pytest.mark.parametrize(
     ("lane", "expected"),
     [
-        (GROUP, set()),
-        (replace(LANE, group=Group(members=1, crashes=1)), set()),
-        (replace(LANE, group=Group(members=1, reset="latest")), {A.SKIPPED_AFTER_REBALANCE}),
-        (
-            replace(LANE, loop=Loop(source="in", offsets="after", group=Group(members=1, reset="latest"))),
-            {A.SKIPPED_AFTER_REBALANCE, A.NOT_PROCESSED, A.PROCESSED_TWICE},
-        ),
-        (replace(LANE, group=Group(members=1, crashes=1, commits="before")), {A.SKIPPED_AFTER_REBALANCE}),
-        (replace(LANE, group=Group(members=1, crashes=1, commits="auto")), {A.SKIPPED_AFTER_REBALANCE}),
-        (replace(ALONE, faults=("power-loss",)), {A.COMMIT_LOST, A.COMMIT_REGRESSED}),
-        *(
-            pytest.param(lane, shows, marks=pytest.mark.slow)
-            for lane, shows in (
-                (replace(LANE, group=Group(members=2, crashes=1, commits="auto")), {A.SKIPPED_AFTER_REBALANCE}),
-                (replace(GROUP, faults=("power-loss",)), {A.COMMIT_LOST, A.COMMIT_REGRESSED, A.OWNED_TWICE}),
-            )
-        ),
-        (LOOP, {A.PROCESSED_TWICE}),
-        (replace(LOOP, loop=Loop(source="in", offsets="before")), set()),
-        (replace(LOOP, acks="1", faults=("kill",)), {A.PROCESSED_TWICE, A.NOT_PROCESSED}),
-    ],
-    ids=[
-        "group",
-        "crash",
-        "begins-at-the-end",
-        "loop-begins-at-the-end",
-        "crash-commits-before",
-        "crash-commits-by-itself",
-        "power-loss",
-        "two-crash-commits-by-themselves",
-        "two-power-loss",
-        "loop",
-        "loop-commits-before",
-        "loop-that-loses-records",
+        pytest.param(*case, id=name, marks=[pytest.mark.slow] if name.startswith("2") else [])
+        for name, case in MAY_SHOW.items()
     ],
 )
 def test_what_groups_and_loops_may_show(lane: Lane, expected: set[A]) -> None:
