@@ -115,8 +115,7 @@ def pytest_configure(config: pytest.Config) -> None:
         except UsageFailure as error:
             raise pytest.UsageError(str(error)) from None
     if (engine := _engine(config)) not in ENGINES:
-        went = ": duckdb has taken its place" if engine == "plain" else ""
-        raise pytest.UsageError(f"kafka_chaos_engine: {engine!r}: expected {' or '.join(ENGINES)}{went}")
+        raise pytest.UsageError(f"kafka_chaos_engine: {engine!r}: expected {' or '.join(ENGINES)}")
     config.stash[SESSION] = Session()
 
 
