@@ -177,6 +177,8 @@ def plain_table(
         Column(heading, justify="right" if heading in right else "left", no_wrap=folds not in (None, heading))
         for heading in headings
     ]
+    for column in columns:
+        column.overflow = "ellipsis" if column.no_wrap else "fold"
     return Table(*columns, title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
 
 

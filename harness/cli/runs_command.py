@@ -59,21 +59,18 @@ def show_command(run_dir: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(run.to_json(), indent=1))
         return
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"{run.name}: {run.verdict}", title_justify="left", title_style="bold")
-    for heading in ("lane", "produced", "acknowledged", "consumed"):
-        table.add_column(heading, justify="left" if heading == "lane" else "right", no_wrap=True)
-    table.add_column("found (predicted)")
-    table.add_column("verdict", no_wrap=True)
+    counts, found = ("produced", "acknowledged", "consumed"), "found (predicted)"
+    title = f"{run.name}: {run.verdict}"
+    table = plain_table("lane", *counts, found, "verdict", right=counts, folds=found, title=title)
     for lane in run.lanes:
         entry: Any = run.judged.get(lane, {})
         anomalies = entry.get("anomalies", {})
-        found = [f"{name} {seen['count']:,} ({seen['status']})" for name, seen in anomalies.items()]
+        findings = [f"{name} {seen['count']:,} ({seen['status']})" for name, seen in anomalies.items()]
         verdict = str(entry.get("verdict", UNVERIFIED))
-        numbers = [f"{entry[key]:,}" if key in entry else UNKNOWN for key in ("produced", "acknowledged", "consumed")]
-        cells = (*numbers, "\n".join(found) or _nothing(verdict))
+        numbers = [f"{entry[key]:,}" if key in entry else UNKNOWN for key in counts]
+        cells = (*numbers, "\n".join(findings) or _nothing(verdict))
         table.add_row(lane, *cells, Text(verdict, style=_STYLES.get(verdict, "")))
     terminal = console()
     terminal.print(table)
@@ -98,11 +95,7 @@ def diff_command(before: Path, after: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([{"what": what, "before": one, "after": other} for what, one, other in found]))
     elif found:
-        from rich.table import Table
-
-        table = Table()
-        for heading in ("what", before.name, after.name):
-            table.add_column(heading, overflow="fold")
+        table = plain_table("what", before.name, after.name)
         for row in found:
             table.add_row(*row)
         console().print(table)
