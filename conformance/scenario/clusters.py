@@ -238,7 +238,8 @@ class ClusterPool:
 
     def enter(self, profile: ClusterProfile) -> ClusterLease:
         """A clean cluster of this profile: the running one if it can be cleaned up and is not `fresh`, or a new one."""
-        profile = self._actual(profile)
+        if self._kraft_version is not None:
+            profile = profile.in_kraft(self._kraft_version)
         lease = self._running.get(profile.name)
         if lease is not None:
             try:
@@ -261,19 +262,11 @@ class ClusterPool:
             yield lease
         except BaseException as error:
             try:
-                self.discard(profile)
+                if lease in self._running.values():
+                    self._remove(lease)
             except Exception as trouble:  # noqa: BLE001  the first error is the one that counts
                 error.add_note(f"its cluster could not be removed either: {trouble}")
             raise
-
-    def discard(self, profile: ClusterProfile) -> None:
-        """Remove the running cluster of a profile, if there is one, so that no further act uses it."""
-        lease = self._running.get(self._actual(profile).name)
-        if lease is not None:
-            self._remove(lease)
-
-    def _actual(self, profile: ClusterProfile) -> ClusterProfile:
-        return profile if self._kraft_version is None else profile.in_kraft(self._kraft_version)
 
     def _remove(self, lease: ClusterLease) -> None:
         lease.close()
