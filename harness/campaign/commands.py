@@ -44,24 +44,18 @@ class Series:
             click.echo(text)
 
     def follow(
-        self,
-        policy: Callable[[random.Random], Policy[None]],
-        runs: int | None,
-        run_experiment: RunExperiment | None = None,
+        self, policy: Callable[[random.Random], Policy[None]], runs: int | None, run_experiment: RunExperiment
     ) -> Night:
         """Make the runs of a policy, and show them on the terminal; returns them counted.
 
-        `policy` is given the generator of the seeds. `runs`: the most that are made. `run_experiment`: by default, each
-        runs on a cluster of its own.
+        `policy` is given the generator of the seeds. `runs`: the most that are made.
         """
-        from kafka_chaos.harness.campaign.loop import Budget, run_alone
+        from kafka_chaos.harness.campaign.loop import Budget
         from kafka_chaos.harness.campaign.night import Night
         from kafka_chaos.harness.report.listeners.terminal import on_terminal
 
         budget = Budget(self.minutes, runs)
-        night = Night(
-            self.out, budget, self.seed, self.say, run_experiment=run_experiment or run_alone, record=self.record
-        )
+        night = Night(self.out, budget, self.seed, self.say, run_experiment, record=self.record)
         with on_terminal(not (self.as_json or self.quiet), budget.described) as night.listeners:
             night.follow(policy(night.seeds))
         return night
@@ -127,11 +121,10 @@ def nightly_command(
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
     from kafka_chaos.harness.campaign.in_turn import cluster_on, experiments_in, in_turn, load_on
-    from kafka_chaos.harness.campaign.loop import run_alone
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.report.listeners.chosen import write_job_summary
-    from kafka_chaos.harness.run.runner import why_unavailable
+    from kafka_chaos.harness.run.runner import run_experiment, why_unavailable
 
     cluster = None if on is None else cluster_on(on, datetime.now(UTC).date())
     if cluster is not None:
@@ -146,7 +139,7 @@ def nightly_command(
     for path in chosen:
         check_output(series.out, load_experiment(path))
     runs = None if repeats is None else repeats * len(chosen)
-    run = partial(run_alone, engine=Engine(engine))
+    run = partial(run_experiment, engine=Engine(engine))
     night = series.follow(partial(in_turn, chosen, partial(load_on, cluster)), runs, run)
     write_job_summary(night.to_markdown())
     series.say(f"\n{night.to_markdown()}")
@@ -211,10 +204,11 @@ def _drafted(shown: Round, discovery: Discovery, folder: Path, minutes: float, s
     from kafka_chaos.harness.campaign.loop import Budget
     from kafka_chaos.harness.campaign.narrowing import Narrowing
     from kafka_chaos.harness.campaign.record import Finding
+    from kafka_chaos.harness.run.runner import run_experiment
 
     finding = Finding(discovery.lane, anomaly_named(discovery.anomaly))
     try:
-        narrowing = Narrowing(Path(shown.run), finding, folder / "runs", Budget(minutes), say)
+        narrowing = Narrowing(Path(shown.run), finding, folder / "runs", Budget(minutes), say, run_experiment)
         if not narrowing.narrow():
             return f"{finding} did not show again"
     except KafkaChaosError as failure:

@@ -7,29 +7,19 @@ The policy gets an `OutOfBudget` in place of the attempt's outcome, and may end 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
-from kafka_chaos.contract.engines import Engine
-from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.report.listeners.waiting import duration
 from kafka_chaos.harness.run.run import RunResult
-from kafka_chaos.harness.run.runner import run_experiment
 
 T = TypeVar("T")
 Outcome = RunResult | Exception
 """What became of an attempt: the run, or why it failed."""
-RunExperiment = Callable[[Experiment, Path, Sequence[Listener]], RunResult]
-
-
-def run_alone(
-    experiment: Experiment, root: Path, listeners: Sequence[Listener], engine: Engine = Engine.SPARK
-) -> RunResult:
-    """Run an experiment on a cluster of its own, in a directory below `root`."""
-    return run_experiment(experiment, root=root, listeners=listeners, engine=engine)
+RunExperiment = Callable[..., RunResult]
+"""Runs an experiment; the call has the keywords `root`, the folder for run directories, and `listeners`."""
 
 
 class OutOfBudget(Exception):

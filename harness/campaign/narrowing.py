@@ -15,16 +15,7 @@ from typing import Any
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure, counted
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.harness.campaign.hunting import lines_of
-from kafka_chaos.harness.campaign.loop import (
-    Attempt,
-    Budget,
-    Outcome,
-    OutOfBudget,
-    Policy,
-    RunExperiment,
-    follow,
-    run_alone,
-)
+from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, OutOfBudget, Policy, RunExperiment, follow
 from kafka_chaos.harness.campaign.realised import realised_values
 from kafka_chaos.harness.campaign.record import Finding, client_named, findings
 from kafka_chaos.harness.campaign.shrinking import Schedule, Shrinking
@@ -54,9 +45,9 @@ class Narrowing:
     root: Path
     budget: Budget
     say: Callable[[str], None]
+    run_experiment: RunExperiment
     confirm: int = 2
     repeats: int = 10
-    run_experiment: RunExperiment = run_alone
     listeners: Sequence[Listener] = ()
     schedule: Schedule = ()
     controls: Mapping[str, str] = field(default_factory=dict)
@@ -90,7 +81,7 @@ class Narrowing:
         """
 
         def perform(attempt: Attempt) -> Outcome:
-            return self.run_experiment(attempt.experiment, self.root, self.listeners)
+            return self.run_experiment(attempt.experiment, root=self.root, listeners=self.listeners)
 
         return bool(follow(self.policy(), self.budget, perform))
 

@@ -18,7 +18,7 @@ from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.campaign.cells import Share
-from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, Policy, RunExperiment, follow, run_alone
+from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, Policy, RunExperiment, follow
 from kafka_chaos.harness.campaign.record import append, lane_runs_of
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.report.inputs.actions import ACTIONS, actions_of
@@ -68,9 +68,9 @@ class Night:
     out: Path
     budget: Budget
     seed: int
-    say: Callable[[str], None] = print
+    say: Callable[[str], None]
+    run_experiment: RunExperiment
     listeners: Sequence[Listener] = ()
-    run_experiment: RunExperiment = run_alone
     record: Path | None = None
     runs: list[Made] = field(default_factory=list)
 
@@ -121,7 +121,7 @@ class Night:
         started = self.budget.clock()
         outcome: Outcome
         try:
-            outcome = self.run_experiment(experiment, self.folder / "runs", self.listeners)
+            outcome = self.run_experiment(experiment, root=self.folder / "runs", listeners=self.listeners)
             if self.record is not None:
                 append(self.record, lane_runs_of(read_evidence(outcome.path)).values())
             self._actions.update({action for of_lane in actions_of(outcome.path).values() for action in of_lane})

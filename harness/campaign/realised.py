@@ -14,7 +14,7 @@ from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.verification.inputs.documents.reading import json_lines, parsed_yaml
+from kafka_chaos.verification.inputs.documents.reading import json_lines, parsed_yaml, read_object
 
 
 def realised_experiment(run: Path) -> Experiment:
@@ -42,11 +42,8 @@ def realised_values(run: Path) -> dict[str, Any]:
 
 
 def _values(path: Path) -> dict[str, Any]:
-    try:
-        document = parsed_yaml(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise UsageFailure(f"{path}: can't be read as YAML: {error}") from None
-    if not isinstance(document, dict) or not isinstance(document.get("phases"), list):
+    document = read_object(path, parsed_yaml)
+    if not isinstance(document.get("phases"), list):
         raise UsageFailure(f"{path}: expected the experiment of a run of kafka-chaos, with its phases")
     return {key: value for key, value in document.items() if key != "recorded"}
 

@@ -30,12 +30,12 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
     Exit code: the gravest of the new runs: 0 conforms, 1 violation, 2 unknown.
     """
     from kafka_chaos.contract.anomalies import Verdict
-    from kafka_chaos.harness.campaign.loop import run_alone
     from kafka_chaos.harness.campaign.realised import realised_experiment
     from kafka_chaos.harness.campaign.record import Finding, findings, findings_of
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import dump_experiment
     from kafka_chaos.harness.report.listeners.terminal import on_terminal
+    from kafka_chaos.harness.run.runner import run_experiment
 
     experiment = realised_experiment(run_dir)
     if only_print:
@@ -49,7 +49,7 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
         if prints_progress:
             click.echo(f"replay {number} of {times}")
         with on_terminal(prints_progress) as listeners:
-            result = run_alone(experiment, out, listeners)
+            result = run_experiment(experiment, root=out, listeners=listeners)
         verdicts.append(result.verdict.outcome)
         replays_with.update(findings(result.verdict.to_json()).keys())
         if prints_progress:
@@ -93,12 +93,13 @@ def shrink_command(
     from kafka_chaos.harness.campaign.record import finding_of
     from kafka_chaos.harness.experiment.checks.output import check_writable
     from kafka_chaos.harness.report.listeners.terminal import on_terminal
+    from kafka_chaos.harness.run.runner import run_experiment
 
     def say(text: str) -> None:
         click.echo(text, err=as_json)
 
     finding = finding_of(run_dir, named)
-    narrowing = Narrowing(run_dir, finding, out, Budget(minutes), say, confirm=confirm, repeats=repeats)
+    narrowing = Narrowing(run_dir, finding, out, Budget(minutes), say, run_experiment, confirm=confirm, repeats=repeats)
     check_writable(into.parent, "--into")
     say(f"shrinking {counted(len(narrowing.whole), 'fault')} that showed {finding}")
     with on_terminal(not as_json, narrowing.budget.described) as narrowing.listeners:

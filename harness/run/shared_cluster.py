@@ -62,7 +62,7 @@ class ClusterOfRuns:
     def __exit__(self, *_: object) -> None:
         self._discard()
 
-    def run(self, experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
+    def run(self, experiment: Experiment, *, root: Path, listeners: Sequence[Listener]) -> RunResult:
         """Run an experiment, and delete its topics."""
         layout = experiment.layout
         has = None if self._cluster is None else self._cluster.spec

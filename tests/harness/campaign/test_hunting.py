@@ -13,7 +13,7 @@ from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
-from kafka_chaos.harness.campaign import hunting, loop
+from kafka_chaos.harness.campaign import hunting
 from kafka_chaos.harness.campaign.commands import hunt_command
 from kafka_chaos.harness.campaign.hunting import Hunt, discoveries
 from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, follow
@@ -21,7 +21,7 @@ from kafka_chaos.harness.campaign.record import findings
 from kafka_chaos.harness.clients.kinds import ClientKind
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.run import shared_cluster
+from kafka_chaos.harness.run import runner, shared_cluster
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 from kafka_chaos.reference_model.search import ScopeNotExhausted
@@ -82,7 +82,7 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> Clusters:
     clusters = Clusters()
     monkeypatch.setattr(shared_cluster, "Cluster", clusters)
     monkeypatch.setattr(shared_cluster, "run_experiment", clusters.run)
-    monkeypatch.setattr(loop, "run_experiment", clusters.run)
+    monkeypatch.setattr(runner, "run_experiment", clusters.run)
     monkeypatch.setattr(shared_cluster, "restore", lambda cluster: None)
     monkeypatch.setattr(shared_cluster, "delete_topics", lambda cluster, topics: clusters.deleted.extend(topics))
     return clusters
@@ -103,7 +103,7 @@ def hunted(experiment: Path, root: Path, runs: int, record: Path | None = None) 
         def perform(attempt: Attempt) -> Outcome:
             drawn.append(attempt.experiment)
             try:
-                return cluster.run(attempt.experiment, root, [])
+                return cluster.run(attempt.experiment, root=root, listeners=[])
             except EnvironmentFailure as failure:
                 return failure
 

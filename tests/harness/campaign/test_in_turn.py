@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
-from kafka_chaos.harness.campaign import commands, loop
+from kafka_chaos.harness.campaign import commands
 from kafka_chaos.harness.campaign.cells import Share
 from kafka_chaos.harness.campaign.commands import EXPERIMENTS
 from kafka_chaos.harness.campaign.in_turn import experiments_in, in_turn, load_on
@@ -24,6 +24,7 @@ from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.run import runner
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import Observation, RunVerdict
 from tests.verification.samples.verdicts import lane_verdict
@@ -204,7 +205,7 @@ def test_the_command_ends_with_the_worst_verdict_and_tells_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, losses: list[int | Exception], status: Status, code: int
 ) -> None:
     runs = Runs(losses, status)
-    monkeypatch.setattr(loop, "run_experiment", runs)
+    monkeypatch.setattr(runner, "run_experiment", runs)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "job.md"))
     (tmp_path / "a.yaml").write_text(TEXT.format(name="a"))
     arguments = [str(tmp_path / "a.yaml"), "--repeats", "1", "--out", str(tmp_path / "out")]
@@ -217,7 +218,7 @@ def test_the_command_ends_with_the_worst_verdict_and_tells_the_job(
 def test_an_experiment_that_the_machine_cannot_run_is_named_and_left_out_unless_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "run_experiment", Runs([0, 0, 0]))
+    monkeypatch.setattr(runner, "run_experiment", Runs([0, 0, 0]))
     monkeypatch.setattr(SlowDisk, "unavailable", staticmethod(lambda: "no root"))
     monkeypatch.setattr(commands, "EXPERIMENTS", tmp_path)
     (tmp_path / "can.yaml").write_text(TEXT.format(name="can"))

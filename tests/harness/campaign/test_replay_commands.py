@@ -8,10 +8,10 @@ from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError
-from kafka_chaos.harness.campaign import loop
 from kafka_chaos.harness.campaign.replay_commands import replay_command, shrink_command
 from kafka_chaos.harness.experiment.file import load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
+from kafka_chaos.harness.run import runner
 from tests.harness.campaign.runs import EVENTS, requested, write_run
 
 LOST = {"lost_write": {"count": 9, "status": "permitted", "examples": []}}
@@ -36,7 +36,7 @@ class Cluster:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     cluster = Cluster()
-    monkeypatch.setattr(loop, "run_experiment", cluster)
+    monkeypatch.setattr(runner, "run_experiment", cluster)
     return cluster
 
 

@@ -126,7 +126,7 @@ def test_containers_become_the_target_that_names_them(tmp_path: Path, resolved: 
     ],
 )
 def test_what_a_run_did_not_record_is_refused(tmp_path: Path, events: list[dict[str, Any]], message: str) -> None:
-    with pytest.raises(UsageFailure, match=r"experiment\.yaml: can't be read"):
+    with pytest.raises(UsageFailure, match=r"experiment\.yaml: missing"):
         realised_experiment(tmp_path)
     with pytest.raises(UsageFailure, match=message):
         realised_experiment(write_run(tmp_path / "run", events=events))
