@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.building import NodeBuilder
@@ -24,19 +23,14 @@ from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 from kafka_chaos.harness.cluster.node import Node
 
-if TYPE_CHECKING:
-    from testcontainers.core.container import DockerContainer
-
 _ENABLED = {"zookeeper.metadata.migration.enable": True}
 
 
-class Migration:
-    """A `MetadataMode` that begins with ZooKeeper, and the steps that take the cluster to KRaft."""
+class Migration(ZooKeeperMode):
+    """A metadata mode that begins with ZooKeeper, and the steps that take the cluster to KRaft."""
 
     def __init__(self, build: NodeBuilder) -> None:
-        self._build = build
-        self._spec = build.spec
-        self._zookeeper = ZooKeeperMode(build)
+        super().__init__(build)
         self._members = Members()
         self._kraft: kraft.KRaftMode | None = None
         self.converted: set[int] = set()
@@ -48,16 +42,8 @@ class Migration:
 
     def make(self) -> Members:
         """The servers of the cluster at first: ZooKeeper and brokers."""
-        self._members = self._zookeeper.make()
+        self._members = super().make()
         return self._members
-
-    def container(self, node: Node, kafka_version: str) -> DockerContainer:
-        """The container of a broker in another version, before the migration."""
-        return self._zookeeper.container(node, kafka_version)
-
-    def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
-        """The order in which servers start, as in any cluster with ZooKeeper."""
-        return self._zookeeper.starting_groups(members)
 
     def metadata(self, members: Members) -> MigratingMetadata:
         """The metadata in ZooKeeper or in the quorum, depending on the progress of the migration."""
@@ -67,19 +53,15 @@ class Migration:
         """The brokers that are registered now: with ZooKeeper, or once converted, with the controllers."""
         registered = frozenset[int]()
         if len(self.converted) < len(members.brokers):
-            registered = self._zookeeper.registered_brokers(members, timeout=timeout)
+            registered = super().registered_brokers(members, timeout=timeout)
         if self._kraft is not None and self.converted:
             registered |= self._kraft.registered_brokers(members, timeout=timeout) & self.converted
         return registered
 
-    def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
-        """Wait until a node serves at its first start, which is with ZooKeeper."""
-        self._zookeeper.await_ready(members, node, timeout=timeout)
-
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
         """Start nodes again: brokers with ZooKeeper once their former session is over, the others at once."""
         with_zookeeper = [node for node in nodes if node.role != "controller" and node.number not in self.converted]
-        self._zookeeper.start_again(members, with_zookeeper, timeout=timeout)
+        super().start_again(members, with_zookeeper, timeout=timeout)
         rest = [node for node in nodes if node not in with_zookeeper]
         if self._kraft is not None and rest:
             self._kraft.start_again(members, rest, timeout=timeout)
@@ -153,7 +135,7 @@ class MigratingMetadata:
     def __init__(self, migration: Migration, members: Members) -> None:
         self._migration = migration
         self._quorum = kraft.Quorum(members)
-        self.zookeeper: ZooKeeper = migration._zookeeper.metadata(members)
+        self.zookeeper = ZooKeeper(members.zookeeper_addresses)
 
     def close(self) -> None:
         """End the session with ZooKeeper."""

@@ -11,13 +11,11 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.building import BROKER_OPTIONS, ZOOKEEPER_OPTIONS, NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
-from kafka_chaos.harness.cluster.metadata.protocol import Members
+from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata
 from kafka_chaos.harness.cluster.node import Node
 
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
-
-    from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
 _ASK_FOR_EPHEMERAL_NODES = f"exec 3<>/dev/tcp/127.0.0.1/{properties.ZOOKEEPER_PORT} && echo dump >&3 && cat <&3"
 STARTED = "started (KafkaServer)"
@@ -58,7 +56,7 @@ class ZooKeeperMode:
         rest = [node for broker, node in members.brokers.items() if broker != chosen]
         return [rest] if chosen is None else [[members.brokers[chosen]], rest]
 
-    def metadata(self, members: Members) -> ZooKeeper:
+    def metadata(self, members: Members) -> Metadata:
         """A session with ZooKeeper."""
         from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 
