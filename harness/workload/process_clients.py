@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, Start, SupervisedProcess
+from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, Start
 from kafka_chaos.harness.workload.clients.defect_watch import Watch
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
@@ -25,6 +25,8 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 
 _TICK = 0.005
 _COMMIT, _ABORT = "commit", "abort"
+_MOST_UNANSWERED = 100_000
+_LEAVES_WITHIN = 10.0
 
 
 class ReportedError(KafkaError):
@@ -35,83 +37,14 @@ class ReportedError(KafkaError):
         return str(self.str()).partition(":")[0]
 
 
-class ProcessTransactions:
-    """The transactions of a producer in a process, by the methods that `confluent_kafka.Producer` has for them.
-
-    One thread calls the methods, another passes the process's answers. `unanswered`: how many records have no outcome
-    yet, which `len` returns. `may_answer`: whether the process can still say anything. Methods raise `KafkaException`
-    with a `ReportedError`.
-    """
-
-    def __init__(
-        self, process: SupervisedProcess, unanswered: Callable[[], int], may_answer: Callable[[], bool]
-    ) -> None:
-        self._process = process
-        self._unanswered = unanswered
-        self._may_answer = may_answer
-        self._asked = ""
-        self._has_answered = False
-        self._said: str | None = None
-
-    def __len__(self) -> int:
-        return self._unanswered()
-
-    def init_transactions(self, timeout: float) -> None:
-        """Wait until the process is ready, at most `timeout` seconds."""
-        self._await(lambda: self._process.is_ready, timeout)
-
-    def begin_transaction(self) -> None:
-        """Begin a transaction. An error of the process is raised when the transaction ends."""
-        self._process.order("begin_transaction")
-
-    def commit_transaction(self, timeout: float) -> None:
-        """Commit, or go on waiting for the answer, at most `timeout` seconds."""
-        self._end(_COMMIT, timeout)
-
-    def abort_transaction(self, timeout: float) -> None:
-        """Abort, or go on waiting for the answer, at most `timeout` seconds."""
-        self._end(_ABORT, timeout)
-
-    def answers(self, did: str, error: str | None = None) -> None:
-        """Take the process's event `transaction`: it `did` commit or abort. Raises `ProtocolBreach`."""
-        if did != self._asked or self._has_answered:
-            raise ProtocolBreach(f"the end of a transaction, {did!r}, that nobody has asked for")
-        if error is None and (left := self._unanswered()):
-            raise ProtocolBreach(f"said that a transaction has ended while {left} records had no outcome")
-        self._said, self._has_answered = error, True
-
-    def _end(self, what: str, timeout: float) -> None:
-        if not self._asked:
-            self._asked = what
-            if not self._process.order(what):
-                self._asked = ""
-        # An earlier call may have timed out, and its answer may have come since.
-        self._await(lambda: self._has_answered, timeout)
-        self._asked, self._has_answered = "", False
-        if self._said is not None:
-            is_fatal, needs_abort = what == _ABORT, what == _COMMIT
-            raise KafkaException(ReportedError(KafkaError._FAIL, self._said, is_fatal, False, needs_abort))
-
-    def _await(self, holds: Callable[[], bool], timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while not holds():
-            if not self._may_answer():
-                problem = f"lost: {self._process.problem or 'its process has ended'}"
-                raise KafkaException(ReportedError(KafkaError._FATAL, problem, True))
-            if time.monotonic() > deadline:
-                raise KafkaException(ReportedError(KafkaError._TIMED_OUT, "_TIMED_OUT: no answer yet", False, True))
-            time.sleep(_TICK)
-
-
-_MOST_UNANSWERED = 100_000
-_LEAVES_WITHIN = 10.0
-
-
 class ProcessProducer(LaneProducer):
     """A producer in a process of its own, which `start` starts.
 
     `watch` reads the lines of its log that the process tells; without a watch, a line of a log breaks the protocol.
     `flushed`: how often the process said that it has flushed.
+
+    As its own `client`, it has the methods that `confluent_kafka.Producer` has for transactions. One thread calls them,
+    another passes the process's answers. They raise `KafkaException` with a `ReportedError`.
     """
 
     def __init__(self, start: Start, rows: ProducedRows, *, watch: Watch | None = None) -> None:
@@ -119,8 +52,11 @@ class ProcessProducer(LaneProducer):
         self.flushed = 0
         self._watch = watch
         self._has_ended = threading.Event()
+        self._asked = ""
+        self._has_answered = False
+        self._said: str | None = None
         self.process = start(self)
-        self.client = ProcessTransactions(self.process, lambda: self.unanswered, self._may_answer)
+        self.client = self
 
     @property
     def unanswered(self) -> int:
@@ -172,18 +108,61 @@ class ProcessProducer(LaneProducer):
                 raise ProtocolBreach(f"said that it has flushed while {left} records had no outcome")
             self.flushed += 1
         elif kind == "transaction":
-            self.client.answers(**values)
+            self._answers(**values)
         elif kind == "log" and self._watch is not None:
             self._watch.reads(**values)
         else:
             raise ProtocolBreach(f"a producer has no event {kind!r}")
 
-    def _may_answer(self) -> bool:
-        return not (self._has_ended.is_set() or self.failed_for_good)
-
     def ends(self) -> None:
         """The process has ended."""
         self._has_ended.set()
+
+    def init_transactions(self, timeout: float) -> None:
+        """Wait until the process is ready, at most `timeout` seconds."""
+        self._await(lambda: self.process.is_ready, timeout)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction. An error of the process is raised when the transaction ends."""
+        self.process.order("begin_transaction")
+
+    def commit_transaction(self, timeout: float) -> None:
+        """Commit, or go on waiting for the answer, at most `timeout` seconds."""
+        self._end(_COMMIT, timeout)
+
+    def abort_transaction(self, timeout: float) -> None:
+        """Abort, or go on waiting for the answer, at most `timeout` seconds."""
+        self._end(_ABORT, timeout)
+
+    def _answers(self, did: str, error: str | None = None) -> None:
+        """Take the process's event `transaction`: it `did` commit or abort."""
+        if did != self._asked or self._has_answered:
+            raise ProtocolBreach(f"the end of a transaction, {did!r}, that nobody has asked for")
+        if error is None and (left := self.unanswered):
+            raise ProtocolBreach(f"said that a transaction has ended while {left} records had no outcome")
+        self._said, self._has_answered = error, True
+
+    def _end(self, what: str, timeout: float) -> None:
+        if not self._asked:
+            self._asked = what
+            if not self.process.order(what):
+                self._asked = ""
+        # An earlier call may have timed out, and its answer may have come since.
+        self._await(lambda: self._has_answered, timeout)
+        self._asked, self._has_answered = "", False
+        if self._said is not None:
+            is_fatal, needs_abort = what == _ABORT, what == _COMMIT
+            raise KafkaException(ReportedError(KafkaError._FAIL, self._said, is_fatal, False, needs_abort))
+
+    def _await(self, holds: Callable[[], bool], timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not holds():
+            if self._has_ended.is_set() or self.failed_for_good:
+                problem = f"lost: {self.process.problem or 'its process has ended'}"
+                raise KafkaException(ReportedError(KafkaError._FATAL, problem, True))
+            if time.monotonic() > deadline:
+                raise KafkaException(ReportedError(KafkaError._TIMED_OUT, "_TIMED_OUT: no answer yet", False, True))
+            time.sleep(_TICK)
 
 
 class ProcessConsumer(Follower):

@@ -154,7 +154,7 @@ class TransactionalProducer:
     def deliver(self, timeout: float) -> None:
         """Wait until the records sent have an outcome, at most `timeout` seconds."""
         deadline = time.monotonic() + timeout
-        while len(self.records.client) and time.monotonic() < deadline and not self._give_up():
+        while self.records.unanswered and time.monotonic() < deadline and not self._give_up():
             self.records.poll(_BACKOFF)
 
     def send_offsets(self, offsets: list[TopicPartition], group: Any) -> None:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import PacedProducing
 from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer
-from kafka_chaos.harness.workload.process_clients import ProcessTransactions
+from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from tests.harness.workload.clients.test_paced_producing import Sender
 from tests.harness.workload.loads import load_of
@@ -102,7 +103,8 @@ class SilentProcess:
 def client_of(kind: str, silent: str) -> Any:
     if kind == "in process":
         return FakeProducer({"transactional.id": "pay-0"}, {silent: [TIMED_OUT] * 1_000}, [], silent=False)
-    return ProcessTransactions(SilentProcess(silent), lambda: 0, lambda: True)  # type: ignore[arg-type]
+    rows: Any = SimpleNamespace(lane="pay", producer_id=0, pending={})
+    return ProcessProducer(lambda _: SilentProcess(silent), rows)  # type: ignore[arg-type,return-value]
 
 
 @pytest.mark.parametrize(
