@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -45,6 +46,11 @@ class LoadTables:
     def _rows(self, name: str, needed: bool) -> RowBuffer | None:
         schema = arrow_schema(TABLES[name])
         return RowBuffer(schema, self._writer(name, schema)) if needed else None
+
+    def add_transaction(self, row: dict[str, Any]) -> None:
+        """Add a row of `transactions/`; some lane has transactions."""
+        assert self.transactions is not None
+        self.transactions.add(row)
 
     def close(self) -> None:
         """Write the remaining rows of all, also if one of them fails."""

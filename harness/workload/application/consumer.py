@@ -57,10 +57,6 @@ class ApplicationConsumers(Readers):
             client.ended()
         self.clients = []
 
-    def member_with(self, metadata: object) -> ApplicationConsumer | None:
-        """The client that has this group metadata; None if there is no such client."""
-        return next((client for client in self.clients if client.consumer_group_metadata() == metadata), None)
-
     def reaches(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
         """Note positions, for all clients together: a partition that one client has read may be another's next."""
         with self._lock:
@@ -195,21 +191,19 @@ class ApplicationConsumer:
 
     def _take(self, messages: Iterable[Any]) -> None:
         for message in messages:
-            if message is not None and message.error() is None and message.topic() == self._recorder.topic:
-                self._take_one(message)
+            if message is None or message.error() is not None or message.topic() != self._recorder.topic:
+                continue
+            partition, offset = message.partition(), message.offset()
+            last = self._last.get(partition)
+            if last is not None and offset <= last.offset() and self._was_reset(message, last):
+                self._back(partition)
+            self._last[partition] = message
+            self._next[partition] = offset + 1
+            if self._rows is not None:
+                identity = self._recorder.codec.carried(message.value(), message.headers())
+                self._rows.reads_message(self._assignment.name, message, identity)
+                self._rows.reaches([(partition, offset + 1)])
         self._commits.positions.reaches(self._next)
-
-    def _take_one(self, message: Any) -> None:
-        partition, offset = message.partition(), message.offset()
-        last = self._last.get(partition)
-        if last is not None and offset <= last.offset() and self._was_reset(message, last):
-            self._back(partition)
-        self._last[partition] = message
-        self._next[partition] = offset + 1
-        if self._rows is not None:
-            identity = self._recorder.codec.carried(message.value(), message.headers())
-            self._rows.reads_message(self._assignment.name, message, identity)
-            self._rows.reaches([(partition, offset + 1)])
 
     def _was_reset(self, message: Any, last: Any) -> bool:
         """Whether a position that went back was reset, to the start of the log or, after a truncation, to its end.

@@ -8,7 +8,7 @@ application's value and key; the header `kafka-chaos-id` carries its identity.
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.lane.groups import EARLIEST, Group, group_of, loop_group_of
@@ -30,14 +30,17 @@ _AS_THE_LANE = {
 """Client configs that the prediction depends on, and the key of the lane that sets each."""
 _RETURN_TIMEOUT = 30.0
 
+R = TypeVar("R")
+"""What records the clients that a handle makes."""
 
-class Handle:
+
+class Handle(Generic[R]):
     """The handle that the application's function gets: where to work, and for how long.
 
     `client_configs`: librdkafka's keys that further clients of the application need for a secured listener.
     """
 
-    def __init__(self, lane: LaneSpec, load: LoadSettings) -> None:
+    def __init__(self, lane: LaneSpec, load: LoadSettings, recorder: R) -> None:
         self.lane = lane.lane
         self.topic = lane.topic_name
         self.partitions = lane.first_partitions
@@ -45,6 +48,7 @@ class Handle:
         self.client_configs = dict(load.client_configs)
         self.over = threading.Event()
         self._lane = lane
+        self._recorder = recorder
 
     def running(self) -> bool:
         """Whether the function should continue. Once this is false, it should finish its work and return."""
@@ -87,12 +91,8 @@ class Handle:
         return recorder.client({"group.id": group_id, **usual, **self.client_configs, **given, **settled, **own})
 
 
-class ProducerHandle(Handle):
+class ProducerHandle(Handle[ApplicationProducers]):
     """The handle of a `producer` function."""
-
-    def __init__(self, lane: LaneSpec, load: LoadSettings, recorder: ApplicationProducers) -> None:
-        super().__init__(lane, load)
-        self._recorder = recorder
 
     def producer(self, configs: Mapping[str, object] | None = None) -> ApplicationProducer:
         """A `confluent_kafka.Producer` that records everything it sends to the lane's topic.
@@ -119,12 +119,8 @@ class ProducerHandle(Handle):
         return self._recorder.client({**self._recorder.configs, **given})
 
 
-class ConsumerHandle(Handle):
+class ConsumerHandle(Handle[ApplicationConsumers]):
     """The handle of a `consumer` function."""
-
-    def __init__(self, lane: LaneSpec, load: LoadSettings, recorder: ApplicationConsumers) -> None:
-        super().__init__(lane, load)
-        self._recorder = recorder
 
     def consumer(self, configs: Mapping[str, object] | None = None) -> ApplicationConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the lane's topic.
@@ -174,7 +170,7 @@ class Application:
     consumer: Callable[[ConsumerHandle], object] | None = None
 
 
-H = TypeVar("H", bound=Handle)
+H = TypeVar("H", bound=Handle[Any])
 
 
 class ApplicationThread(Worker):

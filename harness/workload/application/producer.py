@@ -29,7 +29,7 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import Written
 from kafka_chaos.harness.workload.clients.recorded_producer import abandon_client, retries
 from kafka_chaos.harness.workload.settings import LoadSettings
-from kafka_chaos.harness.workload.transactions.producer import TakeRow, TransactionRows
+from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 
 Headers = Mapping[str, Any] | Iterable[tuple[str, Any]] | None
 Report = Callable[[KafkaError | None, Any], None]
@@ -41,9 +41,7 @@ class ApplicationProducers(Written):
     def __init__(self, lane: LaneSpec, load: LoadSettings, inputs: ApplicationConsumers | None = None) -> None:
         """`inputs`: where the lane is the output of a loop, the recorder of the loop's consumers."""
         super().__init__()
-        transactions = load.tables.transactions
-        # In a lane without transactions, no client has a transactional id.
-        self.add_transaction: TakeRow = (lambda row: None) if transactions is None else transactions.add
+        self.add_transaction = load.tables.add_transaction
         self.inputs = inputs
         self.lane = lane.lane
         self.topic = lane.topic_name
@@ -112,7 +110,8 @@ class ApplicationProducer:
         """As `confluent_kafka.Producer.send_offsets_to_transaction`."""
         send = partial(self._client.send_offsets_to_transaction, list(positions), group_metadata, timeout)
         inputs = self._recorder.inputs
-        member = None if inputs is None else inputs.member_with(group_metadata)
+        members = () if inputs is None else inputs.clients
+        member = next((client for client in members if client.consumer_group_metadata() == group_metadata), None)
         if member is None:
             with self._noted("send_offsets_to_transaction"):
                 send()

@@ -162,7 +162,7 @@ class ConsumedRows:
         ]
         self._held |= {(consumer, row["partition"]): row for row in rows}
         if self._assignments is not None:
-            self._tables.reservations.write_assigned(rows)
+            self._tables.reservations.write({"assigned": rows})
 
     def given_back(self, consumer: str, partitions: Sequence[int], ns: int) -> None:
         """The consumer has these partitions no longer."""

@@ -68,16 +68,15 @@ class Watch:
             evidence = f"librdkafka: {unplaced['told']}"
             is_first = (unplaced["first"], unplaced["last"]) == ("1", unplaced["messages"])
             if is_first and not self.transactional:
-                self._tell("KAFKA-15591", evidence, **place)
+                self._tell(DefectPrecondition, evidence, defect="KAFKA-15591", **place)
             else:
-                of: dict[str, Any] = {"lane": self.lane, "producer_id": self.producer_id, **place}
-                self.on_precondition(AcknowledgedWithoutOffset(evidence=evidence, **of))
+                self._tell(AcknowledgedWithoutOffset, evidence, **place)
         elif not self.transactional and (renewal := _RENEWAL.search(line)) is not None:
-            self._tell("librdkafka-4953", f"librdkafka renews the producer epoch: {renewal['why']}")
+            evidence = f"librdkafka renews the producer epoch: {renewal['why']}"
+            self._tell(DefectPrecondition, evidence, defect="librdkafka-4953")
 
-    def _tell(self, defect: str, evidence: str, **place: Any) -> None:
-        of: dict[str, Any] = {"lane": self.lane, "producer_id": self.producer_id, **place}
-        self.on_precondition(DefectPrecondition(defect=defect, evidence=evidence, **of))
+    def _tell(self, kind: type[DefectPrecondition | AcknowledgedWithoutOffset], evidence: str, **more: Any) -> None:
+        self.on_precondition(kind(lane=self.lane, producer_id=self.producer_id, evidence=evidence, **more))
 
 
 @dataclass(slots=True)
@@ -92,7 +91,7 @@ class RepeatWatch(Watch):
             found = _TOLD_BY[defect.id].search(line)
             if found is not None and (place := found.groupdict()).get("topic", self.topic) == self.topic:
                 at = {"partition": int(place["partition"])} if "partition" in place else {}
-                self._tell(defect.id, f"{defect.component}: {place['told']}", **at)
+                self._tell(DefectPrecondition, f"{defect.component}: {place['told']}", defect=defect.id, **at)
 
 
 def watch_of(

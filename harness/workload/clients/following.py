@@ -101,13 +101,11 @@ class Follower(Readers, ABC):
 
     def _have_read(self, partition: Sequence[int], offset: Sequence[int]) -> None:
         for number in self._unread & set(partition):
-            self._begins_at(number, offset[partition.index(number)])
+            self._unread.remove(number)
+            first, start = offset[partition.index(number)], self._starts[number]
+            if self._needs_first and first != start:
+                self.breaks(f"began to read partition {number} at offset {first} instead of {start}")
         self._rows.reaches([(number, at + 1) for number, at in dict(zip(partition, offset, strict=True)).items()])
-
-    def _begins_at(self, partition: int, offset: int) -> None:
-        self._unread.remove(partition)
-        if self._needs_first and offset != (start := self._starts[partition]):
-            self.breaks(f"began to read partition {partition} at offset {offset} instead of {start}")
 
     @abstractmethod
     def breaks(self, problem: str) -> None:

@@ -33,7 +33,7 @@ class LoopRows(ConsumedRows):
         self._output = output
         self._transactional_id = str(transactional_id)
         self._transactions = TransactionRows(
-            output, transactional_id=self._transactional_id, rows=self._add_transaction
+            output, transactional_id=self._transactional_id, rows=load.tables.add_transaction
         )
         self._takers |= {
             "commit": self._asks,
@@ -66,10 +66,6 @@ class LoopRows(ConsumedRows):
             self._begins_call("transaction", self._transactional_id, "transaction")
             output.in_transaction(transaction)
         output.hand_out(len(sources), ns=ns, partition=partition, sources=sources)
-
-    def _add_transaction(self, row: dict[str, Any]) -> None:
-        assert self._tables.transactions is not None
-        self._tables.transactions.add(row)
 
     def _ended(self, row: dict[str, Any]) -> None:
         if self._transactions.is_open:

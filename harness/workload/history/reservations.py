@@ -6,7 +6,7 @@ It stays in the run directory only if the harness died. Then rows may be missing
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,8 @@ class Reservations:
         self._file = (run_directory / RESERVATIONS).open("a", encoding="utf-8")
         self._lock = threading.Lock()
 
-    def write_assigned(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write that a consumer was given partitions; `rows`: its assignments, as rows of `assignments/`."""
-        self.write({"assigned": rows})
-
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Write an entry: a range of seqs, for example."""
+        """Write an entry: a range of seqs, or, as `assigned`, the rows of `assignments/` that begin."""
         with self._lock:
             self._file.write(json.dumps(entry) + "\n")
             self._file.flush()

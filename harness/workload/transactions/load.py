@@ -180,13 +180,12 @@ class _Incarnations(Worker):
 
         Raises `ClusterFailure` if no incarnation can be initialised.
         """
-        assert self._load.tables.transactions is not None
         for _ in range(_MOST_FAILED_STARTS):
             self.records = self._of.next_of(self.id)
             producer = TransactionalProducer(
                 self.records,
                 transactional_id=self.id,
-                rows=self._load.tables.transactions.add,
+                rows=self._load.tables.add_transaction,
                 give_up=self._of.gives_up,
                 calls=self._load.calls,
             )

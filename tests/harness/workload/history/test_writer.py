@@ -163,7 +163,7 @@ def test_transactions_and_assignments_without_a_row_get_one_after_a_crash(tmp_pa
     reserved = {"lane": "a", "first_seq": 0, "count": 4, "ns": 11}
     reservations.write({**reserved, "producer_id": 0, "transactional_id": "a-0"})
     reader = {"lane": "a", "consumer": "a-read_committed-1", "partition": 2, "member": "a-read_committed"}
-    reservations.write_assigned([{**reader, "isolation": "read_committed", "start_ns": 200}])
+    reservations.write({"assigned": [{**reader, "isolation": "read_committed", "start_ns": 200}]})
     reservations.close()
     sent = {"lane": "a", "producer_id": 0, "outcome": "ok"}
     rows = [{**sent, "seq": seq, "invoke_ns": 100 + seq, "transaction": seq // 2} for seq in range(4)]
