@@ -50,12 +50,9 @@ def java_client_configs(configs: Mapping[str, str]) -> dict[str, str]:
     if "ssl.endpoint.identification.algorithm" in configs:
         algorithm = configs["ssl.endpoint.identification.algorithm"]
         java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
-    return java | _trust(configs) | _own_certificate(configs) | _login(configs)
-
-
-def _trust(configs: Mapping[str, str]) -> dict[str, str]:
-    authorities = _pem(configs, "ssl.ca")
-    return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities} if authorities else {}
+    if authorities := _pem(configs, "ssl.ca"):
+        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities}
+    return java | _own_certificate(configs) | _login(configs)
 
 
 def _own_certificate(configs: Mapping[str, str]) -> dict[str, str]:

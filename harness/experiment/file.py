@@ -18,10 +18,9 @@ from kafka_chaos.contract.command.files import text_of
 from kafka_chaos.harness.experiment.checks.lanes import check
 from kafka_chaos.harness.experiment.schedule import expand
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, dotted
-from kafka_chaos.harness.experiment.values import refusals
+from kafka_chaos.harness.experiment.values import Place, refusals
 
 M = TypeVar("M", bound=BaseModel)
-Place = tuple[str | int, ...]
 _WHAT = "an experiment"
 _STEPS, _FORMER = "steps", "lockstep"
 

@@ -27,7 +27,7 @@ from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.lives import GenerateLives
 from kafka_chaos.harness.experiment.specs import ExperimentError, dotted, with_phases
 from kafka_chaos.harness.experiment.timings import FACTORS, timeouts_of
-from kafka_chaos.harness.experiment.values import Seconds, Spec, TimeSpan, refusals
+from kafka_chaos.harness.experiment.values import Place, Seconds, Spec, TimeSpan, refusals
 
 _DEFAULT_DURATION = WorkloadSpec().duration
 _DEFAULT_BROKERS = ClusterSpec().brokers
@@ -36,7 +36,6 @@ _ATTEMPTS = 20
 """How often a schedule is drawn anew where too few faults fit into the load."""
 
 S = TypeVar("S", bound=Spec)
-Place = tuple[str | int, ...]
 
 
 class GenerateSpec(Spec):

@@ -196,17 +196,13 @@ class _Stages:
             what = f"loading {counted(len(running.lanes), 'topic')} of the attached cluster for {duration:g} s"
             run.say(what, seconds=duration)
             if self.breakable is not None:
-                self._break(self.breakable, phase, start)
+                observer = FaultEvents(run.events, phase=phase.phase, lanes=running.lanes)
+                view = ClusterView[AttachedNode](self.breakable, self.admin)
+                with Injector(view, observer, seed=run.experiment.seed) as injector:
+                    faults = [by_commands(fault) for fault in phase.faults]
+                    injector.run(faults, start=start, cancelled=run.cancelled)
             run.cancelled.wait(max(0.0, start + duration - time.monotonic()))
         run.gaps.update(running.gaps)
-
-    def _break(self, nodes: AttachedCluster, phase: PhaseSpec, start: float) -> None:
-        """Inject the timed faults of a phase by the nodes' commands, and heal them. `start`: of the load, monotonic."""
-        faults = [by_commands(fault) for fault in phase.faults]
-        observer = FaultEvents(self.run.events, phase=phase.phase, lanes=tuple(lane.lane for lane in phase.lanes))
-        view = ClusterView[AttachedNode](nodes, self.admin)
-        with Injector(view, observer, seed=self.run.experiment.seed) as injector:
-            injector.run(faults, start=start, cancelled=self.run.cancelled)
 
 
 def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
