@@ -1,4 +1,5 @@
-"""Faults that cut nodes off, from each other (brokers, or in KRaft mode controllers and brokers) or from everybody.
+"""Faults that cut nodes off, from each other (brokers, or in KRaft mode controllers and brokers) or from everybody, and
+a fault that loses packets by chance.
 
 `DROP` blackholes packets: the peer waits for its time-outs. `REJECT` answers with a TCP reset: the peer fails fast.
 Kafka reacts differently to each.
@@ -6,7 +7,9 @@ Kafka reacts differently to each.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from annotated_types import Interval
 
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl
 from kafka_chaos.faults.fault import Appearance, Nodes, Pattern, Proof, at_once
@@ -92,3 +95,22 @@ class Isolate(FiltersPackets):
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         Rules(chain_name(self), _ALL_BUT_LOOPBACK).install(node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketLoss(FiltersPackets):
+    """Lose `percent` of the packets that other brokers send to the target. TCP sends them again, so that everything is
+    slow and nothing is gone. Its proof: packets that were dropped, counted by the kernel."""
+
+    percent: Annotated[float, Interval(gt=0, le=100)] = 10.0
+    kind: ClassVar[str] = "packet-loss"
+    appearance: ClassVar[Appearance] = Appearance("#4a6785", "#9db8d6", Pattern.LINES)
+
+    def _hooks(self) -> Sequence[str]:
+        return ("INPUT",)
+
+    def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
+        by_chance = ("-m", "statistic", "--mode", "random", "--probability", f"{self.percent / 100:.4f}")
+        others = [broker for broker in cluster.brokers.values() if broker.name != node.name]
+        rules = [("-s", other.address, *by_chance, "-j", "DROP") for other in others]
+        Rules(chain_name(self), {"INPUT": rules}).install(node)

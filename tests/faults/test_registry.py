@@ -11,8 +11,7 @@ import pytest
 from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, FAULT_KINDS
 from kafka_chaos.faults.fault import build
 from kafka_chaos.faults.network.packet_filter import chain_name
-from kafka_chaos.faults.network.packet_loss import PacketLoss
-from kafka_chaos.faults.network.partition import Isolate, Partition
+from kafka_chaos.faults.network.partition import Isolate, PacketLoss, Partition
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.registry import describe_evidence, fault_kind, fault_kinds
 from kafka_chaos.faults.target import Target

@@ -6,8 +6,7 @@ import pytest
 
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.network.packet_filter import chain_name
-from kafka_chaos.faults.network.packet_loss import PacketLoss
-from kafka_chaos.faults.network.partition import Isolate, Partition
+from kafka_chaos.faults.network.partition import Isolate, PacketLoss, Partition
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeNode
 

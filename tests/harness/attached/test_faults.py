@@ -9,8 +9,7 @@ import pytest
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.fault import Fault, Nodes, parameters
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.network.packet_loss import PacketLoss
-from kafka_chaos.faults.network.partition import Isolate, Partition
+from kafka_chaos.faults.network.partition import Isolate, PacketLoss, Partition
 from kafka_chaos.faults.process.ended import Kill, Pause, Stop
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.attached.faults import by_commands, require_commands
