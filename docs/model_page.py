@@ -27,7 +27,6 @@ from kafka_chaos.reference_model.compare import (
     LANES,
     RULES,
     UNCLEAN,
-    UPGRADES,
     Change,
     Cluster,
     compare,
@@ -58,6 +57,8 @@ from cluster_invariants import CLUSTER_INVARIANTS  # noqa: E402
 from negative_controls import GROUPS_WITHOUT, TRANSACTIONS_WITHOUT  # noqa: E402
 
 SCOPE = CoreScope(brokers=3, records=2, leader_epochs=3)
+UPGRADES = (("3.6.2/zookeeper", "3.9.1/zookeeper"), ("3.9.1/zookeeper", "4.3.1/kraft"))
+"""Clusters before and after."""
 MODULES = {
     "protocol": ("truncation", "leaders", "isr", "eligible", "quorum", "sequences", "rules"),
     "explore": ("core",),

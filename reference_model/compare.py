@@ -39,8 +39,6 @@ CUT_THEN_KILL = (
     LockstepStep.ELECT,
     LockstepStep.RESTART,
 )
-UPGRADES = (("3.6.2/zookeeper", "3.9.1/zookeeper"), ("3.9.1/zookeeper", "4.3.1/kraft"))
-"""Clusters before and after."""
 
 Answer = Callable[[Lane], Prediction]
 

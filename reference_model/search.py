@@ -133,17 +133,6 @@ def no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-class _Clock:
-    """Measures the time since its creation."""
-
-    def __init__(self) -> None:
-        self._started, self._cpu_started = time.monotonic(), time.process_time()
-
-    def read(self) -> tuple[float, float]:
-        """The seconds on the clock, and those of the processor."""
-        return time.monotonic() - self._started, time.process_time() - self._cpu_started
-
-
 def breadth_first(
     initial: State,
     successors: Callable[[State], Iterable[State]],
@@ -155,7 +144,7 @@ def breadth_first(
 
     Of states with the same `key`, the nearest stands for all. `complete` is False if `visit` or the budget ended it.
     """
-    clock = _Clock()
+    started, cpu_started = time.monotonic(), time.process_time()
     parents: dict[State, State | None] = {initial: None}
     keys = set() if key is None else {key(initial)}
     represented: set[State] = set()
@@ -164,7 +153,8 @@ def breadth_first(
 
     def result(complete: bool) -> Search[State]:
         budget.close()
-        return Search(parents, complete, transitions, depth, *clock.read())
+        seconds, cpu_seconds = time.monotonic() - started, time.process_time() - cpu_started
+        return Search(parents, complete, transitions, depth, seconds, cpu_seconds)
 
     with no_garbage_collection():
         while frontier:
@@ -205,7 +195,7 @@ def fewest_faults_first(
     first is reached by as few faults, and with those by as few steps, as by any path. `visit` ends the search by
     returning True. `complete` is False if `visit` or the budget ended it.
     """
-    clock = _Clock()
+    started, cpu_started = time.monotonic(), time.process_time()
     parents: dict[State, State | None] = {}
     reached: dict[Hashable, list[int]] = {}
     waiting: dict[tuple[int, int], dict[State, State | None]] = {}
@@ -215,7 +205,8 @@ def fewest_faults_first(
 
     def result(complete: bool) -> Search[State]:
         budget.close()
-        return Search(parents, complete, transitions, deepest, *clock.read())
+        seconds, cpu_seconds = time.monotonic() - started, time.process_time() - cpu_started
+        return Search(parents, complete, transitions, deepest, seconds, cpu_seconds)
 
     with no_garbage_collection():
         while waiting:

@@ -18,9 +18,6 @@ from kafka_chaos.reference_model.protocol import Protocol
 from kafka_chaos.reference_model.protocol.entries import content_of, leader_epoch_of
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
-Invariant = Callable[[Core, CoreState], bool]
-StepInvariant = Callable[[Core, CoreState, CoreState], bool]
-
 
 def leader_in_isr(core: Core, state: CoreState) -> bool:
     """The leader in ZooKeeper, if there is one, is a member of the ISR in ZooKeeper."""
@@ -110,7 +107,7 @@ def high_watermark_monotonic(core: Core, before: CoreState, after: CoreState) ->
     return True
 
 
-INVARIANTS: Mapping[str, Invariant] = {
+INVARIANTS: Mapping[str, Callable[[Core, CoreState], bool]] = {
     "leader_in_isr": leader_in_isr,
     "weak_isr": weak_isr,
     "strong_isr": strong_isr,
@@ -120,7 +117,9 @@ INVARIANTS: Mapping[str, Invariant] = {
     "one_leader_per_epoch": one_leader_per_epoch,
 }
 
-STEP_INVARIANTS: Mapping[str, StepInvariant] = {"high_watermark_monotonic": high_watermark_monotonic}
+STEP_INVARIANTS: Mapping[str, Callable[[Core, CoreState, CoreState], bool]] = {
+    "high_watermark_monotonic": high_watermark_monotonic
+}
 """Invariants of a step rather than of a state."""
 
 MAX_STATES = 10_000_000

@@ -48,9 +48,7 @@ def owned_twice(end: State) -> bool:
     return end.is_owned_twice
 
 
-Check = Callable[[State], bool]
-
-CHECKS: Mapping[GroupAnomaly, Check] = {
+CHECKS: Mapping[GroupAnomaly, Callable[[State], bool]] = {
     GroupAnomaly.PROCESSED_TWICE: processed_twice,
     GroupAnomaly.NOT_PROCESSED: not_processed,
     GroupAnomaly.COMMIT_LOST: commit_lost,

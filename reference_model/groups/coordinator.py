@@ -59,10 +59,8 @@ def join_again(state: State, setup: Setup) -> Iterator[Step]:
         if member.phase != ACTIVE or member.record != NONE or state.joined >> slot & 1:
             continue
         given_back = member._replace(owns=False, position=NONE) if setup.rules.gives_back_all else member
-        yield (
-            Action("join_again", slot, detail="owns" if member.owns else ""),
-            state.with_member(slot, given_back)._replace(joined=state.joined | 1 << slot),
-        )
+        after = state.with_member(slot, given_back)._replace(joined=state.joined | 1 << slot)
+        yield Action("join_again", slot, detail="owns" if member.owns else ""), after
 
 
 def assign(state: State, setup: Setup) -> Iterator[Step]:
@@ -84,10 +82,8 @@ def assign(state: State, setup: Setup) -> Iterator[Step]:
                 after = _begun(state, setup, present if setup.rules.waits_for_all else owners, NONE)
                 yield Action("give_back", owners[0]), after._replace(preparing=True)
         else:
-            yield (
-                Action("assign", target),
-                _begun(state, setup, present if setup.rules.waits_for_all else [target], target),
-            )
+            after = _begun(state, setup, present if setup.rules.waits_for_all else [target], target)
+            yield Action("assign", target), after
 
 
 def _begun(state: State, setup: Setup, moved: list[int], owner: int) -> State:

@@ -53,10 +53,8 @@ def poll(state: State, setup: Setup) -> Iterator[Step]:
         if not member.owns or member.position == NONE or member.record != NONE:
             continue
         if setup.resets_to_end and member.position > state.log_end:
-            yield (
-                Action("reset_to_end", slot, state.log_end),
-                state.with_member(slot, member._replace(position=state.log_end)),
-            )
+            begun = state.with_member(slot, member._replace(position=state.log_end))
+            yield Action("reset_to_end", slot, state.log_end), begun
             continue
         offset, name = (0, "reset") if member.position > state.log_end else (member.position, "poll")
         if offset >= state.log_end:
@@ -177,15 +175,11 @@ def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
         whole = closed._replace(committed=offset)
         yield (Action("end", slot, offset), _acknowledged(with_output.with_coordinator(setup, whole), offset))
         if setup.ends_may_tear and state.losses:
-            torn = state.losses - 1
-            yield (
-                Action("torn", slot, offset, "offset"),
-                _acknowledged(done._replace(losses=torn).with_coordinator(setup, whole), offset),
-            )
-            yield (
-                Action("torn", slot, offset, "output"),
-                with_output.with_coordinator(setup, closed)._replace(losses=torn),
-            )
+            losses = state.losses - 1
+            offset_alone = _acknowledged(done._replace(losses=losses).with_coordinator(setup, whole), offset)
+            yield Action("torn", slot, offset, "offset"), offset_alone
+            output_alone = with_output.with_coordinator(setup, closed)._replace(losses=losses)
+            yield Action("torn", slot, offset, "output"), output_alone
 
 
 def learn(state: State, setup: Setup) -> Iterator[Step]:

@@ -96,9 +96,7 @@ def replica_divergence(end: Ending) -> bool:
     return end.diverged
 
 
-Check = Callable[[Ending], bool]
-
-CHECKS: Mapping[Anomaly, Check] = {
+CHECKS: Mapping[Anomaly, Callable[[Ending], bool]] = {
     Anomaly.LOST_WRITE: lost_write,
     Anomaly.DUPLICATE: duplicate,
     Anomaly.INCONSISTENT_OFFSET: inconsistent_offset,

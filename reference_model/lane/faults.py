@@ -32,27 +32,24 @@ from kafka_chaos.reference_model.lane.state import (
 )
 from kafka_chaos.reference_model.tuples import each_taken, exchanged
 
-FaultAction = Callable[[LaneState, Lane, int], Iterator[Step]]
-
 
 def kill(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """SIGKILL: connections break, the log stays as it was written."""
-    yield Action("kill", broker), fail_broker(state, lane, broker, len(state.replicas[broker].log), clean=False)
+    yield Action("kill", broker), fail_broker(state, lane, broker, clean=False)
 
 
 def power_loss(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """The machine loses power: any suffix of the log that was not flushed is gone."""
     end = len(state.replicas[broker].log)
     for kept in (end,) if lane.flushes else range(end + 1):
-        yield Action("power_loss", broker, -1, str(kept)), fail_broker(state, lane, broker, kept, clean=False)
+        yield Action("power_loss", broker, -1, str(kept)), fail_broker(state, lane, broker, kept=kept, clean=False)
 
 
 def stop(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """Controlled shutdown: the leader moves to a live member of the ISR first, if there is one."""
-    replicas = state.replicas
     heirs = [heir for heir, r in state.different_replicas() if heir != broker and r.role == FOLLOWER and r.in_isr]
-    stopped = fail_broker(state, lane, broker, len(replicas[broker].log))
-    if replicas[broker].role != LEADER or not heirs:
+    stopped = fail_broker(state, lane, broker)
+    if state.replicas[broker].role != LEADER or not heirs:
         yield Action("stop", broker), stopped
         return
     for heir in heirs:
@@ -65,7 +62,7 @@ def pause(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     if replica.role == LEADER:
         yield Action("pause", broker), state.with_replica(broker, replica._replace(role=FROZEN_LEADER))
     elif replica.role == FOLLOWER:
-        yield Action("pause", broker), fail_broker(state, lane, broker, len(replica.log))
+        yield Action("pause", broker), fail_broker(state, lane, broker)
 
 
 def partition(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
@@ -73,12 +70,10 @@ def partition(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     replica = state.replicas[broker]
     if replica.role == LEADER:
         yield Action("partition", broker), depose(state, lane, broker)
-        yield (
-            Action("partition_from_clients", broker),
-            state.with_replica(broker, replica._replace(role=FROZEN_LEADER)),
-        )
+        out_of_reach = state.with_replica(broker, replica._replace(role=FROZEN_LEADER))
+        yield Action("partition_from_clients", broker), out_of_reach
     elif replica.role == FOLLOWER:
-        yield Action("partition", broker), fail_broker(state, lane, broker, len(replica.log))
+        yield Action("partition", broker), fail_broker(state, lane, broker)
 
 
 def session_expiry(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
@@ -88,10 +83,10 @@ def session_expiry(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     if replica.role == LEADER:
         yield Action("session_expiry", broker), depose(state, lane, broker)
     elif replica.role == FOLLOWER:
-        yield Action("session_expiry", broker), fail_broker(state, lane, broker, len(replica.log))
+        yield Action("session_expiry", broker), fail_broker(state, lane, broker)
 
 
-FAULT_ACTIONS: Mapping[str, FaultAction] = {
+FAULT_ACTIONS: Mapping[str, Callable[[LaneState, Lane, int], Iterator[Step]]] = {
     "kill": kill,
     "power-loss": power_loss,
     "stop": stop,
@@ -110,8 +105,8 @@ def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
                 yield from FAULT_ACTIONS[kind](rest, lane, broker)
 
 
-def fail_broker(state: LaneState, lane: Lane, broker: int, kept: int, *, clean: bool = True) -> LaneState:
-    """The state after a broker's process has gone or is out of reach, with a log that ends at `kept`.
+def fail_broker(state: LaneState, lane: Lane, broker: int, *, kept: int | None = None, clean: bool = True) -> LaneState:
+    """The state after a broker's process has gone or is out of reach, with a log that ends at `kept` or is whole.
 
     The broker leaves the ISR as `membership.without_failed` says. `clean`: this is no unclean shutdown.
 

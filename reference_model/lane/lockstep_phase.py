@@ -90,8 +90,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
         case LockstepStep.APPEND if leader >= 0 and _has_unreplicated_record(state, lane, leader):
             yield Action("condition"), after
         case LockstepStep.KILL_LEADER if leader >= 0:
-            log = state.replicas[leader].log
-            yield Action("kill", leader), fail_broker(after, lane, leader, len(log), clean=False)
+            yield Action("kill", leader), fail_broker(after, lane, leader, clean=False)
         case LockstepStep.PAUSE_LEADER if leader >= 0:
             frozen = state.replicas[leader]._replace(role=FROZEN_LEADER)
             yield Action("pause", leader), after.with_replica(leader, frozen)

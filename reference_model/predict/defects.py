@@ -131,28 +131,16 @@ def _send(state: LaneState, lane: Lane, index: int, held_at: Iterable[int | None
         yield action if offset is None else action._replace(name="taken_for_copy"), after
 
 
-def nothing_more(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """The steps of a variant that has none of its own."""
-    return iter(())
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """The change that a defect makes to a lane: further steps, or brokers that are `forgetful` (`LaneState`)."""
-
-    steps: Callable[[LaneState, Lane], Iterator[Step]] = nothing_more
-    forgetful: bool = False
-
-
-VARIANTS: Mapping[str, Variant] = {
-    "librdkafka-4953": Variant(renew_after_timeout),
-    "KAFKA-14397": Variant(renew_after_error),
-    "KAFKA-15591": Variant(forgetful=True),
-    "kafkajs-1005": Variant(number_anew),
-    "kafkajs-822": Variant(repeat_unanswered),
-    "sarama-2619": Variant(return_late),
-    "sarama-3354": Variant(leave_unnumbered),
+FURTHER_STEPS: Mapping[str, Callable[[LaneState, Lane], Iterator[Step]] | None] = {
+    "librdkafka-4953": renew_after_timeout,
+    "KAFKA-14397": renew_after_error,
+    "KAFKA-15591": None,
+    "kafkajs-1005": number_anew,
+    "kafkajs-822": repeat_unanswered,
+    "sarama-2619": return_late,
+    "sarama-3354": leave_unnumbered,
 }
+"""By defect, the steps that it adds to a lane. A defect without steps makes brokers forget (`LaneState.forgetful`)."""
 
 
 Name = TypeVar("Name", bound=Hashable)
@@ -214,7 +202,7 @@ def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
         cleanup_policy=None,
         faults=(),
     )
-    concerned = [MODELLED_DEFECTS[id] for id in VARIANTS if MODELLED_DEFECTS[id].concerns(lane)]
+    concerned = [MODELLED_DEFECTS[id] for id in FURTHER_STEPS if MODELLED_DEFECTS[id].concerns(lane)]
     reachable_anyway = _traces((), without_faults) if concerned and not lane.idempotence else {}
     traces: dict[Anomaly, tuple[DefectTrace, ...]] = {}
     for size in range(1, len(concerned) + 1):
@@ -238,7 +226,7 @@ def traces_after_truncated_read(lane: Lane, truncated: Story | None) -> tuple[De
 
 @cache
 def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, DefectTrace]:
-    variants = [VARIANTS[defect.id] for defect in defects]
+    further_steps = [FURTHER_STEPS[defect.id] for defect in defects]
     nearest: dict[Anomaly, LaneState] = {}
 
     def visit(state: LaneState) -> bool:
@@ -248,14 +236,15 @@ def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, De
     def possible(state: LaneState) -> Iterator[Step]:
         lane_steps = steps(state, lane, None)
         yield from map(_acknowledging_implicitly, lane_steps) if acknowledges_implicitly else lane_steps
-        for variant in variants:
-            yield from variant.steps(state, lane)
+        for steps_of_defect in further_steps:
+            if steps_of_defect is not None:
+                yield from steps_of_defect(state, lane)
 
     acknowledges_implicitly = rules_of_client(lane).acknowledges_implicitly
     initial = initial_state(lane)
     retried = tuple(record._replace(attempts=2) for record in initial.records)
     search = breadth_first(
-        canonical(initial._replace(records=retried, forgetful=any(variant.forgetful for variant in variants)), lane),
+        canonical(initial._replace(records=retried, forgetful=None in further_steps), lane),
         lambda state: [canonical(after, lane) for _, after in possible(state)],
         visit,
         Budget(MAX_STATES),

@@ -39,11 +39,6 @@ class StoryStep:
         """The action's name."""
         return self.action.name
 
-    @property
-    def record(self) -> int:
-        """The record that the step concerns, or −1."""
-        return self.action.record
-
 
 @dataclass(frozen=True, slots=True)
 class Story:

@@ -8,6 +8,7 @@ are compared with the story's. So a story is played as it was told, or refused.
 """
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, NoReturn
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
@@ -145,15 +146,14 @@ class _Writer:
             case "not_enough_replicas":
                 if self.story.lane.idempotence:
                     self._refuse_story(step, "an idempotent producer sends it again by itself")
-                record = f"r{step.record}"
+                record = f"r{step.action.record}"
                 self.steps.append({"send once": record, "sentence": step.sentence})
                 self.steps.append({"expect": f"{record} is refused", f"error({record})": "NOT_ENOUGH_REPLICAS"})
             case "shrink_isr":
                 self._shrink(number, step)
             case "expand_isr":
                 # A follower joins the ISR by itself once it reaches the leader.
-                if (broker, self.leader) in self.cuts:
-                    self._heal(broker, self.leader)
+                self._heal(broker)
             case "kill":
                 self._leave(broker, "kill", back="start")
             case "stop":
@@ -196,7 +196,7 @@ class _Writer:
         """A record reaches the leader, and every follower that is not to stay behind."""
         if step.action.from_socket or step.broker != self.leader or self.away.get(step.broker):
             self._refuse_story(step, "a scenario's producer can't send it there and then")
-        record, lane = f"r{step.record}", self.story.lane
+        record, lane = f"r{step.action.record}", self.story.lane
         self._cut_behind(number, step)
         is_answered = lane.acks == "0" or self._is_acknowledged(number, step)
         if lane.idempotence and not is_answered:
@@ -224,11 +224,10 @@ class _Writer:
         for follower in self.assignment:
             if follower == self.leader or follower in self.away:
                 continue
-            behind = self._stays_behind(follower, number, offset)
-            if behind and (follower, self.leader) not in self.cuts:
+            if self._stays_behind(follower, number, offset):
                 self._cut(follower)
-            elif not behind and (follower, self.leader) in self.cuts:
-                self._heal(follower, self.leader)
+            else:
+                self._heal(follower)
 
     def _stays_behind(self, follower: int, number: int, offset: int) -> bool:
         """Whether a follower must lack the record at `offset`: it leads or leaves the ISR later without fetching it."""
@@ -246,7 +245,7 @@ class _Writer:
 
     def _is_acknowledged(self, number: int, step: StoryStep) -> bool:
         for later in self.story.steps[number + 1 :]:
-            if later.record == step.record and later.name in ("append", "timeout", "acknowledge"):
+            if later.action.record == step.action.record and later.name in ("append", "timeout", "acknowledge"):
                 return later.name == "acknowledge"
         return False
 
@@ -254,7 +253,7 @@ class _Writer:
         for later in self.story.steps[number:]:
             if later.name in _ENDS_TERM:
                 return False
-            if (step.record, int(step.action.detail)) in later.reads:
+            if (step.action.record, int(step.action.detail)) in later.reads:
                 return True
         return False
 
@@ -262,24 +261,16 @@ class _Writer:
 
     def _shrink(self, number: int, step: StoryStep) -> None:
         """A follower leaves the ISR since it lacks records. If it lacks none yet, another producer sends one."""
-        if (step.broker, self.leader) not in self.cuts:
-            self._cut(step.broker)
-        together = [later.broker for later in self._same_in_a_row(number) if later.name == "shrink_isr"]
+        self._cut(step.broker)
+        together = takewhile(lambda later: later.name == "shrink_isr", self.story.steps[number:])
         if len(self.logs[step.broker]) < len(self.logs[self.leader]):
             return
-        for follower in together:
-            if (follower, self.leader) not in self.cuts:
-                self._cut(follower)
+        for later in together:
+            self._cut(later.broker)
         self._others += 1
         record = f"other {self._others}"
         self.steps.append({"produce": record, "acks": "1", "producer": "other"})
         self._take_in(record)
-
-    def _same_in_a_row(self, number: int) -> tuple[StoryStep, ...]:
-        """This step and the following ones of the same kind, without another in between."""
-        steps = self.story.steps[number:]
-        end = next((at for at, later in enumerate(steps) if later.name != steps[0].name), len(steps))
-        return steps[:end]
 
     # --- Faults and elections --------------------------------------------------------------------------------------
 
@@ -309,13 +300,17 @@ class _Writer:
     # --- What brokers then have ------------------------------------------------------------------------------------
 
     def _cut(self, follower: int) -> None:
-        self.cuts.add((follower, self.leader))
-        self.steps.append({"cut": [follower, self.leader]})
+        """Cut a follower off from its leader, unless it is cut off already."""
+        if (follower, self.leader) not in self.cuts:
+            self.cuts.add((follower, self.leader))
+            self.steps.append({"cut": [follower, self.leader]})
 
-    def _heal(self, follower: int, leader: int) -> None:
-        self.cuts.discard((follower, leader))
-        self.steps.append({"heal": [follower, leader]})
-        self._follow()
+    def _heal(self, follower: int) -> None:
+        """Connect a follower with its leader, if it is cut off."""
+        if (follower, self.leader) in self.cuts:
+            self.cuts.remove((follower, self.leader))
+            self.steps.append({"heal": [follower, self.leader]})
+            self._follow()
 
     def _take_in(self, record: str) -> None:
         self.logs[self.leader].append(record)

@@ -91,9 +91,7 @@ def dependency_cycle(end: Ending) -> bool:
     return any(one != other and (other, one) in before for one, other in before)
 
 
-Check = Callable[[Ending], bool]
-
-CHECKS: Mapping[TransactionAnomaly, Check] = {
+CHECKS: Mapping[TransactionAnomaly, Callable[[Ending], bool]] = {
     TransactionAnomaly.ABORTED_READ: aborted_read,
     TransactionAnomaly.TORN_TRANSACTION: torn_transaction,
     TransactionAnomaly.LOST_TRANSACTION: lost_transaction,

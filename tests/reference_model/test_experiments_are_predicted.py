@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from larger_scopes import searched_together, sensitivity_together
+from model_page import UPGRADES
 
 from kafka_chaos.reference_model import Lane, Prediction, predict, predict_cached
-from kafka_chaos.reference_model.compare import FAULT_SETS, LANES, UPGRADES, Cluster, compare
+from kafka_chaos.reference_model.compare import FAULT_SETS, LANES, Cluster, compare
 from kafka_chaos.reference_model.predict import cache as cache_module
 from kafka_chaos.reference_model.predict.cache import FILE, MODEL_VERSION, question_key, shipped
 from tests.reference_model.standard_lanes import EXPERIMENTS, standard
