@@ -162,7 +162,7 @@ def cost_of_high_watermarks(records: int) -> dict[str, object]:
             assignment = [[(first + step) % 3 + 1 for step in range(3)] for first in range(lane.partitions)]
             admin.create_topic(lane.lane, replica_assignment=assignment, configs={"min.insync.replicas": 2})
         admin.await_full_isr([lane.lane for lane in lanes])
-        brokers = {broker: cluster.client_address(broker) for broker in cluster.brokers}
+        brokers = {broker: cluster.addresses[broker] for broker in cluster.brokers}
         load = in_own_process(Path(__file__).resolve().parents[1])
         start, used = time.monotonic(), time.process_time()
         with HighWatermarkRecorder(brokers, lanes, EventBus()) as recorder:

@@ -49,15 +49,6 @@ class Migration(ZooKeeperMode):
         """The metadata in ZooKeeper or in the quorum, depending on the progress of the migration."""
         return MigratingMetadata(self, members)
 
-    def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
-        """The brokers that are registered now: with ZooKeeper, or once converted, with the controllers."""
-        registered = frozenset[int]()
-        if len(self.converted) < len(members.brokers):
-            registered = super().registered_brokers(members, timeout=timeout)
-        if self._kraft is not None and self.converted:
-            registered |= self._kraft.registered_brokers(members, timeout=timeout) & self.converted
-        return registered
-
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
         """Start nodes again: brokers with ZooKeeper once their former session is over, the others at once."""
         with_zookeeper = [node for node in nodes if node.role != "controller" and node.number not in self.converted]

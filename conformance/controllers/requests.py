@@ -100,7 +100,7 @@ def allow_cluster_action_to_brokers_only(cluster: Cluster) -> None:
     except KafkaException as error:
         raise ClusterFailure(f"the ACLs were refused: {error.args[0].str()}") from error
     for broker in cluster.brokers:
-        refuses = partial(_refuses_us, cluster.client_address(broker))
+        refuses = partial(_refuses_us, cluster.addresses[broker])
         wait_until(refuses, f"broker {broker} to know the ACLs", timeout=30.0)
 
 

@@ -178,7 +178,7 @@ class ClusterLease:
         def named() -> dict[int, int | None]:
             answers: dict[int, int | None] = dict.fromkeys(self.cluster.brokers)
             for number in answers:
-                with suppress(BrokerUnreachable), BrokerClient(self.cluster.client_address(number)) as client:
+                with suppress(BrokerUnreachable), BrokerClient(self.cluster.addresses[number]) as client:
                     answers[number] = client.controller()
             return answers
 

@@ -112,7 +112,7 @@ class LockStep:
 
     def ask(self, broker: int) -> ObservingClient:
         """A connection to a broker's client port."""
-        return ObservingClient(self.lease.cluster.client_address(broker))
+        return ObservingClient(self.lease.cluster.addresses[broker])
 
     @property
     def seen(self) -> Observation:

@@ -113,7 +113,7 @@ class ReplicaObserver:
 
     def _in_memory(self, broker: int, on_disk: ReplicaObservation) -> ReplicaObservation:
         try:
-            with ObservingClient(self.cluster.client_address(broker)) as client:
+            with ObservingClient(self.cluster.addresses[broker]) as client:
                 error, _ = client.latest_offset(self.topic)
                 role = _ROLES.get(error, f"error {error}")
                 fetched = client.fetch(self.topic, offset=on_disk.log_end or 0)

@@ -9,12 +9,13 @@ import logging
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ClusterKept
 from kafka_chaos.contract.lane.metadata import KRAFT
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cluster", "ClusterLayout", "Keep", "kept_event"]
 
+_ANSWER_TIMEOUT = 20.0
 _START_TIMEOUT = 120.0
 """Seconds for a broker's first start: all nodes start at once, maybe beside other work of the machine."""
 
@@ -124,7 +126,7 @@ class Cluster(Members):
         """A connection to one broker."""
         from kafka_chaos.harness.cluster.broker.client import BrokerClient
 
-        return BrokerClient(self.client_address(broker), timeout=timeout, configs=self.client_configs)
+        return BrokerClient(self.addresses[broker], timeout=timeout, configs=self.client_configs)
 
     @property
     def mode(self) -> MetadataMode:
@@ -135,10 +137,6 @@ class Cluster(Members):
     def metadata(self) -> Metadata:
         """A connection to the cluster's metadata."""
         return self.mode.metadata(self)
-
-    def client_address(self, broker: int) -> str:
-        """The client address of one broker."""
-        return self.addresses[broker]
 
     def controller(self, admin: ClusterAdmin) -> int | None:
         """The number of the node that is the (active) controller; None while there is none or no node answers in time.
@@ -151,9 +149,16 @@ class Cluster(Members):
             self._metadata = self.metadata()
         return self._metadata.controller()
 
-    def registered_brokers(self, *, timeout: float = 20.0) -> frozenset[int]:
-        """The brokers that are registered now; raises `ClusterFailure` if no node answers within `timeout` seconds."""
-        return self.mode.registered_brokers(self, timeout=timeout)
+    def registered_brokers(self) -> frozenset[int]:
+        """The brokers that are registered now, and not fenced; raises `ClusterFailure` if no node answers in time."""
+
+        def answer() -> tuple[frozenset[int]] | None:
+            with suppress(ClusterFailure), closing(self.metadata()) as metadata:
+                if (brokers := metadata.brokers()) is not None:
+                    return (brokers,)
+            return None
+
+        return wait_until(answer, "a node to name the brokers", timeout=_ANSWER_TIMEOUT, interval=0.1)[0]
 
     def start_again(self, nodes: Sequence[Node], *, timeout: float = 60.0) -> None:
         """Start the nodes that are down, each when its former session is over, and wait until all serve."""
@@ -224,15 +229,11 @@ class Cluster(Members):
         from kafka_chaos.faults.storage.devices.disk import make_disks
 
         brokers = {broker: properties.node_name("broker", broker) for broker in range(1, self.spec.brokers + 1)}
-        numbers = range(1, self.spec.controllers + 1)
-        controllers = {
-            properties.CONTROLLER_IDS + number: properties.node_name("controller", number) for number in numbers
-        }
         return make_disks(
             self.run_id,
             labels,
             self._folder,
-            names={**brokers, **controllers},
+            names={**brokers, **properties.voters(self.spec)},
             mib=self.spec.disk_mib,
             log_directories=self.spec.log_directories,
         )

@@ -2,7 +2,7 @@
 
 import contextlib
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -27,6 +27,7 @@ _REGISTRATION_TIMEOUT = 60.0
 
 
 N = TypeVar("N", bound=NodeControl)
+T = TypeVar("T")
 
 
 class BreakableCluster(Protocol[N]):
@@ -190,22 +191,20 @@ class ClusterView(Generic[N]):
         return self._own.broker_client(broker)
 
     def controller_epoch(self) -> int | None:
-        with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
-            return zookeeper.controller_epoch()
-        return None
+        return self._told_by_zookeeper(ZooKeeper.controller_epoch)
 
     def depose_controller(self) -> None:
         # If that fails, the controller epoch stays as it is, so that the fault is not proven.
-        with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
-            zookeeper.depose_controller(timeout=_DEPOSED_TIMEOUT)
+        self._told_by_zookeeper(lambda zookeeper: zookeeper.depose_controller(timeout=_DEPOSED_TIMEOUT))
 
     def registration(self, broker: int) -> Registration | None:
-        with contextlib.suppress(ClusterFailure), self._zookeeper() as zookeeper:
-            return zookeeper.registration(broker)
-        return None
+        return self._told_by_zookeeper(lambda zookeeper: zookeeper.registration(broker))
 
-    def _zookeeper(self) -> ZooKeeper:
-        return ZooKeeper(self._own.zookeeper_addresses)
+    def _told_by_zookeeper(self, ask: Callable[[ZooKeeper], T]) -> T | None:
+        """The answer of ZooKeeper; None if it does not answer."""
+        with contextlib.suppress(ClusterFailure), ZooKeeper(self._own.zookeeper_addresses) as zookeeper:
+            return ask(zookeeper)
+        return None
 
     def expire_session(self, session: int) -> None:
         # If ZooKeeper does not answer, the broker stays registered, so that the fault is not proven.

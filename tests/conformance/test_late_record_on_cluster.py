@@ -57,7 +57,7 @@ def test_a_late_record_is_taken_unless_leaders_verify(
 
 
 def connected(lease: ClusterLease) -> TransactionClient:
-    return TransactionClient(lease.cluster.client_address(1), timeout=30)
+    return TransactionClient(lease.cluster.addresses[1], timeout=30)
 
 
 def begun(client: TransactionClient) -> Producer:

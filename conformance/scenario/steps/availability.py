@@ -109,7 +109,7 @@ class AvailabilitySteps(FaultSteps):
 
     def poll_leaders(self) -> None:
         """From now on all brokers are polled for the partitions that they lead."""
-        addresses = [self.lease.cluster.client_address(broker) for broker in self.act.replicas]
+        addresses = [self.lease.cluster.addresses[broker] for broker in self.act.replicas]
         self.watching.enter_context(self.availability.polled(addresses))
 
     def end_polling(self) -> None:

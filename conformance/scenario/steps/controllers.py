@@ -100,7 +100,7 @@ class ControllerSteps(FaultSteps):
         )
 
         def send() -> None:
-            answer = send_as_controller(self.lease.cluster.client_address(broker), request)
+            answer = send_as_controller(self.lease.cluster.addresses[broker], request)
             self.answer_errors[sentence] = " ".join(errors_of(answer))
 
         in_model = {"broker": broker, "leader_epoch": leader_epoch, "authorized": authorized}

@@ -231,5 +231,5 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def reachable(self, *brokers: int) -> dict[str, object]:
         """Client settings with which a producer asks only these brokers for the leader."""
-        addresses = [self.lease.cluster.client_address(broker) for broker in brokers]
+        addresses = [self.lease.cluster.addresses[broker] for broker in brokers]
         return {"bootstrap.servers": ",".join(addresses)}

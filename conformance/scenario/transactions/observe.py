@@ -78,7 +78,7 @@ class TransactionsObserver:
         """A partition's log, its high watermark and its last stable offset."""
         place, asked = (self.topic, partition), {self.topic: [partition]}
         leader = leader_of(self.cluster, self.topic, partition)
-        with TransactionClient(self.cluster.client_address(leader)) as client:
+        with TransactionClient(self.cluster.addresses[leader]) as client:
             answers = [client.latest_offsets(asked, committed=committed)[place] for committed in (False, True)]
         for error, _ in answers:
             if error != NONE:
@@ -96,7 +96,7 @@ class TransactionsObserver:
 
     def _transaction(self, transactional_id: str) -> TransactionObservation | None:
         coordinator = coordinator_of(self.cluster, transactional_id)
-        with TransactionClient(self.cluster.client_address(coordinator)) as client:
+        with TransactionClient(self.cluster.addresses[coordinator]) as client:
             error, described = client.describe_transaction(transactional_id)
         if error_name(error) == _UNKNOWN:
             return None
@@ -109,7 +109,7 @@ class TransactionsObserver:
     def _offsets(self) -> OffsetsObservation:
         group, source = self.producers.group, self.producers.source
         coordinator = coordinator_of(self.cluster, group, CoordinatorKind.GROUP)
-        with TransactionClient(self.cluster.client_address(coordinator)) as client:
+        with TransactionClient(self.cluster.addresses[coordinator]) as client:
             error, offset = client.group_offset(group, source, stable=False)
             unstable, _ = client.group_offset(group, source, stable=True)
         if error != NONE or error_name(unstable) not in ("NONE", _PENDING):

@@ -142,10 +142,10 @@ class Producers:
         return last == error_name(NONE)
 
     def _coordinator(self, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> Callable[[], str]:
-        return lambda: self.cluster.client_address(coordinator_of(self.cluster, key, kind))
+        return lambda: self.cluster.addresses[coordinator_of(self.cluster, key, kind)]
 
     def _leader(self, partition: int) -> Callable[[], str]:
-        return lambda: self.cluster.client_address(leader_of(self.cluster, self.topic, partition))
+        return lambda: self.cluster.addresses[leader_of(self.cluster, self.topic, partition)]
 
 
 def meaning(error: str, *, writes: bool) -> str:
@@ -191,7 +191,7 @@ def _named_by_any(cluster: Cluster, ask: Callable[[TransactionClient], int | Non
     for number, node in cluster.brokers.items():
         if node.is_running():
             try:
-                with TransactionClient(cluster.client_address(number)) as client:
+                with TransactionClient(cluster.addresses[number]) as client:
                     named = ask(client)
             except BrokerUnreachable:
                 continue

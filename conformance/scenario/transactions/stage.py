@@ -65,7 +65,7 @@ class TransactionsStage(LockStep):
     def feed(self, *records: str) -> None:
         """Write records for a loop to the topic whose offsets the group commits: a fact, and no step of the model."""
         cluster, source = self.lease.cluster, self.clients.source
-        with BrokerClient(cluster.client_address(leader_of(cluster, source, 0)), timeout=15) as leader:
+        with BrokerClient(cluster.addresses[leader_of(cluster, source, 0)], timeout=15) as leader:
             for record in records:
                 leader.produce(source, record)
         self.fact("the input", [record for _, record in read_to_end(cluster.bootstrap_servers, source)])

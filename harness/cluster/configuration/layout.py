@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.lane.lanes import INTERNAL_REPLICAS
 from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, ZOOKEEPER
 from kafka_chaos.harness.cluster.configuration.keys import check_keys
@@ -215,16 +215,16 @@ class ClusterLayout:
 
     @property
     def _nodes(self) -> str:
-        brokers = f"{self.brokers} broker{'' if self.brokers == 1 else 's'}"
+        brokers = counted(self.brokers, "broker")
         versions = " and ".join(version.number for version in self.versions)
         if self.metadata_mode == ZOOKEEPER:
             return f"{self.metadata_servers} ZooKeeper and {brokers} of Kafka {versions}"
-        controllers = f"{self.controllers} controller{'' if self.controllers == 1 else 's'}"
-        if self.brokers == 1:
-            brokers_alone = f"{brokers} that is the controller too,"
+        if self.controllers:
+            nodes = f"{counted(self.controllers, 'controller')} and {brokers}"
+        elif self.brokers == 1:
+            nodes = f"{brokers} that is the controller too,"
         elif self.voters == self.brokers:
-            brokers_alone = f"{brokers} that are controllers too,"
+            nodes = f"{brokers} that are controllers too,"
         else:
-            brokers_alone = f"{brokers}, {self.voters} of them controllers too,"
-        nodes = f"{controllers} and {brokers}" if self.controllers else brokers_alone
+            nodes = f"{brokers}, {self.voters} of them controllers too,"
         return f"{nodes} of Kafka {versions} (KRaft)"

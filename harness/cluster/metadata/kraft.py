@@ -79,10 +79,6 @@ class KRaftMode:
         """The quorum, asked through the brokers."""
         return Quorum(members, self.client_configs)
 
-    def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
-        """The brokers that are registered and not fenced."""
-        return wait_until(self.metadata(members).brokers, "a broker to answer", timeout=timeout, interval=0.1)
-
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
         """Wait until the node serves."""
         node.await_ready(timeout)

@@ -74,7 +74,7 @@ class Metadata(Protocol):
 
 
 class MetadataMode(Protocol):
-    """A metadata mode's own ways to describe a cluster's nodes, to start them, and to ask which are registered."""
+    """A metadata mode's own ways to describe a cluster's nodes, to start them, and to ask for the metadata."""
 
     def make(self) -> Members:
         """All nodes of a new cluster; their containers are only described, and not created yet."""
@@ -87,9 +87,6 @@ class MetadataMode(Protocol):
 
     def metadata(self, members: Members) -> Metadata:
         """A connection to the metadata of a running cluster."""
-
-    def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
-        """The ids of the brokers that are registered now. Raises `ClusterFailure` if no node answers in time."""
 
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
         """Wait until a started node serves; a broker that loses its session meanwhile is started once more."""

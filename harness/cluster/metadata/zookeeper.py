@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.command.errors import ClusterFailure
@@ -17,10 +17,8 @@ from kafka_chaos.harness.cluster.node import Node
 if TYPE_CHECKING:
     from testcontainers.core.container import DockerContainer
 
-_ASK_FOR_EPHEMERAL_NODES = f"exec 3<>/dev/tcp/127.0.0.1/{properties.ZOOKEEPER_PORT} && echo dump >&3 && cat <&3"
 STARTED = "started (KafkaServer)"
 """The log line of a broker with ZooKeeper that serves."""
-_REGISTRATION = re.compile(r"/brokers/ids/(\d+)$", re.MULTILINE)
 _LOST_SESSION = (
     "KeeperErrorCode = NodeExists",
     "A broker is already registered on the path",
@@ -62,13 +60,6 @@ class ZooKeeperMode:
 
         return ZooKeeper(members.zookeeper_addresses)
 
-    def registered_brokers(self, members: Members, *, timeout: float) -> frozenset[int]:
-        """The brokers that have ephemeral nodes, as one of ZooKeeper's servers lists them."""
-        answer = wait_until(
-            lambda: _ephemeral_nodes(members), "a ZooKeeper server to answer", timeout=timeout, interval=0.1
-        )
-        return frozenset(int(number) for number in _REGISTRATION.findall(answer))
-
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
         """Wait until the node serves. A broker whose session expires before, as on a busy machine, is started again."""
         try:
@@ -91,12 +82,15 @@ class ZooKeeperMode:
             self.await_ready(members, node, timeout=timeout)
 
     def _await_no_registration(self, members: Members, node: Node, timeout: float) -> None:
+        def is_free() -> bool:
+            # The server that is asked may fail meanwhile: then another one is asked.
+            with suppress(ClusterFailure), closing(self.metadata(members)) as metadata:
+                brokers = metadata.brokers()
+                return brokers is not None and node.number not in brokers
+            return False
+
         if node.role == "broker":
-            wait_until(
-                lambda: node.number not in self.registered_brokers(members, timeout=20),
-                f"ZooKeeper to let go of {node.name}'s former session",
-                timeout=timeout,
-            )
+            wait_until(is_free, f"ZooKeeper to let go of {node.name}'s former session", timeout=timeout)
 
     def _zookeeper(self, number: int) -> Node:
         alone = _SERVER_STARTED[0 if self._spec.version.at_least("2.4") else 1]
@@ -132,12 +126,3 @@ class ZooKeeperMode:
             # Partitions are rules inside the broker's own network namespace.
             cap_add=["NET_ADMIN"],
         )
-
-
-def _ephemeral_nodes(members: Members) -> str | None:
-    for zookeeper in members.zookeepers.values():
-        if zookeeper.is_running():
-            code, answer = zookeeper.execute("bash", "-c", _ASK_FOR_EPHEMERAL_NODES)
-            if code == 0 and "Sessions with Ephemerals" in answer:
-                return answer
-    return None

@@ -97,8 +97,9 @@ class ZooKeeper:
 
     def brokers(self) -> frozenset[int]:
         """The brokers that are registered."""
-        with _failures("name the brokers"):
+        with _failures("name the brokers"), contextlib.suppress(NoNodeError):
             return frozenset(int(name) for name in self._client.get_children("/brokers/ids"))
+        return frozenset()
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
         """Depose the controller, and wait for the next election, which the same broker may win.

@@ -24,7 +24,7 @@ def test_a_capture_has_every_request_in_its_order_and_only_those_of_its_time(clu
 
     def send(some: list[str]) -> None:
         for name in some:
-            send_as_controller(cluster.client_address(1), stale, client_id=name)
+            send_as_controller(cluster.addresses[1], stale, client_id=name)
 
     def senders() -> list[str]:
         return [e.client_id for e in capture.exchanges() if e.errors("t") == ["STALE_CONTROLLER_EPOCH"]]

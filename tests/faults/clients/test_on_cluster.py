@@ -23,7 +23,7 @@ def test_a_client_s_connection_is_reset_and_the_broker_goes_on(
     for turn in range(10):
         fault = ConnectionReset(target=Target.parse("broker:1"), at=float(turn))
         nodes = fault.target.resolve(view, 0)
-        with BrokerClient(cluster.client_address(1)) as connected:
+        with BrokerClient(cluster.addresses[1]) as connected:
             assert connected.latest_offset(topic)[0] == 0
             assert not fault.proof(view, nodes).took_effect
             fault.inject(view, nodes)
@@ -32,7 +32,7 @@ def test_a_client_s_connection_is_reset_and_the_broker_goes_on(
             assert proof.evidence["broker-1"]["connections"] >= 1
             with pytest.raises(BrokerUnreachable, match=r"closed the connection|reset"):
                 connected.latest_offset(topic)
-        with BrokerClient(cluster.client_address(1)) as again:
+        with BrokerClient(cluster.addresses[1]) as again:
             fault.inject(view, nodes)
             assert again.latest_offset(topic)[0] == 0, "a second injection reset a new connection"
         fault.heal(view, nodes)

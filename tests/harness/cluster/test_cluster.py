@@ -46,12 +46,12 @@ def test_data_and_address_outlive_a_kill(cluster: Cluster, make_topic: Callable[
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     producer.produce(topic, b"before the kill")
     assert producer.flush(30) == 0
-    before = cluster.client_address(1), cluster.brokers[1].address
+    before = cluster.addresses[1], cluster.brokers[1].address
     cluster.brokers[1].kill()
     assert [record.value for record in read_replica(cluster.brokers[1], topic, 0).records] == [b"before the kill"]
     cluster.start_again([cluster.brokers[1]])
     admin.await_full_isr([topic])
-    assert (cluster.client_address(1), cluster.brokers[1].address) == before
+    assert (cluster.addresses[1], cluster.brokers[1].address) == before
     consumer = Consumer({"bootstrap.servers": before[0], "group.id": topic})
     consumer.assign([TopicPartition(topic, 0, 0)])
     message = consumer.poll(30)

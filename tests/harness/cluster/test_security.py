@@ -130,7 +130,7 @@ def anonymous(configs: dict[str, str]) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_clients_without_them_do_not(secured: Cluster, foreign: dict[str, str]) -> None:
-    address = secured.client_address(1)
+    address = secured.addresses[1]
     nobody = anonymous(dict(secured.client_configs))
     for configs in ({}, nobody, foreign):
         assert ClusterAdmin(address, configs=configs).live_brokers() == frozenset()

@@ -96,7 +96,7 @@ def test_a_frozen_follower_in_the_isr_holds_it_up(
     await_replicated(admin, [topic], timeout=30)
     # A client library might ask the frozen broker for metadata.
     alone: Any = SimpleNamespace(
-        configs={}, topic=str, partition_numbers=lambda _: range(1), addresses=lambda: {1: cluster.client_address(1)}
+        configs={}, topic=str, partition_numbers=lambda _: range(1), addresses=lambda: {1: cluster.addresses[1]}
     )
     follower = cluster.brokers[2]
     follower.pause()

@@ -1,5 +1,6 @@
 """Brokers that start again with ZooKeeper, on a machine where sessions expire."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -41,7 +42,7 @@ class Broker:
 
 def start(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     mode = ZooKeeperMode.__new__(ZooKeeperMode)
-    monkeypatch.setattr(mode, "registered_brokers", lambda *_, **__: frozenset())
+    monkeypatch.setattr(mode, "metadata", lambda _: SimpleNamespace(brokers=frozenset, close=lambda: None))
     mode.start_again(cast(Any, None), [cast(Any, broker)], timeout=1)
 
 

@@ -51,7 +51,7 @@ def test_leaders_report_what_consumers_may_read_also_while_another_broker_is_fro
 
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     lanes = [LaneSpec(lane="orders", topic=topic), LaneSpec(lane="elsewhere", topic=elsewhere)]
-    addresses = {broker: cluster.client_address(broker) for broker in cluster.brokers}
+    addresses = {broker: cluster.addresses[broker] for broker in cluster.brokers}
     with HighWatermarkRecorder(addresses, lanes, EventBus(note)) as recorder:
         wait_until(lambda: found["orders"] and found["elsewhere"], "both leaders to report", timeout=10)
         frozen.pause()
