@@ -262,10 +262,9 @@ class _Writer:
     def _shrink(self, number: int, step: StoryStep) -> None:
         """A follower leaves the ISR since it lacks records. If it lacks none yet, another producer sends one."""
         self._cut(step.broker)
-        together = takewhile(lambda later: later.name == "shrink_isr", self.story.steps[number:])
         if len(self.logs[step.broker]) < len(self.logs[self.leader]):
             return
-        for later in together:
+        for later in takewhile(lambda later: later.name == "shrink_isr", self.story.steps[number:]):
             self._cut(later.broker)
         self._others += 1
         record = f"other {self._others}"
