@@ -57,9 +57,6 @@ class InternalTopic(Settings):
     unclean_leader_election: bool = field(default=False, metadata=key("`unclean.leader.election.enable`"))
     flushes: bool = field(default=False, metadata=key("whether `flush.messages` is 1"))
 
-    def __post_init__(self) -> None:
-        check(self, "internal topic.")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:

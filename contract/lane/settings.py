@@ -88,6 +88,9 @@ class Settings:
 
     KEY: ClassVar[str]
 
+    def __post_init__(self) -> None:
+        check(self, f"{self.KEY}.")
+
     @classmethod
     def from_json(cls, entry: object) -> Self:
         """The settings from an entry of `lanes.json`; unknown keys raise `LaneError`, too."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kafka_chaos.contract.anomalies import AnomalyName, Trait
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.contract.lane.settings import Settings, check, key
+from kafka_chaos.contract.lane.settings import Settings, key
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 ISOLATION_LEVELS = (READ_COMMITTED, READ_UNCOMMITTED)
@@ -98,9 +98,6 @@ class Transactional(Settings):
             le=1_000,
         ),
     )
-
-    def __post_init__(self) -> None:
-        check(self, "transactional.")
 
     @property
     def described(self) -> str:

@@ -52,15 +52,10 @@ class UpgradeSteps(FaultSteps):
 
     def upgrade_controllers(self, version: str) -> None:
         """The controllers come back with another version, one after the other, the active one last."""
-
-        def upgrade(node: Node) -> None:
-            node.stop()
-            self.lease.cluster.change_version(node, version)
-            self.lease.cluster.start_again([node])
-
         for node in self._controllers_active_last():
             sentence = f"Controller {node.number} is shut down, and comes back with Kafka {version}."
-            self.take(sentence, partial(upgrade, node))
+            change = partial(self.lease.cluster.change_version, kafka_version=version)
+            self.take(sentence, partial(self._restart, node, change))
 
     def upgrade(self, broker: int, version: str) -> None:
         """A broker comes back with another version."""
@@ -155,15 +150,10 @@ class UpgradeSteps(FaultSteps):
 
     def leave_migration(self) -> None:
         """Each controller is restarted without ZooKeeper, the active one last."""
-
-        def leave(node: Node) -> None:
-            node.stop()
-            self.migration.leave(node)
-            self.lease.cluster.start_again([node])
-
         began = time.time()
         for node in self._controllers_active_last():
-            self.take(f"Controller {node.number} leaves migration mode.", partial(leave, node))
+            leave = partial(self._restart, node, self.migration.leave)
+            self.take(f"Controller {node.number} leaves migration mode.", leave)
         self._await_controller("from MIGRATION to POST_MIGRATION", began)
 
     def shut_down_zookeeper(self) -> None:
@@ -195,6 +185,12 @@ class UpgradeSteps(FaultSteps):
         metadata = self.lease.metadata
         assert isinstance(metadata, MigratingMetadata)
         return metadata.zookeeper
+
+    def _restart(self, node: Node, change: Callable[[Node], None]) -> None:
+        """Shut a node down, change what it finds at its next start, and start it."""
+        node.stop()
+        change(node)
+        self.lease.cluster.start_again([node])
 
     def _controllers_active_last(self) -> list[Node]:
         active = wait_until(self.lease.metadata.controller, "a controller to be active", timeout=30)

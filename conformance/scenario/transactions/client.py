@@ -49,15 +49,6 @@ class Producer:
     reply: str = "OK"
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedTransaction:
-    """A transactional id as its coordinator describes it (KIP-664); `partitions` are pairs of topic and number."""
-
-    state: str
-    epoch: int
-    partitions: frozenset[tuple[str, int]]
-
-
 class TransactionClient(BrokerClient):
     """A connection to a broker that coordinates transactions or a group, or leads a partition. Errors are codes."""
 
@@ -140,13 +131,10 @@ class TransactionClient(BrokerClient):
             producer.id, producer.epoch = answer.producer_id, answer.producer_epoch
         return int(answer.error_code)
 
-    def describe_transaction(self, transactional_id: str) -> tuple[int, DescribedTransaction]:
-        """The error, and this coordinator's description of a transactional id."""
+    def describe_transaction(self, transactional_id: str) -> Any:
+        """This coordinator's description of a transactional id (KIP-664), as DescribeTransactions answers it."""
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id], version=_DESCRIBE)
-        state = self.request(request).transaction_states[0]
-        partitions = frozenset((topic.topic, number) for topic in state.topics for number in topic.partitions)
-        described = DescribedTransaction(state.transaction_state, int(state.producer_epoch), partitions)
-        return int(state.error_code), described
+        return self.request(request).transaction_states[0]
 
     def group_offset(self, group: str, topic: str, *, stable: bool) -> tuple[int, int]:
         """The error, and a group's offset in partition 0 or −1. `stable`: an error if another is pending (KIP-447)."""

@@ -97,14 +97,21 @@ class TransactionsObserver:
     def _transaction(self, transactional_id: str) -> TransactionObservation | None:
         coordinator = coordinator_of(self.cluster, transactional_id)
         with TransactionClient(self.cluster.addresses[coordinator]) as client:
-            error, described = client.describe_transaction(transactional_id)
-        if error_name(error) == _UNKNOWN:
+            described = client.describe_transaction(transactional_id)
+        error = error_name(described.error_code)
+        if error == _UNKNOWN:
             return None
-        if error != NONE:
-            raise ClusterFailure(f"broker {coordinator} answers DescribeTransactions with {error_name(error)}")
+        if error != "NONE":
+            raise ClusterFailure(f"broker {coordinator} answers DescribeTransactions with {error}")
         # The partition of the group's offsets counts as the partition after those of the topic.
-        numbers = sorted(number if topic == self.topic else self.partitions for topic, number in described.partitions)
-        return TransactionObservation(state=described.state, epoch=described.epoch, partitions=tuple(numbers))
+        numbers = sorted(
+            number if topic.topic == self.topic else self.partitions
+            for topic in described.topics
+            for number in topic.partitions
+        )
+        return TransactionObservation(
+            state=described.transaction_state, epoch=described.producer_epoch, partitions=tuple(numbers)
+        )
 
     def _offsets(self) -> OffsetsObservation:
         group, source = self.producers.group, self.producers.source
