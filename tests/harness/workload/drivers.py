@@ -35,7 +35,7 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 from tests.harness.workload.groups.fakes import failure, record
 from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
-from tests.plugin.application.fakes import Message
+from tests.plugin.application.fakes import FakeConsumer, Message
 
 LANE = LaneSpec(lane="orders", partitions=2, acks="all", transactional={})  # type: ignore[arg-type]
 NEVER = threading.Event()
@@ -225,17 +225,15 @@ Read = tuple[int, int, tuple[int, int]]
 CONSUMERS = ("in process", "process", "application", "member")
 
 
-class FakeConsumer:
+class PolledConsumer(FakeConsumer):
     """In place of librdkafka's consumer: gives each of `polls`, and says that the position is lost between them."""
 
     def __init__(self, polls: Sequence[Sequence[Read]]) -> None:
+        super().__init__({})
         # Every other one has its identity in a header, as an application's has.
         self._polls = [[record(*read, in_header=bool(read[1] % 2)) for read in poll] for poll in polls]
         self._resets = [failure(0, 0, KafkaError._AUTO_OFFSET_RESET)]
         self._given = 0
-
-    def assign(self, partitions: Any) -> None:
-        """It reads from the start again by itself."""
 
     def consume(self, most: int, timeout: float) -> list[Message]:
         self._given += 1
@@ -243,15 +241,6 @@ class FakeConsumer:
         if self._given > 2 * len(self._polls) - 1:
             return []
         return self._resets if not is_reset else self._polls[turn]
-
-    def memberid(self) -> str:
-        return ""
-
-    def consumer_group_metadata(self) -> bytes:
-        return b""
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..., tuple[list[Any], list[str]]]:
@@ -264,7 +253,7 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
         told: list[str] = []
         load = load_of(folder, LANE, on_notice=told.append)
         for module in (following, application_consumer):
-            patch.setattr(module, "Consumer", lambda configs: FakeConsumer(polls))
+            patch.setattr(module, "Consumer", lambda configs: PolledConsumer(polls))
         count = sum(map(len, polls))
         if kind in ("in process", "process"):
             driver: Any

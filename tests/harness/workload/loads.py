@@ -1,5 +1,6 @@
 """Loads without brokers: their settings, a mock of a cluster, and the adapter of Python's clients."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,15 @@ def load_of(folder: Path, *lanes: LaneSpec, **given: Any) -> LoadSettings:
     usual = {"bootstrap_servers": "127.0.0.1:1", "workload": WorkloadSpec(settle_timeout=0.1)}
     usual |= {"on_notice": print, "on_change": print}
     return LoadSettings(tables=LoadTables(folder, lanes), **{**usual, **given})
+
+
+def running(producing: Any) -> tuple[threading.Thread, threading.Event]:
+    """The thread in which a lane's producers send, and the event whose end ends that."""
+    sending = threading.Event()
+    sending.set()
+    thread = threading.Thread(target=producing.run, args=(sending,), daemon=True)
+    thread.start()
+    return thread, sending
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from kafka_chaos.harness.workload.history.writer import HistoryWriter, RowBuffer
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from tests.harness.workload.clients.test_paced_producing import Sender
-from tests.harness.workload.loads import load_of
+from tests.harness.workload.loads import load_of, running
 from tests.harness.workload.transactions.fakes import TIMED_OUT, FakeProducer
 
 LONG = 0.1
@@ -163,10 +163,7 @@ def test_a_send_that_blocks_and_outcomes_that_never_come_are_told_of(
 
     load = load_of(tmp_path, workload=WorkloadSpec(rate=100), calls=calls)
     producing = PacedProducing(lambda *place: Blocks(*place, 7), load)  # type: ignore[arg-type, return-value]
-    sending = threading.Event()
-    sending.set()
-    thread = threading.Thread(target=producing.run, args=(sending,))
-    thread.start()
+    thread, sending = running(producing)
     wait_until(lambda: producing.sent > 0, "the send to be over", timeout=20)
     sending.clear()
     thread.join()

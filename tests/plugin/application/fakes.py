@@ -97,6 +97,9 @@ class FakeConsumer:
     def assign(self, partitions: Any) -> None:
         pass
 
+    def close(self) -> None:
+        pass
+
     def memberid(self) -> str:
         return ""
 

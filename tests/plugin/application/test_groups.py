@@ -42,9 +42,6 @@ class FakeMember(InGroup, FakeConsumer):
             raise KafkaException(self.refusal)
         return None if named["asynchronous"] else named.get("offsets", [])
 
-    def close(self) -> None:
-        pass
-
 
 class Recorded:
     """The recorders of a lane that a group reads and of a loop that reads it; `rows` ends them."""

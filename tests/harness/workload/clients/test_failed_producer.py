@@ -11,29 +11,7 @@ from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
 from kafka_chaos.harness.workload.lane_clients import LaneClients
 from kafka_chaos.harness.workload.lane_load import LaneLoad
 from tests.harness.workload.loads import load_of
-
-
-class FailingClient:
-    """A client that acknowledges nothing and raises `error`, once, when it is polled for the first time."""
-
-    def __init__(self, error: KafkaError) -> None:
-        self._error: KafkaError | None = error
-
-    def produce(self, *_: object) -> None:
-        if self._error is None:
-            raise KafkaException(KafkaError(KafkaError._FATAL))
-
-    def poll(self, timeout: float) -> int:
-        error, self._error = self._error, None
-        if error is not None:
-            raise KafkaException(error)
-        return 0
-
-    def __len__(self) -> int:
-        return 0
-
-    def close(self) -> None:
-        """Nothing is open."""
+from tests.harness.workload.transactions.fakes import FakeProducer
 
 
 def loaded(tmp_path: Path, error: KafkaError, notices: list[str]) -> LaneLoad:
@@ -41,7 +19,7 @@ def loaded(tmp_path: Path, error: KafkaError, notices: list[str]) -> LaneLoad:
     lane = LaneSpec(lane="orders", idempotence=True)
     settings = load_of(tmp_path, lane, on_notice=notices.append)
     load = LaneLoad(LaneClients(lane, settings))
-    load.producer.producers[0].client = FailingClient(error)
+    load.producer.producers[0].client = FakeProducer({}, {"poll": [error]}, [], silent=True)
     load.start()
     wait_until(lambda: not load._worker.is_alive(), "the lane's producer to end", timeout=10)
     load.consumers[0].close()

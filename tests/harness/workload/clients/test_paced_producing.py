@@ -15,7 +15,7 @@ from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.producers import PacedProducing
 from kafka_chaos.harness.workload.settings import LoadClock, LoadSettings
-from tests.harness.workload.loads import load_of
+from tests.harness.workload.loads import load_of, running
 
 
 class Sender:
@@ -47,14 +47,6 @@ class Sender:
     def abandon(self, *, open_transaction: bool) -> None:
         assert (self.ended, open_transaction) == ("", False)
         self.ended = "killed"
-
-
-def running(producing: PacedProducing) -> tuple[threading.Thread, threading.Event]:
-    sending = threading.Event()
-    sending.set()
-    thread = threading.Thread(target=producing.run, args=(sending,), daemon=True)
-    thread.start()
-    return thread, sending
 
 
 Pacing = Callable[..., PacedProducing]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from kafka_chaos.contract.lane.groups import AFTER, BEFORE, IN_TRANSACTION
 from kafka_chaos.harness.identity import IdentityCodec
@@ -18,61 +18,38 @@ from kafka_chaos.harness.workload.groups.loop import LoopProcessing
 from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost
 from tests.harness.workload.groups.fakes import CODEC, LANE, Died, FakeConsumer, record
+from tests.harness.workload.transactions.fakes import FakeProducer
 from tests.plugin.application.fakes import Message
 
 IDENTITIES = [(7, offset) for offset in (3, 4, 5, 6)]
 BATCH = [record(0, offset, (producer_id, offset)) for producer_id, offset in IDENTITIES]
 
 
-class FakeProducer:
-    """Acknowledges what it is given when it is next polled, or fails it."""
+class LoopProducer(FakeProducer):
+    """Its calls are among what the loop has `done`; with a `failure`, that is the outcome of every record."""
 
-    made: FakeProducer
+    made: LoopProducer
 
     def __init__(self, configs: dict[str, Any]) -> None:
-        FakeProducer.made = self
-        self.queue: list[tuple[bytes, Callable[..., None]]] = []
+        super().__init__(configs, {}, [], silent=False)
+        LoopProducer.made = self
         self.values: list[bytes] = []
         self.failure: KafkaError | None = None
-        self.refusal: KafkaError | None = None
 
-    def produce(self, topic: str, value: bytes, key: None, partition: int, delivered: Callable[..., None]) -> None:
-        if not self.queue:
+    def produce(self, topic: str, value: bytes, key: object, partition: int, report: Callable[..., None]) -> None:
+        if not self.waiting:
             done.append("produce")
-        self.queue.append((value, delivered))
         self.values.append(value)
-
-    def poll(self, timeout: float) -> int:
-        queue, self.queue = self.queue, []
-        for number, (value, delivered) in enumerate(queue):
-            delivered(self.failure, Message("out", 0, number, value=value))
-        return len(queue)
-
-    def __len__(self) -> int:
-        return len(self.queue)
-
-    def purge(self) -> None:
-        self.queue.clear()
-
-    def init_transactions(self, timeout: float) -> None:
-        done.append("init")
-
-    def begin_transaction(self) -> None:
-        done.append("begin")
+        super().produce(topic, value, key, partition, lambda error, message: report(self.failure or error, message))
 
     def send_offsets_to_transaction(self, offsets: list[TopicPartition], group: object, timeout: float) -> None:
         done.append(f"offsets {[(one.partition, one.offset) for one in offsets]}")
-        if self.refusal is not None:
-            raise KafkaException(self.refusal)
+        super().send_offsets_to_transaction(offsets, group, timeout)
 
-    def commit_transaction(self, timeout: float) -> None:
-        done.append("commit transaction")
-
-    def abort_transaction(self, timeout: float) -> None:
-        done.append("abort transaction")
-
-    def close(self) -> None:
-        done.append("close")
+    def _call(self, name: str) -> None:
+        if name not in ("produce", "send_offsets_to_transaction"):
+            done.append(name)
+        super()._call(name)
 
 
 done: list[str] = []
@@ -109,7 +86,7 @@ class Loop:
             give_up=lambda: False,
             logger=logging.getLogger("silent"),  # type: ignore[arg-type]
         )
-        self.producer = FakeProducer.made
+        self.producer = LoopProducer.made
 
     def tell(self, kind: str, **values: Any) -> None:
         self.told.append((kind, values))
@@ -125,7 +102,7 @@ class Loop:
 
 @pytest.fixture(autouse=True)
 def fake_producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded_producer, "Producer", FakeProducer)
+    monkeypatch.setattr(recorded_producer, "Producer", LoopProducer)
 
 
 def crash() -> None:
@@ -133,13 +110,14 @@ def crash() -> None:
     raise Died
 
 
+BEGINS = ("init_transactions", "begin_transaction")
 WAYS = {
-    IN_TRANSACTION: ["init", "begin", "read 4", "produce", "offsets [(0, 7)]", "commit transaction"],
+    IN_TRANSACTION: [*BEGINS, "read 4", "produce", "offsets [(0, 7)]", "commit_transaction"],
     AFTER: ["read 4", "produce", "commit [(0, 7)]"],
     BEFORE: ["commit [(0, 7)]", "read 4", "produce"],
 }
 CRASHES = {
-    IN_TRANSACTION: ["init", "begin", "read 2", "produce", "crash"],
+    IN_TRANSACTION: [*BEGINS, "read 2", "produce", "crash"],
     AFTER: ["read 2", "produce", "crash"],
     BEFORE: ["commit [(0, 7)]", "read 2", "produce", "crash"],
 }
@@ -190,7 +168,7 @@ def test_nothing_is_made_of_what_could_not_be_committed_before(tmp_path: Path) -
 def test_an_abort_reads_again_and_is_a_transaction_with_its_outcome(tmp_path: Path) -> None:
     loop = Loop(tmp_path, IN_TRANSACTION, abort=1.0)
     assert loop.handles() is True
-    assert done[-1] == "abort transaction"
+    assert done[-1] == "abort_transaction"
     (row,) = (one["row"] for one in loop.all("transaction"))
     assert (row["transaction"], row["outcome"], row["transactional_id"]) == (0, "aborted", "out-0")
     assert loop.all("commit") == []
@@ -208,12 +186,11 @@ def test_the_commit_of_offsets_belongs_to_its_transaction(tmp_path: Path) -> Non
 @pytest.mark.parametrize("abortable", [True, False])
 def test_offsets_that_are_refused_abort_the_transaction_or_end_the_member(abortable: bool, tmp_path: Path) -> None:
     loop = Loop(tmp_path, IN_TRANSACTION)
-    loop.producer.refusal = KafkaError(
-        KafkaError.ILLEGAL_GENERATION, "fenced", fatal=not abortable, retriable=False, txn_requires_abort=abortable
-    )
+    refusal = KafkaError(KafkaError.ILLEGAL_GENERATION, "fenced", not abortable, txn_requires_abort=abortable)
+    loop.producer.failures["send_offsets_to_transaction"] = [refusal]
     if abortable:
         assert loop.handles() is True
-        assert done[-1] == "abort transaction"
+        assert done[-1] == "abort_transaction"
     else:
         with pytest.raises(ProducerLost):
             loop.handles()

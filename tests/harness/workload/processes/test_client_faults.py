@@ -14,7 +14,7 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import PacedProducing
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.settings import LoadClock
-from tests.harness.workload.loads import load_of
+from tests.harness.workload.loads import load_of, running
 from tests.harness.workload.processes.test_processes import Started
 from tests.parquet import rows_in
 
@@ -36,16 +36,13 @@ def producing(folder: Path) -> Iterator[tuple[PacedProducing, list[Started]]]:
         )
 
     producing = PacedProducing(connect, load)
-    sending, never = threading.Event(), threading.Event()
-    sending.set()
-    thread = threading.Thread(target=producing.run, args=(sending,))
-    thread.start()
+    thread, sending = running(producing)
     try:
         yield producing, started
     finally:
         sending.clear()
         thread.join()
-        producing.finish(20, never)
+        producing.finish(20, threading.Event())
         load.tables.close()
 
 

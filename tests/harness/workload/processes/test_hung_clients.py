@@ -14,7 +14,7 @@ from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ChosenClient
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.calls import Calls
 from kafka_chaos.harness.workload.lane_clients import LaneClients
-from tests.harness.workload.loads import load_of
+from tests.harness.workload.loads import load_of, running
 from tests.parquet import rows_in
 
 pytestmark = pytest.mark.slow
@@ -60,10 +60,8 @@ def test_a_producer_that_is_never_answered_has_asked(
     calls = Calls(noted.append, seconds=0.2)
     calls.start()
     load = load_of(tmp_path, lane, bootstrap_servers=silent, workload=WorkloadSpec(rate=10, duration=5), calls=calls)
-    producer, cancelled, sending = LaneClients(lane, load).producing(), threading.Event(), threading.Event()
-    sending.set()
-    thread = threading.Thread(target=producer.run, args=(sending,), daemon=True)
-    thread.start()
+    producer, cancelled = LaneClients(lane, load).producing(), threading.Event()
+    thread, sending = running(producer)
     wait_until(lambda: bool(noted) if transactional else producer.sent >= 2, "a call without an answer", timeout=60)
     sending.clear()
     thread.join()

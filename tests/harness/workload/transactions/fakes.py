@@ -22,7 +22,7 @@ class FakeProducer:
     def __init__(
         self, configs: Mapping[str, object], failures: Mapping[str, list[KafkaError]], log: list[str], *, silent: bool
     ) -> None:
-        self.id = configs["transactional.id"]
+        self.id = configs.get("transactional.id")
         self.configs = dict(configs)
         self.failures = {name: list(errors) for name, errors in failures.items()}
         self.calls: list[str] = []

@@ -21,6 +21,7 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, restart_times
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
+from tests.harness.workload.loads import running
 from tests.harness.workload.transactions.fakes import ABORTABLE, FENCED, TIMED_OUT, FakeProducer
 from tests.parquet import rows_in
 
@@ -198,10 +199,7 @@ def load(bench: Bench) -> Load:
             return bench.records({**configs, "transactional.id": transactional_id}, number=number)
 
         producing = TransactionalProducing(lane, connect, load)
-        sending = threading.Event()
-        sending.set()
-        thread = threading.Thread(target=producing.run, args=(sending,))
-        thread.start()
+        thread, sending = running(producing)
         deadline = time.monotonic() + 20
         while not until() and time.monotonic() < deadline and sending.is_set():
             time.sleep(0.005)
