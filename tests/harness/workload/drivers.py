@@ -6,7 +6,6 @@ A record's fate is what a client says of it: its outcome, its error, and its off
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from kafka_chaos.harness.workload.application import consumer as application_con
 from kafka_chaos.harness.workload.application import producer as application_producer
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
-from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.clients import following, recorded_producer
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.following import RecordedConsumer
@@ -34,6 +32,7 @@ from kafka_chaos.harness.workload.process_clients import ProcessConsumer, Proces
 from kafka_chaos.harness.workload.settings import LoadSettings
 from tests.harness.workload.groups.fakes import failure, record
 from tests.harness.workload.loads import load_of
+from tests.harness.workload.processes.fake_client import Started
 from tests.parquet import rows_in
 from tests.plugin.application.fakes import FakeConsumer, Message
 
@@ -97,37 +96,15 @@ class FakeProducer:
         return len(self._queue)
 
 
-PROCESS = """
-import json, sys
-def tell(event, **values):
-    print(json.dumps({"event": event, **values}), flush=True)
-told = json.loads(sys.stdin.readline())
-tell("ready", client="fake", version="1")
-for event in told.get("reads", ()):
-    tell(**event)
-for line in sys.stdin:
-    order = json.loads(line)
-    if order["order"] == "leave":
-        sys.exit(0)
+OUTCOMES = """
+fates = json.loads(%r)
+def produced(order):
     for seq in range(order["first_seq"], order["first_seq"] + order["count"]):
-        outcome, error, offset = told["fates"][seq] or (None,) * 3
+        outcome, error, offset = fates[seq] or (None,) * 3
         if outcome:
             tell("outcome", outcome=outcome, seq=[seq], error=error, offset=[offset])
 """
-
-
-def process_of(told: dict[str, Any], problems: list[str]) -> Callable[[Taker], SupervisedProcess]:
-    """Starts a process that tells this."""
-    return lambda taker: SupervisedProcess(
-        [sys.executable, "-c", PROCESS],
-        told,
-        taker,
-        name="fake",
-        on_notice=print,
-        on_problem=lambda _, problem: problems.append(problem),
-    )
-
-
+READS = "for event in json.loads(%r): tell(**event)"
 Produce = Callable[..., Produced]
 PRODUCERS = ("in process", "process", "application", "loop")
 
@@ -140,7 +117,7 @@ def producing(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Produce:
         rows = ProducedRows(load.tables, lane="orders", producer_id=0, partitions=InTurn(2) if kind != "loop" else None)
         spans = transactions or [records]
         if kind in ("in process", "process"):
-            _by_number(kind, rows, spans, fates, is_transactional=bool(transactions), patch=patch)
+            _by_number(kind, rows, spans, fates, is_transactional=bool(transactions), folder=folder, patch=patch)
         elif kind == "application":
             patch.setattr(application_producer, "Producer", lambda configs: FakeProducer(fates))
             recorder = ApplicationProducers(LANE, load)
@@ -178,14 +155,17 @@ def _by_number(
     fates: Fates,
     *,
     is_transactional: bool,
+    folder: Path,
     patch: pytest.MonkeyPatch,
 ) -> None:
-    total, problems = sum(spans), list[str]()
+    total = sum(spans)
+    told = json.dumps([fates(seq) for seq in range(total)])
+    started = Started(OUTCOMES % told, folder)
     if kind == "in process":
         patch.setattr(recorded_producer, "Producer", lambda configs: FakeProducer(fates))
         producer: Any = RecordedProducer(rows, topic="orders", record_size=50, configs={"acks": "all"})
     else:
-        producer = ProcessProducer(process_of({"fates": [fates(seq) for seq in range(total)]}, problems), rows)
+        producer = ProcessProducer(started, rows)
     for number, span in enumerate(spans):
         if is_transactional:
             assert producer.transaction_begins() == number
@@ -196,7 +176,7 @@ def _by_number(
     wait_until(lambda: (producer.poll(0.001), len(rows.pending) == left)[1], "what has an outcome", timeout=60)
     producer.finish(0.0, NEVER)
     silent = f"{left} of {total} records never got an outcome"
-    assert problems == ([silent] if kind == "process" and left else [])
+    assert started.problems == ([silent] if kind == "process" and left else [])
 
 
 def _loop(
@@ -251,6 +231,7 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
 
     def consume(polls: Sequence[Sequence[Read]], ends: dict[int, int]) -> tuple[list[Any], list[str]]:
         told: list[str] = []
+        started = Started(READS % json.dumps(list(_events(polls))), folder)
         load = load_of(folder, LANE, on_notice=told.append)
         for module in (following, application_consumer):
             patch.setattr(module, "Consumer", lambda configs: PolledConsumer(polls))
@@ -260,11 +241,11 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
             if kind == "in process":
                 driver = RecordedConsumer(LANE, load)
             else:
-                driver = ProcessConsumer(process_of({"reads": list(_events(polls))}, told), LANE, load)
+                driver = ProcessConsumer(started, LANE, load)
             wait_until(lambda: driver.consumed == count, "all to be read", timeout=30)
             driver.drain(ends, timeout=0.1, cancelled=NEVER)
             driver.close()
-            told = [text for text in told if "_AUTO_OFFSET_RESET" not in text]
+            told = [text for text in told + started.problems if "_AUTO_OFFSET_RESET" not in text]
         elif kind == "application":
             recorder = ApplicationConsumers(LANE, load)
             client = recorder.client({"group.id": "g"})

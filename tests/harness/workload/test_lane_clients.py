@@ -22,6 +22,7 @@ from kafka_chaos.harness.workload.lane_clients import LaneClients
 from kafka_chaos.harness.workload.lane_load import Counts, LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
 from tests.harness.workload.loads import load_of
+from tests.harness.workload.processes.fake_client import CLIENT
 
 Make = Callable[..., LaneLoad]
 SOURCE = LaneSpec(lane="source", idempotence=True)
@@ -51,30 +52,16 @@ def use(handle: Any) -> None:
     """A function of an application."""
 
 
-CLIENT = """
-import json, sys
-begin = json.loads(sys.stdin.readline())
-def tell(event, **values):
-    print(json.dumps({"event": event, **values}), flush=True)
-tell("ready", client="fake", version="1")
-for line in sys.stdin:
-    order = json.loads(line)
-    what = order["order"]
-    if what == "produce":
-        seqs = list(range(order["first_seq"], order["first_seq"] + order["count"]))
-        tell("outcome", outcome="ok", seq=seqs, offset=seqs)
-    elif what in ("commit", "abort"):
-        assert begin["transactional_id"] == "orders-0"
-        assert begin["delivery_timeout_ms"] <= begin["transaction_timeout_ms"]
-        tell("transaction", did=what)
-    elif what == "leave":
-        sys.exit(0)
+TRANSACTIONAL = """
+if begin["role"] == "producer":
+    assert begin["transactional_id"] == "orders-0"
+    assert begin["delivery_timeout_ms"] <= begin["transaction_timeout_ms"]
 """
 
 
 def test_a_process_writes_transactions_and_reads_both_isolation_levels(make: Make, tmp_path: Path) -> None:
     keys: dict[str, Any] = {"idempotence": True, "transactional": {"size": 5, "abort": 0.3, "timeout_ms": 7_000}}
-    lane = make(client=(sys.executable, "-c", CLIENT), **keys)
+    lane = make(client=(sys.executable, "-c", CLIENT % (TRANSACTIONAL, "")), **keys)
     lane.start()
     wait_until(lambda: lane.producer.acknowledged >= 100, "twenty transactions", timeout=30)
     assert not lane.has_failed
@@ -88,7 +75,7 @@ def test_a_process_writes_transactions_and_reads_both_isolation_levels(make: Mak
 
 
 def test_a_process_that_can_t_begin_its_transactions_fails_its_lane_alone(make: Make) -> None:
-    failing = CLIENT.replace('tell("ready", client="fake", version="1")', 'tell("error", text="no"); sys.exit(1)')
+    failing = CLIENT % ('tell("error", text="no"); sys.exit(1)', "")
     lane = make(client=(sys.executable, "-c", failing), idempotence=True, transactional={})
     lane.start()
     wait_until(lambda: lane.has_failed, "the lane to have failed", timeout=30)
@@ -112,8 +99,8 @@ IMPLIED = "1 message(s) implicitly acked by subsequent batch success (msgids 1..
 def test_the_log_of_a_process_tells_of_a_known_defect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str, idempotence: bool, told: int, problem: str
 ) -> None:
-    said = CLIENT.replace('"produce":', f'"produce":\n        tell("log", line="127.0.0.1:1/1: orders [0] {IMPLIED}")')
-    said = said.replace('version="1"', f'version="{getattr(chosen(client), "version", "")}"')
+    tells = f'def produced(order): tell("log", line="127.0.0.1:1/1: orders [0] {IMPLIED}"); ok(order)'
+    said = (CLIENT % ("", tells)).replace('version="1.2"', f'version="{getattr(chosen(client), "version", "")}"')
     monkeypatch.setattr(ChosenClient, "command", [sys.executable, "-c", said])
     lane = LaneSpec(lane="orders", client=client, idempotence=idempotence)
     met: list[DefectPrecondition] = []

@@ -13,20 +13,12 @@ from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
 from kafka_chaos.harness.workload.groups.group_kinds import ConsumerGroup
 from kafka_chaos.harness.workload.groups.settings import MemberSettings
 from tests.harness.workload.loads import load_of
+from tests.harness.workload.processes.fake_client import CLIENT
 
 ORDERS = LaneSpec(lane="orders", group={"members": 2})  # type: ignore[arg-type]
 MEMBER = """
-import json, sys
-def tell(event, **values):
-    print(json.dumps({"event": event, **values}), flush=True)
-begin = json.loads(sys.stdin.readline())
 assert (begin["role"], begin["group"]) == ("member", "orders-group")
 number = int(begin["name"].rpartition("-")[2])
-tell("ready", client="fake", version="1")
-%s
-for line in sys.stdin:
-    if json.loads(line)["order"] == "leave":
-        sys.exit(0)
 """
 
 
@@ -53,7 +45,7 @@ class ForeignGroup:
         def start(settings: MemberSettings, rows: Taker) -> SupervisedProcess:
             self.begun.append(settings.name)
             return SupervisedProcess(
-                [sys.executable, "-c", MEMBER % behaviour],
+                [sys.executable, "-c", CLIENT % (MEMBER, behaviour)],
                 settings.to_json(),
                 rows,
                 name=settings.name,

@@ -15,7 +15,7 @@ from kafka_chaos.harness.workload.clients.producers import PacedProducing
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.settings import LoadClock
 from tests.harness.workload.loads import load_of, running
-from tests.harness.workload.processes.test_processes import Started
+from tests.harness.workload.processes.fake_client import Started
 from tests.parquet import rows_in
 
 READ = """

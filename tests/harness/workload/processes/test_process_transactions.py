@@ -12,23 +12,8 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
-from tests.harness.workload.processes.test_processes import Started
+from tests.harness.workload.processes.fake_client import Started
 from tests.parquet import rows_in
-
-TRANSACTIONS = """
-def committed(): tell("transaction", did="commit")
-def aborted(): tell("transaction", did="abort")
-def take(order):
-    what = order["order"]
-    if what == "produce": ok(order)
-    elif what == "commit": committed()
-    elif what == "abort": aborted()
-    elif what == "leave": sys.exit(0)
-%s
-tell("ready", client="fake", version="1.2")
-for line in sys.stdin: take(json.loads(line))
-sys.exit(0)
-"""
 
 
 class Transacting:
@@ -37,7 +22,7 @@ class Transacting:
     def __init__(self, behaviour: str, tmp_path: Path) -> None:
         self.rows: list[dict[str, Any]] = []
         self.tables = LoadTables(tmp_path)
-        self.started = Started("", tmp_path, before=TRANSACTIONS % behaviour)
+        self.started = Started(behaviour, tmp_path)
         self.records = ProcessProducer(
             self.started,
             ProducedRows(self.tables, lane="orders", producer_id=3, partitions=InTurn(2), transactional_id="orders-0"),

@@ -1,6 +1,5 @@
 """Clients as processes, well-behaved and broken, without brokers: what becomes of what they say."""
 
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,70 +9,16 @@ import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.client_process import MOST_OF_A_LINE, SupervisedProcess, Taker
+from kafka_chaos.harness.workload.client_process import MOST_OF_A_LINE
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.loads import load_of
+from tests.harness.workload.processes.fake_client import Started
 from tests.parquet import rows_in
 
 PAID = LaneSpec(lane="orders", partitions=2, transactional={})  # type: ignore[arg-type]
-CLIENT = """
-import json, os, signal, sys, time
-begin = json.loads(sys.stdin.readline())
-assert begin["order"] == "begin" and begin["protocol"] == 1
-def tell(event, **values):
-    print(json.dumps({"event": event, **values}), flush=True)
-def ok(order, **more):
-    seqs = list(range(order["first_seq"], order["first_seq"] + order["count"]))
-    tell("outcome", outcome="ok", seq=seqs, **{"offset": [seq // 2 for seq in seqs], **more})
-def produced(order):
-    ok(order)
-def left():
-    pass
-%s
-tell("ready", client="fake", version="1.2")
-%s
-for line in sys.stdin:
-    order = json.loads(line)
-    if order["order"] == "produce":
-        produced(order)
-    elif order["order"] == "leave":
-        left()
-        sys.exit(0)
-"""
-
-
-class Started:
-    """A process with the fake client; `behaviour` replaces functions of it, `before` runs before it is ready."""
-
-    def __init__(self, behaviour: str, tmp_path: Path, *, before: str = "", version: str = "") -> None:
-        self.problems: list[str] = []
-        self.last_lines: tuple[str, ...] = ()
-        self.ready: list[tuple[str, str]] = []
-        self.notices: list[str] = []
-        self._command = [sys.executable, "-c", CLIENT % (before, behaviour)]
-        self._version = version
-        self._log = tmp_path / "client.log"
-
-    def __call__(self, taker: Taker) -> SupervisedProcess:
-        def failed(process: SupervisedProcess, problem: str) -> None:
-            self.problems.append(problem)
-            self.last_lines = process.last_lines
-
-        self.process = SupervisedProcess(
-            self._command,
-            {"role": "producer"},
-            taker,
-            name="fake",
-            on_notice=self.notices.append,
-            on_ready=lambda client, version, timeouts: self.ready.append((client, version)),
-            on_problem=failed,
-            version=self._version,
-            log=self._log,
-        )
-        return self.process
 
 
 class Produced:
