@@ -63,10 +63,10 @@ class ClientKind:
 
     name: str
     version: str
-    sources: tuple[str, ...]
     fill: Callable[[Path, str], None]
     command: Callable[[Path], list[str]]
     asks: Callable[[str], list[str]]
+    sources: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     roles: tuple[str, ...] = _USUAL
     idempotent_in_flight: Sequence[int] = range(1, 6)
@@ -96,7 +96,6 @@ def _python(name: str, version: str, package: str, **more: Any) -> ClientKind:
     return ClientKind(
         name=name,
         version=version,
-        sources=(),
         fill=by_pip(package),
         asks=lambda version: [*_PIP_ASKS, of_python(package, version)],
         command=lambda folder: command_of(_OF_PYTHON, name, packages=_packages(folder)),
@@ -218,7 +217,6 @@ class OwnClient:
     kind: ClassVar[ClientKind] = ClientKind(
         name=OWN,
         version="",
-        sources=(),
         fill=lambda folder, version: None,
         command=lambda folder: [],
         asks=lambda version: [],

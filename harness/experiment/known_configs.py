@@ -108,10 +108,8 @@ def refused(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
         yield from refused_of("broker", configs, lane, recovers=True)
         if lane.cleanup_policy is None and (policy := cleanup_of(_removal(configs))) is not None:
             message = f"brokers may remove records of lane {lane.lane} during the run"
-            yield (
-                next(key for key in REMOVAL_CONFIGS if key in configs),
-                f"{message}: the lane needs cleanup_policy: {policy}",
-            )
+            key = next(key for key in REMOVAL_CONFIGS if key in configs)
+            yield key, f"{message}: the lane needs cleanup_policy: {policy}"
 
 
 def refused_of(kind: str, configs: Configs, lane: Lane, *, recovers: bool = False) -> Iterator[tuple[str, str]]:

@@ -162,10 +162,6 @@ class GenerateSpec(Spec):
             at += gap if self.breaks else duration + gap
         return entries
 
-    def draw_cluster(self, seed: int) -> dict[str, str]:
-        """Draw the cluster's version and mode: its keys `kafka_version` and `metadata_mode`."""
-        return cluster_named(self._choose(random.Random(f"{seed}/cluster"), self.clusters))
-
     @property
     def cluster_weights(self) -> dict[str, float]:
         """The clusters to draw from, with their weights."""
@@ -303,7 +299,8 @@ def _draw_cluster(values: dict[str, Any], generated: Sequence[tuple[GenerateSpec
             expected = f"expected {', '.join(generated[0][0].clusters)}, with the same weights as in the phase before"
             raise ExperimentError((*place, "clusters"), f"{expected}: all phases run on one cluster")
     if generated and isinstance(values.get("cluster"), Mapping | None):
-        values["cluster"] = {**(values.get("cluster") or {}), **generated[0][0].draw_cluster(_seed(values))}
+        bounds, rng = generated[0][0], random.Random(f"{_seed(values)}/cluster")
+        values["cluster"] = {**(values.get("cluster") or {}), **cluster_named(bounds._choose(rng, bounds.clusters))}
 
 
 def _with_lives(lane: Any, place: Place, values: dict[str, Any], phase: Mapping[str, Any]) -> Any:

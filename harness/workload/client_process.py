@@ -254,23 +254,16 @@ class ClientProcess:
 
     def state(self) -> dict[str, Any]:
         """The state of the process as the kernel tells it: Running, Paused, Pid, ExitCode, and State as in /proc."""
-        code = self.process.exit_code
+        pid, code = self.process.pid, self.process.exit_code
         if code is not None:
-            return {"Status": "exited", "Running": False, "Paused": False, "Pid": self.process.pid, "ExitCode": code}
-        try:
-            state = _STATE.search(Path(f"/proc/{self.process.pid}/status").read_text())
-        except OSError:
-            state = None
-        shown = "" if state is None else state[1]
+            return {"Status": "exited", "Running": False, "Paused": False, "Pid": pid, "ExitCode": code}
+        shown = ""
+        with suppress(OSError):
+            state = _STATE.search(Path(f"/proc/{pid}/status").read_text())
+            shown = "" if state is None else state[1]
         stopped = shown.startswith("T")
-        return {
-            "Status": "paused" if stopped else "running",
-            "Running": True,
-            "Paused": stopped,
-            "Pid": self.process.pid,
-            "ExitCode": 0,
-            "State": shown,
-        }
+        status = {"Status": "paused" if stopped else "running", "Running": True, "Paused": stopped}
+        return {**status, "Pid": pid, "ExitCode": 0, "State": shown}
 
     def is_running(self) -> bool:
         """Whether the process has not ended."""

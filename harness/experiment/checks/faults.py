@@ -66,11 +66,9 @@ def _kraft(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     voters = 0 if cluster.controllers else cluster.as_layout().voters
     stopped = min(voters, fault.target.brokers_hit(cluster.brokers))
     if fault.kind == "stop" and 2 * (voters - stopped + 1) <= voters:
-        yield (
-            ("target",),
-            f"{fault.target.text}: the last of them could not shut down, since brokers that are controllers leave no "
-            "majority of controllers behind; set cluster.controllers to 3, or kill them",
-        )
+        reason = "since brokers that are controllers leave no majority of controllers behind"
+        message = f"the last of them could not shut down, {reason}; set cluster.controllers to 3, or kill them"
+        yield ("target",), f"{fault.target.text}: {message}"
 
 
 def _kind(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
@@ -168,10 +166,8 @@ def _growth(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
         if lane.client != IN_PROCESS:
             yield ("fault",), f"{fault.kind}: {lane.client}, the client of lane {lane.lane}, {begins}"
         if lane.partitions > MOST_PARTITIONS:
-            yield (
-                ("add",),
-                f"lane {lane.lane} would have {lane.partitions} partitions: expected {MOST_PARTITIONS} at most",
-            )
+            would_have = f"lane {lane.lane} would have {lane.partitions} partitions"
+            yield ("add",), f"{would_have}: expected {MOST_PARTITIONS} at most"
 
 
 def _lockstep(cluster: ClusterSpec, phase: PhaseSpec) -> Refusals:

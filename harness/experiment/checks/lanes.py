@@ -69,10 +69,8 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
         expected = f"expected a lane of this phase without a loop ({', '.join(sources) or 'there is none'})"
         yield ("loop", "source"), f"{lane.loop.source!r}: {expected}"
     if lane.lives and (lane.transactional is not None or lane.loop is not None):
-        yield (
-            ("lives",),
-            "expected a lane without transactional and loop, which say themselves who writes and who reads",
-        )
+        message = "expected a lane without transactional and loop, which say themselves who writes and who reads"
+        yield ("lives",), message
     for number, life in enumerate(lane.lives):
         if phase.steps is None and life.at >= phase.workload.duration:
             yield ("lives", number, "at"), f"{life.at:g} s is past the load of {phase.workload.duration:g} s"
@@ -94,10 +92,8 @@ def _created_late(phase: PhaseSpec, lane: LaneSpec, at: float) -> Refusals:
         if fault.target.lane == lane.lane or (fault.spares_other_lanes and concerns(fault, lane.lane)):
             yield ("created_at",), f"{fault.kind} on {fault.target.text} concerns the topic, and begins before {at:g} s"
         elif fault.at + fault.duration <= at:
-            yield (
-                ("created_at",),
-                f"{fault.kind} is over before {at:g} s, when the topic is created: expected it earlier",
-            )
+            message = f"{fault.kind} is over before {at:g} s, when the topic is created: expected it earlier"
+            yield ("created_at",), message
 
 
 def _session(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:

@@ -99,7 +99,10 @@ def _traced(line: dict[str, Any], start: int) -> Traced:
     def seconds(nanoseconds: int | None) -> float | None:
         return None if nanoseconds is None else (nanoseconds - start) / _NS
 
-    fault = line.get("fault")
+    if fault := line.get("fault"):
+        as_traced = {key: fault[key] for key in ("action", "side", "rule")}
+        times = {"at": (fault["at_ns"] - start) / _NS, "until": seconds(fault.get("until_ns"))}
+        fault = TracedFault(**as_traced, **times)
     return Traced(
         asked=(line["ns"] - start) / _NS,
         answered=seconds(line.get("answered_ns")),
@@ -109,14 +112,7 @@ def _traced(line: dict[str, Any], start: int) -> Traced:
         detail=line.get("detail", {}),
         errors=tuple(line.get("errors", ())),
         size=line["bytes"],
-        fault=fault
-        and TracedFault(
-            fault["action"],
-            fault["side"],
-            fault["rule"],
-            (fault["at_ns"] - start) / _NS,
-            seconds(fault.get("until_ns")),
-        ),
+        fault=fault,
     )
 
 
