@@ -147,19 +147,17 @@ class SupervisedProcess:
                 pipe.close()
         return True
 
-    def leaves(self, timeout: float) -> bool:
-        """Let the process end in order within `timeout` seconds, else kill it; returns whether all went well."""
+    def leaves(self, timeout: float) -> None:
+        """Let the process end in order within `timeout` seconds, else kill it."""
         self.may_end = True
         self.order("leave")
-        if self.join(timeout):
-            if self.exit_code:
-                self.breaks(f"left with exit code {self.exit_code}")
-            return not self.exit_code
-        self.kill()
-        self.join(_ENDS_WITHIN)
-        if timeout:
-            self.breaks(f"did not leave within {timeout:g} s")
-        return False
+        if not self.join(timeout):
+            self.kill()
+            self.join(_ENDS_WITHIN)
+            if timeout:
+                self.breaks(f"did not leave within {timeout:g} s")
+        elif self.exit_code:
+            self.breaks(f"left with exit code {self.exit_code}")
 
     def breaks(self, problem: str) -> None:
         """Note a problem of the process; only the first is kept."""
