@@ -186,7 +186,7 @@ def test_the_commit_of_offsets_belongs_to_its_transaction(tmp_path: Path) -> Non
 @pytest.mark.parametrize("abortable", [True, False])
 def test_offsets_that_are_refused_abort_the_transaction_or_end_the_member(abortable: bool, tmp_path: Path) -> None:
     loop = Loop(tmp_path, IN_TRANSACTION)
-    refusal = KafkaError(KafkaError.ILLEGAL_GENERATION, "fenced", not abortable, txn_requires_abort=abortable)
+    refusal = KafkaError(KafkaError.ILLEGAL_GENERATION, "fenced", fatal=not abortable, txn_requires_abort=abortable)
     loop.producer.failures["send_offsets_to_transaction"] = [refusal]
     if abortable:
         assert loop.handles() is True
