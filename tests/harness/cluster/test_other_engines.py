@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -27,7 +28,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, needs_disks]
 
 ROOT = Path(__file__).parents[3]
 NAMESPACES = ("--net", "--mount", "--pid")
+FAMILIES = ROOT / "experiments" / "engines" / "families.yaml"
 KAFKA_CHAOS = (os.path.realpath(sys.executable), "-m", "kafka_chaos.harness.cli.main")
+OUTSIDE = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
+"""The environment of a command outside of the engines' namespaces."""
 # Every user of an ordinary Debian may open /dev/net/tun and /dev/fuse, which the engine of a user needs. The user is
 # one of the engine's mounts alone, as is the folder of packages, since a checkout's `.venv` may be closed to others.
 PREPARED = """
@@ -55,51 +59,18 @@ cd home
 """
 
 
-class Engine:
+class Engine(NamedTuple):
     """A running engine, reached at `host`, with its files in `place`."""
 
-    def __init__(self, place: Path, command: str, host: str, user: tuple[str, ...]) -> None:
-        self.place, self.host, self._user = place, host, user
-        self._environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": f"{place}/home",
-            "XDG_RUNTIME_DIR": f"{place}/home",
-            "CONTAINERS_CONF": f"{place}/containers.conf",
-            "CONTAINERS_STORAGE_CONF": f"{place}/storage.conf",
-            "PYTHONPATH": f"{ROOT}:{place}/packages",
-            "DOCKER_HOST": host,
-        }
-        packages = next(path for path in sys.path if path.endswith("site-packages"))
-        script = f"{PREPARED.format(place=place, packages=packages)}exec {shlex.join(user)} {command} >../log 2>&1"
-        apart = ("unshare", *NAMESPACES, "--fork", "--mount-proc", "--propagation=private", "--kill-child")
-        self._outer = subprocess.Popen([*apart, "sh", "-c", script], env=self._environment)
-        self._children = Path(f"/proc/{self._outer.pid}/task/{self._outer.pid}/children")
-
-    def answers(self) -> bool:
-        """Whether the engine serves."""
-        return bool(self._children.read_text()) and self.run("docker", "version").returncode == 0
-
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command beside the engine, as the engine's user."""
-        target = f"--target={self._children.read_text().strip()}"
-        inside = ("nsenter", target, *NAMESPACES, f"--wd={self.place}/home", *self._user)
-        return subprocess.run([*inside, *command], env=self._environment, capture_output=True, text=True, check=False)
-
-    def end(self) -> None:
-        """End everything that the engine started, and remove its files."""
-        self._outer.kill()
-        self._outer.wait()
-        # The kernel takes the mounts below the folder down a moment later.
-        subprocess.run(f"until rm -rf {self.place}; do sleep 0.2; done", shell=True, timeout=30, check=True)
+    host: str
+    place: Path
+    lacks: dict[str, str]
+    run: Callable[..., subprocess.CompletedProcess[str]]
+    """Runs a command beside the engine, as the engine's user."""
 
 
-@pytest.fixture(scope="module")
-def images() -> Iterator[str]:
-    """An archive of the images that the experiment needs, built by the machine's own engine."""
-    with tempfile.NamedTemporaryFile(prefix="kafka-chaos-images-") as archive:
-        subprocess.run(["docker", "save", "-o", archive.name, ensure_image(), ensure_image(clock=True)], check=True)
-        Path(archive.name).chmod(0o644)
-        yield archive.name
+def ended(*command: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
 SOCKET = "unix://{place}/home/engine.sock"
@@ -115,7 +86,6 @@ KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 LACKS = {
     "podman-of-a-user": {
         "Links": "links enter the containers' network namespaces",
-        "Freezer": "can not pause containers on rootless containers with cgroup V1",
         "Disks of brokers": "disks are loop mounts",
     },
     "docker-by-tcp": {
@@ -124,79 +94,91 @@ LACKS = {
     },
 }
 """What an engine can't do, as `doctor` says it in one line."""
+if not Path("/sys/fs/cgroup/cgroup.controllers").exists():
+    LACKS["podman-of-a-user"]["Freezer"] = "can not pause containers on rootless containers with cgroup V1"
 TRIED = ("Published ports", "Packet filter", "Links", "Freezer", "Disks of brokers")
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def engine(request: pytest.FixtureRequest, images: str) -> Iterator[tuple[Engine, dict[str, str]]]:
-    """An engine that has the images, and what it can't do."""
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """An engine that has those images of the machine's own engine which the experiment needs."""
     if "podman" in request.param and shutil.which("podman") is None:
-        command = "apt-get -q update && apt-get -q install -y podman"
-        installed = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+        installed = ended("sh", "-c", "apt-get -q update && apt-get -q install -y podman")
         if installed.returncode != 0:
             pytest.skip(f"podman is not there, and can't be installed: {installed.stderr[-300:]}")
     place = Path(tempfile.mkdtemp(prefix="kafka-chaos-engine-"))
     place.chmod(0o755)
     command, host, user = KINDS[request.param]
     host = host.format(place=place)
-    started = Engine(place, command.format(place=place, host=host), host, user)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": f"{place}/home",
+        "XDG_RUNTIME_DIR": f"{place}/home",
+        "CONTAINERS_CONF": f"{place}/containers.conf",
+        "CONTAINERS_STORAGE_CONF": f"{place}/storage.conf",
+        "PYTHONPATH": f"{ROOT}:{place}/packages",
+        "DOCKER_HOST": host,
+    }
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    serve = f"exec {shlex.join(user)} {command.format(place=place, host=host)} >../log 2>&1"
+    apart = ("unshare", *NAMESPACES, "--fork", "--mount-proc", "--propagation=private", "--kill-child", "sh", "-c")
+    outer = subprocess.Popen([*apart, PREPARED.format(place=place, packages=packages) + serve], env=environment)
+    first = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
+
+    def run(*command: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        inside = ("nsenter", f"--target={first.read_text().strip()}", *NAMESPACES, f"--wd={place}/home", *user)
+        return ended(*inside, *command, env=environment, **options)
+
+    def answers() -> bool:
+        return run("docker", "version").returncode == 0
+
     try:
-        wait_until(started.answers, f"an engine at {host}", timeout=60, seen=(place / "log").read_text)
-        loaded = started.run("docker", "load", "-i", images)
-        assert loaded.returncode == 0, loaded.stderr
-        in_version_2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
-        lacks = LACKS.get(request.param, {})
-        yield started, {name: lacks[name] for name in lacks if name != "Freezer" or not in_version_2}
+        wait_until(answers, f"an engine at {host}", timeout=60, seen=(place / "log").read_text)
+        save = ("docker", "save", ensure_image(), ensure_image(clock=True))
+        with subprocess.Popen(save, stdout=subprocess.PIPE) as images:
+            loaded = run("docker", "load", stdin=images.stdout)
+        assert images.returncode == loaded.returncode == 0, loaded.stderr
+        yield Engine(host, place, LACKS.get(request.param, {}), run)
     finally:
-        started.end()
+        outer.kill()
+        outer.wait()
+        # The kernel takes the mounts below the folder down a moment later.
+        subprocess.run(f"until rm -rf {place}; do sleep 0.2; done", shell=True, timeout=30, check=True)
 
 
-def test_doctor_says_in_one_line_what_an_engine_cannot_do(engine: tuple[Engine, dict[str, str]]) -> None:
-    started, lacks = engine
-    checks = {check["name"]: check for check in json.loads(started.run(*KAFKA_CHAOS, "doctor", "--json").stdout)}
-    assert {name for name in TRIED if checks[name]["state"] != "ok"} == set(lacks), checks
-    for name, reason in lacks.items():
+def test_doctor_says_in_one_line_what_an_engine_cannot_do(engine: Engine) -> None:
+    checks = {check["name"]: check for check in json.loads(engine.run(*KAFKA_CHAOS, "doctor", "--json").stdout)}
+    assert {name for name in TRIED if checks[name]["state"] != "ok"} == set(engine.lacks), checks
+    for name, reason in engine.lacks.items():
         assert checks[name]["found"].startswith(reason)
         assert "\n" not in checks[name]["found"]
 
 
 @pytest.mark.parametrize("engine", ["docker-in-docker"], indirect=True)
-def test_from_outside_published_ports_do_not_lead_to_containers(engine: tuple[Engine, dict[str, str]]) -> None:
-    ended = kafka_chaos("doctor", "--json", DOCKER_HOST=engine[0].host)
-    checks = {check["name"]: check for check in json.loads(ended.stdout)}
-    assert ended.returncode == 3
+def test_from_outside_published_ports_do_not_lead_to_containers(engine: Engine) -> None:
+    done = ended(*KAFKA_CHAOS, "doctor", "--json", env={**OUTSIDE, "DOCKER_HOST": engine.host})
+    checks = {check["name"]: check for check in json.loads(done.stdout)}
+    assert done.returncode == 3
     assert "does not lead to the container" in checks["Published ports"]["found"]
     assert "--pid=host" in checks["Links"]["remedy"]
 
 
 @pytest.mark.timeout(1200)
-def test_every_fault_that_an_engine_can_do_is_proven(engine: tuple[Engine, dict[str, str]]) -> None:
-    started, lacks = engine
-    left_out = {"requests", "disks", "clocks"} if lacks else set()  # They act on the engine's machine, as root.
-    experiment = write_experiment(started.place, lambda phase: phase not in left_out, freezer="Freezer" not in lacks)
-    ended = started.run(*KAFKA_CHAOS, "run", experiment, "--engine", "duckdb", "--quiet")
-    assert ended.returncode == 0, f"{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
+def test_every_fault_that_an_engine_can_do_is_proven(engine: Engine) -> None:
+    content = yaml.safe_load(FAMILIES.read_text())
+    if engine.lacks:  # These families act on the engine's machine, as root.
+        content["phases"] = [one for one in content["phases"] if one["phase"] not in {"requests", "disks", "clocks"}]
+    if "Freezer" in engine.lacks:
+        for phase in content["phases"]:
+            phase["schedule"] = [fault for fault in phase["schedule"] if fault["fault"] != "pause"]
+    experiment = engine.place / "engines.yaml"
+    experiment.write_text(yaml.safe_dump(content))
+    done = engine.run(*KAFKA_CHAOS, "run", str(experiment), "--engine", "duckdb", "--quiet")
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
 def test_a_disk_that_the_engine_does_not_see_ends_the_run(tmp_path: Path) -> None:
-    experiment = write_experiment(tmp_path, lambda phase: phase == "disks")
-    ended = kafka_chaos("run", experiment, "--out", str(tmp_path), before=("unshare", "--mount"))
-    assert ended.returncode == 3
-    assert "the engine does not see what is mounted here" in ended.stderr
-
-
-def write_experiment(folder: Path, takes: Callable[[str], bool], *, freezer: bool = True) -> str:
-    """The path of the experiment with the phases that `takes` says, in `folder`."""
-    content = yaml.safe_load((ROOT / "experiments" / "engines" / "families.yaml").read_text())
-    content["phases"] = [phase for phase in content["phases"] if takes(phase["phase"])]
-    for phase in content["phases"]:
-        phase["schedule"] = [fault for fault in phase["schedule"] if freezer or fault["fault"] != "pause"]
-    (folder / "engines.yaml").write_text(yaml.safe_dump(content))
-    return str(folder / "engines.yaml")
-
-
-def kafka_chaos(*arguments: str, before: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
-    """A command of kafka-chaos on this machine, outside of the engines' namespaces."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path)), **environment}
-    command = (*before, *KAFKA_CHAOS, *arguments)
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    run = (*KAFKA_CHAOS, "run", str(FAMILIES), "--out", str(tmp_path))
+    done = ended("unshare", "--mount", *run, env=OUTSIDE)
+    assert done.returncode == 3
+    assert "the engine does not see what is mounted here" in done.stderr
