@@ -1,4 +1,7 @@
-"""Faults by commands on clusters that a script made: by plain `docker` commands, with properties of its own."""
+"""Faults by commands on a cluster that a script made: by plain `docker` commands, with properties of its own.
+
+With ZooKeeper: the cluster of Confluent's form in `test_compose_on_cluster.py`.
+"""
 
 import secrets
 import subprocess
@@ -27,6 +30,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
 
 IDS = (1, 2, 3)
 JAVA = "java -Xmx256m -cp '/opt/kafka/jars/*'"
+BROKER = f"exec {JAVA} kafka.Kafka /server.properties"
 NODES = """\
 commands:
   state: >-
@@ -51,16 +55,16 @@ brokers:
 """
 EXPERIMENT = """\
 name: staging
-cluster: {{kafka_version: {version}, metadata_mode: {mode}{elsewhere}}}
-workload: {{rate: 200, duration: 34}}
+cluster: {kafka_version: 4.3.1, metadata_mode: kraft}
+workload: {rate: 200, duration: 34}
 lanes:
-  - {{lane: safe, acks: all, min_insync_replicas: 2, idempotence: true}}
-  - {{lane: quick, acks: "1"}}
+  - {lane: safe, acks: all, min_insync_replicas: 2, idempotence: true}
+  - {lane: quick, acks: "1"}
 schedule:
-  - {{fault: kill, target: leader(safe), at: 2, duration: 4}}
-  - {{fault: pause, target: leader(quick), at: 12, duration: 3}}
-  - {{fault: partition, target: "broker:2", at: 19, duration: 4}}
-  - {{fault: isolate, target: "broker:3", at: 27, duration: 4}}
+  - {fault: kill, target: leader(safe), at: 2, duration: 4}
+  - {fault: pause, target: leader(quick), at: 12, duration: 3}
+  - {fault: partition, target: "broker:2", at: 19, duration: 4}
+  - {fault: isolate, target: "broker:3", at: 27, duration: 4}
 """
 
 
@@ -75,8 +79,6 @@ def docker(*arguments: str) -> str:
 class Scripted:
     """A cluster of three brokers that plain `docker` commands start."""
 
-    mode: str
-    version: str
     run_id: str = field(default_factory=lambda: f"test-attached-{secrets.token_hex(4)}")
     ports: list[int] = field(default_factory=lambda: free_ports(3))
 
@@ -90,47 +92,34 @@ class Scripted:
     def start(self, folder: Path) -> None:
         labels = run_labels(self.run_id, keep=False)
         self.network = create_network(docker_client(), self.run_id, labels)
-        *self.addresses, zookeeper = node_addresses(self.network, 4)
-        image = ensure_image(self.version)
+        self.addresses = node_addresses(self.network, 3)
         said = [option for key, value in labels.items() for option in ("--label", f"{key}={value}")]
         common = ["create", "--network", self.run_id, "--cap-add", "NET_ADMIN", *said]
-        if self.mode == "zookeeper":
-            properties = folder / "zookeeper.properties"
-            properties.write_text("dataDir=/var/lib/zookeeper\nclientPort=2181\nadmin.enableServer=false\n")
-            main = f"exec {JAVA} org.apache.zookeeper.server.quorum.QuorumPeerMain /zookeeper.properties"
-            docker(*common, "--ip", zookeeper, "--name", self.name(0), image, "sh", "-c", main)
-            docker("cp", str(properties), f"{self.name(0)}:/zookeeper.properties")
-            docker("start", self.name(0))
+        format_it = f"{JAVA} kafka.tools.StorageTool format -t 4L6g3nShT-eMCtK--X86sw -c /server.properties"
+        begin = [ensure_image("4.3.1"), "sh", "-c", f"{format_it} --ignore-formatted && {BROKER}"]
         for number, address, port in zip(IDS, self.addresses, self.ports, strict=True):
             properties = folder / f"{number}.properties"
-            properties.write_text(self._properties(number, address, port, zookeeper))
-            begin = f"exec {JAVA} kafka.Kafka /server.properties"
-            if self.mode == "kraft":
-                cluster_id = "4L6g3nShT-eMCtK--X86sw"
-                format_it = f"{JAVA} kafka.tools.StorageTool format -t {cluster_id} -c /server.properties"
-                begin = f"{format_it} --ignore-formatted && {begin}"
+            properties.write_text(self._properties(number, address, port))
             publish = ["-p", f"127.0.0.1:{port}:9094"]
-            docker(*common, *publish, "--ip", address, "--name", self.name(number), image, "sh", "-c", begin)
+            docker(*common, *publish, "--ip", address, "--name", self.name(number), *begin)
             docker("cp", str(properties), f"{self.name(number)}:/server.properties")
             docker("start", self.name(number))
 
-    def _properties(self, number: int, address: str, port: int, zookeeper: str) -> str:
+    def _properties(self, number: int, address: str, port: int) -> str:
+        voters = ",".join(f"{one}@{ip}:9093" for one, ip in zip(IDS, self.addresses, strict=True))
         lines = {
+            "process.roles": "broker,controller",
+            "node.id": str(number),
+            "controller.quorum.voters": voters,
+            "controller.listener.names": "CONTROLLER",
             "log.dirs": "/var/lib/kafka",
-            "listeners": "INSIDE://:9092,CLIENT://:9094",
+            "listeners": "INSIDE://:9092,CLIENT://:9094,CONTROLLER://:9093",
             "advertised.listeners": f"INSIDE://{address}:9092,CLIENT://127.0.0.1:{port}",
             "listener.security.protocol.map": "INSIDE:PLAINTEXT,CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INSIDE",
             "offsets.topic.replication.factor": "3",
             "auto.create.topics.enable": "false",
         }
-        if self.mode == "kraft":
-            voters = ",".join(f"{one}@{other}:9093" for one, other in zip(IDS, self.addresses, strict=True))
-            lines |= {"process.roles": "broker,controller", "node.id": str(number), "controller.quorum.voters": voters}
-            lines |= {"controller.listener.names": "CONTROLLER"}
-            lines["listeners"] += ",CONTROLLER://:9093"
-        else:
-            lines |= {"broker.id": str(number), "zookeeper.connect": f"{zookeeper}:2181"}
         return "".join(f"{key}={value}\n" for key, value in lines.items())
 
     def nodes_file(self, folder: Path) -> Path:
@@ -141,10 +130,10 @@ class Scripted:
         return path
 
 
-@pytest.fixture(params=[("zookeeper", "3.9.1"), ("kraft", "4.3.1")], ids=["zookeeper", "kraft"])
-def scripted(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
+@pytest.fixture
+def scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     monkeypatch.setenv("KAFKA_CHAOS_STATE", str(tmp_path / "state"))
-    cluster = Scripted(*request.param)
+    cluster = Scripted()
     try:
         cluster.start(tmp_path)
         admin = ClusterAdmin(cluster.bootstrap_servers)
@@ -159,13 +148,11 @@ def scripted(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
 
 
 def test_faults_by_commands_are_proven_healed_and_judged(scripted: Scripted, tmp_path: Path) -> None:
-    elsewhere = ", zookeepers: 1" if scripted.mode == "zookeeper" else ""
-    text = EXPERIMENT.format(version=scripted.version, mode=scripted.mode, elsewhere=elsewhere)
     names = ",".join(scripted.name(number) for number in IDS)
     file, allowed = load_allowed(scripted.nodes_file(tmp_path), names)
 
     attached = Attached(scripted.bootstrap_servers, {}, file, allowed)
-    result = run_attached(parse_experiment(text, "a.yaml"), attached, root=tmp_path / "runs")
+    result = run_attached(parse_experiment(EXPERIMENT, "a.yaml"), attached, root=tmp_path / "runs")
 
     events = (result.path / "events.jsonl").read_text()
     reasons = [reason for lane in result.verdict.lanes for reason in lane.reasons]
@@ -183,7 +170,7 @@ def test_faults_by_commands_are_proven_healed_and_judged(scripted: Scripted, tmp
 
 def test_a_node_that_is_not_named_is_never_broken(scripted: Scripted, tmp_path: Path) -> None:
     experiment = tmp_path / "a.yaml"
-    experiment.write_text(EXPERIMENT.format(version=scripted.version, mode=scripted.mode, elsewhere=""))
+    experiment.write_text(EXPERIMENT)
     arguments = ["run", str(experiment), "--attach", scripted.bootstrap_servers, "--out", str(tmp_path / "runs")]
     nodes = ["--nodes", str(scripted.nodes_file(tmp_path)), "--allow-faults", scripted.name(1)]
     refused = CliRunner().invoke(cli, [*arguments, *nodes])
