@@ -1,5 +1,6 @@
 """Planted tables of transactions and groups, and their series, for the report's tests."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,13 +73,13 @@ def commit(partition: int, offset: int, at: float, outcome: str = "ok", **values
     }
 
 
-def transactional_id(name: str, *, bars: int = 20) -> TransactionalId:
+def transactional_id(name: str) -> TransactionalId:
     """Transactions from second 1 to 11, some of them aborted, one in doubt since its producer was fenced."""
-    step = 10 * S // bars
+    step = S // 2
     made = [
         Bar(S + index * step, S + index * step + step // 2, "aborted" if index % 5 == 4 else "committed",
             count=1 + index % 2)
-        for index in range(bars)
+        for index in range(20)
     ]  # fmt: skip
     fenced = Bar(4 * S, 6 * S, "info", "_FENCED")
     left = Bar(7 * S, None, "aborted")
@@ -86,20 +87,20 @@ def transactional_id(name: str, *, bars: int = 20) -> TransactionalId:
                            [Incarnation(S, 0), Incarnation(8 * S, 1)])  # fmt: skip
 
 
-def group_over_time(lane: str, group: str, *, partitions: int = 6, commits: int = 40) -> GroupOverTime:
+def group_over_time(lane: str, group: str) -> GroupOverTime:
     """Two members; the first one never gives back what it had, and the second one takes it over."""
+    partitions = range(6)
     holdings = [
         one
-        for partition in range(partitions)
+        for partition in partitions
         for one in (
             Holding(partition, "0", 2 * S, None if partition % 2 else 6 * S, (1, 2)),
             Holding(partition, "1", 5 * S if partition == 0 else 7 * S, 11 * S, (3, 3)),
         )
     ]
     done = [
-        Committed(partition, 2 * S + index * 9 * S // commits, "ok", None, index)
-        for partition in range(partitions)
-        for index in range(commits)
+        Committed(partition, 2 * S + index * 9 * S // 40, "ok", None, index)
+        for partition, index in itertools.product(partitions, range(40))
     ]
     refused = [
         Committed(0, 8 * S, "fail", "ILLEGAL_GENERATION", 7),

@@ -6,30 +6,26 @@ import pytest
 from kafka_chaos.harness.report.inputs.actions import ACTIONS, actions_of
 from kafka_chaos.reference_model.lane.story import SENTENCES
 from tests.harness.report.activity_runs import table
-from tests.harness.report.report_runs import write
+from tests.harness.report.report_runs import event, write
 
 PLACE = {"lane": "a", "partition": 0}
 
 
 def elected(at: int, broker: int, epoch: int, isr: list[int]) -> dict[str, Any]:
     fields = {"broker": broker, "leader_epoch": epoch, "start_offset": 0, "isr": isr}
-    return {"ts_ns": at, "type": "leader_elected", **PLACE, **fields}
+    return event(at, "leader_elected", **PLACE, **fields)
 
 
 def isr(at: int, *members: int) -> dict[str, Any]:
-    return {"ts_ns": at, "type": "isr_changed", **PLACE, "isr": list(members)}
+    return event(at, "isr_changed", **PLACE, isr=list(members))
 
 
-def fault(kind: str, begin: int, end: int | None, *, broker: int = 1, proven: bool = True) -> list[dict[str, Any]]:
-    name = {"fault_id": f"{kind}-{begin}"}
-    events: list[dict[str, Any]] = [
-        {"ts_ns": begin, "type": "fault_requested", **name, "kind": kind, "resolved": [f"broker-{broker}"]}
-    ]
-    events[0]["lanes"] = ["a"]
+def fault(kind: str, begin: int, end: int | None, *, proven: bool = True) -> list[dict[str, Any]]:
+    events = [event(begin, "fault_requested", fault_id="f", kind=kind, resolved=["broker-1"], lanes=["a"])]
     if proven:
-        events.append({"ts_ns": begin + 1, "type": "fault_proven", **name})
+        events.append(event(begin + 1, "fault_proven", fault_id="f"))
     if end is not None:
-        events.append({"ts_ns": end, "type": "fault_healed", **name})
+        events.append(event(end, "fault_healed", fault_id="f"))
     return events
 
 

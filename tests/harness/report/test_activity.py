@@ -1,7 +1,6 @@
 """The pictures of transactions and of groups, and what is told of them in words."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,7 +11,6 @@ from test_page import full_run, page_of, series_of
 from kafka_chaos.contract.events import FaultRequested
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.inputs.series import Series
-from kafka_chaos.harness.report.inputs.transactions import TransactionalId
 from kafka_chaos.harness.report.timeline.activities import draw_group, draw_transactions
 from kafka_chaos.harness.report.timeline.events import FaultSpan, MemberChange, Offsets, timeline_of
 from kafka_chaos.harness.report.timeline.frame import Activity, Frame
@@ -25,20 +23,13 @@ FRAME = Frame("orders", S, 11 * S, [PAUSE])
 CHANGES = [MemberChange(5 * S, "0", "freezes"), MemberChange(6 * S, "0", "crashes"), MemberChange(6 * S, "1", "joins")]
 
 
-def transactions(
-    ids: Sequence[TransactionalId], *, offsets: Sequence[Offsets] = (), rows: int = 12, events: int = 60
-) -> Activity:
-    partitions = [(0, offsets)] if offsets else []
-    return draw_transactions(FRAME, ids, partitions, number=0, rows=rows, events=events)
-
-
 def description(activity: Activity) -> str:
     picture = ElementTree.fromstring(activity.picture)
     return next(one.text or "" for one in picture.iter() if one.tag == "desc")
 
 
 def test_transactions_are_told_in_words() -> None:
-    drawn = transactions([transactional_id("orders-0")])
+    drawn = draw_transactions(FRAME, [transactional_id("orders-0")], [], number=0, rows=12, events=60)
     assert "pause of broker-1 from 2 s to 7 s; orders-0: 24 committed, 7 aborted and 1 in doubt" in description(drawn)
     assert drawn.events == [
         ("+3.00 s", "orders-0 begins a transaction, in doubt after 2.0 s: _FENCED"),
@@ -49,7 +40,7 @@ def test_transactions_are_told_in_words() -> None:
 
 def test_a_last_stable_offset_that_stands_still_is_told() -> None:
     steps = [Offsets(2 * S, 5, 5), Offsets(3 * S, 25, 5), Offsets(5 * S, 30, 5), Offsets(6 * S, 30, 30)]
-    drawn = transactions([], offsets=steps)
+    drawn = draw_transactions(FRAME, [], [(0, steps)], number=0, rows=12, events=60)
     told = "partition 0: the last stable offset is up to 25 behind the high watermark, and stands still for up to 2.0 s"
     assert told in description(drawn)
     assert "up to 25 held back" in drawn.picture
@@ -71,12 +62,8 @@ def test_offsets_of_transactional_lanes_are_read_from_events(tmp_path: Path) -> 
     assert found.members == {"orders-group": [MemberChange(5 * S, "3", "joins")]}
 
 
-def group(*, rows: int = 12, events: int = 60, changes: Sequence[MemberChange] = CHANGES) -> Activity:
-    return draw_group(FRAME, group_over_time("orders", "g"), changes, name="group-0-0", rows=rows, events=events)
-
-
 def test_a_group_is_told_in_words() -> None:
-    drawn = group()
+    drawn = draw_group(FRAME, group_over_time("orders", "g"), CHANGES, name="group-0-0", rows=12, events=60)
     assert drawn.summary == (
         "2 members, 6 partitions, 2 generations. Commits of offsets: 240 acknowledged, 2 refused and 1 with an unknown "
         "outcome."
@@ -94,17 +81,12 @@ def test_a_group_is_told_in_words() -> None:
     ]
 
 
-def active(name: str = "orders", *, ids: int = 3, bars: int = 20, partitions: int = 6, commits: int = 40) -> Series:
-    """The series of a lane with transactions, a group, and a loop that reads it."""
-    base = series_of(name)
-    loop = f"{name}-loop"
+def active() -> Series:
+    """The series of the lane `orders` with transactions, a group, and a loop that reads another lane."""
     return Series(
-        lanes={name: base.lanes[name]},
-        transactions={name: [transactional_id(f"{name}-{number}", bars=bars) for number in range(ids)]},
-        groups={
-            key: group_over_time(*key, partitions=partitions, commits=commits)
-            for key in ((name, f"{name}-group"), ("source", loop))
-        },
+        lanes=series_of("orders").lanes,
+        transactions={"orders": [transactional_id(f"orders-{number}") for number in range(3)]},
+        groups={key: group_over_time(*key) for key in (("orders", "orders-group"), ("source", "orders-loop"))},
     )
 
 

@@ -32,8 +32,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     verdict.write_text(text[:place] + text[place:].replace('"conforms"', '"violation"', 1))
     evidence = read_evidence(run)
     file = run / "report.html"
-    parts, of_activity = series_of("orders"), active("orders")
-    series = replace(parts, transactions=of_activity.transactions, groups=of_activity.groups)
+    activity = active()
+    series = replace(series_of("orders"), transactions=activity.transactions, groups=activity.groups)
     changes = [MemberChange(second * S, str(second), "crashes") for second in (2, 2, 3, 10)]
     known = {"orders": {0: [Offsets(2 * S, 9, 4), Offsets(9 * S, 1_000_000, 4)]}}
     events = replace(timeline_of(evidence), members={"orders-group": changes}, offsets=known)
@@ -177,6 +177,3 @@ _CONTRASTS = """() => {
   }
   return found;
 }"""
-
-
-pytestmark = pytest.mark.browser

@@ -64,19 +64,20 @@ def ledger(**changes: Any) -> dict[str, Any]:
     return replace(WHOLE, **changes).to_json()
 
 
-def run_with(path: Path, lanes: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Path:
+def run_with(path: Path, lanes: Mapping[str, Any], **of_verdict: Any) -> Path:
+    """A run whose lanes have these ledgers, and whose verdict has these further keys."""
     judged = [
         {**runs.judged(name), **({} if its_ledger is None else {"ledger": its_ledger})}
         for name, its_ledger in lanes.items()
     ]
     run = runs.write(path / "run", [runs.lane(name) for name in lanes], judged)
     verdict = json.loads((run / "verdict.json").read_text())
-    (run / "verdict.json").write_text(json.dumps({**verdict, **({} if tables is None else {"tables": tables})}))
+    (run / "verdict.json").write_text(json.dumps({**verdict, **of_verdict}))
     return run
 
 
-def read(path: Path, lanes: Mapping[str, Any], tables: Mapping[str, Any] | None = None) -> Ledger:
-    found = ledger_of(read_evidence(run_with(path, lanes, tables)))
+def read(path: Path, lanes: Mapping[str, Any], **of_verdict: Any) -> Ledger:
+    found = ledger_of(read_evidence(run_with(path, lanes, **of_verdict)))
     assert found is not None
     return found
 
@@ -130,7 +131,7 @@ def test_what_is_short_is_shown_as_short(
 
 def test_lanes_that_are_not_complete_are_explained_in_words(tmp_path: Path) -> None:
     short = ledger(missing=("partition 0 was read to offset 250 of 499", "fault kill-1 is not healed"))
-    page = page_of(run_with(tmp_path, {"good": ledger(), "bad": short}, TABLES))
+    page = page_of(run_with(tmp_path, {"good": ledger(), "bad": short}, tables=TABLES))
     assert "1 of 2 lanes has incomplete evidence." in page.text
     assert "bad partition 0 was read to offset 250 of 499; fault kill-1 is not healed" in page.text
     assert page.row("good") != page.row("bad")
@@ -157,7 +158,7 @@ def test_a_verdict_without_a_ledger_still_has_a_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize("odd", [None, 7, [None], {"partitions": [7]}])
 def test_a_malformed_ledger_is_unknown_never_whole(tmp_path: Path, odd: object) -> None:
     everything = dict.fromkeys(ledger(), odd) | {"high_watermark_reports": "many"}
-    found = read(tmp_path, {"a": everything}, {"produced": odd})
+    found = read(tmp_path, {"a": everything}, tables={"produced": odd})
     (row,) = found.rows
     assert "whole" not in {cell.state for cell in row.cells}
     assert found.tables[0].state == "short"
@@ -178,8 +179,5 @@ def test_the_terminal_has_a_line_for_each_lane_that_is_not_complete(capsys: pyte
 
 @pytest.mark.parametrize("key", ["cross_check", "second_look"])
 def test_the_cross_check_in_verdicts_of_earlier_versions_is_passed_over(tmp_path: Path, key: str) -> None:
-    run = run_with(tmp_path, {"a": ledger()})
-    verdict = json.loads((run / "verdict.json").read_text())
-    (run / "verdict.json").write_text(json.dumps({**verdict, key: {"lanes": 2, "rows": 1000, "problem": None}}))
-    assert ledger_of(read_evidence(run)) is not None
-    assert "complete" in page_of(run).text
+    read(tmp_path, {"a": ledger()}, **{key: {"lanes": 2, "rows": 1000, "problem": None}})
+    assert "complete" in page_of(tmp_path / "run").text

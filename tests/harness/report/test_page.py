@@ -1,6 +1,6 @@
+import itertools
 import json
 import time
-from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -59,8 +59,8 @@ class Page(HTMLParser):
         return [value for _, attributes in self.tags if (value := attributes.get(attribute))]
 
 
-def series_of(name: str, *, buckets: int = 50) -> Series:
-    filled = [Bucket(index, 100, 0, 0, 2_000_000, 9_000_000, 11_000_000) for index in range(buckets) if index % 10]
+def series_of(name: str) -> Series:
+    filled = [Bucket(index, 100, 0, 0, 2_000_000, 9_000_000, 11_000_000) for index in range(50) if index % 10]
     filled[3] = Bucket(filled[3].index, 10, 2, 5, 2_000_000, 9_000_000, 12_000_000)
     lane = LaneSeries(
         start_ns=1 * S,
@@ -252,9 +252,11 @@ def test_stays_below_its_limit_for_any_run(
     why = [f"step {step} of a long story" for step in range(60)]
     prediction = {name: {"anomalies": {"lost_write": {"status": "forbidden", "why": [name, *why]}}} for name in names}
     events: list[dict[str, object]] = [runs.event(0, "phase_started", phase="load", lanes=names)]
-    for name in names:
-        changes = 4000 // lanes
-        events += _restless(name, changes, partitions)
+    for name, change in itertools.product(names, range(4000 // lanes)):
+        place = {"lane": name, "partition": change % partitions}
+        elected = {"broker": 1, "leader_epoch": change, "start_offset": change * 10, "isr": [1]}
+        events.append(runs.event(change / 10, "leader_changed", **place, leader=change % 3 + 1))
+        events.append(runs.event(change / 10, "leader_elected", **place, **elected))
     run = runs.write(
         tmp_path / "run", [runs.lane(name) for name in names], verdicts, verdict="violation",
         prediction=prediction, experiment="name: big\n" + "#" * 300_000, events=events,
@@ -269,17 +271,6 @@ def test_stays_below_its_limit_for_any_run(
     assert page.row(names[0][:60])
     if lanes > 400:
         assert "lanes with the gravest verdicts are shown" in page.text
-
-
-def _restless(name: str, changes: int, partitions: int) -> Sequence[dict[str, object]]:
-    return [
-        runs.event(index / 10, "leader_changed", lane=name, partition=index % partitions, leader=index % 3 + 1)
-        for index in range(changes)
-    ] + [
-        runs.event(index / 10, "leader_elected", lane=name, partition=index % partitions, broker=1, leader_epoch=index,
-                   start_offset=index * 10, isr=[1])
-        for index in range(changes)
-    ]  # fmt: skip
 
 
 def test_a_run_without_tables_has_a_report(tmp_path: Path) -> None:

@@ -4,12 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from activity_runs import table
 from click.testing import CliRunner
 
-from kafka_chaos.contract.columns import TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, TRACE_FILE
 from kafka_chaos.harness.cli.trace_command import trace_command
@@ -125,16 +123,10 @@ def test_a_report_shows_each_fault_once_with_what_was_around(run: Path) -> None:
 
 
 def test_an_end_that_arrives_after_it_was_sent_again_is_the_precondition_of_a_defect(run: Path) -> None:
-    folder = run / "transactions"
-    folder.mkdir()
-    names = arrow_schema(TRANSACTIONS).names
-    rows = [
-        {**dict.fromkeys(names), "lane": "late", "producer_id": number, "transactional_id": "late-0", "transaction": 0}
-        for number in (0, 1)
-    ]
-    for row, began in zip(rows, (1000, 5000), strict=True):
-        row |= {"initialised_ns": START + began * MS, "begin_ns": START + began * MS, "outcome": "committed"}
-    pq.write_table(pa.Table.from_pylist(rows, schema=arrow_schema(TRANSACTIONS)), folder / "0.parquet")
+    committed = {"lane": "late", "transactional_id": "late-0", "transaction": 0, "outcome": "committed"}
+    begins = [START + began * MS for began in (1000, 5000)]
+    rows = [{"producer_id": number, "initialised_ns": at, "begin_ns": at} for number, at in enumerate(begins)]
+    table(run, "transactions", [committed | row for row in rows])
     (event,) = late_end_txns(run, {"late-0": "late"})
     assert (event.defect, event.lane, event.producer_id) == ("KAFKA-17754", "late", 0)
     assert event.evidence == (

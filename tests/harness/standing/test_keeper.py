@@ -149,6 +149,7 @@ def test_only_what_is_broken_is_healed(served: Standing) -> None:
         served.ask("heal", faults=("pause-2",))
 
 
+RUN = {"values": {"phases": []}, "root": "runs", "accept_known": (), "engine": "spark"}
 PROCESS = """
 import sys, time
 from kafka_chaos.contract.events import FaultHealed
@@ -192,7 +193,7 @@ def test_one_job_at_a_time_and_a_command_that_is_interrupted_ends_its_own(proces
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cluster.ask("run", hear, values={"phases": []}, root="runs", accept_known=(), engine="spark")
+        cluster.ask("run", hear, **RUN)
     start = time.monotonic()
     assert cluster.ask("heal", faults=()) == []
     assert time.monotonic() - start < 60, "the run has ended"
@@ -200,7 +201,7 @@ def test_one_job_at_a_time_and_a_command_that_is_interrupted_ends_its_own(proces
 
 def test_a_command_that_was_killed_ends_its_job_at_the_next_event(process: subprocess.Popen[bytes]) -> None:
     with Client(str(Path(find("test").folder, SOCKET)), "AF_UNIX") as connection:
-        connection.send(("run", {"values": {"phases": []}, "root": "runs", "accept_known": (), "engine": "spark"}))
+        connection.send(("run", RUN))
         assert isinstance(connection.recv(), Event)
     start = time.monotonic()
     assert find("test").ask("heal", faults=()) == []
@@ -214,7 +215,7 @@ def test_sigterm_ends_the_process_and_its_note(process: subprocess.Popen[bytes],
     if is_busy:
         assert cluster.ask("heal", faults=()) == ["pause-1"]
         connection = Client(str(Path(cluster.folder, SOCKET)), "AF_UNIX")
-        connection.send(("run", {"values": {"phases": []}, "root": "runs", "accept_known": (), "engine": "spark"}))
+        connection.send(("run", RUN))
         assert isinstance(connection.recv(), Event)
     os.kill(cluster.pid, signal.SIGTERM)
     assert process.wait(10) == 0
