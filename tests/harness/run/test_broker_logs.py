@@ -233,9 +233,8 @@ def test_a_coordinator_that_refuses_the_next_state_of_a_transactional_id_says_so
     ],
 )
 def test_ends_of_brokers_sessions_become_events(line: str, brokers: list[int]) -> None:
-    lines = [f"[2026-11-28 10:26:19,186] INFO {line} (KafkaController)"]
-    events = read_broker_log(lines, broker=4, topics={}, monotonic_at_epoch_ns=0)
-    ended = [event for event in events if isinstance(event, BrokerSessionEnded)]
+    found = events_of(f"[2026-11-28 10:26:19,186] INFO {line} (KafkaController)", broker=4, topics={})
+    ended = [event for event in found if isinstance(event, BrokerSessionEnded)]
     assert [(event.broker, event.controller) for event in ended] == [(broker, 4) for broker in brokers]
     assert all(event.ts_ns % 60_000_000_000 == 19_186_000_000 for event in ended)
 
