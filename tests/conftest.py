@@ -92,6 +92,12 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters that stand, and nodes and devices that are broken, are noted in the test's own folder."""
+    monkeypatch.setenv("KAFKA_CHAOS_STATE", str(tmp_path / "state"))
+
+
+@pytest.fixture
 def no_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No Docker engine answers, also where tests before have a client of one."""
     docker_client.cache_clear()

@@ -19,11 +19,7 @@ from kafka_chaos.harness.cluster.fault_control import ClusterView
 from tests.faults.fakes import Notes
 from tests.harness.attached.shell_cluster import NAMES, cluster_of, nodes_file
 
-
-@pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KAFKA_CHAOS_STATE", str(tmp_path / "state"))
-
+pytestmark = pytest.mark.usefixtures("own_state")
 
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bool]]:

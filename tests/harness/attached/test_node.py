@@ -16,11 +16,7 @@ from kafka_chaos.harness.attached.node import AttachedNode
 from tests.harness.attached.shell_cluster import cluster_of
 from tests.processes import runs
 
-
-@pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KAFKA_CHAOS_STATE", str(tmp_path / "state"))
-
+pytestmark = pytest.mark.usefixtures("own_state")
 
 def ran(folder: Path) -> int:
     return len((folder / "ran").read_text().splitlines())

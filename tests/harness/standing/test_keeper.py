@@ -31,6 +31,7 @@ from kafka_chaos.harness.standing.keeper import Keeper
 from kafka_chaos.harness.standing.place import SOCKET, Standing, find, standing
 from tests.faults.fakes import FakeCluster
 
+pytestmark = pytest.mark.usefixtures("own_state")
 
 class Admin:
     """Knows one topic."""
@@ -80,11 +81,6 @@ def noted(name: str, folder: Path, labels: dict[str, str] | None = None) -> Stan
     )
     cluster.journal.begin(asdict(cluster))
     return cluster
-
-
-@pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KAFKA_CHAOS_STATE", str(tmp_path / "state"))
 
 
 @pytest.fixture
