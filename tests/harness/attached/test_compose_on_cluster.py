@@ -49,9 +49,9 @@ def started(
     version, repositories = FORMS[request.param]
     run_id = f"test-compose-{secrets.token_hex(4)}"
     compose = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
-    for name, value in {"KAFKA_TAG": TAG, "NAMES": run_id, "COMPOSE_COMPATIBILITY": "true"}.items():
+    environment = {"KAFKA_TAG": TAG, "NAMES": run_id, "COMPOSE_COMPATIBILITY": "true"}
+    for name, value in {**environment, "KAFKA_CHAOS_STATE": str(tmp_path / "state")}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("KAFKA_CHAOS_STATE", str(tmp_path / "state"))
     file = tmp_path / run_id / "docker-compose.yml"
     file.parent.mkdir()
     file.write_text(APACHE if request.param == "apache" else (FILES / f"{request.param}.yml").read_text())
@@ -79,9 +79,8 @@ def test_a_compose_file_is_broken_as_it_is_and_judged(started: tuple[str, Path],
     ensure_image()
     nodes = tmp_path / "nodes.yaml"
     said = CliRunner().invoke(cli, ["nodes", "compose", str(file), "--out", str(nodes)], catch_exceptions=False).output
-    lines = [line.strip() for line in said.splitlines()]
-    command = shlex.split(next(line for line in lines if line.startswith("kafka-chaos run")))
-    cluster = next(line for line in lines if line.startswith("cluster: ")).removesuffix("}")
+    command = shlex.split(re.findall("kafka-chaos (run .*)", said)[0])
+    cluster = re.findall("cluster: .*(?=})", said)[0]
     experiment = tmp_path / "probe.yaml"
     experiment.write_text(re.sub("cluster: .*", f"{cluster}, kafka_version: {version}}}", PROBE))
     admin = ClusterAdmin(command[command.index("--attach") + 1])
@@ -90,7 +89,7 @@ def test_a_compose_file_is_broken_as_it_is_and_judged(started: tuple[str, Path],
     admin.create_topic("kafka-chaos-probe", replica_assignment=replicas, configs={"min.insync.replicas": 2})
     admin.await_full_isr(["kafka-chaos-probe"])
 
-    arguments = [str(experiment) if word == "EXPERIMENT" else word for word in command[1:]]
+    arguments = [str(experiment) if word == "EXPERIMENT" else word for word in command]
     done = CliRunner().invoke(cli, [*arguments, "--engine", "duckdb", "--out", str(tmp_path / "runs")])
 
     assert done.exit_code == 0, (done.exception, done.output)

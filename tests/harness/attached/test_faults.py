@@ -21,6 +21,7 @@ from tests.harness.attached.shell_cluster import NAMES, cluster_of, nodes_file
 
 pytestmark = pytest.mark.usefixtures("own_state")
 
+
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bool]]:
     """By node, whether it answers clients; those that are not named do not."""

@@ -18,6 +18,7 @@ from tests.processes import runs
 
 pytestmark = pytest.mark.usefixtures("own_state")
 
+
 def ran(folder: Path) -> int:
     return len((folder / "ran").read_text().splitlines())
 

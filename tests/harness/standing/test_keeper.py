@@ -33,6 +33,7 @@ from tests.faults.fakes import FakeCluster
 
 pytestmark = pytest.mark.usefixtures("own_state")
 
+
 class Admin:
     """Knows one topic."""
 
