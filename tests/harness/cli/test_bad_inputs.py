@@ -84,6 +84,8 @@ INPUTS = [
     ("import jepsen history.jsonl --out imported", 64, "history.jsonl, line 1: expected an operation"),
     ("import jepsen history.jsonl --faults kill,bomb --out imported", 64, "'bomb': expected fault kinds out of"),
     ("import verifiable file --out imported", 64, "Missing option '--consumer'"),
+    ("known kafka-15591 --json", 64, "--json: expected without an ID"),
+    ("known KAFKA-15591 kafka-1", 64, "'kafka-1': expected known defects out of aiokafka-kip-320, "),
     ("completion tcsh", 64, "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
 ]  # fmt: skip
 

@@ -185,16 +185,6 @@ def test_the_table_has_every_file_within_120_columns() -> None:
     assert heads["kafka-8803"]["control"] == {"kafka_version": "2.8.2", "broker_configs": {}}
 
 
-def test_an_id_with_json_is_refused() -> None:
-    with pytest.raises(UsageFailure, match="--json: expected without an ID"):
-        CliRunner().invoke(known_command, ["kafka-15591", "--json"], catch_exceptions=False)
-
-
-def test_an_unknown_id_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(UsageFailure, match=r"'kafka-1': expected known defects out of .*kafka-15591"):
-        CliRunner().invoke(known_command, ["KAFKA-15591", "kafka-1"], catch_exceptions=False)
-
-
 @pytest.mark.parametrize("path", sorted(KNOWN.glob("*.yaml")), ids=lambda path: path.stem)
 def test_both_sides_of_every_file_can_be_planned(path: Path) -> None:
     run, asked = runs({}, {})
