@@ -83,6 +83,7 @@ def test_without_verification_a_late_record_opens_a_transaction_in_any_version()
     assert ("KAFKA-14402",) not in defects()
     assert ("KAFKA-14402",) in defects(verifies_transactions=False)
     assert defects(verifies_transactions=True, kafka_version="2.8.2") == defects(kafka_version="2.8.2")
+    assert ("KAFKA-14402",) in defects(kafka_version="3.5.2", replication_factor=2)
 
 
 def test_the_question_is_another_only_where_the_answer_may_be() -> None:

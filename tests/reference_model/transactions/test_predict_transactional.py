@@ -10,7 +10,6 @@ from kafka_chaos.contract.lane.transactions import TransactionAnomaly as A
 from kafka_chaos.reference_model import Anomaly, Lane, LockstepStep, Prediction, Status, predict
 from kafka_chaos.reference_model.predict import transactional as module
 from kafka_chaos.reference_model.predict.cache import cache_key
-from kafka_chaos.reference_model.predict.defects import DefectTrace
 from kafka_chaos.reference_model.predict.result import PredictionNotExhausted
 from kafka_chaos.reference_model.search import Budget
 from kafka_chaos.reference_model.transactions.rules import V1
@@ -73,27 +72,15 @@ def test_the_late_end_is_a_known_defect_of_every_client_so_far(size: int, ended:
 
 
 @pytest.mark.slow
-def test_before_3_6_a_late_record_is_a_known_defect_too() -> None:
-    """Later versions: `test_the_late_end_is_a_known_defect_of_every_client_so_far`."""
-    old = predict(replace(ONE, kafka_version="3.5.2")).anomalies[A.HANGING_TRANSACTION]
-    assert old.status is Status.FORBIDDEN
-    assert "KAFKA-14402" in ["+".join(trace.ids) for trace in old.known_defects]
-
-
-@pytest.mark.slow
 def test_the_prediction_for_kafka_python_names_the_commits_without_what_expired() -> None:
     by_python = predict(replace(ONE, client="kafka-python 3.0.12", transactional=Transactional(size=2), partitions=2))
     named = {
         anomaly
         for anomaly, answer in of_family(by_python, A).items()
-        if ("KAFKA-5385",) in map(_ids, answer.known_defects)
+        if any(trace.ids == ("KAFKA-5385",) for trace in answer.known_defects)
     }
     assert named == {A.LOST_TRANSACTION, A.TORN_TRANSACTION}
     assert by_python.anomalies[A.LOST_TRANSACTION].status is Status.FORBIDDEN
-
-
-def _ids(trace: DefectTrace) -> tuple[str, ...]:
-    return trace.ids
 
 
 def test_the_clients_renewal_of_epochs_does_not_concern_transactions() -> None:

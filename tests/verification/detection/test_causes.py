@@ -10,9 +10,8 @@ import pytest
 
 from kafka_chaos.contract.events import LeaderElected, PartitionChanged, PartitionOffline
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.recovery import Timings
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
-from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Change, Events, Phase
+from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Change, Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.causes import Drop, PartitionCauses, Span, causes_of
@@ -35,29 +34,12 @@ def found(
     faults: tuple[FaultRecord, ...] = (),
     epochs: Checkpoints | None = None,
     kept: Sequence[PartitionChanged | PartitionOffline] = (),
-    phases: dict[str, Phase] | None = None,
-    outside: dict[str, tuple[str, ...]] | None = None,
-    pauses: tuple[tuple[int, int], ...] = (),
-    timings: Timings | None = None,
     **lane: Any,
 ) -> PartitionCauses:
     """The explanations for partition 0 of lane a."""
-    run = RunDirectory(
-        path=None,
-        lanes=(Lane.from_json({"lane": "a", **lane}),),
-        tables={},
-        events=Events(
-            faults=faults,
-            changes={("a", 0): changes},
-            kept={("a", 0): kept},
-            phases=phases or {},
-            outside=outside or {},
-            pauses=pauses,
-        ),
-        predictions={},
-        checkpoints=epochs or Checkpoints(),
-        timings={} if timings is None else {"a": timings},
-    )
+    events = Events(faults=faults, changes={("a", 0): changes}, kept={("a", 0): kept})
+    lanes = (Lane.from_json({"lane": "a", **lane}),)
+    run = RunDirectory(path=None, lanes=lanes, tables={}, events=events, checkpoints=epochs or Checkpoints())
     return next((one for one in causes_of(run) if one.partition == 0), PartitionCauses("a", 0))
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Status, Verdict
-from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.lane.groups import OF_GROUPS, OF_LOOPS, Group, GroupAnomaly, Loop
 from kafka_chaos.contract.lane.groups import GroupAnomaly as A
 from kafka_chaos.contract.lane.lanes import Lane
@@ -16,14 +15,9 @@ from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
 from kafka_chaos.verification.inputs.documents.checkpoints import read_groups
-from kafka_chaos.verification.inputs.documents.events import Events
-from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
-from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.inputs.tables import Table
-from kafka_chaos.verification.judging.evidence import LaneEvidence
-from kafka_chaos.verification.judging.judge import judge
-from kafka_chaos.verification.judging.result import LaneVerdict, Observation
-from kafka_chaos.verification.tables.facts import LaneFacts, ReplicaFacts
+from kafka_chaos.verification.judging.result import LaneVerdict
+from kafka_chaos.verification.tables.facts import LaneFacts
+from tests.verification.judging.one_lane import REPLICAS, verdict_with_all_tables
 from tests.verification.samples.partitions import FULL
 
 LANE = Lane(lane="a", group=Group(members=2))
@@ -41,28 +35,11 @@ FACTS = GroupLedger(
     partitions=(PLACE,),
 )
 OF_LOOP = replace(FACTS, group="out-loop")
-REPLICAS = {broker: ReplicaFacts(10, 0, 9) for broker in (1, 2, 3)}
 
 
-def verdict_of(
-    *groups: GroupLedger,
-    lane: Lane = LANE,
-    without: str | None = None,
-    counts: dict[GroupAnomaly, int] | None = None,
-    without_input: int = 0,
-    unread_commits: tuple[str, ...] = (),
-    statuses: dict[Any, Status] | None = None,
-    lost_input: int = 0,
-) -> LaneVerdict:
-    lanes = (lane,) if lane.lane == "a" else (LANE, lane)
-    run = RunDirectory(Path("run"), lanes, {name: Table(given=name != without) for name in TABLES}, Events(None))
-    predicted = statuses or dict.fromkeys(lane.anomalies, Status.FORBIDDEN)
-    observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
+def verdict_of(*groups: GroupLedger, lane: Lane = LANE, without_input: int = 0, **evidence: Any) -> LaneVerdict:
     facts = LaneFacts({0: FULL}, 0, {0: REPLICAS}, groups=groups, without_input=without_input)
-    prediction = LanePrediction(predicted, "model", (), "digest")
-    unread = {"commits": unread_commits} if unread_commits else {}
-    given: dict[str, Any] = {"unread": unread, "lost_input": lost_input}
-    return judge(LaneEvidence(run, lane, facts, prediction, observed, **given))  # type: ignore[arg-type]
+    return verdict_with_all_tables(facts, *((lane,) if lane.lane == "a" else (LANE, lane)), **evidence)
 
 
 def not_judged(verdict: LaneVerdict) -> set[GroupAnomaly]:
@@ -153,7 +130,7 @@ def test_a_cleaned_output_does_not_show_what_was_processed() -> None:
     [
         ((replace(FACTS, doubled=3),), {}, "assignments/ and commits/ hold 3 rows of group a-group twice"),
         ((FACTS,), {"without_input": 2}, "produced/ names no input of 2 records of a loop"),
-        ((FACTS,), {"unread_commits": ("commits/x is hidden",)}, "commits/x is hidden"),
+        ((FACTS,), {"unread": {"commits": ("commits/x is hidden",)}}, "commits/x is hidden"),
     ],
 )
 def test_tables_that_contradict_themselves_are_a_doubt(
@@ -164,7 +141,7 @@ def test_tables_that_contradict_themselves_are_a_doubt(
 
 
 def test_commits_that_were_not_read_in_full_leave_no_finding_certain() -> None:
-    verdict = verdict_of(FACTS, counts={A.COMMIT_LOST: 1}, unread_commits=("commits/x is hidden",))
+    verdict = verdict_of(FACTS, counts={A.COMMIT_LOST: 1}, unread={"commits": ("commits/x is hidden",)})
     assert verdict.verdict == Verdict.UNKNOWN
 
 

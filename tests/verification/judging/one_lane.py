@@ -2,8 +2,10 @@
 
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.events import HighWatermark
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
@@ -56,3 +58,20 @@ def verdict_of(
     observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
     of_lane = LaneFacts({0: facts} if facts else {}, unjudged, {0: replicas} if replicas else {})
     return judge(LaneEvidence(directory, lane, of_lane, predicted, observed, unread=unread or {}))
+
+
+def verdict_with_all_tables(
+    facts: LaneFacts,
+    *lanes: Lane,
+    without: str | None = None,
+    statuses: dict[Any, Status] | None = None,
+    counts: dict[Any, int] | None = None,
+    **evidence: Any,
+) -> LaneVerdict:
+    """The last lane's verdict in a run with every table but the one named; unless told otherwise, all is forbidden."""
+    directory = RunDirectory(Path("run"), lanes, {name: Table(given=name != without) for name in TABLES}, Events(None))
+    lane = lanes[-1]
+    predicted = dict.fromkeys(lane.anomalies, Status.FORBIDDEN) if statuses is None else statuses
+    observed: dict[Any, Observation] = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
+    prediction = LanePrediction(predicted, "model", (), "digest")
+    return judge(LaneEvidence(directory, lane, facts, prediction, observed, **evidence))

@@ -26,34 +26,15 @@ from kafka_chaos.verification.inputs.documents.predictions import prediction_of
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.this_run import ThisRun, in_this_run, numbered
 from tests.reference_model.standard_lanes import standard
-from tests.verification.samples.changes import elected, isr_seen
+from tests.verification.samples.changes import MS, States, elected, isr_seen, states
+from tests.verification.samples.changes import POWER_LOSS as FAULT
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows
 
-MS = 1_000_000
 LANE = Lane(lane="a", acks="all", faults=("power-loss",))
-FAULT = FaultRecord(
-    "power-loss-1",
-    "power-loss",
-    ("a",),
-    resolved=("broker-1",),
-    requested=[20 * MS],
-    proven=[21 * MS],
-    healed=[40 * MS],
-    model_faults=("power-loss",),
-)
 WHOLE, WITHOUT = (1, 2, 3), (2, 3)
-States = list[tuple[int, tuple[int, ...] | None]]
 USUAL: States = [(1, WHOLE), (30, WITHOUT), (50, WHOLE)]
 """In milliseconds and by number: broker 1 leaves the ISR while it has no power, and comes back."""
-
-
-def states(given: States, first: int = 0, newest: int | None = None) -> list[PartitionChanged]:
-    last = first + len(given) - 1 if newest is None else newest
-    return [
-        PartitionChanged(ts_ns=ms * MS, node=1, lane="a", partition=0, partition_epoch=number, isr=isr, newest=last)
-        for number, (ms, isr) in enumerate(given, first)
-    ]
 
 
 def judged(

@@ -5,32 +5,20 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.events import HighWatermark, PartitionChanged, PartitionOffline
+from kafka_chaos.contract.events import HighWatermark, PartitionOffline
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
 from kafka_chaos.verification.inputs.documents.events import Change, Events, Phase
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.unexplained import UNEXPLAINED, unexplained
-from tests.verification.samples.changes import elected, truncated
+from tests.verification.samples.changes import MS, PAUSE, POWER_LOSS, States, elected, states, truncated
 
-MS = 1_000_000
 LANE = Lane(lane="a", acks="1", faults=("pause",))
-PAUSE = FaultRecord(
-    "pause-1",
-    "pause",
-    ("a",),
-    resolved=("broker-1",),
-    requested=[20 * MS],
-    proven=[21 * MS],
-    healed=[40 * MS],
-    model_faults=("pause",),
-)
-POWER_LOSS = replace(PAUSE, kind="power-loss", model_faults=("power-loss",))
 ISR = (1, 2, 3)
 FIRST, SECOND = elected(1 * MS, 1, 0, 0, ISR), elected(30 * MS, 2, 1, 100, ISR)
 CUT = truncated(41 * MS, 1, 100, 120)
-ISRS = [(1, (1, 2, 3)), (30, (2, 3)), (50, (1, 2, 3))]
+ISRS: States = [(1, (1, 2, 3)), (30, (2, 3)), (50, (1, 2, 3))]
 
 
 def mark(offset: int, epoch: int = 0) -> HighWatermark:
@@ -44,17 +32,14 @@ def found(
     *,
     lane: Lane = LANE,
     fault: FaultRecord = PAUSE,
-    isrs: list[tuple[int, tuple[int, ...]]] = ISRS,
+    isrs: States = ISRS,
     offline: int | None = None,
     ends: dict[int, int | None] | None = None,
     chain: tuple[tuple[int, int], ...] = ((0, 0), (1, 100)),
     marks: tuple[HighWatermark, ...] = (mark(100),),
     **events: Any,
 ) -> list[str]:
-    kept: list[Any] = [
-        PartitionChanged(ts_ns=ms * MS, node=1, lane="a", partition=0, partition_epoch=n, isr=isr, newest=len(isrs) - 1)
-        for n, (ms, isr) in enumerate(isrs)
-    ]
+    kept: list[Any] = [*states(isrs)]
     if offline is not None:
         kept.append(PartitionOffline(ts_ns=29 * MS, controller=3, lane="a", partition=0, leader_epoch=offline))
     given = {"phases": {"load": Phase(None, 2 * MS, 60 * MS)}, "faults": (fault,), **events}
@@ -103,7 +88,7 @@ def test_an_impossible_event_is_named_with_what_was_expected(given: dict[str, An
     assert expected in problem
 
 
-BELOW: list[tuple[int, tuple[int, ...]]] = [(1, (1, 2, 3)), (10, (2, 3)), (20, (3,)), (30, (2,)), (50, (1, 2, 3))]
+BELOW: States = [(1, (1, 2, 3)), (10, (2, 3)), (20, (3,)), (30, (2,)), (50, (1, 2, 3))]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +105,7 @@ BELOW: list[tuple[int, tuple[int, ...]]] = [(1, (1, 2, 3)), (10, (2, 3)), (20, (
     ids=["eligible", "no ELR", "before KIP-966", "never below", "left before", "the minimum again", "there and back"],
 )
 def test_a_leader_may_be_one_that_left_an_isr_below_the_minimum(
-    changes: dict[str, Any], isrs: list[tuple[int, tuple[int, ...]]], is_explained: bool
+    changes: dict[str, Any], isrs: States, is_explained: bool
 ) -> None:
     """Seen on 4.3.1: `isr: [2, 3] -> [3], elr: [] -> [2]`, and then `isr: [3] -> [2]`."""
     lane = replace(LANE, acks="all", min_insync_replicas=2, kafka_version="4.3.1", metadata_mode="kraft")

@@ -17,6 +17,7 @@ from kafka_chaos.verification.judging.judge import judge, unplanned
 from kafka_chaos.verification.judging.result import Observation
 from kafka_chaos.verification.tables.facts import LaneFacts
 from tests.verification.judging.one_lane import KILL, LANE, run, verdict_of
+from tests.verification.samples import changes
 from tests.verification.samples.partitions import FULL
 
 LOSING = replace(LANE, acks="1", replication_factor=3, min_insync_replicas=1)
@@ -24,9 +25,7 @@ LOST = {Anomaly.LOST_WRITE: 3}
 
 
 def elected(leader_epoch: int, ts_ns: int) -> LeaderElected:
-    return LeaderElected(
-        ts_ns=ts_ns, lane="a", partition=0, broker=2, leader_epoch=leader_epoch, start_offset=5, isr=(2, 3)
-    )
+    return changes.elected(ts_ns, 2, leader_epoch, 5, (2, 3))
 
 
 def run_with(

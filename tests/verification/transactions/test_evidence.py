@@ -9,20 +9,13 @@ import numpy as np
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
-from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 from kafka_chaos.verification import cycles as components
 from kafka_chaos.verification import verify
-from kafka_chaos.verification.inputs.documents.events import Events
-from kafka_chaos.verification.inputs.documents.faults import FaultRecord
-from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
-from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from kafka_chaos.verification.inputs.tables import Table
-from kafka_chaos.verification.judging.evidence import LaneEvidence
-from kafka_chaos.verification.judging.judge import judge
-from kafka_chaos.verification.judging.result import LaneVerdict, Observation
-from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, PartitionFacts, ReplicaFacts, TransactionFacts
+from kafka_chaos.verification.judging.result import LaneVerdict
+from kafka_chaos.verification.tables.facts import LaneFacts, OpenEnd, ReplicaFacts, TransactionFacts
+from tests.verification.judging.one_lane import verdict_with_all_tables
 from tests.verification.samples import planted_transactions
 from tests.verification.samples.partitions import FULL
 from tests.verification.samples.run_dirs import write_histories
@@ -36,25 +29,9 @@ OPEN = OpenEnd(partition=0, offset=10, hangs=False)
 
 
 def verdict_of(
-    facts: TransactionFacts = FACTS,
-    *,
-    without: str | None = None,
-    lane: Lane = LANE,
-    partition: PartitionFacts = PARTITION,
-    replicas: dict[int, ReplicaFacts] = REPLICAS,
-    faults: tuple[FaultRecord, ...] | None = None,
-    statuses: dict[Any, Status] | None = None,
-    counts: dict[TransactionAnomaly, int] | None = None,
-    unread_replicas: tuple[str, ...] = (),
+    facts: TransactionFacts = FACTS, *, lane: Lane = LANE, replicas: dict[int, ReplicaFacts] = REPLICAS, **evidence: Any
 ) -> LaneVerdict:
-    run = RunDirectory(Path("run"), (lane,), {name: Table(given=name != without) for name in TABLES}, Events(faults))
-    predicted = LanePrediction(
-        dict.fromkeys(lane.anomalies, Status.FORBIDDEN) if statuses is None else statuses, "model", (), "digest"
-    )
-    observed = {anomaly: Observation(count) for anomaly, count in (counts or {}).items()}
-    of_lane = LaneFacts({0: partition}, 0, {0: replicas}, facts)
-    unread = {"replicas": unread_replicas} if unread_replicas else {}
-    return judge(LaneEvidence(run, lane, of_lane, predicted, observed, unread=unread))  # type: ignore[arg-type]
+    return verdict_with_all_tables(LaneFacts({0: PARTITION}, 0, {0: replicas}, facts), lane, **evidence)
 
 
 def not_judged(verdict: LaneVerdict) -> set[str]:
@@ -113,7 +90,9 @@ def test_tables_that_contradict_each_other_are_a_doubt(facts: TransactionFacts, 
 
 
 def test_replicas_that_were_not_read_in_full_leave_no_finding_certain() -> None:
-    verdict = verdict_of(counts={TransactionAnomaly.LOST_TRANSACTION: 1}, unread_replicas=("replicas/x is hidden",))
+    verdict = verdict_of(
+        counts={TransactionAnomaly.LOST_TRANSACTION: 1}, unread={"replicas": ("replicas/x is hidden",)}
+    )
     assert verdict.verdict == Verdict.UNKNOWN
 
 
