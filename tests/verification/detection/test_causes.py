@@ -1,6 +1,6 @@
 """The cause of every lost, duplicated and overtaken record, and the evidence that it takes to name one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import pytest
 
 from kafka_chaos.contract.events import LeaderElected, PartitionChanged, PartitionOffline
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.recovery import Timings
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
 from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Change, Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
@@ -34,12 +35,19 @@ def found(
     faults: tuple[FaultRecord, ...] = (),
     epochs: Checkpoints | None = None,
     kept: Sequence[PartitionChanged | PartitionOffline] = (),
-    **lane: Any,
+    timings: Timings | None = None,
+    lane: Mapping[str, Any] | None = None,
+    **events: Any,
 ) -> PartitionCauses:
-    """The explanations for partition 0 of lane a."""
-    events = Events(faults=faults, changes={("a", 0): changes}, kept={("a", 0): kept})
-    lanes = (Lane.from_json({"lane": "a", **lane}),)
-    run = RunDirectory(path=None, lanes=lanes, tables={}, events=events, checkpoints=epochs or Checkpoints())
+    """The explanations for partition 0 of lane a, which has the settings `lane`."""
+    run = RunDirectory(
+        path=None,
+        lanes=(Lane.from_json({"lane": "a", **(lane or {})}),),
+        tables={},
+        events=Events(faults=faults, changes={("a", 0): changes}, kept={("a", 0): kept}, **events),
+        checkpoints=epochs or Checkpoints(),
+        timings={} if timings is None else {"a": timings},
+    )
     return next((one for one in causes_of(run) if one.partition == 0), PartitionCauses("a", 0))
 
 
@@ -135,7 +143,7 @@ def test_retries_span_changes_of_the_leader_and_faults_and_brokers_recognise_tho
         Span(20 * MS, 21 * MS, "retry: broker 2 became leader in epoch 1 at offset 5"),
         Span(30 * MS, None, "retry: sent during fault k (kill)"),
     ]
-    assert not found(FIRST, SECOND, faults=(PAUSE,), acks="all", idempotence=True).retries
+    assert not found(FIRST, SECOND, faults=(PAUSE,), lane={"acks": "all", "idempotence": True}).retries
 
 
 def planted(rows: Rows) -> Rows:
@@ -266,7 +274,7 @@ def test_what_every_later_leader_had_is_lost_by_nothing_that_the_model_knows() -
         assert not found(*changes, epochs=epochs).drops[0].cause.startswith("unexplained")
     nobody = PartitionOffline(ts_ns=29 * MS, controller=3, lane="a", partition=0, leader_epoch=2)
     assert found(FIRST, SECOND, third, epochs=later, kept=[nobody]).drops[0] == Drop(0, 5, None, text)
-    compacted = found(FIRST, SECOND, epochs=known, cleanup_policy="compact").drops[0]
+    compacted = found(FIRST, SECOND, epochs=known, lane={"cleanup_policy": "compact"}).drops[0]
     assert not compacted.cause.startswith("unexplained")
 
 

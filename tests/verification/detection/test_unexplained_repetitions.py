@@ -7,23 +7,19 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.events import PartitionChanged
 from kafka_chaos.contract.lane.recovery import Timings
 from kafka_chaos.verification.inputs.documents.checkpoints import Checkpoints
 from kafka_chaos.verification.inputs.documents.events import Phase
 from kafka_chaos.verification.judging.causes import Span
 from tests.verification.detection.test_causes import FIRST, MS, PAUSE, SECOND, WHOLE, found
+from tests.verification.samples.changes import states
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.run_dirs import Rows, prediction
 
-ISRS = [(1, WHOLE), (25, (2, 3)), (60, WHOLE)]
 CALM: dict[str, Any] = {
     "faults": (PAUSE,),
     "epochs": Checkpoints({("a", 0): ((0, 0), (1, 5))}),
-    "kept": [
-        PartitionChanged(ts_ns=ms * MS, node=1, lane="a", partition=0, partition_epoch=number, isr=isr, newest=2)
-        for number, (ms, isr) in enumerate(ISRS)
-    ],
+    "kept": states([(1, WHOLE), (25, (2, 3)), (60, WHOLE)]),
     "phases": {"load": Phase(None, 2 * MS, 2000 * MS)},
     "timings": Timings(
         session_ms=9, election_ms=9, lag_ms=9, replica_socket_ms=9, abort_check_ms=9,
@@ -64,9 +60,9 @@ def test_a_duplicate_is_unexplained_where_nothing_makes_its_producer_send_again(
         {"faults": (replace(PAUSE, proven=[]),)},
         {"faults": (PAUSE, replace(PAUSE, fault_id="drift", kind="clock-drift"))},
         {"outside": {"a": ("kill",)}},
-        {"partitions": 2},
-        {"acks": "0"},
-        {"acks": "all", "idempotence": True},
+        {"lane": {"partitions": 2}},
+        {"lane": {"acks": "0"}},
+        {"lane": {"acks": "all", "idempotence": True}},
     ],
     ids=lambda given: next(iter(given)),
 )
