@@ -5,24 +5,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.verification.samples.engines import found_by_both
 from tests.verification.samples.random_histories import random_history, random_unplaced_history
 from tests.verification.samples.run_dirs import write_histories
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
-
-
-@pytest.mark.parametrize("final_log", [True, False])
-@settings(max_examples=4, suppress_health_check=list(HealthCheck))
-@given(random=st.randoms(use_true_random=False))
-def test_agreement_shrinks(
-    tmp_path_factory: pytest.TempPathFactory, spark: Any, final_log: bool, random: Random
-) -> None:
-    lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(3)}
-    found_by_both(write_histories(tmp_path_factory.mktemp("runs") / "run", lanes), spark=spark)
 
 
 @pytest.mark.parametrize("seed", range(8))
