@@ -85,11 +85,11 @@ KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 }
 LACKS = {
     "podman-of-a-user": {
-        "Links": "links enter the containers' network namespaces",
+        "Links": "links are in the containers' network namespaces",
         "Disks of brokers": "disks are loop mounts",
     },
     "docker-by-tcp": {
-        "Links": f"links are in network namespaces of this machine, and DOCKER_HOST={TCP} is another",
+        "Links": f"links are in the containers' network namespaces of this machine, and DOCKER_HOST={TCP} is another",
         "Disks of brokers": f"disks are mounted on this machine, and DOCKER_HOST={TCP} is another",
     },
 }
