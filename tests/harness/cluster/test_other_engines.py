@@ -90,7 +90,7 @@ LACKS = {
     },
     "docker-by-tcp": {
         "Links": f"links are in the containers' network namespaces of this machine, and DOCKER_HOST={TCP} is another",
-        "Disks of brokers": f"disks are mounted on this machine, and DOCKER_HOST={TCP} is another",
+        "Disks of brokers": f"disks are loop mounts of this machine, and DOCKER_HOST={TCP} is another",
     },
 }
 """What an engine can't do, as `doctor` says it in one line."""
