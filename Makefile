@@ -77,11 +77,14 @@ WALK := tests/test_docs.py tests/plugin tests/harness/run/test_attach.py tests/h
 walk: setup
 	$(BIN)/python -m pytest $(WALK)
 
-# Every scenario once, on the model and on brokers; then their pages, also of those that failed.
+# Every scenario once, on the model and on brokers, those of share groups on the newest Kafka, too; then their pages, also
+# of those that failed.
+SHARES := $(addprefix share-,leader-moves member-dies accept-in-flight coordinator-moves delivery-limit unclean-election)
 scenarios: setup
 	mkdir -p runs
 	$(BIN)/kafka-chaos scenario run --all --out runs/scenarios.json; status=$$?; \
-	$(BIN)/python docs/scenario_pages.py runs/scenarios.json --out runs/scenarios/index.md && exit $$status
+	$(BIN)/kafka-chaos scenario run $(SHARES) --kraft 4.4.0 --out runs/shares.json || status=$$?; \
+	$(BIN)/python docs/scenario_pages.py runs/scenarios.json runs/shares.json --out runs/scenarios/index.md && exit $$status
 
 # Random schedules of faults of every kind on eight lanes: nothing that is forbidden. A run may stay without a verdict.
 random-schedules: setup

@@ -1,5 +1,7 @@
 """Requests to one chosen broker that steps and observations of scenarios send, beside those of the harness."""
 
+from typing import Any
+
 from kafka_chaos.contract.wire.kafka_python import ApiVersionsRequest, FetchRequest
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, NONE, BrokerClient
 
@@ -16,7 +18,11 @@ class ObservingClient(BrokerClient):
 
     def send(self, topic: str, record: str, *, acks: str) -> None:
         """Send one record, and take no answer."""
-        self._protocol.send_request(self._produce_request(topic, 0, record.encode(), acks=acks, timeout=60))
+        self.tell(self._produce_request(topic, 0, record.encode(), acks=acks, timeout=60))
+
+    def tell(self, request: Any) -> None:
+        """Send a request of kafka-python, and take no answer."""
+        self._protocol.send_request(request)
         self._socket.sendall(self._protocol.send_bytes())
 
     def features(self) -> dict[str, int]:

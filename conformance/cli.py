@@ -66,7 +66,9 @@ def list_command(as_json: bool) -> None:
 )
 @click.option("--quiet", is_flag=True, help="Do not print the story; --json still prints the document.")
 @file_option("--out", "Also write the JSON document to this file, after every scenario.")
-@click.option("--kraft", metavar="VERSION", help="Run them in KRaft mode, in this version of Kafka; not with --all.")
+@click.option(
+    "--kraft", metavar="VERSION", help="In KRaft mode, in this version or the later one that they need; not with --all."
+)
 def run_command(
     ids: tuple[str, ...], everything: bool, as_json: bool, repeat: int, quiet: bool, out: Path | None, kraft: str | None
 ) -> None:

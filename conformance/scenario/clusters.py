@@ -65,9 +65,11 @@ class ClusterProfile:
     def in_kraft(self, kafka_version: str) -> Self:
         """The same profile in KRaft mode with dedicated controllers, without the keys of brokers with ZooKeeper.
 
-        `kafka_version` replaces the default version; a profile that sets another version keeps it.
+        `kafka_version` replaces the default version, and an older one that a profile in KRaft mode sets. Any other
+        version stays: the profile needs it.
         """
-        version = kafka_version if self.kafka_version == KAFKA_VERSION else self.kafka_version
+        is_older = self.metadata_mode == KRAFT and release(self.kafka_version) < release(kafka_version)
+        version = kafka_version if is_older or self.kafka_version == KAFKA_VERSION else self.kafka_version
         name = f"{self.name}, Kafka {version} in KRaft mode"
         configs = {key: value for key, value in self.configs.items() if not key.startswith(_ZOOKEEPER_KEY_PREFIXES)}
         return replace(self, name=name, metadata_mode=KRAFT, kafka_version=version, configs=configs)

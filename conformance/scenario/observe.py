@@ -3,10 +3,11 @@
 Where each field comes from, and how exact it is: the table in `docs/scenarios.md.jinja`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from kafka_chaos.conformance.broker_client import ObservingClient
 from kafka_chaos.conformance.replica import NoReplica, ReplicaFiles, read_replica
@@ -18,7 +19,6 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.storage.segments import Record
-from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY, NONE, OFFLINE
 
@@ -55,8 +55,8 @@ class ReplicaObserver:
     without_files: frozenset[int] = frozenset()
     sees_controller: bool = True
     """Whether the controller and its epoch are observed. They are not where they change without a step of the model."""
-    group: Callable[[], GroupObservation] | None = None
-    """Observes a consumer group of the act, if there is one."""
+    beside: Callable[[], Mapping[str, Any]] = dict
+    """Observes the group of the act, if there is one: the field of an observation that it is."""
 
     def observe(self) -> Observation:
         """Everything that can be observed now. It is not one moment: rely on two equal observations in a row."""
@@ -78,7 +78,7 @@ class ReplicaObserver:
             controller=(self.metadata.controller() or NOBODY) if shows_controller else None,
             registered=None if brokers is None else tuple(sorted(brokers & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),
-            group=None if self.group is None else self.group(),
+            **self.beside(),
         )
 
     def files(self, broker: int) -> ReplicaFiles:

@@ -10,6 +10,7 @@ from typing import Any
 from kafka_chaos.conformance.scenario.groups.stage import GroupStage
 from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.record import plain
+from kafka_chaos.conformance.scenario.shares.stage import ShareStage
 from kafka_chaos.conformance.scenario.steps.controllers import OF_REQUESTS
 from kafka_chaos.conformance.scenario.steps.faults import clean_shutdown_file
 from kafka_chaos.conformance.scenario.steps.stage import Stage
@@ -26,12 +27,12 @@ _OBSERVED = re.compile(r"([^()]+)(?:\((.*)\))?")
 _WHOLE_ISR = re.compile(r"ISR updated to \d,\d,\d\b")
 """A log line about an ISR of three brokers, which KRaft mode lists in any order."""
 
-AnyStage = Stage | TransactionsStage | GroupStage
+AnyStage = Stage | TransactionsStage | GroupStage | ShareStage
 
 
 def acted(stage: AnyStage) -> LockStep:
     """The stage that takes the steps."""
-    return stage.stage if isinstance(stage, GroupStage) else stage
+    return stage.stage if isinstance(stage, GroupStage | ShareStage) else stage
 
 
 def observe(stage: AnyStage, name: str) -> Any:
@@ -47,7 +48,9 @@ def observe(stage: AnyStage, name: str) -> Any:
     attribute = getattr(stage, word.replace(" ", "_"), None)
     if attribute is not None:
         return plain(attribute(*arguments) if callable(attribute) else attribute)
-    return observe(stage.stage, name) if isinstance(stage, GroupStage) else field_of(acted(stage).seen, name)
+    return (
+        observe(stage.stage, name) if isinstance(stage, GroupStage | ShareStage) else field_of(acted(stage).seen, name)
+    )
 
 
 def field_of(seen: Observation, name: str) -> Any:
@@ -303,8 +306,18 @@ _OF_GROUPS: Mapping[str, Callable[..., Any]] = {
 }
 """The same for the members of a group, beside what `GroupStage` and `Stage` have."""
 
+_OF_SHARES: Mapping[str, Callable[..., Any]] = {
+    "start offset": lambda shares: shares.seen.start,
+    "follower": lambda shares: next(one for one in shares.stage.act.replicas if one != shares.stage.seen.leader),
+    "given to": lambda shares, member: shares.given()[member],
+    "leader is no longer": lambda shares, broker: shares.stage.seen.leader not in (0, broker),
+    "share coordinator is no longer": lambda shares, broker: shares.share_coordinator != broker,
+}
+"""The same for the members of a share group, beside what `ShareStage` and `Stage` have."""
+
 OBSERVED_BY: Mapping[type, Mapping[str, Callable[..., Any]]] = {
     GroupStage: _OF_GROUPS,
+    ShareStage: _OF_SHARES,
     TransactionsStage: _OF_TRANSACTIONS,
     Stage: _OF_REPLICAS,
 }

@@ -40,7 +40,7 @@ def observation_json(observation: Observation) -> dict[str, Any]:
     return {
         "partition": _known(observation, ("leader", "leader_epoch", "isr", "controller_epoch")),
         "replicas": {str(broker): _known(replica, of_replicas) for broker, replica in observation.replicas.items()},
-        **_known(observation, ("acknowledged", "group", "transactions")),
+        **_known(observation, ("acknowledged", "group", "shares", "transactions")),
     }
 
 

@@ -20,6 +20,7 @@ from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupSta
 from kafka_chaos.conformance.scenario.observed import OBSERVED_BY
 from kafka_chaos.conformance.scenario.play import Play, Topic
 from kafka_chaos.conformance.scenario.script import OBSERVING, OF_ACTS, PLACE, WHEN, filled, play_acts
+from kafka_chaos.conformance.scenario.shares.stage import ShareStage
 from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, quoted
@@ -72,7 +73,8 @@ def _check_act(place: str, act: Mapping[str, Any], clusters: set[str], parts: Ma
     _require_type(f"{place}, before", act.get("before", []), list)
     stages: tuple[type, ...] = (TransactionsStage,) if "transactional" in act else (Stage,)
     _check_steps(place, act.get("before", []), stages, parts)
-    _check_steps(place, act["steps"], (GroupStage, *stages) if "group" in act else stages, parts)
+    groups = (*([GroupStage] if "group" in act else []), *([ShareStage] if "shares" in act else []))
+    _check_steps(place, act["steps"], (*groups, *stages), parts)
 
 
 def _require_type(place: str, value: object, kind: type[list[Any]] | type[dict[str, Any]]) -> None:

@@ -4,7 +4,8 @@ A file has `scenarios` by id (`title`, `story`, `needs_zookeeper`, `acts`), the 
 `ClusterProfile`), and `parts`: steps that acts share, with places such as {acks} for values. An act has the keys of
 `Play.act`, or under `transactional` those of `transactional_act`; with `for`, it is played once for each mapping there,
 whose values fill its places. With `group`, the keys of `Group`, a group of members reads its topic, after the steps
-`before`; with `coordinator_last`, the group's coordinator is neither leader nor controller.
+`before`, and with `shares`, the keys of `shares_on`, a share group. With `coordinator_last`, the coordinator of groups
+and that of share groups are neither leader nor controller.
 
 | a step | what it is |
 | --- | --- |
@@ -22,7 +23,7 @@ whose values fill its places. With `group`, the keys of `Group`, a group of memb
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -32,6 +33,7 @@ from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupSta
 from kafka_chaos.conformance.scenario.observed import AnyStage, acted, field_of, observe
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.record import plain
+from kafka_chaos.conformance.scenario.shares.stage import share_coordinator_of, shares_on
 from kafka_chaos.conformance.scenario.transactions.producers import await_coordinator
 from kafka_chaos.conformance.scenario.transactions.stage import transactional_act
 from kafka_chaos.contract.lane.groups import Group
@@ -41,7 +43,7 @@ from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 
 PLACE = re.compile(r"\{([\w ]+)\}")
 OF_ACTS = frozenset(
-    {"act", "cluster", "steps", "transactional", "group", "reads", "before", "coordinator_last"}
+    {"act", "cluster", "steps", "transactional", "group", "shares", "reads", "before", "coordinator_last"}
 )  # fmt: skip
 """Keys of an act beside those of `Play.act`."""
 OBSERVING = frozenset({"expect", "await", "fact", "table", "remember"})
@@ -60,12 +62,16 @@ def play_acts(play: Play, acts: Sequence[Mapping[str, Any]], file: Mapping[str, 
             of_values = filled({key: value for key, value in act.items() if key != "for"}, values)
             parts = file.get("parts", {})
             with _entered(play, clusters, of_values) as stage:
-                if "group" not in of_values:
-                    _Script(stage, parts, remembered).take(of_values["steps"])
-                    continue
-                _Script(stage, parts, remembered).take(of_values["before"])
-                with group_on(stage, Group(**of_values["group"]), **of_values["reads"]) as group:
-                    _Script(group, parts, remembered).take(of_values["steps"])
+                _Script(stage, parts, remembered).take(of_values.get("before", []))
+                with _grouped(stage, of_values) as acting:
+                    _Script(acting, parts, remembered).take(of_values["steps"])
+
+
+def _grouped(stage: Any, act: Mapping[str, Any]) -> AbstractContextManager[Any]:
+    """The stage of the act's group or share group, or the stage itself."""
+    if "group" in act:
+        return group_on(stage, Group(**act["group"]), **act["reads"])
+    return shares_on(stage, **act["shares"]) if "shares" in act else nullcontext(stage)
 
 
 def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[str, Any]) -> AbstractContextManager[Any]:
@@ -77,9 +83,11 @@ def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[st
     if act.get("coordinator_last"):
         with play.pool.leased(profile) as lease:
             # It coordinates every group: __consumer_offsets has one partition.
-            coordinator = await_coordinator(lease.cluster, "any", CoordinatorKind.GROUP)
-        leader, other = (broker for broker in (1, 2, 3) if broker != coordinator)
-        keys |= {"replicas": (leader, other, coordinator), "controller": other}
+            coordinators = [await_coordinator(lease.cluster, "any", CoordinatorKind.GROUP)]
+            if "shares" in act:
+                coordinators.append(share_coordinator_of(lease, first=coordinators[0]))
+        leader, *others = sorted((1, 2, 3), key=lambda broker: broker in coordinators)
+        keys |= {"replicas": (leader, *others)[: len(act.get("replicas", (1, 2, 3)))], "controller": others[0]}
     return play.act(act["act"], profile=profile, **keys)
 
 

@@ -1,8 +1,9 @@
-"""LeaderAndIsr, StopReplica, UpdateMetadata and AlterPartition as messages of kafka-python, which lacks them.
+"""What controllers tell brokers, AlterPartition, and the requests of share groups (KIP-932): kafka-python lacks them.
 
 `definitions/` has them in the form of Kafka's own message definitions (`clients/src/main/resources/common/message` of
-Kafka 3.9), in all versions that there ever were. ZooKeeper's version of a partition's state is `zk_version` in
-UpdateMetadata and `partition_epoch` in LeaderAndIsr. Once this is imported, kafka-python knows their answers, too.
+Kafka 3.9, for share groups of 4.4), in all versions that there ever were. ZooKeeper's version of a partition's state is
+`zk_version` in UpdateMetadata and `partition_epoch` in LeaderAndIsr. Once this is imported, kafka-python knows their
+answers, too.
 """
 
 import warnings
@@ -28,6 +29,14 @@ with warnings.catch_warnings():
     UpdateMetadataRequest: Final = _defined("UpdateMetadataRequest")
     UpdateMetadataResponse: Final = _defined("UpdateMetadataResponse")
     AlterPartitionRequest: Final = _defined("AlterPartitionRequest")
+    ShareGroupHeartbeatRequest: Final = _defined("ShareGroupHeartbeatRequest")
+    ShareGroupHeartbeatResponse: Final = _defined("ShareGroupHeartbeatResponse")
+    ShareFetchRequest: Final = _defined("ShareFetchRequest")
+    ShareFetchResponse: Final = _defined("ShareFetchResponse")
+    ShareAcknowledgeRequest: Final = _defined("ShareAcknowledgeRequest")
+    ShareAcknowledgeResponse: Final = _defined("ShareAcknowledgeResponse")
+    DescribeShareGroupOffsetsRequest: Final = _defined("DescribeShareGroupOffsetsRequest")
+    DescribeShareGroupOffsetsResponse: Final = _defined("DescribeShareGroupOffsetsResponse")
 
 FROM_CONTROLLERS = frozenset(one.API_KEY for one in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest))
 """Keys of what controllers tell brokers in ZooKeeper mode."""

@@ -48,8 +48,10 @@ def _require_quorum(state: ClusterState) -> None:
 
 
 def kill(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """SIGKILL: what was in memory is gone, what was written stays."""
-    return _down(state, broker, running(state, broker).log_end)
+    """SIGKILL, which ends a frozen process too: what was in memory is gone, what was written stays."""
+    replica = replica_on(state, broker)
+    require(replica.up, f"broker {broker} does not run")
+    return _down(state, broker, replica.log_end)
 
 
 def power_loss(state: ClusterState, config: ClusterConfig, broker: int, kept: int) -> ClusterState:

@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,12 @@ def test_in_kraft_mode_every_cluster_is_one_with_a_controller_of_its_own(run: An
     assert (spec.metadata_mode, spec.controllers, spec.kafka_version) == ("kraft", 1, "4.3.1")
     assert spec.broker_configs == QUICK.spec.broker_configs
     assert QUICK.in_kraft("4.3.1").name != QUICK.name
+
+
+def test_a_later_version_replaces_that_of_a_kraft_profile_only() -> None:
+    sharing = replace(QUICK, metadata_mode="kraft", kafka_version="4.2.2")
+    assert [sharing.in_kraft(version).kafka_version for version in ("4.1.1", "4.4.0")] == ["4.2.2", "4.4.0"]
+    assert replace(QUICK, kafka_version="3.6.2").in_kraft("4.4.0").kafka_version == "3.6.2"
 
 
 @pytest.mark.parametrize(

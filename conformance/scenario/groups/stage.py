@@ -16,8 +16,9 @@ from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.contract.lane.groups import AFTER, Group
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.groups.state import Setup
-from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, GroupModel
-from kafka_chaos.reference_model.lockstep.groups.steps import first_state, group_step
+from kafka_chaos.reference_model.lockstep.accompanied import AccompaniedModel
+from kafka_chaos.reference_model.lockstep.groups.model import GroupModel
+from kafka_chaos.reference_model.lockstep.groups.steps import ACTIONS, first_state, group_step
 from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, PROCESSED, GroupObservation
 
 _OFTEN = 9
@@ -127,8 +128,8 @@ def group_on(
     model = GroupModel(setup, frozenset([first_state(setup, partitions)]))
     servers = stage.lease.cluster.bootstrap_servers
     with Members(servers, stage.topic, partitions, group, heartbeat_ms) as members:
-        stage.model = GroupedModel(stage.model, model)
-        stage.observer.group = members.observe
+        stage.model = AccompaniedModel(stage.model, model, ACTIONS, "group")
+        stage.observer.beside = lambda: {"group": members.observe()}
         members.join(1)
         stage.settle("Member 1 joins a new group.")
         yield GroupStage(stage, members, model)

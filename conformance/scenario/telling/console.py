@@ -103,8 +103,9 @@ class ConsoleReporter:
         timing = f"  {step.seconds:.1f} s, {states} allowed"
         self._print("")
         self._print(Text.assemble((f"{step.number:3}. ", "dim"), (step.sentence, "bold"), (timing, "dim")))
-        group_changed = before is None or before.group != step.observation.group
-        changes = [*tell_change(act, before, step.observation), *(group_lines(step) if group_changed else ())]
+        seen = step.observation
+        group_changed = before is None or (before.group, before.shares) != (seen.group, seen.shares)
+        changes = [*tell_change(act, before, seen), *(group_lines(step) if group_changed else ())]
         for change in changes:
             self._print(Text(change), indent=_INDENT)
         for difference in step.differences:

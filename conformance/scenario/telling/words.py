@@ -8,13 +8,15 @@ from itertools import groupby
 from typing import Any
 
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, StepRecord
-from kafka_chaos.reference_model.lockstep.observation.clients import NOBODY as NO_MEMBER
 from kafka_chaos.reference_model.lockstep.observation.clients import (
+    GIVEN,
     GroupObservation,
     MemberObservation,
     PartitionObservation,
+    ShareDeed,
     TransactionsObservation,
 )
+from kafka_chaos.reference_model.lockstep.observation.clients import NOBODY as NO_MEMBER
 from kafka_chaos.reference_model.lockstep.observation.cluster import (
     NO_EPOCH,
     PLACES,
@@ -164,8 +166,12 @@ def _tell_partition(seen: Observation) -> str:
 
 
 def group_lines(step: StepRecord) -> Iterator[str]:
-    """The group after a step, and a line for each member."""
-    group = step.observation.group
+    """The group or the share group after a step, and a line for each member."""
+    group, shares = step.observation.group, step.observation.shares
+    if shares is not None:
+        yield f"Share group: start offset {shares.start}"
+        for number, did in shares.did.items():
+            yield f"member {number}: {tell_deliveries(did)}"
     if group is None:
         return
     members, owner, committed = tell_group(group)
@@ -193,3 +199,11 @@ def tell_member(member: MemberObservation, group: GroupObservation) -> str:
         for what, deeds in groupby(member.did, lambda deed: deed[0])
     ]
     return "; ".join([*generation, ", ".join(done)] if done else generation)
+
+
+def tell_deliveries(did: Sequence[ShareDeed]) -> str:
+    """What a member of a share group did: "given 0 (delivery 1), accept 0: NONE"."""
+    return ", ".join(
+        f"given {offset} (delivery {count})" if kind == GIVEN else f"{kind} {offset}: {count}"
+        for kind, offset, count in did
+    )

@@ -89,7 +89,13 @@ class QuorumAnswer:
 NONE = 0
 NOT_LEADER_OR_FOLLOWER = 6
 
-_NAMES = {NONE: "NONE", NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_OR_FOLLOWER"}
+_NAMES = {
+    NONE: "NONE",
+    NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_OR_FOLLOWER",
+    121: "INVALID_RECORD_STATE",
+    122: "SHARE_SESSION_NOT_FOUND",
+    123: "INVALID_SHARE_SESSION_EPOCH",
+}
 """Error names that kafka-python lacks, or has in a former form."""
 
 
@@ -132,6 +138,10 @@ class BrokerClient:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._socket.close()
 
     def set_timeout(self, seconds: float) -> None:

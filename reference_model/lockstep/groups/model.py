@@ -19,12 +19,10 @@ from kafka_chaos.contract.lane.groups import OF_GROUPS
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.groups.state import ACTIVE, DEAD, NONE, Setup, State, slots_in
-from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.groups.steps import ACTIONS, GroupState, of_group
 from kafka_chaos.reference_model.lockstep.observation.clients import NOBODY, GroupObservation, MemberObservation
-from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.state import ClusterState
 from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel, settled
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.tuples import exchanged
@@ -149,34 +147,3 @@ def observe_group(state: GroupState, setup: Setup) -> GroupObservation:
         committed=tuple(part.coordinator.committed for part in state.partitions),
         each=each,
     )
-
-
-class GroupedModel(ClusterModel):
-    """A cluster, and a group that reads from it: each has its own states, and an observation must match both."""
-
-    def __init__(self, cluster: ClusterModel, group: GroupModel) -> None:
-        self.group = group
-        super().__init__(cluster.config, cluster.states)
-
-    def apply(self, action: Step) -> frozenset[ClusterState]:
-        """As `ClusterModel.apply`; steps of members too."""
-        if action.name not in ACTIONS:
-            return super().apply(action)
-        self.group.apply(action)
-        return self.states
-
-    def settle(self, states: Iterable[ClusterState]) -> frozenset[ClusterState]:
-        """As `ClusterModel.settle`; whatever the group does by itself may have happened meanwhile."""
-        self.group.states = self.group.settle(self.group.states)
-        return super().settle(states)
-
-    def compare(self, seen: Observation) -> Comparison[ClusterState]:
-        """As `ClusterModel.compare`, with the differences of the group after those of the cluster."""
-        cluster, group = super().compare(seen), self.group.compare(Observation(group=seen.group))
-        matching = cluster.matching if group.conforms else frozenset[ClusterState]()
-        return Comparison(matching, (*cluster.differences, *group.differences))
-
-    def narrow(self, seen: Observation) -> Comparison[ClusterState]:
-        """As `ClusterModel.narrow`, the group's states too."""
-        self.group.narrow(Observation(group=seen.group))
-        return super().narrow(seen)

@@ -1,5 +1,5 @@
-"""Observations of a consumer group between two steps, and of transactions: partitions, transactional ids at their
-coordinator, producers, a group's offset; and how it differs from what the model allows.
+"""Observations of a consumer group or a share group between two steps, and of transactions: partitions, transactional
+ids at their coordinator, producers, a group's offset; and how it differs from what the model allows.
 """
 
 from collections.abc import Mapping
@@ -76,6 +76,8 @@ GIVEN, PROCESSED, COMMITTED, REFUSED = "given", "processed", "committed", "refus
 
 Deed = tuple[str, int, int]
 """A member's step, its partition, and the offset of the record or of the commit."""
+ShareDeed = tuple[str, int, int | str]
+"""The step of a share group's member, the offset of the record, and its delivery count or the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,3 +113,15 @@ class GroupObservation:
             found[f"member {number}, has"] = member.has
             found[f"member {number}, did"] = member.did
         return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareObservation:
+    """A share group: the `start` offset that its coordinators tell (−1: none yet), and by member what it `did`."""
+
+    start: int
+    did: Mapping[int, tuple[ShareDeed, ...]] = field(default_factory=dict)
+
+    def values(self) -> dict[str, Any]:
+        """Everything that was observed, by the name that a difference gives it."""
+        return {"start offset": self.start, **{f"member {number}, did": did for number, did in self.did.items()}}

@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
-from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation, TransactionsObservation
+from kafka_chaos.reference_model.lockstep.observation.clients import (
+    GroupObservation,
+    ShareObservation,
+    TransactionsObservation,
+)
 from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterState, Replica
 
 NO_EPOCH = -1
@@ -19,6 +23,8 @@ GROUP = -1
 """The place of a difference in what was seen of a consumer group."""
 TRANSACTIONS = -2
 """The place of a difference in what was seen of transactions."""
+SHARES = -3
+"""The place of a difference in what was seen of a share group."""
 
 S = TypeVar("S")
 
@@ -47,8 +53,8 @@ ObservedField = tuple[int, str]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """An observation of a cluster: replicas by broker, the partition's metadata, the `controller` (0: none), the
-    brokers that are `registered`, the producers' acknowledgements, as (record, offset), and a consumer group. A step of
-    a scenario on transactions has them instead of replicas."""
+    brokers that are `registered`, the producers' acknowledgements, as (record, offset), a consumer group and a share
+    group. A step of a scenario on transactions has them instead of replicas."""
 
     replicas: Mapping[int, ReplicaObservation] = field(default_factory=dict)
     leader: int | None = None
@@ -59,6 +65,7 @@ class Observation:
     registered: tuple[int, ...] | None = None
     acknowledged: tuple[tuple[str, int | None], ...] | None = None
     group: GroupObservation | None = None
+    shares: ShareObservation | None = None
     transactions: TransactionsObservation | None = None
 
     def values(self) -> dict[ObservedField, Any]:
@@ -67,7 +74,7 @@ class Observation:
         for broker, replica in self.replicas.items():
             found |= {(broker, name): getattr(replica, name) for name in replica.__slots__}
         found = {place: value for place, value in found.items() if value is not None}
-        for place, observed in ((GROUP, self.group), (TRANSACTIONS, self.transactions)):
+        for place, observed in ((GROUP, self.group), (SHARES, self.shares), (TRANSACTIONS, self.transactions)):
             if observed is not None:
                 found |= {(place, name): value for name, value in observed.values().items()}
         return found
@@ -76,7 +83,12 @@ class Observation:
 _OF_THE_CLUSTER = ("leader", "leader_epoch", "isr", "controller_epoch", "controller", "registered", "acknowledged")
 
 
-PLACES = {NOBODY: "the partition in the metadata", GROUP: "the group", TRANSACTIONS: "transactions"}
+PLACES = {
+    NOBODY: "the partition in the metadata",
+    GROUP: "the group",
+    SHARES: "the share group",
+    TRANSACTIONS: "transactions",
+}
 """The places of differences that are at no broker."""
 
 
@@ -163,7 +175,8 @@ def _mismatches(expected: Mapping[ObservedField, Any], seen: Mapping[ObservedFie
     different = {
         where: expected.get(where)
         for where, value in seen.items()
-        if (where in expected or where[0] != GROUP) and value != _as_seen(where, expected.get(where), value)
+        if (where in expected or where[0] not in (GROUP, SHARES))
+        and value != _as_seen(where, expected.get(where), value)
     }
     missing = {where: value for where, value in expected.items() if where[0] == TRANSACTIONS and where not in seen}
     return different | missing

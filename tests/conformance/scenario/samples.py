@@ -1,11 +1,13 @@
 """Records of scenarios built in code: replicas in a line each, steps from looks."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, ScenarioRecord, StepRecord
 from kafka_chaos.conformance.scenario.registry import Document, Source
 from kafka_chaos.contract.anomalies import Verdict
+from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, ShareObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import Difference, Observation, ReplicaObservation
 
 NAMES = {1: "X", 2: "Y", 3: "Z"}
@@ -117,3 +119,20 @@ def planted_difference() -> ScenarioRecord:
     record.verdict = Verdict.VIOLATION
     record.reason = "a loss, step 5 (X is restarted.) broker 1, log: …"
     return record
+
+
+def sharing() -> ScenarioRecord:
+    """A share group: member 1 is given a record and accepts it, then member 2 is given the next one."""
+    given, accepted = (GIVEN, 0, 1), ("accept", 0, "NONE")
+    seen = (
+        ShareObservation(start=-1, did={1: (), 2: ()}),
+        ShareObservation(start=-1, did={1: (given,), 2: ()}),
+        ShareObservation(start=0, did={1: (given, accepted), 2: ((GIVEN, 1, 1),)}),
+    )
+    sentences = ("Two members join.", "Member 1 asks for a record.", "It accepts; member 2 asks.")
+    replicas = {1: replica("r0·0", "r1·0")}
+    steps = [
+        step(number, sentence, replace(look(replicas), shares=shares))
+        for number, (sentence, shares) in enumerate(zip(sentences, seen, strict=True))
+    ]
+    return scenario_record(act(*steps), name="share-leader-moves")

@@ -5,9 +5,10 @@ import pytest
 from kafka_chaos.contract.lane.groups import AFTER
 from kafka_chaos.reference_model.groups.rules import CONSUMER_RULES, COOPERATIVE_RULES, EAGER_RULES, Rules
 from kafka_chaos.reference_model.groups.state import Setup
+from kafka_chaos.reference_model.lockstep.accompanied import AccompaniedModel
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
-from kafka_chaos.reference_model.lockstep.groups.model import GroupedModel, GroupModel, observe_group
-from kafka_chaos.reference_model.lockstep.groups.steps import first_state, group_step
+from kafka_chaos.reference_model.lockstep.groups.model import GroupModel, observe_group
+from kafka_chaos.reference_model.lockstep.groups.steps import ACTIONS, first_state, group_step
 from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Observation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
@@ -72,8 +73,8 @@ def test_the_protocol_consumer_has_one_partition_only() -> None:
         group(CONSUMER_RULES, partitions=2)
 
 
-def grouped() -> GroupedModel:
-    return GroupedModel(ClusterModel(ClusterConfig()), group(EAGER_RULES))
+def grouped() -> AccompaniedModel:
+    return AccompaniedModel(ClusterModel(ClusterConfig()), group(EAGER_RULES), ACTIONS, "group")
 
 
 def test_an_observation_must_match_the_cluster_and_the_group() -> None:

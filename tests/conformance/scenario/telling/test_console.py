@@ -7,7 +7,7 @@ from rich.console import Console
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Scenario
 from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter, summary
-from tests.conformance.scenario.samples import SOURCE, planted_difference, scenario_record, truncation
+from tests.conformance.scenario.samples import SOURCE, planted_difference, scenario_record, sharing, truncation
 from tests.harness.snapshots import assert_same
 
 RED = "\x1b[1;31m"
@@ -52,6 +52,13 @@ def test_a_planted_difference_names_the_replica_in_red() -> None:
     sentence = "✗ X (broker 1), log: Kafka has M1·0 M3·1, the model allows M1·0 M2·0"
     assert [line for line in lines if sentence in line and RED in line]
     assert f"{RED}violation" in lines[-2]
+
+
+def test_what_members_of_a_share_group_did_is_told_where_it_changed() -> None:
+    lines = [line.strip() for line in printed(sharing()).splitlines()]
+    assert "member 1: given 0 (delivery 1), accept 0: NONE" in lines
+    assert "Share group: start offset 0" in lines
+    assert lines.count("member 2:") == 2
 
 
 def test_a_failed_expectation_shows_what_was_expected_and_observed() -> None:

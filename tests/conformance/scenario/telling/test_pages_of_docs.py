@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from scenario_pages import Difference, differences, document_files, read_results, write_document
+from scenario_pages import Difference, differences, document_files, read_results, share_rows, write_document
 
 from kafka_chaos.conformance.scenario.record import ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Document, Scenario, Source, all_scenarios
 from kafka_chaos.conformance.scenario.runner import results_json
 from kafka_chaos.contract.command.errors import UsageFailure
-from tests.conformance.scenario.samples import RECOVERY, SOURCE, planted_difference, truncation
+from tests.conformance.scenario.samples import RECOVERY, SOURCE, planted_difference, sharing, truncation
 
 ROOT = Path(__file__).parents[4]
 OTHER = Document("Other *things*", "다른 문서", "20 May 2023")
@@ -51,6 +51,15 @@ def test_a_violation_stays_visible_among_runs_that_passed() -> None:
     text = found["scenarios/acks-1-recovery.md"]
     assert "- Verdict: violation; 2 of 3 runs passed; 12 s (median; 12 to 12)\n" in text
     assert "Reason: `a loss, step 5 (X is restarted.) broker 1, log: …`" in text
+
+
+def test_a_share_group_has_a_row_for_each_step_that_changed_it() -> None:
+    shares = share_rows(sharing().acts[0])
+    assert list(shares) == [
+        ("0. Two members join.", "–", "", ""),
+        ("1. Member 1 asks for a record.", "–", "given 0 (delivery 1)", ""),
+        ("2. It accepts; member 2 asks.", "0", "accept 0: NONE", "given 1 (delivery 1)"),
+    ]
 
 
 def written(folder: Path, name: str) -> Path:

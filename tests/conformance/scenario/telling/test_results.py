@@ -11,7 +11,7 @@ from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.runner import results_json, tallies
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure
-from tests.conformance.scenario.samples import planted_difference, scenario_record, truncation
+from tests.conformance.scenario.samples import planted_difference, scenario_record, sharing, truncation
 
 
 def written(path: Path, document: object) -> Path:
@@ -20,7 +20,7 @@ def written(path: Path, document: object) -> Path:
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
-    records = [truncation(), planted_difference()]
+    records = [truncation(), planted_difference(), sharing()]
     file = written(tmp_path / "results.json", results_json(records, seconds=30))
     read = read_results(file)
     assert not read.index

@@ -1,0 +1,1 @@
+"""Scenarios with a share group: its members, and their steps."""

@@ -1,0 +1,248 @@
+"""The members of a scenario's share group, request by request, and the start offset that the coordinator tells.
+
+A member asks for one record at a time and sends each acknowledgement alone, so that each answer of the partition's
+leader belongs to one step. Its session at a leader is its connection there.
+"""
+
+import base64
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from kafka_chaos.conformance.broker_client import ObservingClient
+from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.wire.messages import (
+    DescribeShareGroupOffsetsRequest,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+    ShareGroupHeartbeatRequest,
+)
+from kafka_chaos.harness.cluster.broker.client import MAX_BYTES, NONE, BrokerClient, CoordinatorKind, error_name
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, ShareDeed, ShareObservation
+from kafka_chaos.reference_model.lockstep.shares import ACCEPT, NO_SESSION, NOT_ACQUIRED, REJECT, RELEASE, TAKEN
+
+_TYPES = {ACCEPT: 1, RELEASE: 2, REJECT: 3}
+"""The codes of acknowledgements (KIP-932)."""
+_ANSWERS = (TAKEN, NOT_ACQUIRED, NO_SESSION)
+"""What answers an acknowledgement for good; after any other error it is sent again."""
+_GIVEN_WITHIN = 60.0
+_ANSWERED_WITHIN = 60.0
+_WAIT_MS = 500
+
+
+class _Session:
+    """A share session of a member at a leader: a connection, and the epoch that each request raises (KIP-932)."""
+
+    def __init__(self, leader: int, address: str, epoch: int = 0) -> None:
+        self.leader, self.epoch = leader, epoch
+        self.connection = ObservingClient(address, timeout=20)
+
+    def next_epoch(self) -> int:
+        self.epoch += 1
+        return self.epoch - 1
+
+
+@dataclass
+class Sharer:
+    """One member. `did`: in order; `errors`: the names of the errors after which it sent a request again."""
+
+    group: str
+    topic_id: Any
+    id: str
+    did: list[ShareDeed] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    session: _Session | None = None
+
+    def fetch(self, session: _Session) -> tuple[int, int] | None:
+        """Ask for one record: its offset and its delivery count, if there is one."""
+        begins = session.epoch == 0
+        asked = ShareFetchRequest.FetchTopic
+        topics = [asked(topic_id=self.topic_id, partitions=[asked.FetchPartition(partition_index=0)])]
+        answer = session.connection.request(
+            ShareFetchRequest(
+                group_id=self.group,
+                member_id=self.id,
+                share_session_epoch=session.next_epoch(),
+                max_wait_ms=_WAIT_MS,
+                min_bytes=1,
+                max_bytes=MAX_BYTES,
+                max_records=1,
+                batch_size=1,
+                topics=topics if begins else [],
+                forgotten_topics_data=[],
+                version=1,
+            )
+        )
+        parts = [part for topic in answer.responses for part in topic.partitions]
+        errors = [one.error_code for one in (answer, *parts) if one.error_code != NONE]
+        if errors:
+            self.errors.append(error_name(errors[0]))
+            self.close()
+        acquired = [one for part in parts for one in part.acquired_records or ()]
+        return (int(acquired[0].first_offset), int(acquired[0].delivery_count)) if acquired else None
+
+    def acknowledgement(self, session: _Session, kind: str, offset: int) -> Any:
+        """The request by which it acknowledges a record."""
+        topic = ShareAcknowledgeRequest.AcknowledgeTopic
+        part = topic.AcknowledgePartition
+        batch = part.AcknowledgementBatch(first_offset=offset, last_offset=offset, acknowledge_types=[_TYPES[kind]])
+        return ShareAcknowledgeRequest(
+            group_id=self.group,
+            member_id=self.id,
+            share_session_epoch=session.next_epoch(),
+            topics=[
+                topic(topic_id=self.topic_id, partitions=[part(partition_index=0, acknowledgement_batches=[batch])])
+            ],
+            version=1,
+        )
+
+    def close(self) -> None:
+        """Close the connection to the leader, which ends the session there."""
+        if self.session is not None:
+            self.session.connection.close()
+        self.session = None
+
+
+@dataclass
+class Sharers:
+    """The members of a share group that reads partition 0 of `topic`, numbered from 1; a context manager.
+
+    `address` is that of a broker by id, `leader` finds the partition's leader, and `brokers` are all that run.
+    """
+
+    topic: str
+    count: int
+    address: Callable[[int], str]
+    leader: Callable[[], int | None]
+    brokers: Callable[[], list[int]]
+    members: dict[int, Sharer] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.id = f"{self.topic}-shares"
+
+    def __enter__(self) -> Self:
+        for number in range(1, self.count + 1):
+            self.members[number] = self._joined()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.members.values():
+            member.close()
+
+    def poll(self, number: int) -> None:
+        """Let a member ask, again and again, until it is given a record."""
+        what = f"member {number} to be given a record"
+        offset, count = wait_until(lambda: self.given(number), what, timeout=_GIVEN_WITHIN, interval=0.05)
+        self.members[number].did.append((GIVEN, offset, count))
+
+    def given(self, number: int) -> tuple[int, int] | None:
+        """What a member is given if it asks once, within a time in which a record that is available comes."""
+        member = self.members[number]
+        try:
+            return member.fetch(self._session(member))
+        except ClusterFailure as trouble:
+            member.errors.append(str(trouble))
+            member.close()
+            return None
+
+    def acknowledge(self, number: int, kind: str, offset: int) -> None:
+        """Let a member acknowledge a record, again and again, until that is taken or refused."""
+        member = self.members[number]
+
+        def answered() -> str | None:
+            try:
+                session = self._session(member, keeps_epoch=True)
+                answer = session.connection.request(member.acknowledgement(session, kind, offset))
+            except ClusterFailure as trouble:
+                member.errors.append(str(trouble))
+                return None
+            codes = [answer.error_code, *(part.error_code for topic in answer.responses for part in topic.partitions)]
+            error = error_name(next((code for code in codes if code != NONE), NONE))
+            if error == NO_SESSION:
+                member.close()
+            if error not in _ANSWERS:
+                member.errors.append(error)
+            return error if error in _ANSWERS else None
+
+        what = f"an answer to member {number}, which acknowledges offset {offset}"
+        error = wait_until(answered, what, timeout=_ANSWERED_WITHIN, interval=0.2, seen=lambda: str(member.errors))
+        member.did.append((kind, offset, error))
+
+    def acknowledge_unheard(self, number: int, kind: str, offset: int) -> None:
+        """Let a member send an acknowledgement, and hear no answer."""
+        member = self.members[number]
+        if member.session is None:
+            raise ClusterFailure(f"member {number} has no session: expected one, since it has a record in hand")
+        member.session.connection.tell(member.acknowledgement(member.session, kind, offset))
+
+    def observe(self) -> ShareObservation:
+        """Observe the group. Raises `ClusterFailure` while no coordinator answers."""
+        asked = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+        topic = asked.DescribeShareGroupOffsetsRequestTopic(topic_name=self.topic, partitions=[0])
+        request = DescribeShareGroupOffsetsRequest(groups=[asked(group_id=self.id, topics=[topic])], version=0)
+        with self._coordinator() as coordinator:
+            group = coordinator.request(request).groups[0]
+        parts = [part for one in group.topics for part in one.partitions]
+        code = next((one.error_code for one in (group, *parts) if one.error_code != NONE), NONE)
+        if code != NONE or not parts:
+            raise ClusterFailure(f"the start offset of {self.id} can't be read: {error_name(code)}")
+        did = {number: tuple(member.did) for number, member in self.members.items()}
+        return ShareObservation(start=int(parts[0].start_offset), did=did)
+
+    def _session(self, member: Sharer, *, keeps_epoch: bool = False) -> _Session:
+        """A connection of the member to the leader, which a request in epoch 0 makes its session.
+
+        With `keeps_epoch`, a member that was connected to another leader goes on with its epoch there: it does not know
+        that its session is over. Raises `ClusterFailure` while there is no leader that takes a connection.
+        """
+        leader, session = self.leader(), member.session
+        if leader is None:
+            raise ClusterFailure(f"{self.topic} has no leader")
+        if session is None or session.leader != leader:
+            epoch = session.epoch if session is not None and keeps_epoch else 0
+            member.close()
+            member.session = session = _Session(leader, self.address(leader), epoch)
+        return session
+
+    def _joined(self) -> Sharer:
+        """A new member, once the group's coordinator has assigned the partition to it."""
+        name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        epoch = 0
+
+        def assigned() -> Any:
+            nonlocal epoch
+            heartbeat = ShareGroupHeartbeatRequest(
+                group_id=self.id,
+                member_id=name,
+                member_epoch=epoch,
+                rack_id=None,
+                subscribed_topic_names=[self.topic] if epoch == 0 else None,
+                version=1,
+            )
+            try:
+                with self._coordinator() as coordinator:
+                    answer = coordinator.request(heartbeat)
+            except ClusterFailure:
+                return None
+            if answer.error_code != NONE:
+                return None
+            epoch = answer.member_epoch
+            topics = answer.assignment.topic_partitions if answer.assignment is not None else ()
+            return topics[0].topic_id if topics else None
+
+        return Sharer(self.id, wait_until(assigned, f"{self.id} to have a member", timeout=60, interval=0.5), name)
+
+    def _coordinator(self) -> BrokerClient:
+        """A connection to the group's coordinator. Raises `ClusterFailure` if no broker names one that answers."""
+        for broker in self.brokers():
+            try:
+                with BrokerClient(self.address(broker)) as client:
+                    found = client.coordinator(self.id, CoordinatorKind.GROUP)
+                if found is not None:
+                    return BrokerClient(self.address(found))
+            except BrokerUnreachable:
+                continue
+        raise ClusterFailure(f"no broker names the coordinator of {self.id}")

@@ -1,0 +1,150 @@
+"""The steps of scenarios with a share group: what its members do, each the same on Kafka and in the model.
+
+The group reads the act's topic from its beginning. After every step what each member was given and was answered, and
+the start offset that the group's coordinator tells, must agree with the model, beside the replicas.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+from kafka_chaos.conformance.scenario.clusters import ClusterLease
+from kafka_chaos.conformance.scenario.shares.members import Sharers
+from kafka_chaos.conformance.scenario.steps.stage import Stage
+from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.wire.kafka_python import IncrementalAlterConfigsRequest
+from kafka_chaos.harness.cluster.broker.client import BrokerClient
+from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.reference_model.lockstep.accompanied import AccompaniedModel
+from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, ShareObservation
+from kafka_chaos.reference_model.lockstep.shares import ACTIONS, ShareModel, ShareSetup, share_step
+
+STATE_TOPIC = "__share_group_state"
+_GROUP_CONFIGS = 32
+"""The type of a group's configuration, as a resource (KIP-848)."""
+_IN_VAIN = 3
+_MEMBERS = 2
+
+
+@dataclass
+class ShareStage:
+    """The steps of a share group's members, on a stage. Members are numbered from 1."""
+
+    stage: Stage
+    members: Sharers
+
+    def poll(self, member: int) -> None:
+        """A member asks until it is given a record."""
+        act = partial(self.members.poll, member)
+        self.stage.take(f"Member {member} asks for a record.", act, share_step("sharer_polls", member))
+
+    def ask_in_vain(self, member: int) -> None:
+        """A member asks some times, and is given nothing."""
+
+        def act() -> None:
+            given = [self.members.given(member) for _ in range(_IN_VAIN)]
+            self.stage.expect("It is given nothing", given, [None] * _IN_VAIN)
+
+        self.stage.take(f"Member {member} asks for a record.", act, share_step("sharer_finds_nothing", member))
+
+    def acknowledge(self, member: int, kind: str, offset: int) -> None:
+        """A member accepts, releases or rejects a record, until that is taken or refused."""
+        act = partial(self.members.acknowledge, member, kind, offset)
+        step = share_step("sharer_acknowledges", member, kind=kind, offset=offset)
+        self.stage.take(f"Member {member} says {kind} of offset {offset}.", act, step)
+
+    def acknowledge_unheard(self, member: int, kind: str, offset: int) -> None:
+        """The same, but the member hears no answer."""
+        act = partial(self.members.acknowledge_unheard, member, kind, offset)
+        step = share_step("sharer_acknowledges_unheard", member, kind=kind, offset=offset)
+        self.stage.take(f"Member {member} says {kind} of offset {offset}, and hears no answer.", act, step)
+
+    def die(self, member: int) -> None:
+        """The process of a member dies: its connection is closed."""
+        act = self.members.members[member].close
+        self.stage.take(f"Member {member} dies: its connection ends.", act, share_step("sharer_dies", member))
+
+    def await_start(self, sentence: str, offset: int) -> None:
+        """A step that waits until the coordinator answers with a start offset: what came before it is persisted."""
+        self.stage.await_seen(sentence, lambda seen: seen.shares is not None and seen.shares.start == offset)
+
+    @property
+    def seen(self) -> ShareObservation:
+        """The observation of the group after the last step."""
+        assert self.stage.seen.shares is not None
+        return self.stage.seen.shares
+
+    def given(self) -> dict[int, list[list[int | str]]]:
+        """By member, offset and delivery count of what it was given, in order."""
+        return {number: [list(deed[1:]) for deed in did if deed[0] == GIVEN] for number, did in self.seen.did.items()}
+
+    def answer(self, member: int) -> int | str:
+        """The answer to a member's last acknowledgement."""
+        return [deed[2] for deed in self.seen.did[member] if deed[0] != GIVEN][-1]
+
+    def errors(self, member: int) -> list[str]:
+        """The errors after which a member sent a request again."""
+        return self.members.members[member].errors
+
+    @property
+    def share_coordinator(self) -> int:
+        """The broker that is share coordinator of every group."""
+        return share_coordinator_of(self.stage.lease)
+
+
+@contextmanager
+def shares_on(
+    stage: Stage, *, members: int = 2, delivery_limit: int = 5, locks_end: bool = False
+) -> Iterator[ShareStage]:
+    """A share group of so many members that reads the act's topic. `delivery_limit` and whether locks end between two
+    steps are what the cluster's configuration says."""
+    lease = stage.lease
+    _read_from_the_beginning(lease, f"{stage.topic}-shares")
+    sharers = Sharers(
+        stage.topic,
+        _MEMBERS,
+        lease.cluster.client_address,
+        lambda: _leader(lease, stage.topic),
+        lambda: [number for number, node in lease.cluster.brokers.items() if node.is_running()],
+    )
+    with sharers:
+        setup = ShareSetup(members=_MEMBERS, delivery_limit=delivery_limit, locks_end=locks_end)
+        model = ShareModel(setup, stage.model)
+        stage.model = model.cluster = AccompaniedModel(stage.model, model, ACTIONS, "shares")
+        stage.observer.beside = lambda: {"shares": sharers.observe()}
+        stage.settle("Two members join a new share group.")
+        yield ShareStage(stage, sharers)
+
+
+def share_coordinator_of(lease: ClusterLease, *, first: int = 1) -> int:
+    """The share coordinator, which leads the only partition of `__share_group_state`.
+
+    If there is no such topic yet, the broker `first` will lead it.
+    """
+    if not lease.admin.partitions(STATE_TOPIC):
+        configs: Mapping[str, object] = {"min.insync.replicas": 2, "cleanup.policy": "delete", "retention.ms": -1}
+        lease.admin.create_topic(
+            STATE_TOPIC, replica_assignment=[sorted((1, 2, 3), key=lambda broker: broker != first)], configs=configs
+        )
+        lease.admin.await_full_isr([STATE_TOPIC])
+    return wait_until(lambda: _leader(lease, STATE_TOPIC), "a leader of the share groups' state", timeout=30)
+
+
+def _leader(lease: ClusterLease, topic: str) -> int | None:
+    partition = lease.metadata.partition(topic)
+    return None if partition is None or partition.leader < 0 else partition.leader
+
+
+def _read_from_the_beginning(lease: ClusterLease, group: str) -> None:
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    config = resource.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
+    asked = resource(resource_type=_GROUP_CONFIGS, resource_name=group, configs=[config])
+    request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False, version=1)
+
+    def taken() -> bool:
+        with suppress(BrokerUnreachable), BrokerClient(lease.cluster.client_address(1)) as client:
+            return all(answer.error_code == 0 for answer in client.request(request).responses)
+        return False
+
+    wait_until(taken, f"the configuration of {group} to be taken", timeout=30)

@@ -1,0 +1,236 @@
+"""A share group in lock step: which member has acquired which record, and what the share coordinator knows of it.
+
+The partition's leader delivers records one by one, the lowest available offset below the high watermark first. It
+counts the deliveries of a record, and the member has acquired it until it acknowledges it or the acquisition lock ends.
+What ends a delivery (an acknowledgement, the end of a lock or of a session) is written to the share coordinator before
+it is answered; that a record was acquired is not. So a new leader knows which deliveries have ended. What members had
+acquired it delivers again, as if for the first time.
+
+A session lasts as long as its connection. What it held is released when it ends, and that delivery counts, unless the
+member ended the session in order.
+
+Sources: KIP-932; KAFKA-17541; `SharePartition`, `InFlightState` and `ShareSessionCache` of Kafka 4.2.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
+from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, ShareDeed, ShareObservation
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.state import NOBODY
+from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel, settled, step_of
+from kafka_chaos.reference_model.tuples import exchanged
+
+AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = "available", "acquired", "acknowledged", "archived"
+ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
+STATE_AFTER: Mapping[str, str] = {ACCEPT: ACKNOWLEDGED, RELEASE: AVAILABLE, REJECT: ARCHIVED}
+"""What a record becomes by each acknowledgement."""
+NOT_ACQUIRED, NO_SESSION, TAKEN = "INVALID_RECORD_STATE", "SHARE_SESSION_NOT_FOUND", "NONE"
+NEVER_WRITTEN = -1
+"""The start offset of a group of which the share coordinator has nothing yet."""
+_MAX_STATES = 20_000
+
+
+class Record(NamedTuple):
+    """A record in flight: its state, how often it was delivered, and the member that has it."""
+
+    state: str = AVAILABLE
+    deliveries: int = 0
+    member: int = NOBODY
+
+
+class InFlight(NamedTuple):
+    """The records from `start` on, of which anything is known: all others are available and were never delivered."""
+
+    start: int
+    records: tuple[Record, ...] = ()
+
+    def at(self, offset: int) -> Record:
+        """The record at an offset that is not before the start."""
+        place = offset - self.start
+        return self.records[place] if place < len(self.records) else Record()
+
+    def having(self, offset: int, record: Record) -> "InFlight":
+        """With another record at an offset."""
+        padded = self.records + (Record(),) * (offset - self.start + 1 - len(self.records))
+        return self._replace(records=exchanged(padded, offset - self.start, record))
+
+    def moved(self) -> "InFlight":
+        """Its start moved over the records that the group has done with."""
+        done = next((n for n, one in enumerate(self.records) if one.state in (AVAILABLE, ACQUIRED)), len(self.records))
+        return InFlight(self.start + done, self.records[done:])
+
+
+class ShareState(NamedTuple):
+    """`cached`: what the leader of `epoch` has in memory; `persisted`: what the share coordinator has.
+    `start_offset`: what it answers who asks for the start offset. By member, the leader epoch of its session, and its
+    deeds."""
+
+    epoch: int
+    cached: InFlight
+    persisted: InFlight
+    start_offset: int
+    sessions: tuple[int, ...]
+    deeds: tuple[tuple[ShareDeed, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSetup:
+    """A group that starts at the earliest offset. `locks_end`: the acquisition lock may end between two steps."""
+
+    members: int
+    delivery_limit: int = 5
+    locks_end: bool = False
+
+
+class Leader(NamedTuple):
+    """The partition's leader: its epoch, and the offsets below which records may be delivered."""
+
+    epoch: int
+    high_watermark: int
+
+
+def _polls(state: ShareState, setup: ShareSetup, leader: Leader, member: int) -> Iterator[ShareState]:
+    offset = _next_available(state, leader)
+    if offset is not None:
+        count = state.cached.at(offset).deliveries + 1
+        cached = state.cached.having(offset, Record(ACQUIRED, count, member))
+        yield _with_deed(_with_session(state, member)._replace(cached=cached), member, (GIVEN, offset, count))
+
+
+def _finds_nothing(state: ShareState, setup: ShareSetup, leader: Leader, member: int) -> Iterator[ShareState]:
+    if _next_available(state, leader) is None:
+        yield _with_session(state, member)
+
+
+def _acknowledges(
+    state: ShareState, setup: ShareSetup, leader: Leader, member: int, kind: str, offset: int
+) -> Iterator[ShareState]:
+    if state.sessions[member - 1] != state.epoch:
+        yield _with_deed(state, member, (kind, offset, NO_SESSION))
+    elif offset < state.cached.start or state.cached.at(offset)[::2] != (ACQUIRED, member):
+        yield _with_deed(state, member, (kind, offset, NOT_ACQUIRED))
+    else:
+        yield _with_deed(_delivery_ended(state, setup, offset, STATE_AFTER[kind]), member, (kind, offset, TAKEN))
+
+
+def _acknowledges_unheard(
+    state: ShareState, setup: ShareSetup, leader: Leader, member: int, kind: str, offset: int
+) -> Iterator[ShareState]:
+    """An acknowledgement whose answer nobody hears: it may have been taken."""
+    yield state
+    for after in _acknowledges(state, setup, leader, member, kind, offset):
+        yield after._replace(deeds=state.deeds)
+
+
+def _session_ends(state: ShareState, setup: ShareSetup, leader: Leader, member: int) -> Iterator[ShareState]:
+    """The member's connection is closed: the leader releases what it had."""
+    if state.sessions[member - 1] == state.epoch:
+        for offset in _held(state, member):
+            state = _delivery_ended(state, setup, offset, AVAILABLE)
+    yield state._replace(sessions=exchanged(state.sessions, member - 1, NOBODY))
+
+
+ACTIONS: Mapping[str, Callable[..., Iterator[ShareState]]] = {
+    "sharer_polls": _polls,
+    "sharer_finds_nothing": _finds_nothing,
+    "sharer_acknowledges": _acknowledges,
+    "sharer_acknowledges_unheard": _acknowledges_unheard,
+    "sharer_dies": _session_ends,
+}
+
+
+def share_step(name: str, member: int, **arguments: object) -> Step:
+    """A step of a member by name; an unknown one raises `ActionError`."""
+    return step_of(ACTIONS, name, member=member, **arguments)
+
+
+def _next_available(state: ShareState, leader: Leader) -> int | None:
+    offsets = range(state.cached.start, leader.high_watermark)
+    return next((offset for offset in offsets if state.cached.at(offset).state == AVAILABLE), None)
+
+
+def _held(state: ShareState, member: int | None = None) -> list[int]:
+    """The offsets of what a member, or any, has in hand."""
+    return [
+        state.cached.start + place
+        for place, record in enumerate(state.cached.records)
+        if record.state == ACQUIRED and member in (None, record.member)
+    ]
+
+
+def _delivery_ended(state: ShareState, setup: ShareSetup, offset: int, after: str) -> ShareState:
+    """A delivery ends, and the share coordinator has it. A record that was released as often as the limit is archived.
+
+    What is written has the start offset from before, so that the coordinator's may be behind the leader's.
+    """
+    delivered = state.cached.at(offset).deliveries
+    if after == AVAILABLE and delivered >= setup.delivery_limit:
+        after = ARCHIVED
+    record = Record(after, delivered)
+    persisted = state.persisted
+    if state.cached.start > persisted.start:
+        persisted = InFlight(state.cached.start, persisted.records[state.cached.start - persisted.start :])
+    persisted = persisted.having(offset, record)
+    return state._replace(
+        cached=state.cached.having(offset, record).moved(), persisted=persisted, start_offset=persisted.start
+    )
+
+
+def _with_session(state: ShareState, member: int) -> ShareState:
+    return state._replace(sessions=exchanged(state.sessions, member - 1, state.epoch))
+
+
+def _with_deed(state: ShareState, member: int, deed: ShareDeed) -> ShareState:
+    return state._replace(deeds=exchanged(state.deeds, member - 1, (*state.deeds[member - 1], deed)))
+
+
+@dataclass
+class ShareModel(SteppedModel[ShareState]):
+    """A share group of the partition of `cluster`, and the states that it may be in now."""
+
+    setup: ShareSetup
+    cluster: ClusterModel
+    states: frozenset[ShareState] = frozenset()
+
+    def __post_init__(self) -> None:
+        empty, nobody = InFlight(0), (NOBODY,) * self.setup.members
+        self.states = frozenset([ShareState(NOBODY, empty, empty, NEVER_WRITTEN, nobody, ((),) * self.setup.members)])
+
+    def apply(self, action: Step) -> frozenset[ShareState]:
+        """Take a step in every state there may be, with every leader that there may be."""
+        act, arguments = ACTIONS[action.name], dict(action.arguments)
+        after = [
+            found
+            for leader in self._leaders()
+            for state in self.states
+            for found in act(_at_leader(state, leader), self.setup, leader, **arguments)
+        ]
+        if not after:
+            raise ActionError(f"{action.name} {arguments}: impossible in every state of the share group")
+        self.states = self.settle(after)
+        return self.states
+
+    def settle(self, states: Iterable[ShareState]) -> frozenset[ShareState]:
+        """Every state that may be reached by the ends of locks."""
+        return frozenset(settled(states, self._following, _MAX_STATES))
+
+    def observe(self, state: ShareState) -> Observation:
+        """A state, as one would observe all of it."""
+        return Observation(shares=ShareObservation(start=state.start_offset, did=dict(enumerate(state.deeds, 1))))
+
+    def _leaders(self) -> set[Leader]:
+        led = [(state, state.partition) for state in self.cluster.states if state.partition.leader != NOBODY]
+        return {Leader(part.leader_epoch, state.replica(part.leader).high_watermark) for state, part in led}
+
+    def _following(self, state: ShareState) -> Iterator[tuple[ShareState, bool]]:
+        if self.setup.locks_end:
+            yield from ((_delivery_ended(state, self.setup, offset, AVAILABLE), False) for offset in _held(state))
+
+
+def _at_leader(state: ShareState, leader: Leader) -> ShareState:
+    """With what the leader of an epoch has in memory: a new leader begins with what the share coordinator has."""
+    return state if state.epoch == leader.epoch else state._replace(epoch=leader.epoch, cached=state.persisted.moved())
