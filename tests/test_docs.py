@@ -14,6 +14,7 @@ from textwrap import dedent
 from typing import Any
 
 import click
+import duckdb
 import pytest
 
 from kafka_chaos.harness.attached.compose import nodes_file
@@ -130,3 +131,19 @@ def test_the_tutorial_s_experiment_shows_what_the_tutorial_says(tmp_path: Path) 
     assert result.verdict.verdict is Verdict.CONFORMS
     assert (result.verdict.lane("fast").count(Anomaly.LOST_WRITE) or 0) > 1000
     assert result.verdict.lane("safe").count(Anomaly.LOST_WRITE) == 0
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_the_tutorial_s_share_group_is_given_what_the_tutorial_says(tmp_path: Path) -> None:
+    from kafka_chaos.contract.anomalies import Verdict
+    from kafka_chaos.contract.engines import Engine
+    from kafka_chaos.harness.run.runner import run_experiment
+
+    path = tmp_path / "jobs.yaml"
+    path.write_text(blocks(DOCS / "tutorial.md", "yaml")[1])
+    result = run_experiment(load_experiment(path), root=tmp_path / "runs", engine=Engine.DUCKDB)
+    assert result.verdict.verdict is Verdict.CONFORMS
+    deliveries = f"FROM '{result.path}/deliveries/*.parquet'"
+    seen = duckdb.sql(f"SELECT DISTINCT delivery_count, acknowledgement, outcome {deliveries}").fetchall()
+    assert {(1, "accept", "ok"), (1, "release", "ok"), (2, "accept", "ok"), (1, None, None)} <= set(seen)
