@@ -20,7 +20,7 @@ from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupSta
 from kafka_chaos.conformance.scenario.observed import OBSERVED_BY
 from kafka_chaos.conformance.scenario.play import Play, Topic
 from kafka_chaos.conformance.scenario.script import OBSERVING, OF_ACTS, PLACE, WHEN, filled, play_acts
-from kafka_chaos.conformance.scenario.shares.stage import ShareStage
+from kafka_chaos.conformance.scenario.shares.stage import ShareStage, shares_on
 from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, quoted
@@ -32,6 +32,7 @@ _OF_CLUSTERS = {field.name for field in fields(ClusterProfile)}
 _KEYS_OF = {
     "group": {field.name for field in fields(Group)},
     "reads": set(inspect.signature(group_on).parameters) - {"stage", "group"},
+    "shares": set(inspect.signature(shares_on).parameters) - {"stage"},
     "transactional": set(inspect.signature(transactional_act).parameters) - {"play", "name", "profile"},
 }
 """The keys of the mappings that an act may have."""
