@@ -101,11 +101,6 @@ def _polls(state: ShareState, setup: ShareSetup, leader: Leader, member: int) ->
         yield _with_deed(_with_session(state, member)._replace(cached=cached), member, (GIVEN, offset, count))
 
 
-def _finds_nothing(state: ShareState, setup: ShareSetup, leader: Leader, member: int) -> Iterator[ShareState]:
-    if _next_available(state, leader) is None:
-        yield _with_session(state, member)
-
-
 def _acknowledges(
     state: ShareState, setup: ShareSetup, leader: Leader, member: int, kind: str, offset: int
 ) -> Iterator[ShareState]:
@@ -136,7 +131,6 @@ def _session_ends(state: ShareState, setup: ShareSetup, leader: Leader, member: 
 
 ACTIONS: Mapping[str, Callable[..., Iterator[ShareState]]] = {
     "sharer_polls": _polls,
-    "sharer_finds_nothing": _finds_nothing,
     "sharer_acknowledges": _acknowledges,
     "sharer_acknowledges_unheard": _acknowledges_unheard,
     "sharer_dies": _session_ends,

@@ -23,7 +23,6 @@ from kafka_chaos.reference_model.lockstep.shares import ACTIONS, ShareModel, Sha
 STATE_TOPIC = "__share_group_state"
 _GROUP_CONFIGS = 32
 """The type of a group's configuration, as a resource (KIP-848)."""
-_IN_VAIN = 3
 _MEMBERS = 2
 
 
@@ -39,26 +38,17 @@ class ShareStage:
         act = partial(self.members.poll, member)
         self.stage.take(f"Member {member} asks for a record.", act, share_step("sharer_polls", member))
 
-    def ask_in_vain(self, member: int) -> None:
-        """A member asks some times, and is given nothing."""
-
-        def act() -> None:
-            given = [self.members.given(member) for _ in range(_IN_VAIN)]
-            self.stage.expect("It is given nothing", given, [None] * _IN_VAIN)
-
-        self.stage.take(f"Member {member} asks for a record.", act, share_step("sharer_finds_nothing", member))
-
     def acknowledge(self, member: int, kind: str, offset: int) -> None:
         """A member accepts, releases or rejects a record, until that is taken or refused."""
         act = partial(self.members.acknowledge, member, kind, offset)
         step = share_step("sharer_acknowledges", member, kind=kind, offset=offset)
-        self.stage.take(f"Member {member} says {kind} of offset {offset}.", act, step)
+        self.stage.take(f"Member {member} {kind}s offset {offset}.", act, step)
 
     def acknowledge_unheard(self, member: int, kind: str, offset: int) -> None:
         """The same, but the member hears no answer."""
         act = partial(self.members.acknowledge_unheard, member, kind, offset)
         step = share_step("sharer_acknowledges_unheard", member, kind=kind, offset=offset)
-        self.stage.take(f"Member {member} says {kind} of offset {offset}, and hears no answer.", act, step)
+        self.stage.take(f"Member {member} {kind}s offset {offset}, and hears no answer.", act, step)
 
     def die(self, member: int) -> None:
         """The process of a member dies: its connection is closed."""
@@ -83,10 +73,6 @@ class ShareStage:
         """The answer to a member's last acknowledgement."""
         return [deed[2] for deed in self.seen.did[member] if deed[0] != GIVEN][-1]
 
-    def errors(self, member: int) -> list[str]:
-        """The errors after which a member sent a request again."""
-        return self.members.members[member].errors
-
     @property
     def share_coordinator(self) -> int:
         """The broker that is share coordinator of every group."""
@@ -94,11 +80,11 @@ class ShareStage:
 
 
 @contextmanager
-def shares_on(
-    stage: Stage, *, members: int = 2, delivery_limit: int = 5, locks_end: bool = False
-) -> Iterator[ShareStage]:
-    """A share group of so many members that reads the act's topic. `delivery_limit` and whether locks end between two
-    steps are what the cluster's configuration says."""
+def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False) -> Iterator[ShareStage]:
+    """A share group of two members that reads the act's topic.
+
+    `delivery_limit`, and whether locks may end between two steps, are as the configuration of the cluster says.
+    """
     lease = stage.lease
     _read_from_the_beginning(lease, f"{stage.topic}-shares")
     sharers = Sharers(
