@@ -18,13 +18,7 @@ from kafka_chaos.harness.report.inputs.series import ErrorCount, LaneSeries, Ser
 from kafka_chaos.harness.report.pages import shapes, short
 from kafka_chaos.harness.report.svg import Scale, compact, duration, round_up
 from kafka_chaos.harness.report.timeline.activities import draw_group, draw_transactions
-from kafka_chaos.harness.report.timeline.events import (
-    ByPartition,
-    Change,
-    Timeline,
-    election_states,
-    explain_skipped_epochs,
-)
+from kafka_chaos.harness.report.timeline.events import ByPartition, Change, Timeline, election_states
 from kafka_chaos.harness.report.timeline.frame import (
     ORDINARY,
     Activity,
@@ -70,7 +64,6 @@ class Chart:
     events: Sequence[tuple[str, str]]
     left_out: int
     errors: Sequence[ErrorCount]
-    skipped_epochs: Sequence[str]
     activities: Sequence[Activity]
 
 
@@ -100,7 +93,6 @@ def draw_charts(table: Sequence[matrix.Row], timeline: Timeline, series: Series,
             events=events,
             left_out=left_out,
             errors=over_time.errors if over_time else (),
-            skipped_epochs=explain_skipped_epochs(row.lane, timeline, start, end, detail.lines),
             activities=_activities(row.lane, frame, timeline, series, detail, number),
         )
         charts.append(chart)

@@ -1,4 +1,4 @@
-"""The events of a run by phase, fault, lane and partition, and the causes of leader epochs that were skipped."""
+"""The events of a run by phase, fault, lane and partition."""
 
 import json
 from collections import defaultdict
@@ -13,8 +13,6 @@ from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.faults.registry import describe_evidence
 from kafka_chaos.harness.report.inputs.evidence import Evidence
 from kafka_chaos.harness.report.inputs.series import Phase
-from kafka_chaos.harness.report.pages import join
-from kafka_chaos.harness.report.svg import clock
 from kafka_chaos.verification.inputs.documents.events import Place
 
 _Changed = contract.LeaderChanged | contract.LeaderElected | contract.IsrChanged | contract.LogTruncated
@@ -211,10 +209,6 @@ def _faults(events: Iterable[contract.Event]) -> tuple[FaultSpan, ...]:
     return tuple(faults.values())
 
 
-CLIENTS_LAG_NS = 2_000_000_000
-"""The time by which clients may see a change later than the brokers do."""
-
-
 def election_states(elections: Sequence[LeaderElected]) -> list[Change]:
     """The leaders of a partition with their leader epochs, in order of time, one from each election."""
     ordered = sorted(elections, key=_by_time)
@@ -231,52 +225,9 @@ def election_states(elections: Sequence[LeaderElected]) -> list[Change]:
     ]
 
 
-def explain_skipped_epochs(lane: str, timeline: Timeline, start_ns: int, end_ns: int, most: int) -> list[str]:
-    """A sentence for each election of a lane between two times whose epoch is not the one after its predecessor's."""
-    sentences = []
-    for _, elections in sorted(timeline.elections.get(lane, {}).items()):
-        for before, after in _skipping(sorted(elections, key=_by_time)):
-            if start_ns <= after.ts_ns <= end_ns:
-                sentences.append(_explain(before, after, timeline, start_ns))
-    return sentences[:most]
-
-
 def _by_time(election: LeaderElected) -> tuple[int, int]:
     return election.ts_ns, election.leader_epoch
 
 
 def _skipping(ordered: Sequence[LeaderElected]) -> list[tuple[LeaderElected, LeaderElected]]:
     return [(before, after) for before, after in pairwise(ordered) if after.leader_epoch > before.leader_epoch + 1]
-
-
-def _explain(before: LeaderElected, after: LeaderElected, timeline: Timeline, start_ns: int) -> str:
-    """A sentence on the epochs between two elections of a partition, and on the events that can have raised them.
-
-    `start_ns`: the time from which the sentence counts.
-    """
-
-    def at(ts_ns: int) -> str:
-        return clock((ts_ns - start_ns) / 1e9)
-
-    def between(change: Change) -> bool:
-        return before.ts_ns < change.ts_ns <= after.ts_ns + CLIENTS_LAG_NS
-
-    leaders = timeline.leaders.get(after.lane, {}).get(after.partition, ())
-    leaderless = [change for change in leaders if change.value == "nobody"]
-    causes = [f"clients saw no leader from {at(change.ts_ns)} on" for change in leaderless if between(change)]
-    causes += [
-        f"the controller changed from {_as_broker(old)} to {_as_broker(new)}, as clients saw at {at(new.ts_ns)}"
-        for old, new in pairwise(timeline.controllers)
-        if between(new) and old.value != new.value
-    ]
-    epochs = [str(epoch) for epoch in range(before.leader_epoch + 1, after.leader_epoch)]
-    named = f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]} to {epochs[-1]}"
-    return (
-        f"Partition {after.partition} goes from leader epoch {before.leader_epoch} to {after.leader_epoch} at "
-        f"{at(after.ts_ns)}: no broker logs that it became leader in {named}. "
-        + (f"In between, {join(causes)}." if causes else "The events do not show why.")
-    )
-
-
-def _as_broker(controller: Change) -> str:
-    return "nobody" if controller.value == "nobody" else f"broker {controller.value}"
