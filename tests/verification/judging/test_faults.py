@@ -125,6 +125,12 @@ def test_in_kraft_mode_sessions_may_end_once_no_majority_of_the_brokers_is_left(
     assert verdict_of(directory, lane=lane).verdict == (Verdict.CONFORMS if ends_sessions else Verdict.UNKNOWN)
 
 
+def test_the_only_broker_of_a_cluster_whose_brokers_are_not_known_is_its_quorum() -> None:
+    lane = replace(LANE, faults=("kill", "session-expiry"), metadata_mode="kraft", replication_factor=1)
+    directory = run(faults=(replace(KILL, resolved=("broker-1",)),))
+    assert verdict_of(directory, lane=lane).verdict == Verdict.CONFORMS
+
+
 @pytest.mark.parametrize(("faults", "missing"), [((), "kill, kill"), ((KILL,), "kill")])
 def test_a_declared_fault_must_be_reported(faults: tuple[FaultRecord, ...], missing: str) -> None:
     lane = replace(LANE, faults=("kill", "kill"))

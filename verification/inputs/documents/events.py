@@ -34,8 +34,6 @@ def is_unclean(won: LeaderElected, changes: Iterable[Change]) -> bool:
 
 
 SESSION_EXPIRY = "session-expiry"
-_USUAL_VOTERS = 3
-"""How many controllers there are taken to be, where the run does not know of its brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ class Events:
 
     def unreported(self, lane: Lane, brokers: int) -> list[str]:
         """The kinds of faults that lanes.json declares for the lane, but that no event reports. `brokers`: how many the
-        cluster has, as far as the run knows.
+        cluster has, as far as the run knows; if it does not, as many as the lane has replicas are taken.
 
         A fault of any kind counts as one of the model's kinds (`COUNTS_AS`), once for each broker that it hit. The end
         of a session has no event: it may follow from a fault of ZooKeeper or of controllers, and in KRaft mode from
@@ -142,7 +140,7 @@ class Events:
         missing = Counter(lane.faults) - reported
         hit = sum(len(fault.brokers) for fault in concerning)
         hits_others = any(len(fault.brokers) < len(set(fault.resolved)) for fault in concerning)
-        voters = brokers or _USUAL_VOTERS
+        voters = brokers or lane.replication_factor
         if hits_others or (lane.metadata_mode == KRAFT and not has_majority(max(0, voters - hit), voters)):
             del missing[SESSION_EXPIRY]
         return sorted(missing.elements())
