@@ -35,6 +35,10 @@ _DEFAULTS = {
     "security": "plaintext",
 }
 """The keywords of the marker."""
+MARKER = (
+    f"kafka_chaos(*, {', '.join(f'{key}={default!r}' for key, default in _DEFAULTS.items())}): "
+    "the cluster that the test needs as kafka_chaos_cluster"
+)
 _KEPT = ("runs", "cluster")
 ENGINES = ("duckdb", "spark")
 ACCEPT_KNOWN = "--kafka-chaos-accept-known"
@@ -101,9 +105,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and refuse options and ini values that make no sense."""
-    keywords = ", ".join(f"{key}={default!r}" for key, default in _DEFAULTS.items())
-    needed = "the cluster that the test needs as kafka_chaos_cluster"
-    config.addinivalue_line("markers", f"kafka_chaos(*, {keywords}): {needed}")
+    config.addinivalue_line("markers", MARKER)
     # A producer that failed fatally warns when it is closed, as in `workload/clients/recorded_producer.py`.
     config.addinivalue_line("filterwarnings", "ignore:Producer abort_transaction failed during close:RuntimeWarning")
     if accepted := config.getoption(ACCEPT_KNOWN):
