@@ -6,11 +6,11 @@ leader belongs to one step. Its session at a leader is its connection there.
 
 import base64
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from kafka_chaos.conformance.broker_client import ObservingClient
+from kafka_chaos.conformance.scenario.transactions.producers import coordinator_of, leader_of
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.wire.messages import (
@@ -20,7 +20,7 @@ from kafka_chaos.contract.wire.messages import (
     ShareGroupHeartbeatRequest,
 )
 from kafka_chaos.harness.cluster.broker.client import MAX_BYTES, NONE, BrokerClient, CoordinatorKind, error_name
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, ShareDeed, ShareObservation
 from kafka_chaos.reference_model.lockstep.shares import ACCEPT, NO_SESSION, NOT_ACQUIRED, REJECT, RELEASE, TAKEN
 
@@ -108,16 +108,11 @@ class Sharer:
 
 @dataclass
 class Sharers:
-    """The members of a share group that reads partition 0 of `topic`, numbered from 1; a context manager.
-
-    `address` is that of a broker by id, `leader` finds the partition's leader, and `brokers` are all that run.
-    """
+    """The members of a share group that reads partition 0 of `topic`, numbered from 1; a context manager."""
 
     topic: str
     count: int
-    address: Callable[[int], str]
-    leader: Callable[[], int | None]
-    brokers: Callable[[], list[int]]
+    cluster: Cluster
     members: dict[int, Sharer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -198,13 +193,11 @@ class Sharers:
         With `keeps_epoch`, a member that was connected to another leader goes on with its epoch there: it does not know
         that its session is over. Raises `ClusterFailure` while there is no leader that takes a connection.
         """
-        leader, session = self.leader(), member.session
-        if leader is None:
-            raise ClusterFailure(f"{self.topic} has no leader")
+        leader, session = leader_of(self.cluster, self.topic, 0), member.session
         if session is None or session.leader != leader:
             epoch = session.epoch if session is not None and keeps_epoch else 0
             member.close()
-            member.session = session = _Session(leader, self.address(leader), epoch)
+            member.session = session = _Session(leader, self.cluster.addresses[leader], epoch)
         return session
 
     def _joined(self) -> Sharer:
@@ -237,12 +230,4 @@ class Sharers:
 
     def _coordinator(self) -> BrokerClient:
         """A connection to the group's coordinator. Raises `ClusterFailure` if no broker names one that answers."""
-        for broker in self.brokers():
-            try:
-                with BrokerClient(self.address(broker)) as client:
-                    found = client.coordinator(self.id, CoordinatorKind.GROUP)
-                if found is not None:
-                    return BrokerClient(self.address(found))
-            except BrokerUnreachable:
-                continue
-        raise ClusterFailure(f"no broker names the coordinator of {self.id}")
+        return BrokerClient(self.cluster.addresses[coordinator_of(self.cluster, self.id, CoordinatorKind.GROUP)])

@@ -87,14 +87,7 @@ def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False)
     """
     lease = stage.lease
     _read_from_the_beginning(lease, f"{stage.topic}-shares")
-    sharers = Sharers(
-        stage.topic,
-        _MEMBERS,
-        lease.cluster.client_address,
-        lambda: _leader(lease, stage.topic),
-        lambda: [number for number, node in lease.cluster.brokers.items() if node.is_running()],
-    )
-    with sharers:
+    with Sharers(stage.topic, _MEMBERS, lease.cluster) as sharers:
         setup = ShareSetup(members=_MEMBERS, delivery_limit=delivery_limit, locks_end=locks_end)
         model = ShareModel(setup, stage.model)
         stage.model = model.cluster = AccompaniedModel(stage.model, model, ACTIONS, "shares")
@@ -129,7 +122,7 @@ def _read_from_the_beginning(lease: ClusterLease, group: str) -> None:
     request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False, version=1)
 
     def taken() -> bool:
-        with suppress(BrokerUnreachable), BrokerClient(lease.cluster.client_address(1)) as client:
+        with suppress(BrokerUnreachable), BrokerClient(lease.cluster.addresses[1]) as client:
             return all(answer.error_code == 0 for answer in client.request(request).responses)
         return False
 
