@@ -61,7 +61,11 @@ class InFlight(NamedTuple):
     def moved(self) -> "InFlight":
         """Its start moved over the records that the group has done with."""
         done = next((n for n, one in enumerate(self.records) if one.state in (AVAILABLE, ACQUIRED)), len(self.records))
-        return InFlight(self.start + done, self.records[done:])
+        return self.starting_at(self.start + done)
+
+    def starting_at(self, start: int) -> "InFlight":
+        """Without the records before an offset; unchanged if it starts later."""
+        return self if start <= self.start else InFlight(start, self.records[start - self.start :])
 
 
 class ShareState(NamedTuple):
@@ -165,10 +169,7 @@ def _delivery_ended(state: ShareState, setup: ShareSetup, offset: int, after: st
     if after == AVAILABLE and delivered >= setup.delivery_limit:
         after = ARCHIVED
     record = Record(after, delivered)
-    persisted = state.persisted
-    if state.cached.start > persisted.start:
-        persisted = InFlight(state.cached.start, persisted.records[state.cached.start - persisted.start :])
-    persisted = persisted.having(offset, record)
+    persisted = state.persisted.starting_at(state.cached.start).having(offset, record)
     return state._replace(
         cached=state.cached.having(offset, record).moved(), persisted=persisted, start_offset=persisted.start
     )

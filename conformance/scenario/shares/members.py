@@ -28,9 +28,13 @@ _TYPES = {ACCEPT: 1, RELEASE: 2, REJECT: 3}
 """The codes of acknowledgements (KIP-932)."""
 _ANSWERS = (TAKEN, NOT_ACQUIRED, NO_SESSION)
 """What answers an acknowledgement for good; after any other error it is sent again."""
-_GIVEN_WITHIN = 60.0
-_ANSWERED_WITHIN = 60.0
+_WITHIN = 60.0
 _WAIT_MS = 500
+
+
+def _first_error(*answers: Any) -> str:
+    """The name of the first error in an answer and its parts; `TAKEN` if there is none."""
+    return error_name(next((answer.error_code for answer in answers if answer.error_code != NONE), NONE))
 
 
 class _Session:
@@ -77,9 +81,8 @@ class Sharer:
             )
         )
         parts = [part for topic in answer.responses for part in topic.partitions]
-        errors = [one.error_code for one in (answer, *parts) if one.error_code != NONE]
-        if errors:
-            self.errors.append(error_name(errors[0]))
+        if (error := _first_error(answer, *parts)) != TAKEN:
+            self.errors.append(error)
             self.close()
         acquired = [one for part in parts for one in part.acquired_records or ()]
         return (int(acquired[0].first_offset), int(acquired[0].delivery_count)) if acquired else None
@@ -130,7 +133,7 @@ class Sharers:
     def poll(self, number: int) -> None:
         """Let a member ask, again and again, until it is given a record."""
         what = f"member {number} to be given a record"
-        offset, count = wait_until(lambda: self.given(number), what, timeout=_GIVEN_WITHIN, interval=0.05)
+        offset, count = wait_until(lambda: self.given(number), what, timeout=_WITHIN, interval=0.05)
         self.members[number].did.append((GIVEN, offset, count))
 
     def given(self, number: int) -> tuple[int, int] | None:
@@ -154,8 +157,7 @@ class Sharers:
             except ClusterFailure as trouble:
                 member.errors.append(str(trouble))
                 return None
-            codes = [answer.error_code, *(part.error_code for topic in answer.responses for part in topic.partitions)]
-            error = error_name(next((code for code in codes if code != NONE), NONE))
+            error = _first_error(answer, *(part for topic in answer.responses for part in topic.partitions))
             if error == NO_SESSION:
                 member.close()
             if error not in _ANSWERS:
@@ -163,7 +165,7 @@ class Sharers:
             return error if error in _ANSWERS else None
 
         what = f"an answer to member {number}, which acknowledges offset {offset}"
-        error = wait_until(answered, what, timeout=_ANSWERED_WITHIN, interval=0.2, seen=lambda: str(member.errors))
+        error = wait_until(answered, what, timeout=_WITHIN, interval=0.2, seen=lambda: str(member.errors))
         member.did.append((kind, offset, error))
 
     def acknowledge_unheard(self, number: int, kind: str, offset: int) -> None:
@@ -181,9 +183,8 @@ class Sharers:
         with self._coordinator() as coordinator:
             group = coordinator.request(request).groups[0]
         parts = [part for one in group.topics for part in one.partitions]
-        code = next((one.error_code for one in (group, *parts) if one.error_code != NONE), NONE)
-        if code != NONE or not parts:
-            raise ClusterFailure(f"the start offset of {self.id} can't be read: {error_name(code)}")
+        if (error := _first_error(group, *parts)) != TAKEN or not parts:
+            raise ClusterFailure(f"the start offset of {self.id} can't be read: {error}")
         did = {number: tuple(member.did) for number, member in self.members.items()}
         return ShareObservation(start=int(parts[0].start_offset), did=did)
 
@@ -226,7 +227,7 @@ class Sharers:
             topics = answer.assignment.topic_partitions if answer.assignment is not None else ()
             return topics[0].topic_id if topics else None
 
-        return Sharer(self.id, wait_until(assigned, f"{self.id} to have a member", timeout=60, interval=0.5), name)
+        return Sharer(self.id, wait_until(assigned, f"{self.id} to have a member", timeout=_WITHIN, interval=0.5), name)
 
     def _coordinator(self) -> BrokerClient:
         """A connection to the group's coordinator. Raises `ClusterFailure` if no broker names one that answers."""
