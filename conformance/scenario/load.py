@@ -47,7 +47,7 @@ class Load:
         """End the load, let it settle, and let Spark judge every record."""
         self.loading.close()
         lanes, path = self.run.phase.lanes, self.directory.path
-        # All rows are written. A journal of reservations that stayed would mean that the harness died.
+        # All rows are written: a journal of reservations left behind would say that the harness has died.
         (path / RESERVATIONS).unlink()
         self.directory.write_lanes(lane.as_lane(self.faults, self.lease.cluster.spec) for lane in lanes)
         stored = [StoredLane(lane.lane, lane.topic_name, lane.partitions) for lane in lanes]

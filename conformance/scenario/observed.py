@@ -30,8 +30,8 @@ _WHOLE_ISR = re.compile(r"ISR updated to \d,\d,\d\b")
 AnyStage = Stage | TransactionsStage | GroupStage | ShareStage
 
 
-def acted(stage: AnyStage) -> LockStep:
-    """The stage that takes the steps."""
+def lockstep_of(stage: AnyStage) -> LockStep:
+    """The stage itself, or the one beside which the members of a group or share group act."""
     return stage.stage if isinstance(stage, GroupStage | ShareStage) else stage
 
 
@@ -48,9 +48,9 @@ def observe(stage: AnyStage, name: str) -> Any:
     attribute = getattr(stage, word.replace(" ", "_"), None)
     if attribute is not None:
         return plain(attribute(*arguments) if callable(attribute) else attribute)
-    return (
-        observe(stage.stage, name) if isinstance(stage, GroupStage | ShareStage) else field_of(acted(stage).seen, name)
-    )
+    if isinstance(stage, GroupStage | ShareStage):
+        return observe(stage.stage, name)
+    return field_of(stage.seen, name)
 
 
 def field_of(seen: Observation, name: str) -> Any:
@@ -214,7 +214,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "number acknowledged": lambda stage: len(stage.seen.acknowledged or ()),
     "errors": lambda stage: [answer.error for answer in stage.clients.answers() if answer.error],
     "error": lambda stage, record: stage.answer_errors[record],
-    "more than": lambda stage, number, name: field_of(stage.seen, name) - number,
+    "difference": lambda stage, name, number: field_of(stage.seen, name) - number,
     "is one of": lambda stage, name, *values: field_of(stage.seen, name) in values,
     "last refusal": lambda stage: [*stage.answer_errors.values()][-1],
     "answers": lambda stage: dict(stage.answers),
@@ -240,7 +240,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "was logged": lambda stage, broker, *parts: bool(_logged(stage.node(broker), stage.clock_started, *parts)),
     "lines of controller": lambda stage, one, text: _logged(stage.controller_node(one), stage.clock_started, text),
     "rise": lambda stage, *moments: sorted(map(float, moments)) == [*map(float, moments)],
-    "most passes before": lambda stage, moment, last: 2 * float(moment) > float(last),
+    "is past half of": lambda stage, moment, whole: 2 * float(moment) > float(whole),
     "majority": _majority,
     "checkpointed": lambda stage: [stage.observer.files(broker).high_watermark for broker in stage.act.replicas],
     "line": lambda stage, broker, *parts: stage.await_line(broker, *parts, stage.topic),

@@ -4,7 +4,6 @@ So faults neither see nor remove each other's rules. A restarted container has a
 the injector installs them again once the container serves.
 """
 
-import threading
 import time
 import zlib
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,6 @@ from kafka_chaos.faults.fault import Fault, Proof
 
 _ENDING_SECONDS = 3.0
 _INTERVAL = 0.1
-_NEVER = threading.Event()
 
 Rule = tuple[str, ...]
 """A rule of iptables: its matches and its target, as arguments."""
@@ -84,7 +82,7 @@ def _run(node: NodeControl, script: str) -> None:
         if inside_of(node).execute("sh", "-c", script, in_network=True)[0] == 0 or not node.is_running():
             return
         # The script fails as soon as the process is gone; the engine may say so later.
-        _NEVER.wait(_INTERVAL)
+        time.sleep(_INTERVAL)
     inside_of(node).must_execute("sh", "-c", script, in_network=True)
 
 
@@ -93,7 +91,7 @@ class FiltersPackets(Fault):
     """A fault by rules of the packet filter, which end with the process. Its proof: packets that matched them."""
 
     ends_with_process: ClassVar[bool] = True
-    # Enough loss in a row is a cut; and in the model, a partition may cut off clients, too.
+    # Packet loss amounts to a cut at most. The model's partition may cut off clients, too, as `isolate` does.
     counts_as: ClassVar[str] = "partition"
 
     def _hooks(self) -> Sequence[str]:

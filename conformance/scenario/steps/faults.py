@@ -86,8 +86,8 @@ class FaultSteps(LockStep):
 
     model: ClusterModel
     _cuts: dict[Channel, Partition] = field(default_factory=dict)
-    _unasked: Sequence[Channel] = ()
-    """The channels to brokers that a producer does not ask before a frozen broker continues."""
+    _open_at_thaw: Sequence[Channel] = ()
+    """The channels of clients that `Stage.produce` with `knows_only` has closed until the frozen broker continues."""
     watching: ExitStack = field(default_factory=ExitStack)
     """The captures and polls that steps have begun; they end with the act at the latest."""
 
@@ -149,16 +149,16 @@ class FaultSteps(LockStep):
 
     def thaw(self, broker: int) -> None:
         """Let a frozen broker continue."""
-        opened = healed(*self._unasked)
-        self._unasked = ()
+        opened = healed(*self._open_at_thaw)
+        self._open_at_thaw = ()
         self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker), *opened)
 
     def cut(self, source: int, target: int, *, channel: Port = "replication", action: Action = "reject") -> None:
         """Cut requests from one broker to another: fetches (`replication`) or those of a controller (`control`)."""
         fault = _partition(source, target, channel, action)
-        sources = [state.replica(source) for state in self.model.states if channel == "replication"]
-        follows = bool(sources) and all(
-            source.runs and source.role == FOLLOWER and source.leader == target for source in sources
+        replicas = [state.replica(source) for state in self.model.states if channel == "replication"]
+        follows = bool(replicas) and all(
+            replica.runs and replica.role == FOLLOWER and replica.leader == target for replica in replicas
         )
         nodes = (self.node(target),)
 
@@ -199,7 +199,7 @@ class FaultSteps(LockStep):
     def isolate(self, broker: int) -> None:
         """Cut a broker off from all other nodes until its session expires; clients still reach it.
 
-        Producers that send meanwhile should not ask it for the leader: see `reachable`.
+        Producers that send meanwhile should not ask it for the leader: see `Stage.reachable`.
         """
         self._do(
             f"{self.name(broker)} is cut off from all other nodes.",

@@ -57,7 +57,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         connection and a request in flight; it asks no other broker before this one continues.
         """
         if knows_only is not None:
-            self._unasked = [(CLIENTS, CLIENT, other) for other in self.act.replicas if other != knows_only]
+            self._open_at_thaw = [(CLIENTS, CLIENT, other) for other in self.act.replicas if other != knows_only]
         configs = {**(configs or {}), **(self.reachable(*asks) if asks else {})}
         chosen: dict[str, Any] = {
             "producer": producer,
@@ -71,7 +71,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         self.take(
             f"{subject} sends {record} with acks={acks}{f' and key {key}' if key else ''}.",
             lambda: self.clients.send(record, **chosen, configs=configs),
-            *cuts(*self._unasked),
+            *cuts(*self._open_at_thaw),
             step("produce", record=record, **chosen),
             *then,
         )

@@ -58,7 +58,7 @@ def stream_files(
 
 
 def _from_inside(node: Node, folder: str, paths: tuple[str, ...]) -> Iterator[bytes]:
-    # Of all clients, only this one reads answers from the first byte on.
+    # Other clients of the SDK may lose the first bytes of an answer (`engine.py`).
     api = docker_client().api
     command = ["sh", "-c", _TAR, "tar", folder, *paths]
     execution = api.exec_create(node.container.id, command)["Id"]
