@@ -5,7 +5,7 @@ A package adds a kind by an entry point. Its name is the kind's name, and its va
     [project.entry-points."kafka_chaos.faults"]
     slow = "my_package.slow:Slow"
 
-This project's own kinds are found by their modules, in the folders beside this one.
+This project's own kinds are found by their class variable `kind`, in the modules of the folders beside this one.
 """
 
 import re

@@ -4,8 +4,8 @@ Guarantee: a bound is the sum of all documented time-outs that may have to pass 
 broker or client takes longer, apart from the time in which it did not run at all.
 
 Where every fault ended its broker's process, connections break at once, and nobody waits for answers. After any other
-fault, requests hang until they time out, and the leader waits for a follower that hangs until it drops the follower
-from the ISR. Sources: documentation of the configurations; KIP-98, KIP-62, KIP-848.
+fault, and without any, requests may hang until they time out, and the leader waits for a follower that hangs until it
+drops the follower from the ISR. Sources: documentation of the configurations; KIP-98, KIP-62, KIP-848.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ class Bound:
 
     parts: tuple[tuple[str, float], ...]
     allowed: "Bound | None" = None
-    """The bound by the time-outs, where the lane has an objective of its own instead."""
+    """The bound that the time-outs allow, where this one is the lane's own objective (`recover_within`)."""
 
     @property
     def seconds(self) -> float:
@@ -86,7 +86,7 @@ def bounds_of(
     if group is not None:
         parts_of[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + learns + transaction + _of_members(group)
     if lane.share is not None:
-        # What a member had in hand comes back when its lock has run out, and again if the next one is gone, too.
+        # What a member holds comes back when its lock has run out. The next holder may be gone, too: hence twice.
         share: Parts = (("lock", lane.share.lock_ms), ("session of a member", SHARE_SESSION_MS))
         parts_of[RecoveryAnomaly.SHARE_STALLED] = consuming + share + share
     if lane.transactional is not None:

@@ -62,7 +62,7 @@ def dotted(key: str) -> str:
     return key.replace("_", ".")
 
 
-def groups_with(kind: str, key: str) -> Iterator[Classified]:
+def classifications(kind: str, key: str) -> Iterator[Classified]:
     """The groups of configuration.toml that a key of a kind is in; exactly one, for every key of Kafka's."""
     kinds = (kind, _CLIENT) if kind in ("producer", "consumer") else (kind,)
     for group in _TABLE["group"]:
@@ -78,7 +78,7 @@ def groups_with(kind: str, key: str) -> Iterator[Classified]:
 @cache
 def classified(kind: str, key: str) -> Classified:
     """How the model treats a key of a `broker`, `topic`, `producer` or `consumer`."""
-    return next(groups_with(kind, key), None) or next(groups_with(kind, dotted(key)), UNCLASSIFIED)
+    return next(classifications(kind, key), None) or next(classifications(kind, dotted(key)), UNCLASSIFIED)
 
 
 def _named(names: Iterable[str]) -> Iterator[AnyAnomaly]:
@@ -97,7 +97,7 @@ def assumed(key: str) -> Mapping[AnyAnomaly, str]:
 
     They are those that the key touches in any of its kinds; none, if the model knows the key in every kind.
     """
-    groups = [group for kind in KINDS for group in groups_with(kind, key)] or [UNCLASSIFIED]
+    groups = [group for kind in KINDS for group in classifications(kind, key)] or [UNCLASSIFIED]
     return {
         anomaly: f"{key} is assumed to do no harm, and the model does not know it: {group.why}"
         for group in groups

@@ -23,7 +23,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.building import NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-from kafka_chaos.harness.cluster.containers.cleanup import choose_reaper, heal_abandoned_disks, remove_run
+from kafka_chaos.harness.cluster.containers.cleanup import choose_reaper, remove_abandoned_disks, remove_run
 from kafka_chaos.harness.cluster.containers.engine import check_memory, docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image, scratch
 from kafka_chaos.harness.cluster.containers.labels import run_labels
@@ -152,6 +152,7 @@ class Cluster(Members):
     def registered_brokers(self) -> frozenset[int]:
         """The brokers that are registered now, and not fenced; raises `ClusterFailure` if no node answers in time."""
 
+        # In a tuple, since no broker at all is an answer, too.
         def answer() -> tuple[frozenset[int]] | None:
             with suppress(ClusterFailure), closing(self.metadata()) as metadata:
                 if (brokers := metadata.brokers()) is not None:
@@ -171,13 +172,13 @@ class Cluster(Members):
         version that can't be run in the cluster's metadata mode.
         """
         check_version(kafka_version, self.spec.metadata_mode)
-        folders = () if node.disk is not None else properties.LOG_DIRECTORIES[: self.spec.log_directories]
-        node.exchange(self.mode.container(node, kafka_version), folders)
+        copied_folders = () if node.disk is not None else properties.LOG_DIRECTORIES[: self.spec.log_directories]
+        node.exchange(self.mode.container(node, kafka_version), copied_folders)
 
     def _start(self) -> None:
         check_memory(self.spec.brokers + self.spec.controllers + self.spec.migration_controllers)
         client = docker_client()
-        heal_abandoned_disks(client)
+        remove_abandoned_disks(client)
         for version in (self.spec.version, *self.spec.versions):
             ensure_image(version.number, clock=self.spec.clocks)
         choose_reaper(client, keep=self.keep is not Keep.NEVER)
@@ -269,7 +270,7 @@ class Cluster(Members):
     def _start_and_await(self, node: Node) -> None:
         node.create_and_start()
         if node.disk is not None:
-            # An engine that sees other mounts than this process binds an empty folder of the same name, unbroken.
+            # An engine that sees other mounts binds an empty folder of the same name, which no fault would break.
             code, device = node.execute("stat", "-c", "%d", properties.LOG_DIRECTORIES[0])
             if code == 0 and int(device) != node.disk.folder(0).stat().st_dev:
                 raise EnvironmentFailure(

@@ -167,8 +167,8 @@ class LaneSpec(Spec):
     def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None, *, crashes: int = 0) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`.
 
-        `cluster`: by default the one given to `runs_on`. `crashes`: how many members faults end, beside the lane's own
-        `crashes`.
+        `cluster`: by default the one given to `set_cluster`. `crashes`: how many members faults end, beside the lane's
+        own `crashes`.
         """
         cluster = cluster or self._cluster
         common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
@@ -193,7 +193,7 @@ class LaneSpec(Spec):
             keys["assume"] = tuple(dict.fromkeys((*self.assume, *cluster.assume)))
         return Lane(**{**keys, "topic": self.topic_name, "faults": faults})
 
-    def runs_on(self, cluster: ClusterLayout) -> None:
+    def set_cluster(self, cluster: ClusterLayout) -> None:
         """Set the cluster of the lane and of its later copies: what is valid depends on the brokers' version."""
         self._cluster = cluster
 

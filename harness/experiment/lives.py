@@ -45,7 +45,7 @@ class LifeSpec(Spec):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.lasts is None and self.returns is not None:
-            raise ValueError("returns: expected none without lasts: nobody's place is free")
+            raise ValueError("returns: expected none without lasts: no life ends, so no place is free")
         return self
 
 
@@ -79,7 +79,7 @@ class GenerateLives(Spec):
                 "lasts": round(drawn.uniform(*self.lasts), 1),
                 "ends": drawn.choice(self.ends),
                 **({} if self.returns is None else {"returns": round(drawn.uniform(*self.returns), 1)}),
-                # Last, and only where there is a choice: the lives of producers alone stay those of their seed.
+                # Drawn only where there is a choice, so that a seed goes on drawing the same lives of producers alone.
                 "role": drawn.choice(self.roles) if len(self.roles) > 1 else self.roles[0],
             }
             for _ in range(self.count)

@@ -116,8 +116,8 @@ class State(NamedTuple):
     joined it. `earlier`: what the coordinator's log held before, kept only where a loss may bring it back. `processed`:
     the bit set of records that some member processed. `outputs`: by record, the number of committed outputs of a loop.
     `acknowledged`: the offset of the last acknowledged commit. `given`: each (generation, member) in which a member was
-    given a record. `incarnations`: how many there were. `is_lost`, `is_regressed`, `is_owned_twice`: an anomaly was
-    seen.
+    given a record. `incarnations`: how many there were. `is_lost`, `is_regressed`, `is_owned_twice`: a step in
+    `members.py` showed an anomaly.
     """
 
     members: tuple[Member, ...]

@@ -53,9 +53,9 @@ CAN_STRIKE_AS: Mapping[str, Set[str]] = {
 kill. A partition may cut the broker off from its clients, like a pause, or not, like a session expiry. A kind comes
 after the kinds whose effects it can have."""
 COMPARED_KINDS = (*({kind} for kind in CAN_STRIKE_AS), {"pause", "session-expiry"})
-"""Sets of kinds by which two lists of faults are compared. A list can do all that another can if, for each of these
-sets, it has at least as many faults that can strike as a kind in the set. The last set is needed because a partition
-can be a pause or a session expiry, but not both."""
+"""Sets of kinds, to compare two lists of faults. One list can do all that the other can if, for each set, at least as
+many of its faults can strike as a kind of the set. The last set is needed since each partition can be a pause or a
+session expiry, and would otherwise count as both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class Scope:
     def attempts_of(self, lane: Lane, *, may_lose: bool | None = None) -> tuple[int, ...]:
         """The number of attempts of each record, in order.
 
-        The last record has one less, unless an idempotent producer may have to renew its producer epoch, that is, where
-        an acknowledged record may be gone. `may_lose`: whether it may, where that is known.
+        The last record has one less, which suffices (docs/decisions/0012), unless an idempotent producer may have to
+        renew its producer epoch, since an acknowledged record may be gone. `may_lose`: whether it may, if known.
         """
         if lane.acks == "0":
             return (1,) * self.records
@@ -93,8 +93,8 @@ class LaneReplica(NamedTuple):
     """One broker's share of the state.
 
     `log` holds entries (`protocol/entries.py`) of requests. `pending` has (record, offset) of each append whose answer
-    the producer still awaits; `socket` and `unawaited` the requests that lie unread in the socket, whose
-    answer the producer awaits or not: numbers of `request()` in order, since the state has no order of arrival.
+    the producer still awaits. `socket` and `unawaited` have the requests (`request()`) that lie unread in the socket,
+    with an answer that the producer awaits, and without; sorted, since the order of arrival is no part of the state.
     `leader_epoch` counts only in a leader or zombie. `standing` has the bits `ELIGIBLE` and `LAST_KNOWN`, where leaders
     are elected from the eligible replicas.
     """
@@ -164,8 +164,8 @@ class LaneState(NamedTuple):
     def high_watermark(self) -> int:
         """The offset below which every member of the ISR holds the leader's records.
 
-        The leader's high watermark comes to it once the members' fetches have reached the leader. A leader that learns
-        of them later only acknowledges and shows less in the meantime.
+        The leader's own high watermark rises to it once the members' fetches have reached the leader. A leader that
+        learns of them later only acknowledges and shows less in the meantime.
         """
         return isr.high_watermark(0, [len(replica[2]) for replica in self[0] if replica[1]])
 
@@ -246,8 +246,8 @@ def initial_state(lane: Lane, scope: Scope = DEFAULT_SCOPE) -> LaneState:
 def canonical(state: LaneState, lane: Lane) -> LaneState:
     """The representative of all states that behave like this one.
 
-    These states may differ in the brokers' names, in how far leader epochs have risen, in when a zombie that nothing
-    can reach any more learns of its successor, and in a known epoch that rules out no broker.
+    These states may differ in the brokers' names, in how far leader epochs have risen, in whether a zombie that nothing
+    reaches knows its successor, and in the known epoch, as long as it excludes the same zombies.
     """
     state = settled(state, lane)
     replicas, leader_epoch, known_epoch = _canonical(state[0], state[1], state[6])
@@ -258,7 +258,8 @@ def settled(state: LaneState, lane: Lane) -> LaneState:
     """The state in which zombies count as followers if no producer addresses them and they owe nobody an answer.
 
     That is sound only where the zombie's log can't come to lead. So the zombie is neither in sync nor eligible, and
-    elections are clean, or a leader serves and no fault is left to strike it.
+    elections are clean, or a leader serves and no fault is left to strike it. A lane without faults may go
+    through a lock-step phase, whose steps may still strike.
     """
     if lane.unclean_leader_election and (not lane.faults or state.faults or state.leader < 0):
         return state

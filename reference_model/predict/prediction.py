@@ -245,10 +245,10 @@ class _Work:
             anomalies[anomaly] = AnomalyPrediction(Status.REQUIRED, self.stories[anomaly])
         truncated_read = self.stories.get(Anomaly.TRUNCATED_READ)
         for anomaly, axiom in AXIOMS.items():
-            exception = axiom.exception(self.lane.faults)
-            status = Status.PERMITTED if exception else Status.FORBIDDEN
+            broken = axiom.why_broken(self.lane.faults)
+            status = Status.PERMITTED if broken else Status.FORBIDDEN
             defects = traces_after_truncated_read(self.lane, truncated_read) if anomaly is Anomaly.UNSEEN else ()
-            anomalies[anomaly] = AnomalyPrediction(status, exception or axiom.sentences(), defects)
+            anomalies[anomaly] = AnomalyPrediction(status, broken or axiom.sentences(), defects)
         return Prediction(anomalies, states, True, self.bounds())
 
 

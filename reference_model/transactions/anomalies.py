@@ -1,8 +1,8 @@
 """Which anomalies of transactions a state shows if the run ends in it: each anomaly one function.
 
 A run may end wherever the coordinator has nothing left to do: each of its transactions has ended, or can't end any
-more. Late requests need not arrive, and producers need not go on. The definitions are those of docs/anomalies.md, which
-the verification applies to real histories.
+more. One with all its markers written still has to be completed. Late requests need not arrive, and producers need not
+go on. The definitions are those of docs/anomalies.md, which the verification applies to real histories.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,10 +42,10 @@ class Ending(NamedTuple):
 
 def ending(state: State, setup: Setup) -> Ending | None:
     """The evidence of a run that ends in this state, or None if it can't end here."""
-    for id, (status, unmarked, _) in enumerate(state.coordinated):
-        if status.status == ONGOING and setup.rules.aborts_on_time_out:
+    for id, (last_entry, unmarked, _) in enumerate(state.coordinated):
+        if last_entry.status == ONGOING and setup.rules.aborts_on_time_out:
             return None
-        if status.status in PREPARED:
+        if last_entry.status in PREPARED:
             marker = marker_of(state, id)
             may_be_marked = [takes_marker(state.logs[at], marker, setup.rules) for at in bits(unmarked)]
             if not may_be_marked or any(may_be_marked):

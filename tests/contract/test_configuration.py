@@ -17,8 +17,8 @@ from kafka_chaos.contract.lane.configuration import (
     NEUTRAL,
     UNMODELLED,
     assumed,
+    classifications,
     classified,
-    groups_with,
     unmodelled,
 )
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
@@ -57,7 +57,7 @@ def of_java_client() -> Mapping[str, frozenset[str]]:
 def test_every_key_of_every_version_is_classified_once(kind: str, version: str) -> None:
     keys = known_keys(kind, version)
     assert len(keys) > 20
-    assert [key for key in keys if len(list(groups_with(kind, key))) != 1] == []
+    assert [key for key in keys if len(list(classifications(kind, key))) != 1] == []
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer"])
@@ -66,7 +66,7 @@ def test_every_key_of_a_client_is_classified_once(library: str, kind: str, tmp_p
     of_library, least = (of_librdkafka(tmp_path), 130) if library == "librdkafka" else (of_java_client(), 100)
     keys = of_library[kind]
     assert len(keys) > least
-    assert [key for key in keys if len(list(groups_with(kind, key))) != 1] == []
+    assert [key for key in keys if len(list(classifications(kind, key))) != 1] == []
 
 
 def test_nothing_is_classified_that_no_version_has(tmp_path: Path) -> None:

@@ -8,16 +8,16 @@
     SELECT …
 
 The name of a file is the name of its anomaly, relation, view or fact, its folder the family. docs/anomalies.md has the
-first paragraph of each anomaly's specification. A view is computed once, unless it says `keep: no`. A statement of an
-anomaly yields its cases: `lane`, and as far as they are known `partition` and `offset` (or both as a struct, `place`),
-`producer_id` and `seq` (or both as `record`), `cause`, and `units` (1 unless it says so). The comment of a relation
-begins with what is wrong with a row of the table or document that it is `of`; without it, the anomalies that it `rests`
-cannot be judged. It yields such rows: `lane`, columns that say where, and `n` (1 unless it says so); none, if the first
-table that it names is empty. Relations of one source share a file: its rows have a condition for each, named by what is
-wrong where it holds, with a comment of its own on what rests on it (or `none`). A statement of defects yields the
-`number` of each finding that a known `defect` explains. `:name` stands for a number of `PARAMETERS`, and
-`ASCENDING(place, value)` for whether the values at 32 places ascend, of those without a hole between them: with an
-aggregate for each, which costs less than sorting all rows.
+first paragraph of each anomaly's specification. A view is computed once, unless it says `keep: no`. Beside views,
+statements read the run's tables and documents (`engines/documents.py`). A statement of an anomaly yields its cases:
+`lane`, and where known `partition` and `offset` (or both as a struct, `place`), `producer_id` and `seq` (or both as
+`record`), `cause`, and `units` (1 unless it says so). The comment of a relation begins with what is wrong with a row of
+the table or document that it is `of`; without it, the anomalies that it `rests` cannot be judged. It yields such rows:
+`lane`, columns that say where, and `n` (1 unless it says so); none, if the first table that it names is empty.
+Relations of one source share a file: its rows have a condition for each, named by what is wrong where it holds, with a
+comment of its own on what rests on it (or `none`). A statement of defects yields the `number` of each finding that a
+known `defect` explains. `:name` stands for a number of `PARAMETERS`, and `ASCENDING(place, value)` for whether the
+values at 32 places ascend, of those without a hole between them: with an aggregate for each, cheaper than a sort.
 """
 
 import re

@@ -54,7 +54,7 @@ class ControllerSteps(FaultSteps):
     def note_requests(self) -> None:
         """Record the captured requests as a table.
 
-        A broker must refuse a LeaderAndIsr in a leader epoch that it already has, and no other request.
+        A broker must refuse a LeaderAndIsr in a leader epoch that it has, by the partition's error, and nothing else.
         """
         epochs: dict[int, int] = {}
         unexpected, rows = [], []
@@ -85,8 +85,8 @@ class ControllerSteps(FaultSteps):
     ) -> None:
         """Send a broker a LeaderAndIsr request in the name of broker 3.
 
-        By default it has the present controller epoch and makes the broker itself the leader. `answer_errors` gets,
-        by `sentence`, the answer's own error and, where that is NONE, that of the partition.
+        By default in the present controller epoch, with the broker as leader. `authorized`: whether brokers allow it.
+        `answer_errors` gets, by `sentence`, the answer's own error and, where that is NONE, that of the partition.
         """
         request = leader_and_isr(
             controller=3,

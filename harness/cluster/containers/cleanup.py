@@ -69,8 +69,8 @@ def remove_run(client: DockerClient, run_id: str) -> int:
     return removed
 
 
-def heal_abandoned_disks(client: DockerClient) -> None:
-    """Remove what dead runs with disks left: a disk that stays frozen might stall the whole machine."""
+def remove_abandoned_disks(client: DockerClient) -> None:
+    """Remove dead runs that left disks: a disk that stays frozen might stall the whole machine."""
     for run_id in _abandoned():
         remove_run(client, run_id)
 

@@ -24,8 +24,8 @@ _LOST_SESSION = (
     "A broker is already registered on the path",
     "KeeperErrorCode = Session expired",
 )
-"""Log lines of a broker that gives up its start: its id is still registered (the second one before 1.1), or its new
-session has expired."""
+"""Log lines of a broker that gives up its start: its id is still registered (since 1.1, and before), or its new session
+has expired."""
 _SERVER_STARTED = ("PrepRequestProcessor", "binding to port")
 """The log lines of a single ZooKeeper server that serves: since ZooKeeper 3.5, and before."""
 

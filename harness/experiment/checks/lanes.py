@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from kafka_chaos.contract.command.errors import LaneError, UsageFailure
-from kafka_chaos.contract.lane.configuration import dotted, groups_with
+from kafka_chaos.contract.lane.configuration import classifications, dotted
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.groups import CLASSIC, CONSUMER, Group
 from kafka_chaos.contract.lane.lanes import has_delivery_limit_per_group
@@ -75,7 +75,6 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
         if phase.steps is None and life.at >= phase.workload.duration:
             yield ("lives", number, "at"), f"{life.at:g} s is past the load of {phase.workload.duration:g} s"
     if lane.created_at is not None:
-        # The prediction counts every fault of the phase, also those that end before the topic exists.
         yield from _created_late(phase, lane, lane.created_at)
     yield from _session(cluster, lane)
     yield from _share(cluster, lane)
@@ -92,6 +91,7 @@ def _created_late(phase: PhaseSpec, lane: LaneSpec, at: float) -> Refusals:
         if fault.target.lane == lane.lane or (fault.spares_other_lanes and concerns(fault, lane.lane)):
             yield ("created_at",), f"{fault.kind} on {fault.target.text} concerns the topic, and begins before {at:g} s"
         elif fault.at + fault.duration <= at:
+            # The prediction would count it all the same.
             message = f"{fault.kind} is over before {at:g} s, when the topic is created: expected it earlier"
             yield ("created_at",), message
 
@@ -129,7 +129,7 @@ def _share(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
 
 
 def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
-    """Refusals of a lane's keys that its client, a process of its own, does not support."""
+    """Refusals of keys that the lane's client, a process of its own, does not support. A loop includes transactions."""
     client = chosen(lane.client)
     if client is None:
         return
@@ -162,7 +162,7 @@ def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
             yield (name,), f"{client} takes no other configs: leave them out"
         for key in getattr(lane, name):
             # Some names of librdkafka's have underscores.
-            if other in key and (other == "." or not any(groups_with(role, key))):
+            if other in key and (other == "." or not any(classifications(role, key))):
                 yield (name, key), f"{client} calls it {key.replace(other, kind.separator)}"
 
 
@@ -226,7 +226,7 @@ def check(experiment: Experiment) -> None:
     except UsageFailure as failure:
         raise ExperimentError(("cluster",), str(failure)) from failure
     for lane in (lane for phase in experiment.phases for lane in phase.lanes):
-        lane.runs_on(layout)
+        lane.set_cluster(layout)
     names, topics, phases = set[str](), set[str](), set[str]()
     for number, phase in enumerate(experiment.phases):
         if phase.phase in phases:

@@ -5,9 +5,9 @@
   A thread per broker sends one request per interval, so that a frozen broker does not delay the reports of others.
 - `PauseWatch`: for how long the harness had work to do and no processor, since the machine had other work. For each
   second that is the longest time for which one of its threads waited for a processor (`/proc/self/task/*/schedstat`,
-  Linux), or by which the measuring thread woke up too late. At each moment a recovery waits for one thread, so it lost
-  no more than that. The share of waiting in the time of work would exaggerate: it would be 0.9 s of a second in which
-  threads ran for 0.03 s and waited for 0.25 s in all.
+  Linux), or by which the measuring thread woke up too late. A recovery waits for one thread at a time, so it lost no
+  more of this second. Waiting as a share of waiting and running would exaggerate: threads that wait for 0.25 s and run
+  for 0.03 s in all would count as 0.9 s without a processor.
 """
 
 import threading

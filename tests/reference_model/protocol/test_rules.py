@@ -43,9 +43,9 @@ def test_an_entry_keeps_its_content_below_its_leader_epoch() -> None:
 
 def test_an_axiom_fails_with_the_faults_that_break_it() -> None:
     axiom = Axiom("all is well", "the sky falls", "an old tale", frozenset({"storm", "quake"}))
-    assert axiom.exception(["rain", "storm"]) == ("With storm, an axiom of the model fails: the sky falls.",)
-    assert axiom.exception(["storm", "quake"]) == ("With quake, storm, an axiom of the model fails: the sky falls.",)
-    assert axiom.exception(["rain"]) == ()
+    assert axiom.why_broken(["rain", "storm"]) == ("With storm, an axiom of the model fails: the sky falls.",)
+    assert axiom.why_broken(["storm", "quake"]) == ("With quake, storm, an axiom of the model fails: the sky falls.",)
+    assert axiom.why_broken(["rain"]) == ()
     assert axiom.sentences() == (
         "An axiom of the model, not a result of the search: all is well (an old tale).",
         "It does not hold where the sky falls.",
