@@ -162,9 +162,13 @@ class OutsideFaults(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigurationUnread(Event):
-    """The run may not read `configurations` of an attached cluster, so its predictions may assume wrong values."""
+    """The run does not know all that its predictions depend on in an attached cluster: they may assume wrong values.
+
+    It may not read `configurations`, and the cluster does not tell `untold`, as brokers that are not Apache Kafka.
+    """
 
     configurations: tuple[str, ...]
+    untold: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

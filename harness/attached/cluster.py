@@ -13,6 +13,7 @@ from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.events import ConfigurationUnread
 from kafka_chaos.contract.lane.lanes import TRANSACTION_STATE
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.attached.journal import BreakJournal
@@ -144,9 +145,9 @@ def without_defaults(entries: Mapping[str, Any]) -> dict[str, str]:
 
 def with_brokers_configuration(
     experiment: Experiment, client_configs: Mapping[str, str], admin: ClusterAdmin
-) -> tuple[Experiment, tuple[str, ...]]:
-    """The experiment with its brokers' actual configuration, as far as predictions depend on it, and descriptions of
-    the configurations that could not be read. Topics' configurations are compared elsewhere (`run/attach.py`).
+) -> tuple[Experiment, ConfigurationUnread]:
+    """The experiment with its brokers' actual configuration, as far as predictions depend on it, and what of that could
+    not be read, or is not told. Topics' configurations are compared elsewhere (`run/attach.py`).
 
     Raises `UsageFailure` for a key of brokers or clients that the model does not know, unless the lane assumes it.
     """
@@ -167,14 +168,23 @@ def with_brokers_configuration(
         for key, weakest in _WEAKEST_VALUE.items()
         if key in version_keys and any(key in entries for entries in brokers.values())
     }
-    if any(lane.transactional for lane in experiment.lane_specs) and (state := admin.partitions(TRANSACTION_STATE)):
+    transactional = any(lane.transactional for lane in experiment.lane_specs)
+    if transactional and (state := admin.partitions(TRANSACTION_STATE)):
         # The topic exists: it keeps the configuration of its creation, whatever the brokers have now.
         read[f"{_STATE_LOG}.replication.factor"] = str(min(len(partition.replicas) for partition in state.values()))
         if topic := admin.described(ResourceType.TOPIC, TRANSACTION_STATE):
             read[f"{_STATE_LOG}.min.isr"] = topic["min.insync.replicas"].value
         else:
             unread.append(f"of topic {TRANSACTION_STATE}")
+    untold = [
+        key
+        for key in _WEAKEST_VALUE
+        if key in version_keys and (transactional or key == REBALANCE) and key not in read and brokers
+    ]
     # What could not be read is taken from the experiment; but leaders may move back, as they do by default.
-    assumed = {REBALANCE: "true", **experiment.cluster.broker_configs} if unread else {}
+    assumed = {REBALANCE: "true", **experiment.cluster.broker_configs} if unread or untold else {}
     cluster_spec = experiment.cluster.model_copy(update={"broker_configs": {**assumed, **read}, "configs_of": {}})
-    return experiment.model_copy(update={"cluster": cluster_spec}), tuple(unread)
+    known = experiment.model_copy(update={"cluster": cluster_spec})
+    # All of these keys decide about elections and about internal topics' replicas, which matter where something fails.
+    faults = any(lane.faults for _, _, lane in known.lanes)
+    return known, ConfigurationUnread(configurations=tuple(unread), untold=tuple(untold if faults else ()))

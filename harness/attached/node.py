@@ -125,7 +125,8 @@ class AttachedNode:
             # Even without a login, a broker that can be reached tells which requests it knows.
             configs = self.client_configs
             with BrokerClient(self.client_address, timeout=_ANSWER_TIMEOUT, configs=configs, login=False) as client:
-                return bool(client.metadata_mode())
+                client.metadata_mode()
+                return True
         return False
 
     def _forget(self, healed_by: str) -> None:

@@ -8,7 +8,7 @@ record between the given offsets, in a file that appears whole or not at all.
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.known_configs import cleanup_of, refused_of
+from kafka_chaos.harness.experiment.known_configs import UNCLEAN, cleanup_of, refused_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec
 from kafka_chaos.harness.identity import IdentityCodec
@@ -46,6 +46,8 @@ LOG_SCHEMA = arrow_schema(LOG)
 _MOST_ROWS = 100_000
 _TIMEOUT = 120.0
 _ANSWER_TIMEOUT = 5.0
+_UNTOLD = object()
+"""The value of a setting that the cluster does not tell."""
 
 
 def _read_log(
@@ -116,8 +118,9 @@ def run_attached(
         admin = ClusterAdmin(cluster.bootstrap_servers, topics=topics, configs=dict(cluster.client_configs))
     except KafkaException as error:
         raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
-    _check_topics(experiment, cluster, admin)
+    untold = _check_topics(experiment, cluster, admin)
     experiment, unread = with_brokers_configuration(experiment, cluster.client_configs, admin)
+    unknown = replace(unread, untold=(*untold, *unread.untold))
     breakable = _breakable(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
@@ -130,7 +133,7 @@ def run_attached(
         accept_known=accept_known,
         engine=engine,
     )
-    return run.judge(_Stages(run, cluster, admin, breakable, unread).observe, collects=("log",))
+    return run.judge(_Stages(run, cluster, admin, breakable, unknown).observe, collects=("log",))
 
 
 def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> AttachedCluster | None:
@@ -155,17 +158,17 @@ def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -
 
 @dataclass(frozen=True)
 class _Stages:
-    """The stages of a run that need the cluster. `unread`: the configurations that this client may not read."""
+    """The stages of a run that need the cluster. `unknown`: what predictions depend on and nobody told."""
 
     run: Run
     cluster: Attached
     admin: ClusterAdmin
     breakable: AttachedCluster | None
-    unread: tuple[str, ...]
+    unknown: ConfigurationUnread
 
     def observe(self) -> None:
-        if self.unread:
-            self.run.events.emit(ConfigurationUnread(configurations=self.unread))
+        if self.unknown.configurations or self.unknown.untold:
+            self.run.events.emit(self.unknown)
         run, starts = self.run, dict[str, dict[int, int]]()
         for phase in run.experiment.phases:
             for lane in phase.lanes:
@@ -231,8 +234,11 @@ def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
                     )
 
 
-def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> None:
-    """Compare every lane with its topic: a prediction for other settings would be wrong."""
+def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> list[str]:
+    """Compare every lane with its topic: a prediction for other settings would be wrong.
+
+    Returns what predictions depend on and the cluster does not tell, as brokers that are not Apache Kafka.
+    """
     try:
         wait_until(admin.live_brokers, "the cluster to answer", timeout=_ANSWER_TIMEOUT)
     except WaitTimeout:
@@ -244,21 +250,28 @@ def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin
     expected = experiment.cluster.metadata_mode
     brokers = wait_until(admin.addresses, "the brokers to be named", timeout=_ANSWER_TIMEOUT).values()
     modes = answers(brokers, BrokerClient.metadata_mode, configs=cluster.client_configs, login=False)
-    if (mode := next(modes, expected)) != expected:
+    mode = next(modes, None)
+    if mode not in (None, expected):
         message = f"{expected!r}, but the attached cluster's mode is {mode}"
         raise ExperimentError(("cluster", "metadata_mode"), message)
+    # Modes differ in elections, and elections need faults.
+    untold = ["its metadata mode"] if mode is None and any(lane.faults for _, _, lane in experiment.lanes) else []
     for number, phase in enumerate(experiment.phases):
         for index, lane in enumerate(phase.lanes):
             for key, wanted, found in _compared(lane, admin):
-                if wanted != found:
+                if found is _UNTOLD:
+                    if key != "unclean_leader_election" or experiment.as_lane(phase, lane).faults:
+                        untold.append(f"{key} of topic {lane.topic_name}")
+                elif wanted != found:
                     raise ExperimentError(
                         ("phases", number, "lanes", index, key),
                         f"{wanted!r}, but the topic {lane.topic_name} has {found!r}",
                     )
+    return untold
 
 
 def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object, object]]:
-    """The settings that a lane and its topic should share: the key, the lane's value and the topic's value."""
+    """The settings that a lane and its topic should share: the key, the lane's value, the topic's or `_UNTOLD`."""
     try:
         partitions = admin.known_partitions(lane.lane, timeout=_ANSWER_TIMEOUT)
     except WaitTimeout:
@@ -272,8 +285,10 @@ def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object
             f"this client may not read the configuration of topic {lane.topic_name}: give it describe-configs"
         )
     configs = {key: entry.value for key, entry in entries.items()}
-    yield "min_insync_replicas", lane.min_insync_replicas, int(configs["min.insync.replicas"])
-    yield "unclean_leader_election", lane.unclean_leader_election, configs["unclean.leader.election.enable"] == "true"
-    yield "cleanup_policy", lane.cleanup_policy, cleanup_of(configs)
+    minimum, unclean = configs.get("min.insync.replicas"), configs.get(UNCLEAN)
+    removal = {"cleanup.policy", "retention.ms", "retention.bytes"} <= configs.keys()
+    yield "min_insync_replicas", lane.min_insync_replicas, _UNTOLD if minimum is None else int(minimum)
+    yield "unclean_leader_election", lane.unclean_leader_election, _UNTOLD if unclean is None else unclean == "true"
+    yield "cleanup_policy", lane.cleanup_policy, cleanup_of(configs) if removal else _UNTOLD
     for _, message in refused_of("topic", without_defaults(entries), lane.as_lane(())):
         raise UsageFailure(f"topic {lane.topic_name}: {message}")

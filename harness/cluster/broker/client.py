@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.contract.wire.kafka_python import (
+    ApiKey,
     ApiVersionsRequest,
     DescribeQuorumRequest,
     FetchRequest,
@@ -166,9 +167,15 @@ class BrokerClient:
             # A TLS listener answers a plaintext request like this.
             raise BrokerUnreachable(f"{self.address} did not answer {request.name} in Kafka's protocol") from error
 
-    def metadata_mode(self) -> str:
-        """The metadata mode of the broker's cluster: only brokers in KRaft mode know DescribeQuorum (KIP-595)."""
-        return KRAFT if DescribeQuorumRequest.API_KEY in self._newest_versions else ZOOKEEPER
+    def metadata_mode(self) -> str | None:
+        """The metadata mode of the broker's cluster, by the requests that only brokers in this mode know.
+
+        That is DescribeQuorum (KIP-595) in KRaft mode, and LeaderAndIsr in ZooKeeper mode. None: the broker knows
+        neither, as brokers that are not Apache Kafka.
+        """
+        if DescribeQuorumRequest.API_KEY in self._newest_versions:
+            return KRAFT
+        return ZOOKEEPER if ApiKey.LeaderAndIsr in self._newest_versions else None
 
     def _version(self, request: Any, wanted: int) -> int:
         """The version of a request to use: `wanted`, or the newest that this broker knows if that is older."""

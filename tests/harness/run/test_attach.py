@@ -210,8 +210,8 @@ def read(
         partitions=lambda _: {0: SimpleNamespace(replicas=tuple(range(state)))} if state else {},
     )
     experiment = parse_experiment(CONFIGS_TEXT.format(lane=lane, more=more, cluster=cluster), "a.yaml")
-    found, doubts = attached_cluster.with_brokers_configuration(experiment, client_configs or {}, admin)
-    assert list(doubts) == [f"of broker {broker}" for broker, configs in given.items() if not configs]
+    found, unknown = attached_cluster.with_brokers_configuration(experiment, client_configs or {}, admin)
+    assert list(unknown.configurations) == [f"of broker {broker}" for broker, configs in given.items() if not configs]
     ((phase, _, known),) = found.lanes
     assert phase.outside(found.cluster.as_layout()) == known.faults
     return known

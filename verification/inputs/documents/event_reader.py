@@ -116,8 +116,12 @@ class _Reader:
             case contract.BrokerSessionEnded():
                 self.told.ended_sessions.append(event)
             case contract.ConfigurationUnread():
-                unread = f"the run may not read the configuration {', '.join(event.configurations)}"
-                self._doubt_all(f"{unread}: the prediction may be that of another cluster")
+                for what, names in (
+                    ("the run may not read the configuration", event.configurations),
+                    ("the cluster does not tell", event.untold),
+                ):
+                    if names:
+                        self._doubt_all(f"{what} {', '.join(names)}: the prediction may be that of another cluster")
 
     def _take_call(self, event: contract.CallNoted) -> None:
         _require_known("call", (event.call,), tuple(CALLS))

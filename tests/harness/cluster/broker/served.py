@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, DESCRIBE_QUORUM = 0, 1, 2, 3, 18, 55
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, LEADER_AND_ISR, API_VERSIONS, DESCRIBE_QUORUM = 0, 1, 2, 3, 4, 18, 55
 OF_0_10_2 = {PRODUCE: 2, FETCH: 3, LIST_OFFSETS: 1, METADATA: 2, API_VERSIONS: 0}
 OF_2_0 = {PRODUCE: 6, FETCH: 8, LIST_OFFSETS: 3, METADATA: 6, API_VERSIONS: 2}
 PARTITION = struct.pack(">i", 1) + struct.pack(">h", 1) + b"t" + struct.pack(">i", 1)

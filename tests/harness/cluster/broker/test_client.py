@@ -13,7 +13,15 @@ from kafka_chaos.faults.cluster import Leadership, Partition
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign, transfer
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in
-from tests.harness.cluster.broker.served import DESCRIBE_QUORUM, LIST_OFFSETS, OF_0_10_2, OF_2_0, broker
+from tests.harness.cluster.broker.served import (
+    DESCRIBE_QUORUM,
+    LEADER_AND_ISR,
+    LIST_OFFSETS,
+    OF_0_10_2,
+    OF_2_0,
+    PRODUCE,
+    broker,
+)
 
 
 def test_without_leader_epochs_in_answers_no_high_watermark_counts() -> None:
@@ -23,9 +31,11 @@ def test_without_leader_epochs_in_answers_no_high_watermark_counts() -> None:
     assert [(key, version) for key, version, _ in asked] == [(LIST_OFFSETS, 1)] * 2
 
 
-@pytest.mark.parametrize(("newest", "mode"), [(OF_2_0, "zookeeper"), ({**OF_2_0, DESCRIBE_QUORUM: 1}, "kraft")])
-def test_only_brokers_in_kraft_mode_know_of_the_quorum(newest: Mapping[int, int], mode: str) -> None:
-    with broker(newest, BrokerClient) as (client, _):
+@pytest.mark.parametrize(
+    ("known", "mode"), [(LEADER_AND_ISR, "zookeeper"), (DESCRIBE_QUORUM, "kraft"), (PRODUCE, None)]
+)
+def test_brokers_tell_their_mode_by_the_requests_that_they_know(known: int, mode: str | None) -> None:
+    with broker({**OF_2_0, known: 1}, BrokerClient) as (client, _):
         assert client.metadata_mode() == mode
 
 

@@ -181,11 +181,16 @@ def test_acknowledgements_without_an_offset_are_counted(tmp_path: Path) -> None:
 
 
 def test_configuration_that_nobody_may_read_is_a_doubt_of_every_lane(tmp_path: Path) -> None:
-    found = read(tmp_path, {"type": "configuration_unread", "configurations": ["of broker 1", "of broker 2"]})
-    doubt = (
-        "the run may not read the configuration of broker 1, of broker 2: the prediction may be that of another cluster"
-    )
-    assert found.doubts == {lane.lane: [doubt] for lane in LANES}
+    unread = {"configurations": ["of broker 1", "of broker 2"], "untold": ["its metadata mode"]}
+    found = read(tmp_path, {"type": "configuration_unread", **unread})
+    doubts = [
+        f"{doubt}: the prediction may be that of another cluster"
+        for doubt in (
+            "the run may not read the configuration of broker 1, of broker 2",
+            "the cluster does not tell its metadata mode",
+        )
+    ]
+    assert found.doubts == {lane.lane: doubts for lane in LANES}
 
 
 def test_without_the_file_nothing_is_known(tmp_path: Path) -> None:
