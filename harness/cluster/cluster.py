@@ -58,8 +58,8 @@ class Keep(Enum):
 class Cluster(Members):
     """A cluster that runs as long as its `with` block, or longer if `keep` says so.
 
-    `folder`: the folder for the brokers' own disks; by default one in the system's temporary directory. `mode` makes
-    the metadata mode; by default the one that the layout names.
+    `spec`: its layout. `folder`: the folder for the brokers' own disks; by default one in the system's temporary
+    directory. `mode` makes the metadata mode; by default the one that the layout names.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ class GenerateLives(Spec):
                 "lasts": round(drawn.uniform(*self.lasts), 1),
                 "ends": drawn.choice(self.ends),
                 **({} if self.returns is None else {"returns": round(drawn.uniform(*self.returns), 1)}),
-                # Drawn only where there is a choice, so that a seed goes on drawing the same lives of producers alone.
+                # Producers alone cost no draw: a seed gives them the lives that it has always given.
                 "role": drawn.choice(self.roles) if len(self.roles) > 1 else self.roles[0],
             }
             for _ in range(self.count)

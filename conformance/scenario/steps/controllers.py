@@ -54,7 +54,7 @@ class ControllerSteps(FaultSteps):
     def note_requests(self) -> None:
         """Record the captured requests as a table.
 
-        A broker must refuse a LeaderAndIsr in a leader epoch that it has, by the partition's error, and nothing else.
+        A broker must refuse a LeaderAndIsr in a leader epoch that it has, by the partition's error; no other request.
         """
         epochs: dict[int, int] = {}
         unexpected, rows = [], []
