@@ -122,7 +122,7 @@ class AttachedNode:
         if self.client_address is None:
             return None
         with suppress(BrokerUnreachable):
-            # Even without a login, a broker that can be reached tells which requests it knows.
+            # `metadata_mode` asks for ApiVersions, which every broker answers, with or without a login.
             configs = self.client_configs
             with BrokerClient(self.client_address, timeout=_ANSWER_TIMEOUT, configs=configs, login=False) as client:
                 client.metadata_mode()
