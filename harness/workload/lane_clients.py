@@ -8,20 +8,15 @@ producers. Beside the producer and the consumer of a plain lane, its `lives` bri
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import CONSUMER, PRODUCER, LifeSpec, Role
-from kafka_chaos.harness.workload.application.handles import Application, LoopHandle
-from kafka_chaos.harness.workload.application.load import (
-    ApplicationConsuming,
-    ApplicationLooping,
-    ApplicationMembers,
-    ApplicationProducing,
-)
+from kafka_chaos.harness.workload.application.handles import Application
+from kafka_chaos.harness.workload.application.load import ApplicationMembers, ApplicationProducing
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, watched
 from kafka_chaos.harness.workload.clients.following import Follower, RecordedConsumer
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
@@ -37,7 +32,7 @@ from kafka_chaos.harness.workload.transactions.load import TransactionalProducin
 
 Members = GroupLoad | ApplicationMembers
 """The members of a group, the harness's own or the application's."""
-Consuming = tuple[Follower | ApplicationConsuming, ...]
+Consuming = tuple[Follower | ApplicationMembers, ...]
 """The readers of a lane, from its start to its end; the first one reads everything."""
 
 
@@ -66,13 +61,13 @@ class LaneClients:
             return TransactionalProducing(lane, lambda number, id: self._producer(number, 0, id), load)
         return PacedProducing(self._producer, load, lives)
 
-    def looping(self) -> GroupLoad | ApplicationLooping:
+    def looping(self) -> Members:
         """The loop that reads the source and writes the lane."""
         function, source = self.application.producer, self.source
         assert source is not None
         if function is None:
             return ConsumerGroup(self.lane, source, self.load).begin()
-        return ApplicationLooping(self.lane, source, cast("Callable[[LoopHandle], object]", function), self.load)
+        return ApplicationMembers(self.lane, function, self.load, source=source, has_groups=True)
 
     def reading(self) -> tuple[Consuming, Members | None]:
         """The consumers that read every record of the lane, and the group that reads it beside, if one does.
@@ -83,7 +78,7 @@ class LaneClients:
         lane, load = self.lane, self.load
         if (function := self.application.consumer) is not None:
             is_followed = lane.group is not None or lane.transactional is not None
-            application = ApplicationConsuming(lane, function, load, has_groups=is_followed)
+            application = ApplicationMembers(lane, function, load, has_groups=is_followed)
             return (self._followers(), application) if is_followed else ((application,), None)
         if lane.share is not None:
             return self._followers(), ShareGroup(lane, load).begin()

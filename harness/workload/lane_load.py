@@ -81,11 +81,11 @@ class LaneLoad:
 
     def start(self) -> None:
         """Start sending."""
+        for readers in (*self.consumers, *self.groups):
+            readers.starts()
         if self.producer is not None:
             self._worker.start()
         self._further.start()
-        for members in self.groups:
-            members.starts()
 
     def stop_sending(self) -> None:
         """Stop sending; records in flight still get their outcomes."""

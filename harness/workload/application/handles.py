@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, UsageFailure
-from kafka_chaos.contract.lane.groups import EARLIEST, Group, group_of, loop_group_of
+from kafka_chaos.contract.lane.groups import EARLIEST
 from kafka_chaos.harness.experiment.known_configs import refused_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumer, ApplicationConsumers
 from kafka_chaos.harness.workload.application.producer import ApplicationProducer, ApplicationProducers
-from kafka_chaos.harness.workload.groups.group_kinds import group_configs
+from kafka_chaos.harness.workload.groups.group_kinds import group_configs, group_reading
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -66,20 +66,17 @@ class Handle(Generic[R]):
         )
 
     def _consumer(
-        self,
-        recorder: ApplicationConsumers,
-        key: str,
-        group: Group | None,
-        group_id: str,
-        configs: Mapping[str, object] | None,
+        self, recorder: ApplicationConsumers, read: LaneSpec, configs: Mapping[str, object] | None
     ) -> ApplicationConsumer:
-        """A consumer with these configs and, if there is a `group`, those that it decides.
+        """A consumer of the lane `read` with these configs and, if a group reads it, those that the group decides.
 
-        `key`: the lane's key that has the group, `group` or `loop`. Raises `UsageFailure` where configs contradict the
-        group.
+        Raises `UsageFailure` where configs contradict the group.
         """
+        key, group, group_id = group_reading(self._lane, read)
         given = dict(configs or {})
         settled = {} if group is None else group_configs(group)
+        if group is None:
+            group_id = f"kafka-chaos-{self.topic}"
         for name, wanted in settled.items():
             if name in given and _plain(given[name]) != _plain(wanted):
                 raise self._contradiction(name, f"a {key} with {name}={_plain(wanted)}", f"{key}={{...}}")
@@ -129,9 +126,7 @@ class ConsumerHandle(Handle[ApplicationConsumers]):
         a lane with a `group`, the client is a member; its time-outs, assignor and commits are the lane's. Raises
         `UsageFailure` if `configs` contradict the lane.
         """
-        group = self._lane.group
-        named = f"kafka-chaos-{self.topic}" if group is None else group_of(self.lane)
-        return self._consumer(self._recorder, "group", group, named, configs)
+        return self._consumer(self._recorder, self._lane, configs)
 
 
 class LoopHandle(ProducerHandle):
@@ -143,16 +138,15 @@ class LoopHandle(ProducerHandle):
     def __init__(self, lane: LaneSpec, source: LaneSpec, load: LoadSettings, recorder: ApplicationProducers) -> None:
         super().__init__(lane, load, recorder)
         self.source_topic = source.topic_name
+        self._source = source
 
     def consumer(self, configs: Mapping[str, object] | None = None) -> ApplicationConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the source, as a member of the loop's group.
 
         It does not commit by itself. Raises `UsageFailure` if `configs` contradict the lane.
         """
-        loop, inputs = self._lane.loop, self._recorder.inputs
-        assert loop is not None
-        assert inputs is not None
-        return self._consumer(inputs, "loop", loop.group, loop_group_of(self.lane), configs)
+        assert self._recorder.inputs is not None
+        return self._consumer(self._recorder.inputs, self._source, configs)
 
 
 def _check_known(kind: str, lane: LaneSpec, given: Mapping[str, object]) -> None:

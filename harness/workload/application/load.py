@@ -2,9 +2,9 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.lane.groups import group_of, loop_group_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
 from kafka_chaos.harness.workload.application.handles import (
@@ -14,50 +14,61 @@ from kafka_chaos.harness.workload.application.handles import (
     ProducerHandle,
 )
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
-from kafka_chaos.harness.workload.clients.producers import Producing
-from kafka_chaos.harness.workload.groups.group_kinds import committed_by
+from kafka_chaos.harness.workload.clients.producers import Producing, Written
+from kafka_chaos.harness.workload.groups.group_kinds import committed_by, group_reading
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 _INTERVAL = 0.05
 
 
 class ApplicationMembers(ApplicationConsumers):
-    """The consumers that a function of the application runs to read the lane `read`, alone or in groups."""
+    """The consumers that a function of the application runs to read a lane, alone or in groups.
 
-    _thread: ApplicationThread
+    With a `source`, the function is the loop of the `lane`: its consumers read the source, and `output` is what it
+    writes, whose records get their outcomes once the source is read to its end.
+    """
 
-    def __init__(self, lane: LaneSpec, read: LaneSpec, load: LoadSettings, *, what: str, has_groups: bool) -> None:
-        """`lane`: the lane `read` itself, or that of the loop that reads it. `what` names the function.
+    def __init__(
+        self,
+        lane: LaneSpec,
+        function: Callable[[Any], object],
+        load: LoadSettings,
+        *,
+        source: LaneSpec | None = None,
+        has_groups: bool = False,
+    ) -> None:
+        """`has_groups`: see `ApplicationConsumers`.
 
-        `has_groups`: see `ApplicationConsumers`. Raises `UsageFailure` for what only the harness's own members can do,
-        such as to crash as planned.
+        Raises `UsageFailure` for what only the harness's own members can do, such as to crash as planned.
         """
-        loop = lane.loop if read.lane != lane.lane else None
-        key, group, group_of_lane = (
-            ("group", lane.group, group_of) if loop is None else ("loop", loop.group, loop_group_of)
-        )
+        self._read = lane if source is None else source
+        key, group, group_id = group_reading(lane, self._read)
         for name in ("crashes", "freezes", "joins", "leaves"):
             if group is not None and getattr(group, name):
                 raise UsageFailure(
                     f"{key}: the lane {lane.lane} has {name}={getattr(group, name)}, which the harness does to its own "
                     "members only: leave it out where the application brings its own"
                 )
-        super().__init__(read, load, has_groups=has_groups)
-        self.reads = read.lane
+        self._own_groups = () if group is None else (group_id,)
+        super().__init__(self._read, load, has_groups=has_groups)
+        self.reads = self._read.lane
         """The name of the lane that the consumers read."""
-        self._read = read
-        self._what = what
-        self._group_id = None if group is None else group_of_lane(lane.lane)
+        self.output = Written()
+        self._what = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
+        handle: ConsumerHandle | LoopHandle
+        if source is None:
+            handle = ConsumerHandle(lane, load, self)
+        else:
+            self.output = ApplicationProducers(lane, load, self)
+            handle = LoopHandle(lane, source, load, self.output)
+        self._worker = self._thread = ApplicationThread(function, handle, what=self._what)
 
     def starts(self) -> None:
-        """Do nothing: the harness plans no joins, leaves or crashes for an application."""
-
-    def raise_error(self) -> None:
-        """Raise what the function raised."""
-        self._thread.raise_error()
+        """Call the function. The harness plans no joins, leaves or crashes for an application."""
+        self._thread.start()
 
     def goes_on(self) -> bool:
-        """Whether the function has not returned."""
+        """Whether the function has not returned; `drain` raises what it raised."""
         return self._thread.is_alive()
 
     def falls_short(self, problem: str) -> None:
@@ -65,38 +76,21 @@ class ApplicationMembers(ApplicationConsumers):
         self._load.on_notice(f"{self._what} {problem}")
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait for the end as other readers do; then end the function."""
+        """Wait for the end as other readers do and end the function; then wait until every record has an outcome."""
         super().drain(ends, timeout=timeout, cancelled=cancelled)
         self._thread.end()
+        self.output.finish(timeout, cancelled)
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The committed offsets of its clients' groups, by group and partition; raises `ClusterFailure`."""
-        if self._group_id is None:
-            return {}
-        groups = self.group_ids or {self._group_id}
+        groups = self._own_groups and (self.group_ids or self._own_groups)
         return {group: committed_by(group, self._read, self._load) for group in groups}
 
     def close(self) -> None:
         """End the function."""
         self._thread.end()
+        self.output.finish(0.0, threading.Event())
         self.leave()
-
-
-class ApplicationConsuming(ApplicationMembers):
-    """A lane whose consumer is a function of the application."""
-
-    def __init__(
-        self,
-        lane: LaneSpec,
-        function: Callable[[ConsumerHandle], object],
-        load: LoadSettings,
-        *,
-        has_groups: bool = False,
-    ) -> None:
-        what = f"the consumer function of lane {lane.lane}"
-        super().__init__(lane, lane, load, what=what, has_groups=has_groups)
-        self._thread = ApplicationThread(function, ConsumerHandle(lane, load, self), what=what)
-        self._thread.start()
 
 
 class ApplicationProducing(ApplicationProducers, Producing):
@@ -113,33 +107,3 @@ class ApplicationProducing(ApplicationProducers, Producing):
         while sending.is_set() and not self._thread.join(_INTERVAL):
             pass
         self._thread.end()
-
-
-class ApplicationLooping(ApplicationMembers):
-    """A lane whose loop is a function of the application, which reads its source to the end; `output`: what it writes.
-
-    Records get their outcomes once the source is read to its end.
-    """
-
-    def __init__(
-        self, lane: LaneSpec, source: LaneSpec, function: Callable[[LoopHandle], object], load: LoadSettings
-    ) -> None:
-        what = f"the producer function of lane {lane.lane}"
-        super().__init__(lane, source, load, what=what, has_groups=True)
-        self.output = ApplicationProducers(lane, load, self)
-        self._thread = ApplicationThread(function, LoopHandle(lane, source, load, self.output), what=what)
-
-    def starts(self) -> None:
-        """Call the function."""
-        self._thread.start()
-
-    def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait for the end of the source and end the function; then wait until every record has an outcome."""
-        super().drain(ends, timeout=timeout, cancelled=cancelled)
-        self.output.finish(timeout, cancelled)
-
-    def close(self) -> None:
-        """End the function."""
-        self._thread.end()
-        self.output.finish(0.0, threading.Event())
-        self.leave()

@@ -85,8 +85,6 @@ class ApplicationProducer:
         self._client = new_client(Producer, configs)
         self._rows = rows
         self._is_transactional = "transactional.id" in configs
-        # The number of the last transaction that began.
-        self._number = -1
         self._transactions = TransactionRows(
             rows, transactional_id=str(configs.get("transactional.id")), rows=recorder.add_transaction
         )
@@ -102,9 +100,7 @@ class ApplicationProducer:
         begin_ns = time.monotonic_ns()
         with self._noted("begin_transaction"):
             self._client.begin_transaction()
-        self._number += 1
-        self._transactions.begins(self._number, begin_ns)
-        self._rows.in_transaction(self._number)
+        self._transactions.begins(begin_ns)
 
     def send_offsets_to_transaction(self, positions: Sequence[Any], group_metadata: Any, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.send_offsets_to_transaction`."""
@@ -116,7 +112,7 @@ class ApplicationProducer:
             with self._noted("send_offsets_to_transaction"):
                 send()
         else:
-            of = {"producer_id": self._rows.producer_id, "transaction": self._number}
+            of = {"producer_id": self._rows.producer_id, "transaction": self._transactions.number}
             with member.commits_in_transaction(positions, **of):
                 send()
 

@@ -13,6 +13,7 @@ from typing import Any
 from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, whole_numbers
 from kafka_chaos.harness.workload.history.writer import consumed_rows
 from kafka_chaos.harness.workload.settings import LoadSettings
+from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.05
 
@@ -20,8 +21,10 @@ _TICK = 0.05
 class Readers:
     """One or several consumers that read a lane together: how far they have read, and the wait for the lane's end.
 
-    `consumed`: the records read so far. Threads may share it.
+    `consumed`: the records read so far. Threads may share it. `_worker`: the thread of the consumers, if they have one.
     """
+
+    _worker: Worker | None = None
 
     def __init__(self) -> None:
         self.consumed = 0
@@ -63,8 +66,13 @@ class Readers:
         """The consumers that are processes of their own, for faults to hit."""
         return []
 
+    def starts(self) -> None:
+        """The load begins."""
+
     def raise_error(self) -> None:
         """Raise what went wrong with the consumers, if anything did."""
+        if self._worker is not None:
+            self._worker.raise_error()
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait until all partitions are read to their ends, at most `timeout` seconds, and while a consumer `goes_on`.
@@ -83,7 +91,7 @@ class Readers:
     def goes_on(self) -> bool:
         """Whether the consumers may still read more; raises what went wrong with them."""
         self.raise_error()
-        return True
+        return self._worker is None or self._worker.is_alive()
 
     def falls_short(self, problem: str) -> None:
         """Report that the consumers did not reach the end: the `problem` says where they are."""

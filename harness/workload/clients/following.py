@@ -163,13 +163,8 @@ class RecordedConsumer(Follower):
             },
         )
         self._assign()
-        self._worker = Worker(self._run, name=f"consumer-{self._member}")
+        self._worker: Worker = Worker(self._run, name=f"consumer-{self._member}")
         self._worker.start()
-
-    def goes_on(self) -> bool:
-        """Whether the consumer's thread has not ended; raises what the thread raised."""
-        self._worker.raise_error()
-        return self._worker.is_alive()
 
     def falls_short(self, problem: str) -> None:
         """Report the problem, and give it to the lane if several consumers read it."""

@@ -37,6 +37,12 @@ class Written:
         """The longest time between two acknowledgements of one producer so far, in nanoseconds."""
         return max((rows.longest_gap_ns for rows in list(self.rows)), default=0)
 
+    def finish(self, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until every record has an outcome, at most `timeout` seconds: others become info.
+
+        `cancelled` ends the wait early. The members of a group need no wait: they leave once they have their outcomes.
+        """
+
 
 class Producing(Written, ABC):
     """The producers of a lane, to which more may be added while they send."""
@@ -53,10 +59,6 @@ class Producing(Written, ABC):
     @abstractmethod
     def run(self, sending: threading.Event) -> None:
         """Send until `sending` is cleared; raises what went wrong."""
-
-    @abstractmethod
-    def finish(self, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until every record has an outcome, at most `timeout` seconds: others become info."""
 
 
 class PacedProducing(Producing):

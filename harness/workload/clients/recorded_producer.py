@@ -47,18 +47,11 @@ class LaneProducer(ABC):
         self.producer_id = rows.producer_id
         self.rows = rows
         self._failed_for_good = ""
-        self._transactions = 0
 
     @property
     def sent(self) -> int:
         """Records that the client accepted so far."""
         return self.rows.sent
-
-    def transaction_begins(self) -> int:
-        """Begin a transaction, which holds what is sent from now on; returns its number, counted from 0."""
-        self.rows.in_transaction(self._transactions)
-        self._transactions += 1
-        return self._transactions - 1
 
     @property
     @abstractmethod
@@ -111,8 +104,7 @@ class RecordedProducer(LaneProducer):
 
     `configs` are librdkafka's keys. Records go to the `partitions` of `rows` in turn, by seq, so that each partition
     gets increasing seqs. If the topic `grows_to` more partitions, these get records, too, once the client knows them.
-    With a `transactional.id`, the caller begins and ends transactions at the `client`, and calls `transaction_begins`
-    for each.
+    With a `transactional.id`, the caller begins and ends transactions at the `client`, and tells `rows` of each.
     """
 
     def __init__(

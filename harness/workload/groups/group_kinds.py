@@ -46,11 +46,10 @@ class ConsumerGroup(GroupLoad):
         start: Callable[[MemberSettings, Taker], SupervisedProcess] | None = None,
     ) -> None:
         """`start`: what starts a member, if not a process of the lane's client."""
-        # A lane that a loop writes may have a group of its own, too, which reads it.
         self.loop = lane.loop if read.lane != lane.lane else None
-        group, group_id_of = (lane.group, group_of) if self.loop is None else (self.loop.group, loop_group_of)
+        _, group, group_id = group_reading(lane, read)
         assert group is not None
-        super().__init__(lane, read, load, group, group_id_of(lane.lane))
+        super().__init__(lane, read, load, group, group_id)
         self._start_process = start or self._start
 
     def member(self, place: int, number: int) -> MemberSettings:
@@ -131,6 +130,14 @@ class ConsumerGroup(GroupLoad):
         values = settings.to_json()
         configs = values.pop("configs")
         return self.load.start(self.lane, MEMBER, settings.name, values, configs, command=own, may_end=True)(rows)
+
+
+def group_reading(lane: LaneSpec, read: LaneSpec) -> tuple[str, Group | None, str]:
+    """The group by which a lane has itself `read` or, if that is another lane, its source: the key, settings and id."""
+    # A lane that a loop writes may have a group of its own, too, which reads it.
+    if lane.loop is None or read.lane == lane.lane:
+        return "group", lane.group, group_of(lane.lane)
+    return "loop", lane.loop.group, loop_group_of(lane.lane)
 
 
 def group_configs(group: Group) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class GroupLoad(Readers, ABC):
         """Members that a fault has ended, by name: whether they stay down."""
         self._plan: list[Planned] = []
         self._ending = threading.Event()
-        self._worker = Worker(self._run, name=f"group-{group_id}")
+        self._worker: Worker = Worker(self._run, name=f"group-{group_id}")
 
     def begin(self) -> Self:
         """Start the members, and the thread that looks after them."""
@@ -102,10 +102,6 @@ class GroupLoad(Readers, ABC):
         """The load has begun: from now on, members crash, freeze, join and leave as planned."""
         self._began = time.monotonic()
         self._plan = planned(self.group, self.load.workload.duration - (self.lane.created_at or 0.0))
-
-    def raise_error(self) -> None:
-        """Raise what went wrong in the thread that looks after the members."""
-        self._worker.raise_error()
 
     def has_joined(self) -> None:
         """A member was given partitions: the first time, the group's wait for them is over."""

@@ -196,7 +196,7 @@ class LoopProcessing(Processing):
             return True
         offsets = next_offsets(messages)
         sends = member.commits.in_transaction(
-            offsets, producer_id=outputs.producer_id, transaction=outputs.told.transaction
+            offsets, producer_id=outputs.producer_id, transaction=producer.transactions.number
         )
         try:
             with sends:

@@ -62,9 +62,8 @@ class LoopRows(ConsumedRows):
         if output.sent != first_seq:
             raise ProtocolBreach(f"record {first_seq} was not the next one to send")
         if transaction is not None and not self._transactions.is_open:
-            self._transactions.begins(transaction, ns)
+            self._transactions.begins(ns, transaction)
             self._begins_call("transaction", self._transactional_id, "transaction")
-            output.in_transaction(transaction)
         output.hand_out(len(sources), ns=ns, partition=partition, sources=sources)
 
     def _ended(self, row: dict[str, Any]) -> None:

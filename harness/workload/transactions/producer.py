@@ -41,9 +41,14 @@ TakeRow = Callable[[dict[str, Any]], None]
 
 
 class TransactionRows:
-    """The rows of one producer's transactions: `rows` takes each once the transaction has ended or is left behind."""
+    """The transactions of the producer of `records`: `rows` takes each once it has ended or is left behind.
 
-    def __init__(self, records: LaneProducer | ProducedRows, *, transactional_id: str, rows: TakeRow) -> None:
+    `number`: of the transaction that began last, counted from 0.
+    """
+
+    def __init__(self, records: ProducedRows, *, transactional_id: str, rows: TakeRow) -> None:
+        self.number = -1
+        self._records = records
         self._producer: dict[str, Any] = {
             "lane": records.lane,
             "producer_id": records.producer_id,
@@ -63,10 +68,12 @@ class TransactionRows:
         """The producer has just fenced its predecessors under its transactional id."""
         self._producer["initialised_ns"] = time.monotonic_ns()
 
-    def begins(self, number: int, begin_ns: int) -> None:
-        """The transaction of this number began at `begin_ns`."""
+    def begins(self, begin_ns: int, number: int | None = None) -> None:
+        """A transaction began at `begin_ns`, the next or that of this `number`: it holds what is sent from now on."""
+        self.number = self.number + 1 if number is None else number
+        self._records.in_transaction(self.number)
         self._commit_asked = False
-        self._open = {**self._producer, "transaction": number, "begin_ns": begin_ns}
+        self._open = {**self._producer, "transaction": self.number, "begin_ns": begin_ns}
 
     def asks_for_commit(self) -> None:
         """The commit is about to be asked for: unless its end is learned, the transaction is in doubt from now on."""
@@ -112,7 +119,7 @@ class TransactionalProducer:
     """An incarnation of `transactional_id`; its records are sent by `records`. It belongs to one thread.
 
     `rows` takes a row for every transaction that has ended, or that is left behind open. `give_up` says whether calls
-    should not be repeated any more. `calls` notes those that take long.
+    should not be repeated any more. `calls` notes those that take long. `transactions`: those that began so far.
     """
 
     def __init__(
@@ -127,20 +134,20 @@ class TransactionalProducer:
         self.records = records
         self._calls = calls or Calls()
         self._id = transactional_id
-        self._transactions = TransactionRows(records, transactional_id=transactional_id, rows=rows)
+        self.transactions = TransactionRows(records.rows, transactional_id=transactional_id, rows=rows)
         self._give_up = give_up
         self._is_unsettled = False
 
     def init(self) -> None:
         """Fence former incarnations and end their transaction; raises `ProducerLost`."""
         self._insist(self.records.client.init_transactions)
-        self._transactions.is_initialised()
+        self.transactions.is_initialised()
 
     def begin(self) -> None:
         """Begin the next transaction; raises `ProducerLost`."""
         begin_ns = time.monotonic_ns()
         self._once(self.records.client.begin_transaction)
-        self._transactions.begins(self.records.transaction_begins(), begin_ns)
+        self.transactions.begins(begin_ns)
 
     def send(self, count: int) -> None:
         """Send `count` records within the transaction, as soon as the client's queue has room for them."""
@@ -166,7 +173,7 @@ class TransactionalProducer:
 
         Raises `ProducerLost`, after the transaction has its row.
         """
-        self._transactions.asks_for_commit()
+        self.transactions.asks_for_commit()
         try:
             self._insist(self.records.client.commit_transaction)
         except ProducerLost as lost:
@@ -174,7 +181,7 @@ class TransactionalProducer:
                 self._lost(lost)
                 raise
             return self.abort(lost.error)
-        self._transactions.ends(COMMITTED)
+        self.transactions.ends(COMMITTED)
         return COMMITTED
 
     def abort(self, cause: KafkaError | None = None) -> str:
@@ -187,13 +194,13 @@ class TransactionalProducer:
         except ProducerLost as lost:
             self._lost(lost)
             raise
-        self._transactions.ends(ABORTED, cause)
+        self.transactions.ends(ABORTED, cause)
         return ABORTED
 
     def abandon(self) -> None:
         """End as a killed process does, an open transaction left behind."""
-        if self._transactions.is_open:
-            self._transactions.is_left()
+        if self.transactions.is_open:
+            self.transactions.is_left()
             self._is_unsettled = True
         self.records.abandon(open_transaction=self._is_unsettled)
 
@@ -223,4 +230,4 @@ class TransactionalProducer:
 
     def _lost(self, lost: ProducerLost) -> None:
         self._is_unsettled = not lost.error.fatal()
-        self._transactions.fails(lost.error)
+        self.transactions.fails(lost.error)

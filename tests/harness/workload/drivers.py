@@ -168,7 +168,7 @@ def _by_number(
         producer = ProcessProducer(started, rows)
     for number, span in enumerate(spans):
         if is_transactional:
-            assert producer.transaction_begins() == number
+            rows.in_transaction(number)
         while span:
             span -= producer.send(span)
             producer.poll(0)

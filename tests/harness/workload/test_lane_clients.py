@@ -17,7 +17,7 @@ from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload import load as load_module
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle
-from kafka_chaos.harness.workload.application.load import ApplicationConsuming
+from kafka_chaos.harness.workload.application.load import ApplicationMembers
 from kafka_chaos.harness.workload.lane_clients import LaneClients
 from kafka_chaos.harness.workload.lane_load import Counts, LaneLoad
 from kafka_chaos.harness.workload.load import PhaseLoad
@@ -150,7 +150,8 @@ def test_an_application_s_consumer_reports_where_it_ended(tmp_path: Path) -> Non
     notices: list[str] = []
     lane = LaneSpec(lane="orders", partitions=2)
     load = load_of(tmp_path, lane, on_notice=notices.append)
-    consuming = ApplicationConsuming(lane, sleep, load)
+    consuming = ApplicationMembers(lane, sleep, load)
+    consuming.starts()
     consuming.drain({0: 7, 1: 9}, timeout=0.1, cancelled=threading.Event())
     consuming.close()
     load.tables.close()

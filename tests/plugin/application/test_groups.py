@@ -13,11 +13,10 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.workload.application import consumer as application_consumer
-from kafka_chaos.harness.workload.application import load as application_load
 from kafka_chaos.harness.workload.application import producer as application_producer
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, LoopHandle
-from kafka_chaos.harness.workload.application.load import ApplicationConsuming
+from kafka_chaos.harness.workload.application.load import ApplicationMembers
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
 from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
@@ -188,8 +187,8 @@ def test_settings_that_contradict_the_group_are_refused(recorded: Recorded, give
 def test_what_the_harness_does_to_its_own_members_is_refused_for_an_application() -> None:
     lane = LaneSpec(lane="orders", group={"crashes": 1})  # type: ignore[arg-type]
     with pytest.raises(UsageFailure, match="the lane orders has crashes=1, which the harness does to its own members"):
-        ApplicationConsuming(lane, lambda app: None, SimpleNamespace())  # type: ignore[arg-type]
-    assert application_load.group_of("orders") == "orders-group"
+        ApplicationMembers(lane, lambda app: None, SimpleNamespace())  # type: ignore[arg-type]
+    assert lane.group_id == "orders-group"
 
 
 def test_a_loop_s_outputs_name_their_inputs_and_carry_one_identity(recorded: Recorded) -> None:
