@@ -21,8 +21,8 @@ from kafka_chaos.reference_model import Lane, predict
 from kafka_chaos.reference_model.compare import FAULT_SETS
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import explore
-from kafka_chaos.reference_model.lockstep.cluster_model import step
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.lockstep.stepping import step
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 
 MIXES = (

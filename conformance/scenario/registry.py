@@ -25,6 +25,7 @@ from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, quoted
 from kafka_chaos.contract.lane.groups import Group
+from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
 
 _OF_ACTS = OF_ACTS | {"for", "controller", "load"} | {field.name for field in fields(Topic)}
@@ -116,6 +117,9 @@ def _check_step(
     if method is None or name.startswith("_"):
         raise UsageFailure(f"{place}: {verb!r} is neither a step nor a part")
     arguments = value if isinstance(value, list) else [] if value is None else [value]
+    for action in keys.get("then") or ():
+        if action not in ACTIONS:
+            raise UsageFailure(f"{place}: then {action!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
     try:
         inspect.signature(method).bind(None, *arguments, **{key.replace(" ", "_"): keys[key] for key in keys})
     except TypeError as error:

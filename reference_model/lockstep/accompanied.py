@@ -1,6 +1,6 @@
 """A cluster and what reads from it, each a model in lock step with states of its own."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
@@ -12,18 +12,18 @@ from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel
 class AccompaniedModel(ClusterModel):
     """A cluster, and a group that reads from it: an observation must match both.
 
-    `actions`: the names of the group's steps. `part`: the field of an observation that is about the group.
+    `part`: the field of an observation that is about the group.
     """
 
-    def __init__(self, cluster: ClusterModel, group: SteppedModel[Any], actions: Collection[str], part: str) -> None:
-        self.group, self._actions, self._part = group, actions, part
+    def __init__(self, cluster: ClusterModel, group: SteppedModel[Any], part: str) -> None:
+        self.group, self._part = group, part
         super().__init__(cluster.config, cluster.states)
 
-    def apply(self, action: Step) -> frozenset[ClusterState]:
+    def apply(self, step: Step) -> frozenset[ClusterState]:
         """As `ClusterModel.apply`; steps of members too."""
-        if action.name not in self._actions:
-            return super().apply(action)
-        self.group.apply(action)
+        if step.name not in self.group.actions:
+            return super().apply(step)
+        self.group.apply(step)
         return self.states
 
     def settle(self, states: Iterable[ClusterState]) -> frozenset[ClusterState]:

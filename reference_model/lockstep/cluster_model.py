@@ -1,15 +1,14 @@
 """The model of a cluster as an interpreter of scenarios: action by action, every state the cluster may settle in."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kafka_chaos.reference_model.lockstep import brokers, clients, controller, quorum
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, observe_state
-from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
-from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel, settled, step_of
+from kafka_chaos.reference_model.lockstep.stepping import SteppedModel, settled
 
 Internal = Callable[[ClusterState, ClusterConfig], Iterator[ClusterState]]
 
@@ -30,7 +29,6 @@ URGENT: tuple[Internal, ...] = (
 """Actions that a cluster takes before it has settled."""
 OPTIONAL: tuple[Internal, ...] = (brokers.end_parked_fetch, clients.send_astray, clients.send_to_unnamed)
 """Actions that may or may not have been taken by then."""
-MAX_STATES = 200_000
 
 Checkpoints = tuple[int, ...]
 """Each replica's checkpointed high watermark."""
@@ -38,15 +36,12 @@ _AS_BEFORE = -1
 """Stands for the checkpoint of a replica in a state without checkpoints."""
 
 
-def step(name: str, **arguments: Any) -> Step:
-    """A step by name; an unknown one raises `ActionError`."""
-    return step_of(ACTIONS, name, **arguments)
-
-
 @dataclass(slots=True)
 class ClusterModel(SteppedModel[ClusterState]):
     """The model of a cluster under a configuration: the states that it may be in now."""
 
+    actions = ACTIONS
+    most_states = 200_000
     config: ClusterConfig
     states: frozenset[ClusterState] = field(default_factory=frozenset)
 
@@ -54,20 +49,9 @@ class ClusterModel(SteppedModel[ClusterState]):
         if not self.states:
             self.states = self.settle([self.config.initial()])
 
-    def apply(self, action: Step) -> frozenset[ClusterState]:
-        """Take an external action in every state there may be, and settle."""
-        after, refusal = [], None
-        for state in self.states:
-            try:
-                after.append(ACTIONS[action.name](state, self.config, **dict(action.arguments)))
-            except ActionError as error:
-                refusal = error
-            except TypeError as error:
-                raise ActionError(f"{action.name}: {error}") from error
-        if not after and refusal is not None:
-            raise refusal
-        self.states = self.settle(after)
-        return self.states
+    def taken(self, act: Callable[..., ClusterState], state: ClusterState, **arguments: Any) -> Iterable[ClusterState]:
+        """The state right after an action."""
+        return [act(state, self.config, **arguments)]
 
     def settle(self, states: Iterable[ClusterState]) -> frozenset[ClusterState]:
         """Every settled state that internal actions lead to.
@@ -82,22 +66,30 @@ class ClusterModel(SteppedModel[ClusterState]):
         reached = {
             _with_checkpoints(state, written)
             for bare, all_written in checkpoints.items()
-            for state in settled([bare], self._following, MAX_STATES)
+            for state in settled([bare], self.following, self.most_states)
             for written in all_written
         }
-        closure, frontier = set(reached), list(reached)
-        while frontier:
-            for after in brokers.checkpoint_meanwhile(frontier.pop()):
-                if after not in closure:
-                    closure.add(after)
-                    frontier.append(after)
-        return frozenset(closure)
+        return frozenset(settled(reached, _checkpointed, self.most_states))
 
     def observe(self, state: ClusterState) -> Observation:
-        """The observation of a cluster that is in this state."""
-        return observe_state(state)
+        """The observation of all of a cluster that is in this state."""
+        replicas = {}
+        for replica in state.replicas:
+            values = {of_replica.name: getattr(replica, of_replica.name) for of_replica in fields(ReplicaObservation)}
+            log = tuple((entry.offset, entry.record, entry.leader_epoch) for entry in replica.log)
+            replicas[replica.broker] = ReplicaObservation(**values | {"log": log})
+        return Observation(
+            replicas=replicas,
+            leader=state.partition.leader,
+            leader_epoch=state.partition.leader_epoch,
+            isr=state.partition.isr,
+            controller_epoch=state.controller_epoch,
+            controller=state.controller,
+            registered=tuple(replica.broker for replica in state.replicas if replica.registered),
+            acknowledged=state.acknowledged,
+        )
 
-    def _following(self, state: ClusterState) -> Iterator[tuple[ClusterState, bool]]:
+    def following(self, state: ClusterState) -> Iterator[tuple[ClusterState, bool]]:
         """The next states by internal actions, and whether each is urgent.
 
         An action that commutes with all others is taken alone: whether the others come before or after it, the cluster
@@ -110,6 +102,10 @@ class ClusterModel(SteppedModel[ClusterState]):
             yield from ((after, True) for after in action(state, self.config))
         for action in OPTIONAL:
             yield from ((after, False) for after in action(state, self.config))
+
+
+def _checkpointed(state: ClusterState) -> Iterator[tuple[ClusterState, bool]]:
+    yield from ((after, False) for after in brokers.checkpoint_meanwhile(state))
 
 
 def _without_checkpoints(state: ClusterState) -> tuple[ClusterState, Checkpoints]:

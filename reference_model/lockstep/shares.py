@@ -12,16 +12,15 @@ member ended the session in order.
 Sources: KIP-932; KAFKA-17541; `SharePartition`, `InFlightState` and `ShareSessionCache` of Kafka 4.2.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, ShareDeed, ShareObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
-from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import NOBODY
-from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel, settled, step_of
+from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.tuples import exchanged
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = "available", "acquired", "acknowledged", "archived"
@@ -31,7 +30,6 @@ STATE_AFTER: Mapping[str, str] = {ACCEPT: ACKNOWLEDGED, RELEASE: AVAILABLE, REJE
 NOT_ACQUIRED, NO_SESSION, TAKEN = "INVALID_RECORD_STATE", "SHARE_SESSION_NOT_FOUND", "NONE"
 NEVER_WRITTEN = -1
 """The start offset of a group of which the share coordinator has nothing yet."""
-_MAX_STATES = 20_000
 
 
 class Record(NamedTuple):
@@ -141,11 +139,6 @@ ACTIONS: Mapping[str, Callable[..., Iterator[ShareState]]] = {
 }
 
 
-def share_step(name: str, member: int, **arguments: object) -> Step:
-    """A step of a member by name; an unknown one raises `ActionError`."""
-    return step_of(ACTIONS, name, member=member, **arguments)
-
-
 def _next_available(state: ShareState, leader: Leader) -> int | None:
     offsets = range(state.cached.start, leader.high_watermark)
     return next((offset for offset in offsets if state.cached.at(offset).state == AVAILABLE), None)
@@ -187,6 +180,7 @@ def _with_deed(state: ShareState, member: int, deed: ShareDeed) -> ShareState:
 class ShareModel(SteppedModel[ShareState]):
     """A share group of the partition of `cluster`, and the states that it may be in now."""
 
+    actions = ACTIONS
     setup: ShareSetup
     cluster: ClusterModel
     states: frozenset[ShareState] = frozenset()
@@ -195,33 +189,19 @@ class ShareModel(SteppedModel[ShareState]):
         empty, nobody = InFlight(0), (NOBODY,) * self.setup.members
         self.states = frozenset([ShareState(NOBODY, empty, empty, NEVER_WRITTEN, nobody, ((),) * self.setup.members)])
 
-    def apply(self, action: Step) -> frozenset[ShareState]:
-        """Take a step in every state there may be, with every leader that there may be."""
-        act, arguments = ACTIONS[action.name], dict(action.arguments)
-        after = [
-            found
-            for leader in self._leaders()
-            for state in self.states
-            for found in act(_at_leader(state, leader), self.setup, leader, **arguments)
-        ]
-        if not after:
-            raise ActionError(f"{action.name} {arguments}: impossible in every state of the share group")
-        self.states = self.settle(after)
-        return self.states
-
-    def settle(self, states: Iterable[ShareState]) -> frozenset[ShareState]:
-        """Every state that may be reached by the ends of locks."""
-        return frozenset(settled(states, self._following, _MAX_STATES))
+    def taken(self, act: Callable[..., Any], state: ShareState, **arguments: Any) -> Iterator[ShareState]:
+        """The states right after a member's step, with every leader that there may be."""
+        led = [(cluster, cluster.partition) for cluster in self.cluster.states if cluster.partition.leader != NOBODY]
+        leaders = {Leader(part.leader_epoch, cluster.replica(part.leader).high_watermark) for cluster, part in led}
+        for leader in leaders:
+            yield from act(_at_leader(state, leader), self.setup, leader, **arguments)
 
     def observe(self, state: ShareState) -> Observation:
         """A state, as one would observe all of it."""
         return Observation(shares=ShareObservation(start=state.start_offset, did=dict(enumerate(state.deeds, 1))))
 
-    def _leaders(self) -> set[Leader]:
-        led = [(state, state.partition) for state in self.cluster.states if state.partition.leader != NOBODY]
-        return {Leader(part.leader_epoch, state.replica(part.leader).high_watermark) for state, part in led}
-
-    def _following(self, state: ShareState) -> Iterator[tuple[ShareState, bool]]:
+    def following(self, state: ShareState) -> Iterator[tuple[ShareState, bool]]:
+        """The states after the end of a lock, which is not urgent."""
         if self.setup.locks_end:
             yield from ((_delivery_ended(state, self.setup, offset, AVAILABLE), False) for offset in _held(state))
 

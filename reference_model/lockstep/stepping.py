@@ -6,9 +6,9 @@ match, so that later steps are as exact as the observations allow.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation, compare
 from kafka_chaos.reference_model.lockstep.processes import ActionError
@@ -25,28 +25,53 @@ class Step:
     arguments: tuple[tuple[str, Any], ...] = ()
 
 
-def step_of(actions: Collection[str], name: str, **arguments: Any) -> Step:
-    """A step by the name of one of these actions; an unknown one raises `ActionError`."""
-    if name not in actions:
-        raise ActionError(f"{name!r}: expected an action out of {', '.join(sorted(actions))}")
+def step(name: str, **arguments: Any) -> Step:
+    """A step with these arguments; only the model to which it is applied knows whether it has such an action."""
     return Step(name, tuple(sorted(arguments.items())))
 
 
 class SteppedModel(ABC, Generic[S]):
-    """A model in lock step: the `states` that it may be in now."""
+    """A model in lock step: the `states` that it may be in now, and its external `actions` by name.
 
+    `most_states`: how many states it may pass between two steps.
+    """
+
+    actions: ClassVar[Mapping[str, Callable[..., Any]]]
+    most_states: ClassVar[int] = 20_000
     states: frozenset[S]
 
-    @abstractmethod
-    def apply(self, action: Step) -> frozenset[S]:
+    def apply(self, step: Step) -> frozenset[S]:
         """Take an external action in every state there may be, and settle.
 
-        Raises `ActionError` if the action is possible in none of them, or its arguments do not fit.
+        Raises `ActionError` if there is no such action, if it is possible in no state, or if its arguments do not fit.
         """
+        if step.name not in self.actions:
+            raise ActionError(f"{step.name!r}: expected an action out of {', '.join(sorted(self.actions))}")
+        arguments, after = dict(step.arguments), list[S]()
+        refusal = ActionError(f"{step.name} {arguments}: impossible in every state")
+        for state in self.states:
+            try:
+                after.extend(self.taken(self.actions[step.name], state, **arguments))
+            except ActionError as error:
+                refusal = error
+            except TypeError as error:
+                raise ActionError(f"{step.name}: {error}") from error
+        if not after:
+            raise refusal
+        self.states = self.settle(after)
+        return self.states
 
-    @abstractmethod
     def settle(self, states: Iterable[S]) -> frozenset[S]:
         """Every settled state that internal actions lead to; raises `ScopeNotExhausted` if they are too many."""
+        return frozenset(settled(states, self.following, self.most_states))
+
+    @abstractmethod
+    def taken(self, act: Callable[..., Any], state: S, **arguments: Any) -> Iterable[S]:
+        """The states right after one of the `actions`; none, or `ActionError`, where it is impossible."""
+
+    @abstractmethod
+    def following(self, state: S) -> Iterable[tuple[S, bool]]:
+        """The next states by internal actions, and whether each is urgent."""
 
     @abstractmethod
     def observe(self, state: S) -> Observation:

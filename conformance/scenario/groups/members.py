@@ -123,8 +123,8 @@ class Members:
             raise ClusterFailure(f"member {number} was given nothing of partition {partition} within {GIVEN_WITHIN} s")
         member.did.append((GIVEN, partition, offset))
 
-    def process(self, number: int, _: int) -> None:
-        """Let a member process the record that it was given, of whichever partition that is."""
+    def process(self, number: int, partition: int) -> None:
+        """Let a member process the record that it was given, of whichever `partition` that is."""
         member = self._processes[number]
         answer = member.ask("process", within=_ANSWER_TIMEOUT_S)
         member.did.append((PROCESSED, answer["partition"], answer["offset"]))

@@ -18,8 +18,9 @@ from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.accompanied import AccompaniedModel
 from kafka_chaos.reference_model.lockstep.groups.model import GroupModel
-from kafka_chaos.reference_model.lockstep.groups.steps import ACTIONS, first_state, group_step
+from kafka_chaos.reference_model.lockstep.groups.steps import first_state
 from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, PROCESSED, GroupObservation
+from kafka_chaos.reference_model.lockstep.stepping import step
 
 _OFTEN = 9
 
@@ -36,8 +37,8 @@ class GroupStage:
         """A member takes one of `MEMBER_STEPS`; those in `AT_PARTITION` concern a `partition`."""
         template, action, act = MEMBER_STEPS[what]
         sentence = template.format(member=member, of=f" partition {partition}" if self.members.partitions > 1 else "")
-        where = [partition] if what in AT_PARTITION else []
-        self.stage.take(sentence, partial(act, self.members, member, *where), group_step(action, member, *where))
+        where = {"partition": partition} if what in AT_PARTITION else {}
+        self.stage.take(sentence, partial(act, self.members, member, **where), step(action, member=member, **where))
 
     def one_batch(self, member: int) -> None:
         """A member takes a whole batch of one record, and commits after or before it, as the group's `commits` say."""
@@ -49,7 +50,7 @@ class GroupStage:
         """A member is started with the group.instance.id of another one, which still runs."""
         sentence = f"Member {member} is started with the group.instance.id of member {former}."
         act = partial(self.members.join, member, place_of=former)
-        self.stage.take(sentence, act, group_step("member_takes_over", member=member, former=former))
+        self.stage.take(sentence, act, step("member_takes_over", member=member, former=former))
 
     def await_removed(self, member: int) -> None:
         """A step that waits until the coordinator has removed a member that sends no heartbeats."""
@@ -128,7 +129,7 @@ def group_on(
     model = GroupModel(setup, frozenset([first_state(setup, partitions)]))
     servers = stage.lease.cluster.bootstrap_servers
     with Members(servers, stage.topic, partitions, group, heartbeat_ms) as members:
-        stage.model = AccompaniedModel(stage.model, model, ACTIONS, "group")
+        stage.model = AccompaniedModel(stage.model, model, "group")
         stage.observer.beside = lambda: {"group": members.observe()}
         members.join(1)
         stage.settle("Member 1 joins a new group.")

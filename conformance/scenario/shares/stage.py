@@ -18,7 +18,8 @@ from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.reference_model.lockstep.accompanied import AccompaniedModel
 from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, ShareObservation
-from kafka_chaos.reference_model.lockstep.shares import ACTIONS, ShareModel, ShareSetup, share_step
+from kafka_chaos.reference_model.lockstep.shares import ShareModel, ShareSetup
+from kafka_chaos.reference_model.lockstep.stepping import step
 
 STATE_TOPIC = "__share_group_state"
 _GROUP_CONFIGS = 32
@@ -36,24 +37,24 @@ class ShareStage:
     def poll(self, member: int) -> None:
         """A member asks until it is given a record."""
         act = partial(self.members.poll, member)
-        self.stage.take(f"Member {member} asks for a record.", act, share_step("sharer_polls", member))
+        self.stage.take(f"Member {member} asks for a record.", act, step("sharer_polls", member=member))
 
     def acknowledge(self, member: int, kind: str, offset: int) -> None:
         """A member accepts, releases or rejects a record, until that is taken or refused."""
         act = partial(self.members.acknowledge, member, kind, offset)
-        step = share_step("sharer_acknowledges", member, kind=kind, offset=offset)
-        self.stage.take(f"Member {member} {kind}s offset {offset}.", act, step)
+        taken = step("sharer_acknowledges", member=member, kind=kind, offset=offset)
+        self.stage.take(f"Member {member} {kind}s offset {offset}.", act, taken)
 
     def acknowledge_unheard(self, member: int, kind: str, offset: int) -> None:
         """The same, but the member hears no answer."""
         act = partial(self.members.acknowledge_unheard, member, kind, offset)
-        step = share_step("sharer_acknowledges_unheard", member, kind=kind, offset=offset)
-        self.stage.take(f"Member {member} {kind}s offset {offset}, and hears no answer.", act, step)
+        taken = step("sharer_acknowledges_unheard", member=member, kind=kind, offset=offset)
+        self.stage.take(f"Member {member} {kind}s offset {offset}, and hears no answer.", act, taken)
 
     def die(self, member: int) -> None:
         """The process of a member dies: its connection is closed."""
         act = self.members.members[member].close
-        self.stage.take(f"Member {member} dies: its connection ends.", act, share_step("sharer_dies", member))
+        self.stage.take(f"Member {member} dies: its connection ends.", act, step("sharer_dies", member=member))
 
     def await_start(self, sentence: str, offset: int) -> None:
         """A step that waits until the coordinator answers with a start offset: what came before it is persisted."""
@@ -90,7 +91,7 @@ def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False)
     with Sharers(stage.topic, _MEMBERS, lease.cluster) as sharers:
         setup = ShareSetup(members=_MEMBERS, delivery_limit=delivery_limit, locks_end=locks_end)
         model = ShareModel(setup, stage.model)
-        stage.model = model.cluster = AccompaniedModel(stage.model, model, ACTIONS, "shares")
+        stage.model = model.cluster = AccompaniedModel(stage.model, model, "shares")
         stage.observer.beside = lambda: {"shares": sharers.observe()}
         stage.settle("Two members join a new share group.")
         yield ShareStage(stage, sharers)

@@ -15,7 +15,7 @@ from kafka_chaos.conformance.scenario.observe import ReplicaObserver
 from kafka_chaos.conformance.scenario.steps.faults import FaultSteps
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.configuration.server_properties import SECOND_BROKER_DATA
-from kafka_chaos.reference_model.lockstep.cluster_model import step
+from kafka_chaos.reference_model.lockstep.stepping import step
 
 
 @dataclass

@@ -20,9 +20,9 @@ from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage.segments import Record
-from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL, FOLLOWER, QUORUM, REPLICATION
-from kafka_chaos.reference_model.lockstep.stepping import Step
+from kafka_chaos.reference_model.lockstep.stepping import Step, step
 
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 Port = Literal["replication", "control"]

@@ -15,7 +15,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS, REPLICATION_PORT, node_name
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.reference_model.lockstep.cluster_model import step
+from kafka_chaos.reference_model.lockstep.stepping import step
 
 _TAKES_OVER = "to DUAL_WRITE state"
 

@@ -23,7 +23,8 @@ from kafka_chaos.faults.links.on_frames import Hold
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
 from kafka_chaos.reference_model.lockstep.observation.clients import TransactionsObservation
-from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel, transaction_step
+from kafka_chaos.reference_model.lockstep.stepping import step
+from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel
 from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig
 from kafka_chaos.reference_model.transactions.rules import V2, v1_in
 
@@ -181,7 +182,7 @@ class TransactionsStage(LockStep):
         self._take(f"{producer} asks for {_end_of(commit)}.", act, "end", producer=producer, commit=commit)
 
     def _take(self, sentence: str, act: Callable[[], object], action: str, **arguments: Any) -> None:
-        self.take(sentence, act, transaction_step(action, **arguments))
+        self.take(sentence, act, step(action, **arguments))
 
 
 def _end_of(commit: bool) -> str:

@@ -11,9 +11,10 @@ happen at any time, to a member that is dead or frozen. A frozen member does not
 `group.instance.id` another one took over (KIP-345), but for the commit that it is told to make.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from kafka_chaos.contract.lane.groups import OF_GROUPS
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
@@ -22,13 +23,9 @@ from kafka_chaos.reference_model.groups.state import ACTIVE, DEAD, NONE, Setup, 
 from kafka_chaos.reference_model.lockstep.groups.steps import ACTIONS, GroupState, of_group
 from kafka_chaos.reference_model.lockstep.observation.clients import NOBODY, GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
-from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel, settled
+from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.tuples import exchanged
-
-MAX_STATES = 20_000
-
 
 # --- What follows by itself ------------------------------------------------------------------------------------------
 
@@ -92,30 +89,39 @@ def _of_nobody(part: State) -> State:
 class GroupModel(SteppedModel[GroupState]):
     """A group under a setup, and the states that it may be in now."""
 
+    actions = ACTIONS
     setup: Setup
     states: frozenset[GroupState]
 
     def __post_init__(self) -> None:
         self.states = self.settle(self.states)
 
-    def apply(self, action: Step) -> frozenset[GroupState]:
-        """Take a step in every state there may be, and settle."""
-        act = ACTIONS[action.name]
-        after = [found for state in self.states for found in act(state, self.setup, **dict(action.arguments))]
-        if not after:
-            raise ActionError(f"{action.name} {dict(action.arguments)}: impossible in every state of the group")
-        self.states = self.settle(after)
-        return self.states
-
-    def settle(self, states: Iterable[GroupState]) -> frozenset[GroupState]:
-        """Every state in which nothing urgent is left to happen."""
-        return frozenset(settled(states, self._following, MAX_STATES))
+    def taken(self, act: Callable[..., Any], state: GroupState, **arguments: Any) -> Iterator[GroupState]:
+        """The states right after a member's step; members are numbered from 1, and their slots from 0."""
+        yield from act(state, self.setup, arguments.pop("member") - 1, **arguments)
 
     def observe(self, state: GroupState) -> Observation:
-        """A state, as one would observe all of it."""
-        return Observation(group=observe_group(state, self.setup))
+        """The observation of all of a group that is in this state."""
+        each = {}
+        for slot, member in enumerate(state.partitions[0].members):
+            owned = tuple(number for number, part in enumerate(state.partitions) if part.members[slot].owns)
+            knows = slot not in state.replaced
+            each[slot + 1] = MemberObservation(
+                generation=max(member.generation, 0) if self.setup.rules.waits_for_all and knows else None,
+                has=owned if knows else None,
+                did=state.did[slot],
+            )
+        coordinators = [part.coordinator for part in state.partitions]
+        group = GroupObservation(
+            members=tuple(slot + 1 for slot in slots_in(state.partitions[0])),
+            owners=tuple(NOBODY if known.owner == NONE else known.owner + 1 for known in coordinators),
+            committed=tuple(known.committed for known in coordinators),
+            each=each,
+        )
+        return Observation(group=group)
 
-    def _following(self, state: GroupState) -> Iterator[tuple[GroupState, bool]]:
+    def following(self, state: GroupState) -> Iterator[tuple[GroupState, bool]]:
+        """The steps that follow by themselves, and whether each is urgent."""
         yield from ((after, True) for after in urgent(state, self.setup))
         yield from ((after, False) for after in optional(state, self.setup))
 
@@ -124,26 +130,3 @@ class GroupModel(SteppedModel[GroupState]):
         ends = [ending(part, self.setup) for state in self.states for part in state.partitions]
         found = {anomaly for end in ends for anomaly in shown(end, CHECKS, OF_GROUPS)}
         return sorted(str(anomaly) for anomaly in found)
-
-
-def observe_group(state: GroupState, setup: Setup) -> GroupObservation:
-    """A state of the model, as one would observe all of it."""
-    first = state.partitions[0]
-    each = {}
-    for slot, member in enumerate(first.members):
-        knows = slot not in state.replaced
-        each[slot + 1] = MemberObservation(
-            generation=max(member.generation, 0) if setup.rules.waits_for_all and knows else None,
-            has=tuple(number for number, part in enumerate(state.partitions) if part.members[slot].owns)
-            if knows
-            else None,
-            did=state.did[slot],
-        )
-    return GroupObservation(
-        members=tuple(slot + 1 for slot in slots_in(first)),
-        owners=tuple(
-            NOBODY if part.coordinator.owner == NONE else part.coordinator.owner + 1 for part in state.partitions
-        ),
-        committed=tuple(part.coordinator.committed for part in state.partitions),
-        each=each,
-    )

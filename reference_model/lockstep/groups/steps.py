@@ -8,7 +8,6 @@ from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.groups.state import ACTIVE, NONE, Member, Setup, State, initial_state, slots_in
 from kafka_chaos.reference_model.lockstep.observation.clients import COMMITTED, GIVEN, PROCESSED, REFUSED, Deed
 from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.stepping import Step, step_of
 from kafka_chaos.reference_model.tuples import exchanged
 
 
@@ -69,10 +68,12 @@ def of_group(name: str) -> Callable[[GroupState, Setup, int], Iterator[GroupStat
 
 
 def _take_over(state: GroupState, setup: Setup, slot: int, former: int) -> Iterator[GroupState]:
-    """A static member starts with another one's `group.instance.id`: it has what that one had, in its generation."""
-    if setup.is_static and former in slots_in(state.partitions[0]) and slot not in slots_in(state.partitions[0]):
-        parts = tuple(_with_successor(part, slot, former) for part in state.partitions)
-        yield state._replace(partitions=parts, replaced=state.replaced | {former})
+    """A static member starts with the `group.instance.id` of member `former`: it has what that one had, in its
+    generation."""
+    place, taken = former - 1, slots_in(state.partitions[0])
+    if setup.is_static and place in taken and slot not in taken:
+        parts = tuple(_with_successor(part, slot, place) for part in state.partitions)
+        yield state._replace(partitions=parts, replaced=state.replaced | {place})
 
 
 def _with_successor(part: State, slot: int, former: int) -> State:
@@ -107,10 +108,3 @@ ACTIONS: Mapping[str, Callable[..., Iterator[GroupState]]] = {
     "member_freezes": _freeze,
     "member_thaws": _thaw,
 }
-
-
-def group_step(name: str, member: int, partition: int | None = None, *, former: int | None = None) -> Step:
-    """A step of a member by name, `former` being the one whose place it takes; an unknown one raises `ActionError`."""
-    where = {} if partition is None else {"partition": partition}
-    whose = {} if former is None else {"former": former - 1}
-    return step_of(ACTIONS, name, slot=member - 1, **where, **whose)

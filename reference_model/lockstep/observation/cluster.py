@@ -7,7 +7,7 @@ allowed states that differ in the fewest fields.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from kafka_chaos.reference_model.lockstep.observation.clients import (
@@ -15,7 +15,7 @@ from kafka_chaos.reference_model.lockstep.observation.clients import (
     ShareObservation,
     TransactionsObservation,
 )
-from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterState, Replica
+from kafka_chaos.reference_model.lockstep.state import NOBODY
 
 NO_EPOCH = -1
 """The leader epoch of a record in a message format without leader epochs (before Kafka 0.11)."""
@@ -143,27 +143,6 @@ def compare(allowed_states: Mapping[S, Observation], observation: Observation) -
         for place, name in sorted(common)
     )
     return Comparison(frozenset(), differences)
-
-
-def observe_replica(replica: Replica) -> ReplicaObservation:
-    """A replica of the model, as one would observe it."""
-    values = {one.name: getattr(replica, one.name) for one in fields(ReplicaObservation)}
-    values["log"] = tuple((entry.offset, entry.record, entry.leader_epoch) for entry in replica.log)
-    return ReplicaObservation(**values)
-
-
-def observe_state(state: ClusterState) -> Observation:
-    """A state of the model, as one would observe all of it."""
-    return Observation(
-        replicas={replica.broker: observe_replica(replica) for replica in state.replicas},
-        leader=state.partition.leader,
-        leader_epoch=state.partition.leader_epoch,
-        isr=state.partition.isr,
-        controller_epoch=state.controller_epoch,
-        controller=state.controller,
-        registered=tuple(replica.broker for replica in state.replicas if replica.registered),
-        acknowledged=state.acknowledged,
-    )
 
 
 def _mismatches(expected: Mapping[ObservedField, Any], seen: Mapping[ObservedField, Any]) -> dict[ObservedField, Any]:

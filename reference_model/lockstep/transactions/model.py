@@ -1,6 +1,6 @@
 """The model of transactions as an interpreter of scenarios: after each step the state that it settles in."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,12 +14,12 @@ from kafka_chaos.reference_model.lockstep.observation.clients import (
     TransactionsObservation,
 )
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
-from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel, step_of
+from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.lockstep.transactions.steps import (
     ACTIONS,
     TransactionsConfig,
     TransactionsState,
-    settled,
+    urgent,
 )
 from kafka_chaos.reference_model.transactions import state as machine_state
 from kafka_chaos.reference_model.transactions.coordinator import PREPARED
@@ -35,15 +35,11 @@ from kafka_chaos.reference_model.tuples import bits
 _MARKERS = {machine_state.COMMIT: COMMIT, machine_state.ABORT: ABORT}
 
 
-def transaction_step(name: str, **arguments: Any) -> Step:
-    """A step by name; an unknown one raises `ActionError`."""
-    return step_of(ACTIONS, name, **arguments)
-
-
 @dataclass(slots=True)
 class TransactionsModel(SteppedModel[TransactionsState]):
     """Transactions under a configuration, and the states they may be in now."""
 
+    actions = ACTIONS
     config: TransactionsConfig
     states: frozenset[TransactionsState] = field(default_factory=frozenset)
 
@@ -51,34 +47,25 @@ class TransactionsModel(SteppedModel[TransactionsState]):
         if not self.states:
             self.states = self.settle([self.config.initial()])
 
-    def apply(self, action: Step) -> frozenset[TransactionsState]:
-        """Take an external action, and settle."""
-        act, arguments = ACTIONS[action.name], dict(action.arguments)
-        self.states = self.settle(act(state, self.config, **arguments) for state in self.states)
-        return self.states
+    def taken(self, act: Callable[..., Any], state: TransactionsState, **arguments: Any) -> Iterator[TransactionsState]:
+        """The state right after an action."""
+        yield act(state, self.config, **arguments)
 
-    def settle(self, states: Iterable[TransactionsState]) -> frozenset[TransactionsState]:
-        """The states in which nothing more happens of itself."""
-        return frozenset(settled(state, self.config) for state in states)
+    def following(self, state: TransactionsState) -> Iterator[tuple[TransactionsState, bool]]:
+        """What happens of itself, all of it urgent; its order makes no difference."""
+        yield from ((after, True) for after in urgent(state, self.config))
 
     def observe(self, state: TransactionsState) -> Observation:
-        """The observation of a cluster that is in this state."""
-        return Observation(transactions=observe_transactions(state, self.config))
-
-
-def observe_transactions(state: TransactionsState, config: TransactionsConfig) -> TransactionsObservation:
-    """The observation of transactions in this state."""
-    logs, coordinated = state.machine.logs, state.machine.coordinated
-    return TransactionsObservation(
-        partitions={number: _partition(logs[number], state, config) for number in range(config.partitions)},
-        transactions={
-            name: _transaction(known)
-            for name, known in zip(config.ids, coordinated, strict=True)
-            if known.status.epoch != NONE
-        },
-        producers={known.name: ProducerObservation(epoch=known.epoch, reply=known.reply) for known in state.producers},
-        offsets=_offsets(logs[config.offset_partition], state, config) if config.has_group else None,
-    )
+        """The observation of all transactions of a cluster that is in this state."""
+        config, logs = self.config, state.machine.logs
+        known_ids = zip(config.ids, state.machine.coordinated, strict=True)
+        transactions = TransactionsObservation(
+            partitions={number: _partition(logs[number], state, config) for number in range(config.partitions)},
+            transactions={name: _transaction(known) for name, known in known_ids if known.status.epoch != NONE},
+            producers={one.name: ProducerObservation(epoch=one.epoch, reply=one.reply) for one in state.producers},
+            offsets=_offsets(logs[config.offset_partition], state, config) if config.has_group else None,
+        )
+        return Observation(transactions=transactions)
 
 
 def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -> PartitionObservation:

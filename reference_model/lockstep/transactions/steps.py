@@ -220,12 +220,13 @@ def _ask(state: TransactionsState, config: TransactionsConfig, request: Request)
 
 def settled(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
     """The state in which nothing more happens of itself. The order in which things happen makes no difference."""
-    while (after := next(_urgent(state, config), None)) is not None:
+    while (after := next(urgent(state, config), None)) is not None:
         state = after
     return state
 
 
-def _urgent(state: TransactionsState, config: TransactionsConfig) -> Iterator[TransactionsState]:
+def urgent(state: TransactionsState, config: TransactionsConfig) -> Iterator[TransactionsState]:
+    """What happens next of itself: markers are written, transactions completed, and producers given their epochs."""
     setup = config.setup
     for action, machine in environment.write_marker(state.machine, setup):
         if action.partition not in state.unmarkable:

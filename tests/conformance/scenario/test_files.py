@@ -31,6 +31,10 @@ def story(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     ("change", "message"),
     [
         (lambda act: act["steps"].append({"kil": 1}), "act 1, step 3: 'kil' is neither a step nor a part"),
+        (
+            lambda act: act["steps"].append({"roll": None, "then": {"kil": {}}}),
+            "step 3: then 'kil': expected an action",
+        ),
         (lambda act: act["steps"].append({"_cuts": 1}), "step 3: '_cuts' is neither a step nor a part"),
         (lambda act: act["steps"].append({"lose power": 1}), "step 3: lose power: missing a required .* 'kept'"),
         (

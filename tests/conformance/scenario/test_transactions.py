@@ -11,11 +11,8 @@ from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter
 from kafka_chaos.conformance.scenario.telling.words import tell_steps
 from kafka_chaos.conformance.scenario.transactions.producers import meaning
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
-from kafka_chaos.reference_model.lockstep.transactions.model import (
-    TransactionsModel,
-    observe_transactions,
-    transaction_step,
-)
+from kafka_chaos.reference_model.lockstep.stepping import step
+from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel
 from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig
 
 STEPS = (
@@ -31,12 +28,12 @@ def record(*, wrong: bool = False) -> ScenarioRecord:
     model = TransactionsModel(TransactionsConfig(partitions=1, has_group=True))
     steps = []
     for number, (name, arguments) in enumerate(STEPS):
-        model.apply(transaction_step(name, **arguments))
+        model.apply(step(name, **arguments))
         (state,) = model.states
-        seen = observe_transactions(state, model.config)
-        if wrong and number == len(STEPS) - 1:
-            seen = replace(seen, partitions={0: replace(seen.partitions[0], last_stable_offset=0)})
-        observed = Observation(transactions=seen)
+        observed = model.observe(state)
+        if wrong and number == len(STEPS) - 1 and (seen := observed.transactions) is not None:
+            wrong_partition = replace(seen.partitions[0], last_stable_offset=0)
+            observed = Observation(transactions=replace(seen, partitions={0: wrong_partition}))
         differences = model.compare(observed).differences
         matching = 0 if differences else 1
         steps.append(StepRecord(number, f"{name}.", 1.5, observed, 1, matching, differences))
@@ -59,8 +56,8 @@ def printed(shown: ScenarioRecord) -> str:
     reporter = ConsoleReporter(Console(file=out, width=120, highlight=False))
     for act in shown.acts:
         reporter("act", act)
-        for step in act.steps:
-            reporter("step", (act, step))
+        for taken in act.steps:
+            reporter("step", (act, taken))
     return out.getvalue()
 
 

@@ -1,8 +1,8 @@
 """The steps of the cluster model as its tests write them."""
 
-from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, Partition
-from kafka_chaos.reference_model.lockstep.stepping import Step
+from kafka_chaos.reference_model.lockstep.stepping import Step, step
 
 
 def produce(record: str, acks: str = "all", producer: str = "p", *, idempotent: bool = False) -> Step:

@@ -3,17 +3,13 @@
 import pytest
 
 from kafka_chaos.reference_model.lockstep.brokers import handle
-from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.controller import request_to
-from kafka_chaos.reference_model.lockstep.observation.cluster import (
-    NO_EPOCH,
-    Observation,
-    ReplicaObservation,
-    observe_state,
-)
+from kafka_chaos.reference_model.lockstep.observation.cluster import NO_EPOCH, Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.producers import ProducerState
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.lockstep.stepping import step
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
 
@@ -88,7 +84,7 @@ def test_a_log_without_leader_epochs_matches_by_its_records_alone() -> None:
 def test_every_state_of_the_model_conforms_to_itself() -> None:
     model = scenario_a("kip320")
     for state in model.states:
-        assert state in model.compare(observe_state(state)).matching
+        assert state in model.compare(model.observe(state)).matching
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ from kafka_chaos.contract.lane.groups import AFTER
 from kafka_chaos.reference_model.groups.rules import CONSUMER_RULES, COOPERATIVE_RULES, EAGER_RULES, Rules
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.accompanied import AccompaniedModel
-from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
-from kafka_chaos.reference_model.lockstep.groups.model import GroupModel, observe_group
-from kafka_chaos.reference_model.lockstep.groups.steps import ACTIONS, first_state, group_step
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
+from kafka_chaos.reference_model.lockstep.groups.model import GroupModel
+from kafka_chaos.reference_model.lockstep.groups.steps import first_state
 from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Observation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.lockstep.stepping import step
 
 
 def group(rules: Rules, commits: str = AFTER, *, partitions: int = 1, is_static: bool = False) -> GroupModel:
@@ -22,19 +23,19 @@ def group(rules: Rules, commits: str = AFTER, *, partitions: int = 1, is_static:
 
 def do(model: GroupModel, *names: str, member: int, partition: int = 0) -> None:
     for name in names:
-        at = None if name in ("joins", "leaves", "crashes", "comes_back", "freezes", "thaws") else partition
-        model.apply(group_step(f"member_{name}", member=member, partition=at))
+        at = {"partition": partition} if name in ("polls", "processes", "commits") else {}
+        model.apply(step(f"member_{name}", member=member, **at))
 
 
 def all_seen(model: GroupModel, name: str) -> set[object]:
-    return {observe_group(state, model.setup).values()[name] for state in model.states}
+    return {model.observe(state).values()[GROUP, name] for state in model.states}
 
 
 def taken_over(*, is_static: bool = True) -> GroupModel:
     """Member 1 has processed a record when member 2 starts with its `group.instance.id`."""
     model = group(EAGER_RULES, is_static=is_static)
     do(model, "polls", "processes", "commits", "polls", "processes", member=1)
-    model.apply(group_step("member_takes_over", member=2, former=1))
+    model.apply(step("member_takes_over", member=2, former=1))
     return model
 
 
@@ -74,12 +75,12 @@ def test_the_protocol_consumer_has_one_partition_only() -> None:
 
 
 def grouped() -> AccompaniedModel:
-    return AccompaniedModel(ClusterModel(ClusterConfig()), group(EAGER_RULES), ACTIONS, "group")
+    return AccompaniedModel(ClusterModel(ClusterConfig()), group(EAGER_RULES), "group")
 
 
 def test_an_observation_must_match_the_cluster_and_the_group() -> None:
     model = grouped()
-    model.apply(group_step("member_polls", member=1, partition=0))
+    model.apply(step("member_polls", member=1, partition=0))
     given = MemberObservation(did=(("given", 0, 0),))
     assert model.compare(Observation(leader=1, group=GroupObservation(each={1: given}))).conforms
     wrong = model.compare(Observation(leader=2, group=GroupObservation(members=(2,))))
@@ -90,7 +91,7 @@ def test_an_observation_must_match_the_cluster_and_the_group() -> None:
 
 def test_what_was_observed_narrows_the_group_too() -> None:
     model = grouped()
-    model.apply(group_step("member_joins", member=2))
+    model.apply(step("member_joins", member=2))
     assert all_seen(model.group, "owners") == {(1,), (2,)}
     assert model.narrow(Observation(group=GroupObservation(owners=(2,)))).conforms
     assert all_seen(model.group, "owners") == {(2,)}

@@ -7,9 +7,8 @@ from cluster_search import ClusterSearch, search_cluster
 
 from kafka_chaos.reference_model import Anomaly, Lane, Status, predict
 from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
-from kafka_chaos.reference_model.lockstep.cluster_model import step
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
-from kafka_chaos.reference_model.lockstep.stepping import Step
+from kafka_chaos.reference_model.lockstep.stepping import Step, step
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from tests.reference_model.lockstep.cluster_steps import produce
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel, step
+from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.shares import (
@@ -15,9 +15,9 @@ from kafka_chaos.reference_model.lockstep.shares import (
     TAKEN,
     ShareModel,
     ShareSetup,
-    share_step,
 )
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.lockstep.stepping import step
 
 RECORDS = 3
 
@@ -36,11 +36,11 @@ def share_group(*, delivery_limit: int = 5, locks_end: bool = False) -> ShareMod
 
 
 def poll(model: ShareModel, member: int) -> None:
-    model.apply(share_step("sharer_polls", member))
+    model.apply(step("sharer_polls", member=member))
 
 
 def acknowledge(model: ShareModel, member: int, kind: str, offset: int) -> None:
-    model.apply(share_step("sharer_acknowledges", member, kind=kind, offset=offset))
+    model.apply(step("sharer_acknowledges", member=member, kind=kind, offset=offset))
 
 
 def deeds(model: ShareModel, member: int) -> set[tuple[tuple[object, ...], ...]]:
@@ -124,7 +124,7 @@ def test_a_new_leader_knows_what_ended_and_not_what_was_acquired() -> None:
 def test_an_acceptance_without_an_answer_may_have_been_taken_or_not() -> None:
     model = share_group()
     poll(model, 1)
-    model.apply(share_step("sharer_acknowledges_unheard", 1, kind=ACCEPT, offset=0))
+    model.apply(step("sharer_acknowledges_unheard", member=1, kind=ACCEPT, offset=0))
     leader_dies(model)
     poll(model, 2)
     assert given(model, 2) == {((0, 1),), ((1, 1),)}
@@ -134,7 +134,7 @@ def test_the_delivery_of_a_member_that_dies_counts() -> None:
     model = share_group(delivery_limit=2)
     for member in (1, 2):
         poll(model, member)
-        model.apply(share_step("sharer_dies", member))
+        model.apply(step("sharer_dies", member=member))
     poll(model, 1)
     assert given(model, 1) == {((0, 1), (1, 1))}
     assert given(model, 2) == {((0, 2),)}
@@ -152,10 +152,10 @@ def test_a_member_is_given_nothing_that_another_one_has() -> None:
     model = share_group()
     for _ in range(RECORDS):
         poll(model, 1)
-    with pytest.raises(ActionError, match="impossible in every state of the share group"):
+    with pytest.raises(ActionError, match="impossible in every state"):
         poll(model, 2)
 
 
 def test_an_unknown_step_is_refused() -> None:
     with pytest.raises(ActionError, match="sharer_sleeps"):
-        share_step("sharer_sleeps", 1)
+        share_group().apply(step("sharer_sleeps", member=1))

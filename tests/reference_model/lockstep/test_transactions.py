@@ -12,11 +12,8 @@ from negative_controls import TRANSACTIONS_WITHOUT
 from kafka_chaos.reference_model.lockstep.observation.clients import TransactionsObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.transactions.model import (
-    TransactionsModel,
-    observe_transactions,
-    transaction_step,
-)
+from kafka_chaos.reference_model.lockstep.stepping import step
+from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel
 from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig
 from kafka_chaos.reference_model.transactions.rules import V1, Rules
 
@@ -28,7 +25,7 @@ class Played:
         self.model = TransactionsModel(TransactionsConfig(rules=rules, **config))
 
     def take(self, name: str, **arguments: Any) -> Played:
-        self.model.apply(transaction_step(name, **arguments))
+        self.model.apply(step(name, **arguments))
         return self
 
     def begin(self, producer: str = "p", id: str = "t") -> Played:
@@ -43,7 +40,7 @@ class Played:
     @property
     def seen(self) -> TransactionsObservation:
         (state,) = self.model.states
-        return observe_transactions(state, self.model.config)
+        return self.model.observe(state).transactions or TransactionsObservation()
 
     def log(self, partition: int = 0) -> list[str]:
         return [f"{name}·{epoch}" for _, name, epoch in self.seen.partitions[partition].log]
