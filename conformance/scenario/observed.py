@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
+
 from kafka_chaos.conformance.scenario.groups.stage import GroupStage
 from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.record import plain
@@ -196,7 +198,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "log starts": lambda stage: [stage.replica(broker).log_start for broker in stage.act.replicas],
     "segments": lambda stage, broker: stage.observer.files(broker).base_offsets,
     "error of a record without a key": _keyless,
-    "topic config": lambda stage, topic, key: stage.lease.admin.topic_config(topic, key),
+    "topic config": lambda stage, topic, key: stage.lease.admin.described(ResourceType.TOPIC, topic)[key].value,
     "checkpoint line": _checkpoint_line,
     "checkpoint lines": lambda stage: {_checkpoint_line(stage, broker) for broker in stage.act.replicas},
     "acknowledged": lambda stage: stage.seen.acknowledged,

@@ -11,7 +11,7 @@ with warnings.catch_warnings():
     from kafka.errors import InvalidReceiveError
     from kafka.net.sasl.scram import ScramClient
     from kafka.protocol import admin, consumer, metadata, producer, sasl  # Importing these defines every message.
-    from kafka.protocol.admin import DescribeQuorumRequest, IncrementalAlterConfigsRequest
+    from kafka.protocol.admin import DescribeQuorumRequest
     from kafka.protocol.admin.topics import (
         AlterPartitionReassignmentsRequest,
         ElectLeadersRequest,

@@ -115,8 +115,8 @@ class ClusterAdmin:
             except KafkaException as error:
                 raise ClusterFailure(f"topic {name} could not be deleted: {error.args[0].str()}") from error
 
-    def alter_topic(self, topic: str, configs: Mapping[str, object | None]) -> None:
-        """Set configs of a topic; None removes the topic's own value (KIP-339)."""
+    def alter(self, kind: ResourceType, name: str, configs: Mapping[str, object | None]) -> None:
+        """Set configs of a topic or a group; None removes its own value (KIP-339)."""
         entries = [
             ConfigEntry(
                 key,
@@ -125,16 +125,9 @@ class ClusterAdmin:
             )
             for key, value in configs.items()
         ]
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-        what = f"the configs of {topic} could not be altered"
+        resource = ConfigResource(kind, name, incremental_configs=entries)
+        what = f"the configs of {name} could not be altered"
         self._answer(what, self._client.incremental_alter_configs, resource, resource)
-
-    def topic_config(self, topic: str, key: str) -> str | None:
-        """The value of a topic's config in the cluster; None if the topic has no such config."""
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-        what = f"the configs of {topic} could not be read"
-        entries = self._answer(what, self._client.describe_configs, resource, resource)
-        return entries[key].value if key in entries else None
 
     def described(self, kind: ResourceType, name: str) -> Mapping[str, Any] | None:
         """The configuration of a topic or a broker, by key; None if this client may not read it."""

@@ -64,6 +64,14 @@ class BreakableCluster(Protocol[N]):
         """Start the nodes that are down, and wait until all serve."""
 
 
+def running_broker(
+    cluster: BreakableCluster[Any], ask: Callable[[BrokerClient], int | None], *, timeout: float = 1.0
+) -> int | None:
+    """The first running broker that a broker names within `timeout` seconds; None if none does."""
+    named = answers(cluster.addresses.values(), ask, timeout=timeout, configs=cluster.client_configs)
+    return next((id_ for id_ in named if id_ is not None and cluster.brokers[id_].is_running()), None)
+
+
 class Clients(Protocol):
     """The clients of a load that faults may hit, as processes."""
 
@@ -119,15 +127,8 @@ class ClusterView(Generic[N]):
         return partitions[0].leader if len(partitions) == 1 else None
 
     def _coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
-        """The first running coordinator that a broker names; None if no broker knows one, as during an election."""
-        cluster = self._cluster
-        coordinators = answers(
-            cluster.addresses.values(),
-            lambda broker: broker.coordinator(key, kind),
-            timeout=1.0,
-            configs=cluster.client_configs,
-        )
-        return next((id_ for id_ in coordinators if id_ is not None and cluster.brokers[id_].is_running()), None)
+        # Nobody knows a coordinator during an election.
+        return running_broker(self._cluster, lambda broker: broker.coordinator(key, kind))
 
     def clients(self, lane: str, role: str) -> Sequence[NodeControl]:
         return () if self._clients is None else self._clients.clients(lane, role)

@@ -5,25 +5,21 @@ the start offset that the group's coordinator tells, must agree with the model, 
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
 from kafka_chaos.conformance.scenario.shares.members import Sharers
 from kafka_chaos.conformance.scenario.steps.stage import Stage
-from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.wire.kafka_python import IncrementalAlterConfigsRequest
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.contract.lane.lanes import SHARE_STATE
 from kafka_chaos.reference_model.lockstep.accompanied import AccompaniedModel
 from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, ShareObservation
 from kafka_chaos.reference_model.lockstep.shares import ShareModel, ShareSetup
 from kafka_chaos.reference_model.lockstep.stepping import step
 
-STATE_TOPIC = "__share_group_state"
-_GROUP_CONFIGS = 32
-"""The type of a group's configuration, as a resource (KIP-848)."""
 _MEMBERS = 2
 
 
@@ -87,7 +83,7 @@ def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False)
     `delivery_limit`, and whether locks may end between two steps, are as the configuration of the cluster says.
     """
     lease = stage.lease
-    _read_from_the_beginning(lease, f"{stage.topic}-shares")
+    lease.admin.alter(ResourceType.GROUP, f"{stage.topic}-shares", {"share.auto.offset.reset": "earliest"})
     with Sharers(stage.topic, _MEMBERS, lease.cluster) as sharers:
         setup = ShareSetup(members=_MEMBERS, delivery_limit=delivery_limit, locks_end=locks_end)
         model = ShareModel(setup, stage.model)
@@ -102,29 +98,10 @@ def share_coordinator_of(lease: ClusterLease, *, first: int = 1) -> int:
 
     If there is no such topic yet, the broker `first` will lead it.
     """
-    if not lease.admin.partitions(STATE_TOPIC):
+    if not lease.admin.partitions(SHARE_STATE):
         configs: Mapping[str, object] = {"min.insync.replicas": 2, "cleanup.policy": "delete", "retention.ms": -1}
         lease.admin.create_topic(
-            STATE_TOPIC, replica_assignment=[sorted((1, 2, 3), key=lambda broker: broker != first)], configs=configs
+            SHARE_STATE, replica_assignment=[sorted((1, 2, 3), key=lambda broker: broker != first)], configs=configs
         )
-        lease.admin.await_full_isr([STATE_TOPIC])
-    return wait_until(lambda: _leader(lease, STATE_TOPIC), "a leader of the share groups' state", timeout=30)
-
-
-def _leader(lease: ClusterLease, topic: str) -> int | None:
-    partition = lease.metadata.partition(topic)
-    return None if partition is None or partition.leader < 0 else partition.leader
-
-
-def _read_from_the_beginning(lease: ClusterLease, group: str) -> None:
-    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    config = resource.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
-    asked = resource(resource_type=_GROUP_CONFIGS, resource_name=group, configs=[config])
-    request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False, version=1)
-
-    def taken() -> bool:
-        with suppress(BrokerUnreachable), BrokerClient(lease.cluster.addresses[1]) as client:
-            return all(answer.error_code == 0 for answer in client.request(request).responses)
-        return False
-
-    wait_until(taken, f"the configuration of {group} to be taken", timeout=30)
+        lease.admin.await_full_isr([SHARE_STATE])
+    return lease.admin.await_leader(SHARE_STATE, 0)

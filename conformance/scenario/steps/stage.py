@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
+
 from kafka_chaos.conformance.scenario.clients import Clients, commit_an_offset, read_to_end
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
 from kafka_chaos.conformance.scenario.steps.availability import AvailabilitySteps
@@ -127,7 +129,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def configure(self, sentence: str, *, configs: Mapping[str, object], then: Sequence[Step] = ()) -> None:
         """Change settings of the topic; `then`: actions of the model that follow."""
-        self.take(sentence, lambda: self.lease.admin.alter_topic(self.topic, configs), *then)
+        self.take(sentence, lambda: self.lease.admin.alter(ResourceType.TOPIC, self.topic, configs), *then)
 
     def roll(self) -> None:
         """Tell the model that the active segments are full, as they are on Kafka by now: the next append rolls them."""

@@ -54,37 +54,21 @@ class TransactionClient(BrokerClient):
 
     def initialise(self, producer: Producer, *, timeout_ms: int) -> int:
         """InitProducerId of a new incarnation, which gets its id and epoch from the answer."""
-        request = InitProducerIdRequest(
-            transactional_id=producer.transactional_id,
-            transaction_timeout_ms=timeout_ms,
-            producer_id=-1,
-            producer_epoch=-1,
-            version=self._version(InitProducerIdRequest, _INIT_PRODUCER_ID),
-        )
-        answer = self.request(request)
+        identity = {"transactional_id": producer.transactional_id, "producer_id": -1, "producer_epoch": -1}
+        answer = self.ask(InitProducerIdRequest, _INIT_PRODUCER_ID, transaction_timeout_ms=timeout_ms, **identity)
         producer.id, producer.epoch = answer.producer_id, answer.producer_epoch
         return int(answer.error_code)
 
     def add_partition(self, producer: Producer, topic: str, partition: int) -> int:
         """AddPartitionsToTxn for one partition."""
-        version = self._version(AddPartitionsToTxnRequest, _ADD_PARTITIONS)
         wanted = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=[partition])
-        answer = self.request(
-            AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=producer.transactional_id,
-                v3_and_below_producer_id=producer.id,
-                v3_and_below_producer_epoch=producer.epoch,
-                v3_and_below_topics=[wanted],
-                version=version,
-            )
-        )
+        identity = {f"v3_and_below_{name}": value for name, value in _identity(producer).items()}
+        answer = self.ask(AddPartitionsToTxnRequest, _ADD_PARTITIONS, v3_and_below_topics=[wanted], **identity)
         return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
     def add_offsets(self, producer: Producer, group: str) -> int:
         """AddOffsetsToTxn: the partition of a group's offsets joins the transaction."""
-        version = self._version(AddOffsetsToTxnRequest, _ADD_OFFSETS)
-        answer = self.request(AddOffsetsToTxnRequest(group_id=group, version=version, **_identity(producer)))
-        return int(answer.error_code)
+        return int(self.ask(AddOffsetsToTxnRequest, _ADD_OFFSETS, group_id=group, **_identity(producer)).error_code)
 
     def write(self, producer: Producer, topic: str, partition: int, record: str, *, sequence: int) -> int:
         """Produce one record of a transaction with acks=all."""
@@ -112,21 +96,22 @@ class TransactionClient(BrokerClient):
             partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
         )
         newest = _COMMIT_OFFSETS_BUMPS if producer.bumps else _COMMIT_OFFSETS
-        request = TxnOffsetCommitRequest(
+        answer = self.ask(
+            TxnOffsetCommitRequest,
+            newest,
             group_id=group,
             generation_id=-1,
             member_id="",
             group_instance_id=None,
             topics=[topic_type(name=topic, partitions=[wanted])],
-            version=self._version(TxnOffsetCommitRequest, newest),
             **_identity(producer),
         )
-        return int(self.request(request).topics[0].partitions[0].error_code)
+        return int(answer.topics[0].partitions[0].error_code)
 
     def end(self, producer: Producer, *, commit: bool) -> int:
         """EndTxn: a commit or an abort. A producer that `bumps` goes on with the epoch of the answer."""
-        version = self._version(EndTxnRequest, _END_BUMPS if producer.bumps else _END)
-        answer = self.request(EndTxnRequest(committed=commit, version=version, **_identity(producer)))
+        newest = _END_BUMPS if producer.bumps else _END
+        answer = self.ask(EndTxnRequest, newest, committed=commit, **_identity(producer))
         if producer.bumps and answer.error_code == NONE:
             producer.id, producer.epoch = answer.producer_id, answer.producer_epoch
         return int(answer.error_code)
@@ -139,9 +124,7 @@ class TransactionClient(BrokerClient):
     def group_offset(self, group: str, topic: str, *, stable: bool) -> tuple[int, int]:
         """The error, and a group's offset in partition 0 or −1. `stable`: an error if another is pending (KIP-447)."""
         wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])
-        version = self._version(OffsetFetchRequest, _OFFSET_FETCH)
-        request = OffsetFetchRequest(group_id=group, topics=[wanted], require_stable=stable, version=version)
-        answer = self.request(request)
+        answer = self.ask(OffsetFetchRequest, _OFFSET_FETCH, group_id=group, topics=[wanted], require_stable=stable)
         if answer.error_code != NONE:
             return int(answer.error_code), -1
         partition = answer.topics[0].partitions[0]

@@ -5,21 +5,22 @@ answer is that of the brokers, and can be compared with the model's.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
 from kafka_chaos.conformance.scenario.transactions.client import Producer, TransactionClient
-from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.client import NONE, CoordinatorKind, error_name
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.cluster.fault_control import running_broker
 
 PATIENCE = 40.0
 """Seconds within which a request must get an answer."""
 GIVES_UP = 1.0
 """Seconds after which a producer gives up waiting for an answer, while a fault on a link holds its request."""
+_ANSWER_TIMEOUT = 3.0
 
 _AGAIN = frozenset(
     {
@@ -163,38 +164,23 @@ def meaning(error: str, *, writes: bool) -> str:
 
 def coordinator_of(cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> int:
     """The running broker that coordinates a transactional id or a group; raises `ClusterFailure` without one."""
-    return _named_by_any(
-        cluster, lambda client: client.coordinator(key, kind), f"no broker knows who coordinates {key}"
-    )
+    return _named(cluster, lambda client: client.coordinator(key, kind), f"no broker knows who coordinates {key}")
 
 
 def await_coordinator(cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> int:
     """The broker that `coordinator_of` finds, once it finds one."""
-
-    def found() -> int | None:
-        with suppress(KafkaChaosError):
-            return coordinator_of(cluster, key, kind)
-        return None
-
+    found = partial(running_broker, cluster, lambda client: client.coordinator(key, kind), timeout=_ANSWER_TIMEOUT)
     return wait_until(found, "a coordinator", timeout=60)
 
 
 def leader_of(cluster: Cluster, topic: str, partition: int) -> int:
-    """The running broker that leads a partition, as running brokers know it; raises `ClusterFailure` without one."""
-    return _named_by_any(
-        cluster, lambda client: client.metadata(topic, partition).leader, f"{topic}-{partition} has no leader"
-    )
+    """The running broker that leads a partition, as brokers know it; raises `ClusterFailure` without one."""
+    what = f"{topic}-{partition} has no leader"
+    return _named(cluster, lambda client: client.metadata(topic, partition).leader, what)
 
 
-def _named_by_any(cluster: Cluster, ask: Callable[[TransactionClient], int | None], failure: str) -> int:
-    """The running broker that a running broker names; raises `ClusterFailure` with `failure` if none names one."""
-    for number, node in cluster.brokers.items():
-        if node.is_running():
-            try:
-                with TransactionClient(cluster.addresses[number]) as client:
-                    named = ask(client)
-            except BrokerUnreachable:
-                continue
-            if named is not None and cluster.brokers[named].is_running():
-                return named
-    raise ClusterFailure(failure)
+def _named(cluster: Cluster, ask: Callable[[BrokerClient], int | None], failure: str) -> int:
+    broker = running_broker(cluster, ask, timeout=_ANSWER_TIMEOUT)
+    if broker is None:
+        raise ClusterFailure(failure)
+    return broker

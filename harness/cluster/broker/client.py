@@ -60,16 +60,6 @@ class CoordinatorKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataAnswer:
-    """A partition in one broker's metadata. `error` is the partition's error code; `leader` is None if it has none."""
-
-    error: int
-    leader: int | None
-    leader_epoch: int
-    isr: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class FetchAnswer:
     """A broker's answer to a fetch: Kafka's error code, and offsets and records if that is `NONE`."""
 
@@ -177,6 +167,10 @@ class BrokerClient:
             return KRAFT
         return ZOOKEEPER if ApiKey.LeaderAndIsr in self._newest_versions else None
 
+    def ask(self, kind: Any, newest: int, **fields: Any) -> Any:
+        """The answer to a request of this kind, in the version `newest` or the newest that this broker knows."""
+        return self.request(kind(version=self._version(kind, newest), **fields))
+
     def _version(self, request: Any, wanted: int) -> int:
         """The version of a request to use: `wanted`, or the newest that this broker knows if that is older."""
         return min(wanted, self._newest_versions[request.API_KEY])
@@ -232,14 +226,9 @@ class BrokerClient:
             )
             for topic, numbers in partitions.items()
         ]
-        version = self._version(ListOffsetsRequest, _LIST_OFFSETS_VERSION)
-        level = int(committed)
-        request = ListOffsetsRequest(replica_id=replica_id, isolation_level=level, topics=topics, version=version)
-        return {
-            (topic.name, entry.partition_index): entry
-            for topic in self.request(request).topics
-            for entry in topic.partitions
-        }
+        fields = {"replica_id": replica_id, "isolation_level": int(committed), "topics": topics}
+        answer = self.ask(ListOffsetsRequest, _LIST_OFFSETS_VERSION, **fields)
+        return {(topic.name, entry.partition_index): entry for topic in answer.topics for entry in topic.partitions}
 
     def fetch(
         self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_FROM_ANY
@@ -256,7 +245,9 @@ class BrokerClient:
             log_start_offset=-1,
             partition_max_bytes=MAX_BYTES,
         )
-        request = FetchRequest(
+        answer = self.ask(
+            FetchRequest,
+            known,
             replica_id=DEBUGGING_CONSUMER if debugging else CONSUMER,
             max_wait_ms=0,
             min_bytes=0,
@@ -267,10 +258,9 @@ class BrokerClient:
             topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
             forgotten_topics_data=[],
             rack_id="",
-            version=known,
         )
-        answer = self.request(request).responses[0].partitions[0]
-        return FetchAnswer(answer.error_code, answer.high_watermark, answer.log_start_offset, answer.records or b"")
+        of = answer.responses[0].partitions[0]
+        return FetchAnswer(of.error_code, of.high_watermark, of.log_start_offset, of.records or b"")
 
     def produce(
         self, topic: str, record: str, *, acks: str = "all", partition: int = 0, timeout: float = 60.0
@@ -311,18 +301,13 @@ class BrokerClient:
             version=version,
         )
 
-    def metadata(self, topic: str, partition: int = 0) -> MetadataAnswer:
-        """A partition as this broker's metadata has it."""
+    def metadata(self, topic: str, partition: int = 0) -> Leadership:
+        """A partition as this broker's metadata has it; if it is not there, nobody leads it, in leader epoch −1."""
         topics = [MetadataRequest.MetadataRequestTopic(name=topic)]
-        answer = self._metadata(topics).topics[0]
-        for state in answer.partitions:
-            if state.partition_index == partition:
-                leader = state.leader_id if state.leader_id >= 0 else None
-                return MetadataAnswer(state.error_code, leader, state.leader_epoch, tuple(sorted(state.isr_nodes)))
-        return MetadataAnswer(answer.error_code, None, -1, ())
+        return self.leadership(topics).get((topic, partition), Leadership(None, -1, (), ()))
 
-    def leadership(self) -> dict[Partition, Leadership]:
-        """Leader, epoch, replicas and ISR of all partitions, as this broker's metadata has them."""
+    def leadership(self, topics: Sequence[Any] | None = None) -> dict[Partition, Leadership]:
+        """Leader, epoch, replicas and ISR of the partitions of all `topics`, as this broker's metadata has them."""
         return {
             (topic.name, state.partition_index): Leadership(
                 state.leader_id if state.leader_id >= 0 else None,
@@ -330,14 +315,13 @@ class BrokerClient:
                 tuple(state.replica_nodes),
                 tuple(state.isr_nodes),
             )
-            for topic in self._metadata(None).topics
+            for topic in self._metadata(topics).topics
             for state in topic.partitions
         }
 
     def coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
         """The node id of a group's or transactional id's coordinator, as this broker knows it; None for none."""
-        version = self._version(FindCoordinatorRequest, _FIND_COORDINATOR_VERSION)
-        answer = self.request(FindCoordinatorRequest(key=key, key_type=int(kind), version=version))
+        answer = self.ask(FindCoordinatorRequest, _FIND_COORDINATOR_VERSION, key=key, key_type=int(kind))
         return int(answer.node_id) if answer.error_code == NONE else None
 
     def controller(self) -> int | None:
@@ -350,8 +334,7 @@ class BrokerClient:
         return frozenset(int(broker.node_id) for broker in self._metadata([]).brokers)
 
     def _metadata(self, topics: Sequence[Any] | None) -> Any:
-        version = self._version(MetadataRequest, _METADATA_VERSION)
-        return self.request(MetadataRequest(topics=topics, allow_auto_topic_creation=False, version=version))
+        return self.ask(MetadataRequest, _METADATA_VERSION, topics=topics, allow_auto_topic_creation=False)
 
     def quorum(self) -> QuorumAnswer | None:
         """The quorum of controllers as its leader describes it; None if the broker reaches no leader."""

@@ -169,7 +169,9 @@ class Quorum:
         if not known:
             return None
         _, newest = max(known, key=lambda of: (of[1].leader_epoch, of[0] == of[1].leader))
-        return PartitionRecord(NOBODY if newest.leader is None else newest.leader, newest.leader_epoch, newest.isr)
+        return PartitionRecord(
+            NOBODY if newest.leader is None else newest.leader, newest.leader_epoch, tuple(sorted(newest.isr))
+        )
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
         """Freeze the active controller's node until the others have elected another, then thaw it."""

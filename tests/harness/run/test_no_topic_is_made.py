@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ResourceType  # type: ignore[attr-defined]
 
-from kafka_chaos.contract.command.errors import ClusterFailure, UsageFailure
+from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailure, UsageFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
@@ -66,6 +66,6 @@ def test_administration_makes_nothing(creating: Cluster, observer: AdminClient) 
     assert admin.partitions("missing") == {}
     with pytest.raises(ClusterFailure):
         admin.end_offsets("missing", [0], timeout=1)
-    with pytest.raises(ClusterFailure):
-        admin.topic_config("missing", "retention.ms")
+    with pytest.raises(EnvironmentFailure):
+        admin.described(ResourceType.TOPIC, "missing")
     assert topics(observer) == before
