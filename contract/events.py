@@ -8,14 +8,18 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, dataclass_transform
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that happened at `ts_ns`."""
+    """Something that happened at `ts_ns`. Every subclass becomes a frozen dataclass, whose fields are keywords."""
 
     ts_ns: int = field(default_factory=time.monotonic_ns)
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def to_json(self) -> dict[str, Any]:
         """The line of events.jsonl: the fields, and `type` in snake case."""
@@ -27,7 +31,6 @@ def type_name(event: type[Event]) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", event.__name__).lower()
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunStarted(Event):
     """A run was planned. `collects`: the tables, such as `log`, that the run collects once its load has ended."""
 
@@ -37,7 +40,6 @@ class RunStarted(Event):
     collects: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Step(Event):
     """The run begins something that takes time; `text` completes "kafka-chaos is …". `seconds`: how long, if known."""
 
@@ -45,7 +47,6 @@ class Step(Event):
     seconds: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class StepProgress(Event):
     """The last step has come further: `done` of its `total` parts are done; `what` names the part that begins."""
 
@@ -54,7 +55,6 @@ class StepProgress(Event):
     what: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClusterReady(Event):
     """All servers are up. `client_config`: a file with the client settings of a secured listener, else empty."""
 
@@ -63,7 +63,6 @@ class ClusterReady(Event):
     client_config: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClusterKept(Event):
     """The run is over, or failed, and its cluster was left running, as `--keep` or `--keep-always` asked.
 
@@ -76,7 +75,6 @@ class ClusterKept(Event):
     client_config: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class PhaseStarted(Event):
     """The load of a phase begins: on `lanes`, or if that is None, on all lanes."""
 
@@ -84,7 +82,6 @@ class PhaseStarted(Event):
     lanes: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class PhaseEnded(Event):
     """The load of a phase has ended and every record has an outcome.
 
@@ -96,14 +93,12 @@ class PhaseEnded(Event):
     load: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Progress(Event):
     """Counts so far, per lane: sent, acknowledged, consumed."""
 
     counts: Mapping[str, tuple[int, int, int]]
 
 
-@dataclass(frozen=True, kw_only=True)
 class FaultRequested(Event):
     """A fault is about to be injected; `resolved` are the containers that have its target's role.
 
@@ -124,7 +119,6 @@ class FaultRequested(Event):
     late: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class FaultProven(Event):
     """The fault took effect, as `evidence` shows.
 
@@ -137,7 +131,6 @@ class FaultProven(Event):
     applied_ns: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class FaultNotProven(Event):
     """Nothing showed that the fault took effect."""
 
@@ -145,14 +138,12 @@ class FaultNotProven(Event):
     reason: str = "no reason given"
 
 
-@dataclass(frozen=True, kw_only=True)
 class FaultHealed(Event):
     """The fault is healed."""
 
     fault_id: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class OutsideFaults(Event):
     """Others may inject faults of these kinds into the cluster, which the run neither reports nor proves."""
 
@@ -160,7 +151,6 @@ class OutsideFaults(Event):
     lanes: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class ConfigurationUnread(Event):
     """The run does not know all that its predictions depend on in an attached cluster: they may assume wrong values.
 
@@ -171,7 +161,6 @@ class ConfigurationUnread(Event):
     untold: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class LeaderChanged(Event):
     """A partition has another leader in the metadata that clients get; None means that it has no leader."""
 
@@ -181,7 +170,6 @@ class LeaderChanged(Event):
     leader: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
 class IsrChanged(Event):
     """A partition has another ISR in the metadata that clients get."""
 
@@ -191,7 +179,6 @@ class IsrChanged(Event):
     isr: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
 class ControllerChanged(Event):
     """The cluster has another controller in the metadata that clients get; None means that it has none."""
 
@@ -199,7 +186,6 @@ class ControllerChanged(Event):
     controller: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
 class LogTruncated(Event):
     """A broker truncated a replica: it dropped all records from `offset` on, as the broker's log says.
 
@@ -214,7 +200,6 @@ class LogTruncated(Event):
     log_end: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class LeaderElected(Event):
     """A broker became leader, as its own log says."""
 
@@ -226,7 +211,6 @@ class LeaderElected(Event):
     isr: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
 class BrokerSessionEnded(Event):
     """The session of `broker` ended, so that other brokers lead instead, as the log of the controller says.
 
@@ -238,7 +222,6 @@ class BrokerSessionEnded(Event):
     controller: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class PartitionOffline(Event):
     """The controller left a partition without a leader, as the log of broker `controller` says.
 
@@ -251,7 +234,6 @@ class PartitionOffline(Event):
     leader_epoch: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class PartitionChanged(Event):
     """The leader, ISR or replicas of a partition changed, as the log of `node` was the first to say.
 
@@ -268,7 +250,6 @@ class PartitionChanged(Event):
     newest: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class HighWatermark(Event):
     """A partition's leader reported its high watermark in a leader epoch."""
 
@@ -279,7 +260,6 @@ class HighWatermark(Event):
     high_watermark: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class LastStableOffset(Event):
     """A partition's leader reported its last stable offset, up to which `read_committed` consumers may read.
 
@@ -292,7 +272,6 @@ class LastStableOffset(Event):
     last_stable_offset: int
 
 
-@dataclass(frozen=True, kw_only=True)
 class HarnessPaused(Event):
     """A thread of the harness got no processor for `seconds` up to `ts_ns`: other processes waited, too."""
 
@@ -303,7 +282,6 @@ BEGINS = "begins"
 """The `change` of a share group's member whose process is about to start: only members that begin are given records."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class MemberChanged(Event):
     """A member of a group `joins`, `leaves`, `crashes`, `freezes` or `thaws`, as the load asked, or `is killed`.
 
@@ -316,14 +294,12 @@ class MemberChanged(Event):
     change: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClientNotice(Event):
     """An error that a client reported without stopping."""
 
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClientStarted(Event):
     """A client of a lane runs as a process of its own. `client` and `version`: its library, as the client says.
 
@@ -337,7 +313,6 @@ class ClientStarted(Event):
     timeouts: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReaderStarted(Event):
     """A consumer that comes and goes begins to read a lane from its start. `consumer`: its name in consumed/.
 
@@ -348,7 +323,6 @@ class ReaderStarted(Event):
     consumer: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReaderEnded(Event):
     """A consumer that comes and goes has left, or the load ended it."""
 
@@ -356,7 +330,6 @@ class ReaderEnded(Event):
     consumer: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class CallNoted(Event):
     """A `call` of a lane's client (`contract.lane.recovery.CALLS`) has taken a second or more, or failed for good.
 
@@ -372,7 +345,6 @@ class CallNoted(Event):
     error: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class AcknowledgedWithoutOffset(Event):
     """A producer learned that a broker has `messages` records of a partition, without learning their offsets.
 
@@ -387,7 +359,6 @@ class AcknowledgedWithoutOffset(Event):
     evidence: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class ClientFailed(Event):
     """A client of a lane died, fell silent or broke the client protocol: its reports prove nothing.
 
@@ -400,7 +371,6 @@ class ClientFailed(Event):
     last_lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class DefectPrecondition(Event):
     """The precondition of a known defect has occurred in a lane's producer, as `evidence` says.
 
@@ -422,7 +392,6 @@ class DefectPrecondition(Event):
     broker: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class LaneJudged(Event):
     """The verdict on one lane; `found` has the number of cases of each anomaly.
 
@@ -440,7 +409,6 @@ class LaneJudged(Event):
     accepted_defects: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class RunEnded(Event):
     """The run has its verdict, or failed."""
 

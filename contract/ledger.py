@@ -4,20 +4,26 @@ Guarantee: a number that is not known is null, never 0. `missing` names evidence
 contradictory. `left_out` names evidence that the run did not collect on purpose.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, dataclass_transform
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLedger:
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+class _Entry:
+    """An object of the ledger. Every subclass becomes a frozen dataclass, whose fields are keywords."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
+class FileLedger(_Entry):
     """A Parquet file of a table, and the number of rows in its footer."""
 
     file: str
     rows: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableLedger:
+class TableLedger(_Entry):
     """One table of the run, for all lanes: its files, the rows in their footers, and the rows that the engine read."""
 
     files: tuple[FileLedger, ...]
@@ -25,8 +31,7 @@ class TableLedger:
     rows_as_read: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowsLedger:
+class RowsLedger(_Entry):
     """The lane's rows in each table. `log` and `replicas` are null where the run has no such table."""
 
     produced: int
@@ -35,16 +40,14 @@ class RowsLedger:
     replicas: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcknowledgedLedger:
+class AcknowledgedLedger(_Entry):
     """Acknowledged records, and how many of them could be judged as stored or lost."""
 
     records: int
     judged: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLedger:
+class PartitionLedger(_Entry):
     """How far a partition was read: `log_end` is its last offset in the final log, `read_to` the highest one read."""
 
     partition: int
@@ -53,8 +56,7 @@ class PartitionLedger:
     end_reached: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultLedger:
+class FaultLedger(_Entry):
     """The reports of one fault in events.jsonl. `problem` says why they do not prove a fault that began and ended."""
 
     fault_id: str
@@ -65,16 +67,14 @@ class FaultLedger:
     problem: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultsLedger:
+class FaultsLedger(_Entry):
     """The fault kinds that lanes.json declares, and the faults that events.jsonl reports (null without that file)."""
 
     declared: tuple[str, ...]
     events: tuple[FaultLedger, ...] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerLedger:
+class BrokerLedger(_Entry):
     """One broker's replica of a partition: its rows, its first and last offset, and its high watermark."""
 
     broker: int
@@ -84,8 +84,7 @@ class BrokerLedger:
     high_watermark: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaLedger:
+class ReplicaLedger(_Entry):
     """The replicas of a partition. All were compared below offset `judged_below`; null means that they were not."""
 
     partition: int
@@ -93,16 +92,14 @@ class ReplicaLedger:
     brokers: tuple[BrokerLedger, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicasLedger:
+class ReplicasLedger(_Entry):
     """The replicas of a lane, partition by partition, out of the replication factor."""
 
     replication_factor: int
     partitions: tuple[ReplicaLedger, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedLedger:
+class CommittedLedger(_Entry):
     """How far a partition is committed, and how far a read_committed consumer read it.
 
     `committed_end`: the last offset of a committed record. `open_at`: the first offset of the transaction that is open
@@ -115,8 +112,7 @@ class CommittedLedger:
     open_at: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionsLedger:
+class TransactionsLedger(_Entry):
     """The lane's rows in transactions/, by outcome.
 
     `markers`: the rows of replicas/ that end a transaction; null if replicas/ does not tell markers from records.
@@ -130,8 +126,7 @@ class TransactionsLedger:
     partitions: tuple[CommittedLedger, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPartitionLedger:
+class GroupPartitionLedger(_Entry):
     """How far a group came in a partition.
 
     `processed_to`: the highest offset processed. `acknowledged`: the highest offset whose commit was acknowledged.
@@ -144,8 +139,7 @@ class GroupPartitionLedger:
     final: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLedger:
+class GroupLedger(_Entry):
     """A group of the lane: its rows in assignments/ and commits/, the latter by outcome, and its partitions.
 
     `reads`: the lane that the group reads. `members`: those that assignments/ names. `processed`: the records that
@@ -166,8 +160,7 @@ class GroupLedger:
     doubled: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareLedger:
+class ShareLedger(_Entry):
     """The share group of the lane: its members that were given records, its deliveries, and their acknowledgements.
 
     `accepted`, `released` and `rejected` are acknowledgements that were taken; others were `refused`, or are
@@ -190,8 +183,7 @@ class ShareLedger:
     reported: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredictionLedger:
+class PredictionLedger(_Entry):
     """Where the statuses come from (`prediction.json` or `model`), and the digest of the model that confirmed them."""
 
     source: str
@@ -199,8 +191,7 @@ class PredictionLedger:
     model_digest: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryLedger:
+class RecoveryLedger(_Entry):
     """The outage that came closest to its bound, or exceeded it most, without the time that faults excuse.
 
     `longest_s`: its length in seconds, 0 without an outage. `bound_s`: the bound in seconds, and `derivation` the same
@@ -214,8 +205,7 @@ class RecoveryLedger:
     derivation: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedLedger:
+class ObservedLedger(_Entry):
     """Observations of a partition's ISRs: how many of its numbered `states` were seen, and whether that is `complete`.
 
     `reason`: why a broker may have left the ISR for being slow; null where only faults took brokers out of it.
@@ -227,8 +217,7 @@ class ObservedLedger:
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservationsLedger:
+class ObservationsLedger(_Entry):
     """Whether the model was asked for the statuses *in this run*, by what was observed of `partitions`.
 
     If not, the lane's statuses are those *for these faults*, and `reason` says why.
@@ -239,8 +228,7 @@ class ObservationsLedger:
     partitions: tuple[ObservedLedger, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class Ledger(_Entry):
     """The evidence of one lane. It is complete if nothing is `missing`.
 
     Only some lanes have `transactions`, `groups` (of a group or a loop) and `share`. `recovery` has only the anomalies
