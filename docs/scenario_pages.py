@@ -28,7 +28,13 @@ from pydantic import BaseModel, ValidationError, model_validator
 from kafka_chaos.conformance.scenario.record import FORMAT_VERSION, ActRecord, ScenarioRecord, plain
 from kafka_chaos.conformance.scenario.registry import Document, Scenario, all_scenarios, folders
 from kafka_chaos.conformance.scenario.runner import Tally, tallies, write_or_refuse
-from kafka_chaos.conformance.scenario.telling.words import tell_deliveries, tell_group, tell_member, tell_steps
+from kafka_chaos.conformance.scenario.telling.words import (
+    rows_of,
+    tell_change,
+    tell_deliveries,
+    tell_group,
+    tell_member,
+)
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
@@ -37,6 +43,7 @@ from kafka_chaos.reference_model.lockstep.observation.clients import (
     MemberObservation,
     ShareObservation,
 )
+from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 from kafka_chaos.reference_model.lockstep.shares import NEVER_WRITTEN
 
 HERE = Path(__file__).resolve().parent
@@ -197,6 +204,27 @@ def _page(template: str, **values: Any) -> str:
     }
     page = environment.get_template(template).render(generated=_GENERATED, **values)
     return re.sub(r"\n{3,}", "\n\n", page).strip("\n") + "\n"
+
+
+def tell_steps(act: ActRecord) -> list[str]:
+    """A line for each step that changed something: its sentence, each replica that changed, and the partition.
+
+    A step without a visible change shares the line of the next step. For a partition with transactions, the line has
+    its records and those that a read_committed consumer is given.
+    """
+    lines: list[tuple[list[str], list[str]]] = []
+    sentences: list[str] = []
+    before: Observation | None = None
+    for step in act.steps:
+        sentences.append(f"{step.number}. {step.sentence}")
+        has_records = any(row.log for row in rows_of(step.observation).values())
+        changes = tell_change(act, before, step.observation)
+        if changes and (lines or has_records or step is act.steps[-1]):
+            lines.append((sentences, changes))
+            sentences, before = [], step.observation
+    if lines:
+        lines[-1][0].extend(sentences)
+    return [" ".join([*sentences, *changes]) for sentences, changes in lines]
 
 
 def _group(act: ActRecord) -> str:

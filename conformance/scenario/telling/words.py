@@ -1,6 +1,6 @@
 """Words for the observations of an act: the changes that each step made, the consumer group, and single values.
 
-Guarantee: pure functions of the act's record. A step without a visible change shares the line of the next step.
+Guarantee: pure functions of the act's record.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,33 +32,13 @@ Entry = tuple[int, str, int]
 """A record of a log: offset, name, leader epoch."""
 
 
-def tell_steps(act: ActRecord) -> list[str]:
-    """A line for each step that changed something: its sentence, each replica that changed, and the partition.
-
-    For a partition with transactions, the line has its records and those that a read_committed consumer is given.
-    """
-    lines: list[tuple[list[str], list[str]]] = []
-    sentences: list[str] = []
-    before: Observation | None = None
-    for step in act.steps:
-        sentences.append(f"{step.number}. {step.sentence}")
-        has_records = any(row.log for row in _rows(step.observation).values())
-        changes = tell_change(act, before, step.observation)
-        if changes and (lines or has_records or step is act.steps[-1]):
-            lines.append((sentences, changes))
-            sentences, before = [], step.observation
-    if lines:
-        lines[-1][0].extend(sentences)
-    return [" ".join([*sentences, *changes]) for sentences, changes in lines]
-
-
 def tell_change(act: ActRecord, before: Observation | None, now: Observation) -> list[str]:
     """A sentence for each replica or partition that changed, and one for the metadata; none if nothing changed."""
-    earlier = {} if before is None else _rows(before)
+    earlier = {} if before is None else rows_of(before)
     words_before = {number: _tell_row(before, row) for number, row in earlier.items() if before is not None}
     metadata = _tell_partition(now)
     changes = []
-    for number, row in _rows(now).items():
+    for number, row in rows_of(now).items():
         if words_before.get(number) != _tell_row(now, row):
             log_before = earlier[number].log or () if number in earlier else ()
             gone = [entry for entry in log_before if entry not in (row.log or ())]
@@ -69,7 +49,8 @@ def tell_change(act: ActRecord, before: Observation | None, now: Observation) ->
     return [*changes, f"{'Transactions' if act.kind == PARTITIONS else 'Partition'}: {metadata}."]
 
 
-def _rows(seen: Observation) -> Mapping[int, Any]:
+def rows_of(seen: Observation) -> Mapping[int, Any]:
+    """The observed replicas by broker, or partitions with transactions by number."""
     return seen.replicas if seen.transactions is None else seen.transactions.partitions
 
 
