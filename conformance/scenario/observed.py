@@ -10,7 +10,6 @@ from typing import Any
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.conformance.scenario.groups.stage import GroupStage
-from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.shares.stage import ShareStage
 from kafka_chaos.conformance.scenario.steps.controllers import OF_REQUESTS
@@ -29,12 +28,7 @@ _OBSERVED = re.compile(r"([^()]+)(?:\((.*)\))?")
 _WHOLE_ISR = re.compile(r"ISR updated to \d,\d,\d\b")
 """A log line about an ISR of three brokers, which KRaft mode lists in any order."""
 
-AnyStage = Stage | TransactionsStage | GroupStage | ShareStage
-
-
-def lockstep_of(stage: AnyStage) -> LockStep:
-    """The stage itself, or the one beside which the members of a group or share group act."""
-    return stage.stage if isinstance(stage, GroupStage | ShareStage) else stage
+AnyStage = Stage | TransactionsStage
 
 
 def observe(stage: AnyStage, name: str) -> Any:
@@ -43,15 +37,12 @@ def observe(stage: AnyStage, name: str) -> Any:
     It is looked for in `OBSERVED_BY`, among the attributes and methods of the stage, and in the last observation.
     """
     word, arguments = _parsed(name)
-    kind = next(kind for kind in OBSERVED_BY if isinstance(stage, kind))
-    function = OBSERVED_BY[kind].get(word)
-    if function is not None:
+    functions = (of_kind[word] for kind, of_kind in OBSERVED_BY.items() if isinstance(stage, kind) and word in of_kind)
+    if (function := next(functions, None)) is not None:
         return plain(function(stage, *arguments))
     attribute = getattr(stage, word.replace(" ", "_"), None)
     if attribute is not None:
         return plain(attribute(*arguments) if callable(attribute) else attribute)
-    if isinstance(stage, GroupStage | ShareStage):
-        return observe(stage.stage, name)
     return field_of(stage.seen, name)
 
 
@@ -285,37 +276,37 @@ _OF_TRANSACTIONS: Mapping[str, Callable[..., Any]] = {
 """The same for transactions, beside what `TransactionsStage` has."""
 
 _OF_GROUPS: Mapping[str, Callable[..., Any]] = {
-    "members": lambda group: group.seen.members,
-    "owners": lambda group: group.seen.owners,
-    "owner": lambda group, partition: (group.seen.owners or (0,))[partition],
-    "sorted owners": lambda group: sorted(group.seen.owners or ()),
-    "partition of": lambda group, member: (group.seen.owners or ()).index(member),
-    "other member": lambda group, member: 3 - member,
-    "has one of": lambda group, partition, *members: (group.seen.owners or (0,))[partition] in members,
-    "committed": lambda group, *partitions: [
-        at for number, at in enumerate(group.seen.committed or ()) if not partitions or number in partitions
+    "members": lambda stage: stage.group.members,
+    "owners": lambda stage: stage.group.owners,
+    "owner": lambda stage, partition: (stage.group.owners or (0,))[partition],
+    "sorted owners": lambda stage: sorted(stage.group.owners or ()),
+    "partition of": lambda stage, member: (stage.group.owners or ()).index(member),
+    "other member": lambda stage, member: 3 - member,
+    "has one of": lambda stage, partition, *members: (stage.group.owners or (0,))[partition] in members,
+    "committed": lambda stage, *partitions: [
+        at for number, at in enumerate(stage.group.committed or ()) if not partitions or number in partitions
     ],
-    "given": lambda group: group.did(GIVEN),
-    "given to": lambda group, member: group.did(GIVEN)[member],
-    "was given to each": lambda group, offset: [offset in given for given in group.did(GIVEN).values()],
-    "refused": lambda group, member: group.did(REFUSED)[member],
-    "generation": lambda group, member: group.seen.each[member].generation,
-    "generations after the first": lambda group: (group.seen.each[1].generation or 0) - 1,
-    "last error": lambda group, member: group.members.errors(member)[-1],
-    "anomalies": lambda group: group.model.anomalies(),
-    "coordinator is no longer": lambda group, broker: group.coordinator != broker,
-    "coordinator does not lead": lambda group: group.coordinator != group.stage.seen.leader,
+    "given": lambda stage: stage.did(GIVEN),
+    "given to": lambda stage, member: stage.did(GIVEN)[member],
+    "was given to each": lambda stage, offset: [offset in given for given in stage.did(GIVEN).values()],
+    "refused": lambda stage, member: stage.did(REFUSED)[member],
+    "generation": lambda stage, member: stage.group.each[member].generation,
+    "generations after the first": lambda stage: (stage.group.each[1].generation or 0) - 1,
+    "last error": lambda stage, member: stage.members.errors(member)[-1],
+    "anomalies": lambda stage: stage.group_model.anomalies(),
+    "coordinator is no longer": lambda stage, broker: stage.coordinator != broker,
+    "coordinator does not lead": lambda stage: stage.coordinator != stage.seen.leader,
 }
-"""The same for the members of a group, beside what `GroupStage` and `Stage` have."""
+"""The same for the members of a group, beside what `GroupStage` has."""
 
 _OF_SHARES: Mapping[str, Callable[..., Any]] = {
-    "start offset": lambda shares: shares.seen.start,
-    "follower": lambda shares: next(one for one in shares.stage.act.replicas if one != shares.stage.seen.leader),
-    "given to": lambda shares, member: shares.given()[member],
-    "leader is no longer": lambda shares, broker: shares.stage.seen.leader not in (0, broker),
-    "share coordinator is no longer": lambda shares, broker: shares.share_coordinator != broker,
+    "start offset": lambda stage: stage.shares.start,
+    "follower": lambda stage: next(one for one in stage.act.replicas if one != stage.seen.leader),
+    "given to": lambda stage, member: stage.given()[member],
+    "leader is no longer": lambda stage, broker: stage.seen.leader not in (0, broker),
+    "share coordinator is no longer": lambda stage, broker: stage.share_coordinator != broker,
 }
-"""The same for the members of a share group, beside what `ShareStage` and `Stage` have."""
+"""The same for the members of a share group, beside what `ShareStage` has."""
 
 OBSERVED_BY: Mapping[type, Mapping[str, Callable[..., Any]]] = {
     GroupStage: _OF_GROUPS,

@@ -17,7 +17,7 @@ from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage, group_on
-from kafka_chaos.conformance.scenario.observed import OBSERVED_BY
+from kafka_chaos.conformance.scenario.observed import OBSERVED_BY, AnyStage
 from kafka_chaos.conformance.scenario.play import Play, Topic
 from kafka_chaos.conformance.scenario.script import OBSERVING, OF_ACTS, PLACE, WHEN, filled, play_acts
 from kafka_chaos.conformance.scenario.shares.stage import ShareStage, shares_on
@@ -73,10 +73,9 @@ def _check_act(place: str, act: Mapping[str, Any], clusters: set[str], parts: Ma
     if "group" in act and "reads" not in act:
         raise UsageFailure(f"{place}: expected `reads` beside `group`: the number of records that the group reads")
     _require_type(f"{place}, before", act.get("before", []), list)
-    stages: tuple[type, ...] = (TransactionsStage,) if "transactional" in act else (Stage,)
-    _check_steps(place, act.get("before", []), stages, parts)
-    groups = (*([GroupStage] if "group" in act else []), *([ShareStage] if "shares" in act else []))
-    _check_steps(place, act["steps"], (*groups, *stages), parts)
+    first: type[AnyStage] = TransactionsStage if "transactional" in act else Stage
+    _check_steps(place, act.get("before", []), first, parts)
+    _check_steps(place, act["steps"], GroupStage if "group" in act else ShareStage if "shares" in act else first, parts)
 
 
 def _require_type(place: str, value: object, kind: type[list[Any]] | type[dict[str, Any]]) -> None:
@@ -90,10 +89,10 @@ def _known_keys(place: str, keys: Mapping[str, Any], known: frozenset[str] | set
         raise UsageFailure(f"{place}: unknown key {unknown[0]!r}: expected {', '.join(sorted(known))}")
 
 
-def _check_steps(place: str, steps: list[Any], stages: tuple[type, ...], parts: Mapping[str, Any]) -> None:
+def _check_steps(place: str, steps: list[Any], stage: type[AnyStage], parts: Mapping[str, Any]) -> None:
     for number, step in enumerate(steps, 1):
         if isinstance(step, list):
-            _check_steps(f"{place}, step {number}", step, stages, parts)
+            _check_steps(f"{place}, step {number}", step, stage, parts)
             continue
         if not isinstance(step, str | dict) or not step or not all(isinstance(key, str) for key in step):
             raise UsageFailure(f"{place}, step {number}: expected a step's name, or a mapping that begins with it")
@@ -101,20 +100,20 @@ def _check_steps(place: str, steps: list[Any], stages: tuple[type, ...], parts: 
         if (when := keys.pop("when", None)) is not None and str(when) not in WHEN:
             raise UsageFailure(f"{place}, step {number}: when {when!r}: expected {' or '.join(WHEN)}")
         verb = next(iter(keys))
-        _check_step(f"{place}, step {number}", verb, keys.pop(verb), keys, stages, parts)
+        _check_step(f"{place}, step {number}", verb, keys.pop(verb), keys, stage, parts)
 
 
 def _check_step(
-    place: str, verb: str, value: Any, keys: Mapping[str, Any], stages: tuple[type, ...], parts: Mapping[str, Any]
+    place: str, verb: str, value: Any, keys: Mapping[str, Any], stage: type[AnyStage], parts: Mapping[str, Any]
 ) -> None:
     if verb in OBSERVING:
-        _check_observed(place, verb, value, keys, stages)
+        _check_observed(place, verb, value, keys, stage)
         return
-    if verb in parts or PLACE.search(verb) or (GroupStage in stages and verb in MEMBER_STEPS):
+    if verb in parts or PLACE.search(verb) or (issubclass(stage, GroupStage) and verb in MEMBER_STEPS):
         return
     name = verb.replace(" ", "_")
-    method = next((getattr(stage, name) for stage in stages if callable(getattr(stage, name, None))), None)
-    if method is None or name.startswith("_"):
+    method = getattr(stage, name, None)
+    if not callable(method) or name.startswith("_"):
         raise UsageFailure(f"{place}: {verb!r} is neither a step nor a part")
     arguments = value if isinstance(value, list) else [] if value is None else [value]
     for action in keys.get("then") or ():
@@ -126,7 +125,7 @@ def _check_step(
         raise UsageFailure(f"{place}: {verb}: {error}") from error
 
 
-def _check_observed(place: str, verb: str, value: Any, keys: Mapping[str, Any], stages: tuple[type, ...]) -> None:
+def _check_observed(place: str, verb: str, value: Any, keys: Mapping[str, Any], stage: type[AnyStage]) -> None:
     if verb == "remember":
         _require_type(f"{place}: remember", value, dict)
     names_of = {
@@ -136,9 +135,9 @@ def _check_observed(place: str, verb: str, value: Any, keys: Mapping[str, Any], 
     }
     for name in names_of.get(verb, [key for key in keys if key != "eventually"]):
         word = str(name).partition("(")[0]
-        known = any(word in OBSERVED_BY[stage] or hasattr(stage, word.replace(" ", "_")) for stage in stages)
-        attributes = {field.name for kind in (*stages, Observation, ReplicaObservation) for field in fields(kind)}
-        if not known and word.replace(" ", "_") not in attributes:
+        known = any(word in of_kind for kind, of_kind in OBSERVED_BY.items() if issubclass(stage, kind))
+        attributes = {field.name for kind in (stage, Observation, ReplicaObservation) for field in fields(kind)}
+        if not known and not hasattr(stage, word.replace(" ", "_")) and word.replace(" ", "_") not in attributes:
             raise UsageFailure(f"{place}: {verb}: {word!r} is nothing that can be observed")
 
 

@@ -30,7 +30,7 @@ from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import QUICK, STEADY, ClusterProfile
 from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage, group_on
-from kafka_chaos.conformance.scenario.observed import AnyStage, field_of, lockstep_of, observe
+from kafka_chaos.conformance.scenario.observed import AnyStage, field_of, observe
 from kafka_chaos.conformance.scenario.play import Play
 from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.shares.stage import share_coordinator_of, shares_on
@@ -123,7 +123,7 @@ class _Script:
 
     def _take_one(self, step: dict[str, Any]) -> None:
         when = step.pop("when", None)
-        if when is not None and lockstep_of(self.stage).lease.profile.model().elects_eligible is not WHEN[when]:
+        if when is not None and self.stage.lease.profile.model().elects_eligible is not WHEN[when]:
             return
         verb = next(iter(step))
         value = step.pop(verb)
@@ -131,12 +131,12 @@ class _Script:
             case "expect":
                 self._expect(value, step, eventually=step.pop("eventually", False))
             case "await":
-                lockstep_of(self.stage).await_seen(value, partial(_shows, step))
+                self.stage.await_seen(value, partial(_shows, step))
             case "fact":
-                lockstep_of(self.stage).fact(value, observe(self.stage, step["of"]))
+                self.stage.fact(value, observe(self.stage, step["of"]))
             case "table":
                 rows = [{"what": event, "seconds": seconds} for event, seconds in step.items()]
-                lockstep_of(self.stage).fact(value, rows)
+                self.stage.fact(value, rows)
             case "remember":
                 self.values.update({name: observe(self.stage, observed) for name, observed in value.items()})
             case _ if verb in self.parts:
@@ -156,19 +156,18 @@ class _Script:
         expected = [plain(value) for value in observed.values()]
         wanted = expected[0] if len(expected) == 1 else expected
         if eventually:
-            lockstep_of(self.stage).expect_eventually(text, seen, wanted)
+            self.stage.expect_eventually(text, seen, wanted)
         else:
-            lockstep_of(self.stage).expect(text, seen(), wanted)
+            self.stage.expect(text, seen(), wanted)
 
 
 def _method(stage: AnyStage, verb: str) -> Callable[..., None]:
     """The step of a stage that a file names. Raises `LookupError` for one that it does not have."""
     if isinstance(stage, GroupStage) and verb in MEMBER_STEPS:
-        return partial(stage.take, verb)
-    for owner in (stage, lockstep_of(stage)):
-        method: Callable[..., None] | None = getattr(owner, verb.replace(" ", "_"), None)
-        if callable(method) and not verb.startswith("_"):
-            return method
+        return partial(stage.member_step, verb)
+    method: Callable[..., None] | None = getattr(stage, verb.replace(" ", "_"), None)
+    if callable(method) and not verb.startswith("_"):
+        return method
     raise LookupError(f"{verb!r} is neither a step nor a part")
 
 

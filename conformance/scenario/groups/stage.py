@@ -25,56 +25,55 @@ from kafka_chaos.reference_model.lockstep.stepping import step
 _OFTEN = 9
 
 
-@dataclass
-class GroupStage:
-    """The stage of an act, with the steps of a group's members. Members are numbered from 1."""
+@dataclass(kw_only=True)
+class GroupStage(Stage):
+    """The running act, with the steps of a group's members besides its own. Members are numbered from 1."""
 
-    stage: Stage
     members: Members
-    model: GroupModel
+    group_model: GroupModel
 
-    def take(self, what: str, member: int, partition: int = 0) -> None:
+    def member_step(self, what: str, member: int, partition: int = 0) -> None:
         """A member takes one of `MEMBER_STEPS`; those in `AT_PARTITION` concern a `partition`."""
         template, action, act = MEMBER_STEPS[what]
         sentence = template.format(member=member, of=f" partition {partition}" if self.members.partitions > 1 else "")
         where = {"partition": partition} if what in AT_PARTITION else {}
-        self.stage.take(sentence, partial(act, self.members, member, **where), step(action, member=member, **where))
+        self.take(sentence, partial(act, self.members, member, **where), step(action, member=member, **where))
 
     def one_batch(self, member: int) -> None:
         """A member takes a whole batch of one record, and commits after or before it, as the group's `commits` say."""
         after = self.members.group.commits == AFTER
         for what in ("poll", "process", "commit") if after else ("poll", "commit", "process"):
-            self.take(what, member)
+            self.member_step(what, member)
 
     def take_over(self, member: int, former: int) -> None:
         """A member is started with the group.instance.id of another one, which still runs."""
         sentence = f"Member {member} is started with the group.instance.id of member {former}."
         act = partial(self.members.join, member, place_of=former)
-        self.stage.take(sentence, act, step("member_takes_over", member=member, former=former))
+        self.take(sentence, act, step("member_takes_over", member=member, former=former))
 
     def await_removed(self, member: int) -> None:
         """A step that waits until the coordinator has removed a member that sends no heartbeats."""
-        self.stage.await_seen(
+        self.await_seen(
             f"The session of member {member} expires: the coordinator removes it.",
             lambda seen: seen.group is not None and member not in (seen.group.members or ()),
         )
 
     @property
-    def seen(self) -> GroupObservation:
+    def group(self) -> GroupObservation:
         """The observation of the group after the last step."""
-        assert self.stage.seen.group is not None
-        return self.stage.seen.group
+        assert self.seen.group is not None
+        return self.seen.group
 
     def did(self, what: str) -> dict[int, list[int]]:
         """The offsets at which each member did `what` (`GIVEN` and the like), in order, by member."""
         return {
             number: [offset for deed, _, offset in member.did if deed == what]
-            for number, member in self.seen.each.items()
+            for number, member in self.group.each.items()
         }
 
     def given_twice(self) -> list[tuple[int, int]]:
         """(partition, offset) of the records that were given to members more than once."""
-        given = [deed for member in self.seen.each.values() for deed in member.did if deed[0] == GIVEN]
+        given = [deed for member in self.group.each.values() for deed in member.did if deed[0] == GIVEN]
         return sorted({deed[1:] for deed in given if given.count(deed) > 1})
 
     def processed(self) -> list[int]:
@@ -133,4 +132,4 @@ def group_on(
         stage.observer.beside = lambda: {"group": members.observe()}
         members.join(1)
         stage.settle("Member 1 joins a new group.")
-        yield GroupStage(stage, members, model)
+        yield GroupStage(**stage.parts, members=members, group_model=model)

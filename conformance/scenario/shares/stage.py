@@ -23,57 +23,56 @@ from kafka_chaos.reference_model.lockstep.stepping import step
 _MEMBERS = 2
 
 
-@dataclass
-class ShareStage:
-    """The steps of a share group's members, on a stage. Members are numbered from 1."""
+@dataclass(kw_only=True)
+class ShareStage(Stage):
+    """The running act, with the steps of a share group's members besides its own. Members are numbered from 1."""
 
-    stage: Stage
     members: Sharers
 
     def poll(self, member: int) -> None:
         """A member asks until it is given a record."""
         act = partial(self.members.poll, member)
-        self.stage.take(f"Member {member} asks for a record.", act, step("sharer_polls", member=member))
+        self.take(f"Member {member} asks for a record.", act, step("sharer_polls", member=member))
 
     def acknowledge(self, member: int, kind: str, offset: int) -> None:
         """A member accepts, releases or rejects a record, until that is taken or refused."""
         act = partial(self.members.acknowledge, member, kind, offset)
         taken = step("sharer_acknowledges", member=member, kind=kind, offset=offset)
-        self.stage.take(f"Member {member} {kind}s offset {offset}.", act, taken)
+        self.take(f"Member {member} {kind}s offset {offset}.", act, taken)
 
     def acknowledge_unheard(self, member: int, kind: str, offset: int) -> None:
         """The same, but the member hears no answer."""
         act = partial(self.members.acknowledge_unheard, member, kind, offset)
         taken = step("sharer_acknowledges_unheard", member=member, kind=kind, offset=offset)
-        self.stage.take(f"Member {member} {kind}s offset {offset}, and hears no answer.", act, taken)
+        self.take(f"Member {member} {kind}s offset {offset}, and hears no answer.", act, taken)
 
     def die(self, member: int) -> None:
         """The process of a member dies: its connection is closed."""
         act = self.members.members[member].close
-        self.stage.take(f"Member {member} dies: its connection ends.", act, step("sharer_dies", member=member))
+        self.take(f"Member {member} dies: its connection ends.", act, step("sharer_dies", member=member))
 
     def await_start(self, sentence: str, offset: int) -> None:
         """A step that waits until the coordinator answers with a start offset: what came before it is persisted."""
-        self.stage.await_seen(sentence, lambda seen: seen.shares is not None and seen.shares.start == offset)
+        self.await_seen(sentence, lambda seen: seen.shares is not None and seen.shares.start == offset)
 
     @property
-    def seen(self) -> ShareObservation:
+    def shares(self) -> ShareObservation:
         """The observation of the group after the last step."""
-        assert self.stage.seen.shares is not None
-        return self.stage.seen.shares
+        assert self.seen.shares is not None
+        return self.seen.shares
 
     def given(self) -> dict[int, list[list[int | str]]]:
         """By member, offset and delivery count of what it was given, in order."""
-        return {number: [list(deed[1:]) for deed in did if deed[0] == GIVEN] for number, did in self.seen.did.items()}
+        return {number: [list(deed[1:]) for deed in did if deed[0] == GIVEN] for number, did in self.shares.did.items()}
 
     def answer(self, member: int) -> int | str:
         """The answer to a member's last acknowledgement."""
-        return [deed[2] for deed in self.seen.did[member] if deed[0] != GIVEN][-1]
+        return [deed[2] for deed in self.shares.did[member] if deed[0] != GIVEN][-1]
 
     @property
     def share_coordinator(self) -> int:
         """The broker that is share coordinator of every group."""
-        return share_coordinator_of(self.stage.lease)
+        return share_coordinator_of(self.lease)
 
 
 @contextmanager
@@ -90,7 +89,7 @@ def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False)
         stage.model = model.cluster = AccompaniedModel(stage.model, model, "shares")
         stage.observer.beside = lambda: {"shares": sharers.observe()}
         stage.settle("Two members join a new share group.")
-        yield ShareStage(stage, sharers)
+        yield ShareStage(**stage.parts, members=sharers)
 
 
 def share_coordinator_of(lease: ClusterLease, *, first: int = 1) -> int:

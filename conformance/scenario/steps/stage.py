@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
@@ -38,6 +38,11 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     clock_started: float = 0.0
     """When `start_clock` started the clock, in seconds since 1970."""
     _clock: float = 0.0
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """All that the stage consists of, for a stage that goes on with the steps of further clients."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     def produce(
         self,
