@@ -5,10 +5,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
+from kafka_chaos.conformance.broker_client import ObservingClient
 from kafka_chaos.conformance.scenario.groups.stage import GroupStage
 from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.shares.stage import ShareStage
@@ -29,6 +31,7 @@ _WHOLE_ISR = re.compile(r"ISR updated to \d,\d,\d\b")
 """A log line about an ISR of three brokers, which KRaft mode lists in any order."""
 
 AnyStage = Stage | TransactionsStage
+T = TypeVar("T")
 
 
 def observe(stage: AnyStage, name: str) -> Any:
@@ -60,20 +63,16 @@ def _parsed(name: str) -> tuple[str, list[Any]]:
     return match[1], [int(argument) if argument.isdecimal() else argument for argument in arguments]
 
 
-def _named_by(stage: Stage, broker: int) -> int | None:
+def _asked(stage: Stage, broker: int, question: Callable[[ObservingClient], T]) -> T:
+    """A broker's answer, on a connection of its own."""
     with stage.ask(broker) as client:
-        return client.metadata(stage.topic).leader
+        return question(client)
 
 
 def _shut_down_cleanly(stage: Stage, broker: int) -> bool:
     """Whether a broker has the file that a clean shutdown leaves behind, with the broker epoch."""
     text = clean_shutdown_file(stage.node(broker))
     return text is not None and int(json.loads(text)["brokerEpoch"]) > 0
-
-
-def _keyless(stage: Stage, broker: int) -> str:
-    with stage.ask(broker) as leader:
-        return error_name(leader.produce(stage.topic, "no key")[0])
 
 
 def _checkpoint_line(stage: Stage, broker: int) -> str:
@@ -96,46 +95,27 @@ def _refusals(stage: Stage, broker: int) -> list[str]:
 
 
 def _latest_offset(stage: Stage, broker: int) -> tuple[str, int]:
-    with stage.ask(broker) as asked:
-        error, offset = asked.latest_offset(stage.topic)
+    error, offset = _asked(stage, broker, lambda client: client.latest_offset(stage.topic))
     return error_name(error), offset
 
 
 def _answer_to_any_fetch(stage: Stage, broker: int) -> tuple[str, int]:
     """The error and the high watermark of a Fetch 12, without a leader epoch."""
-    with stage.ask(broker) as asked:
-        answer = asked.fetch(stage.topic)
+    answer = _asked(stage, broker, lambda client: client.fetch(stage.topic))
     return error_name(answer.error), answer.high_watermark
 
 
 def _answer_in_named_epoch(stage: Stage, broker: int) -> str:
     """The error of a fetch that goes to the leader that a broker names, in the leader epoch that it names."""
-    with stage.ask(broker) as asked:
-        named = asked.metadata(stage.topic)
-    with stage.ask(named.leader or broker) as believed:
-        return error_name(believed.fetch(stage.topic, leader_epoch=named.leader_epoch).error)
+    named = _asked(stage, broker, lambda client: client.metadata(stage.topic))
+    fetch = partial(ObservingClient.fetch, topic=stage.topic, leader_epoch=named.leader_epoch)
+    return error_name(_asked(stage, named.leader or broker, fetch).error)
 
 
 def _described(stage: Stage) -> tuple[int | None, tuple[int, ...], list[int]]:
     """The leader, the replicas and the ISR of the partition, as an admin client is told."""
     partition = stage.lease.admin.known_partitions(stage.topic)[0]
     return partition.leader, partition.replicas, sorted(partition.isr)
-
-
-# --- In files ------------------------------------------------------------------------------------------------------
-
-
-def _batches(stage: Stage, broker: int) -> list[dict[str, int]]:
-    return [
-        {"base offset": b.base_offset, "last offset": b.last_offset, "leader epoch": b.leader_epoch, "bytes": b.size}
-        for b in stage.observer.files(broker).batches
-    ]
-
-
-def _batches_are_equal(stage: Stage) -> bool:
-    """Whether all replicas have the same batches, to the last byte."""
-    first, *others = ([batch.data for batch in stage.observer.files(broker).batches] for broker in stage.act.replicas)
-    return all(other == first for other in others)
 
 
 # --- Moments, in seconds since the clock was started -----------------------------------------------------------------
@@ -175,12 +155,6 @@ def _moment_in_metadata(stage: Stage) -> float:
     return round((0 if record is None else record.written_ms or 0) / 1000 - stage.clock_started, 3)
 
 
-def _majority(stage: Stage) -> list[int]:
-    """The active controller and one other of three."""
-    active = stage.seen.controller or 0
-    return sorted((active, next(voter for voter in stage.lease.profile.voters if voter != active)))
-
-
 _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     **OF_REQUESTS,
     **OF_UPGRADES,
@@ -188,7 +162,9 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "entries": lambda stage, broker: stage.replica(broker).log,
     "log starts": lambda stage: [stage.replica(broker).log_start for broker in stage.act.replicas],
     "segments": lambda stage, broker: stage.observer.files(broker).base_offsets,
-    "error of a record without a key": _keyless,
+    "error of a record without a key": lambda stage, broker: error_name(
+        _asked(stage, broker, lambda client: client.produce(stage.topic, "no key")[0])
+    ),
     "topic config": lambda stage, topic, key: stage.lease.admin.described(ResourceType.TOPIC, topic)[key].value,
     "checkpoint line": _checkpoint_line,
     "checkpoint lines": lambda stage: {_checkpoint_line(stage, broker) for broker in stage.act.replicas},
@@ -223,8 +199,14 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "epoch file": lambda stage, broker: (
         stage.node(broker).read_file(f"{BROKER_DATA}/{stage.topic}-0/leader-epoch-checkpoint").decode()
     ),
-    "batches": _batches,
-    "batches are equal": _batches_are_equal,
+    "batches": lambda stage, broker: [
+        {"base offset": b.base_offset, "last offset": b.last_offset, "leader epoch": b.leader_epoch, "bytes": b.size}
+        for b in stage.observer.files(broker).batches
+    ],
+    # To the last byte.
+    "batches are equal": lambda stage: (
+        len({tuple(b.data for b in stage.observer.files(broker).batches) for broker in stage.act.replicas}) == 1
+    ),
     "moment": lambda stage, where, *parts: first_logged(stage, where, *parts)[0],
     "moment in the metadata": _moment_in_metadata,
     "now": lambda stage: round(time.time() - stage.clock_started, 3),
@@ -234,13 +216,16 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "lines of controller": lambda stage, one, text: _logged(stage.controller_node(one), stage.clock_started, text),
     "rise": lambda stage, *moments: sorted(map(float, moments)) == [*map(float, moments)],
     "is past half of": lambda stage, moment, whole: 2 * float(moment) > float(whole),
-    "majority": _majority,
+    # The active controller and one other of three.
+    "majority": lambda stage: sorted(
+        sorted(stage.lease.profile.voters, key=lambda voter: voter != stage.seen.controller)[:2]
+    ),
     "checkpointed": lambda stage: [stage.observer.files(broker).high_watermark for broker in stage.act.replicas],
     "line": lambda stage, broker, *parts: stage.await_line(broker, *parts, stage.topic),
     "lines": lambda stage, broker, text: _logged(stage.node(broker), stage.began, stage.topic, text),
     "line without topic": lambda stage, broker, *parts: stage.await_line(broker, *parts),
     "line of whole ISR": lambda stage, broker: stage.await_line(broker, _WHOLE_ISR, stage.topic),
-    "leader named by": _named_by,
+    "leader named by": lambda stage, broker: _asked(stage, broker, lambda client: client.metadata(stage.topic).leader),
     "was shut down cleanly": _shut_down_cleanly,
 }
 """Names for a file besides the attributes of `Stage`, `Observation` and `ReplicaObservation`."""

@@ -181,13 +181,14 @@ def end_parked_fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Clu
             yield state.with_replica(follower._replace(high_watermark=watermark))
 
 
-def checkpoint_meanwhile(state: ClusterState) -> Iterator[ClusterState]:
-    """The possible checkpoints of a settled cluster: any high watermark between the last checkpoint and now."""
+def checkpoint_meanwhile(state: ClusterState) -> Iterator[tuple[ClusterState, bool]]:
+    """The possible checkpoints of a settled cluster: any high watermark between the last checkpoint and now. None is
+    urgent."""
     for replica in state.replicas:
         written = replica.checkpointed_high_watermark
         if replica.runs and replica.role in (LEADER, FOLLOWER) and written != replica.high_watermark:
             following = written + 1 if written < replica.high_watermark else replica.high_watermark
-            yield state.with_replica(replica._replace(checkpointed_high_watermark=following))
+            yield state.with_replica(replica._replace(checkpointed_high_watermark=following)), False
 
 
 def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
@@ -275,19 +276,14 @@ def _with_leadership(replica: Replica, change: LeaderAndIsr) -> Replica:
 
 
 def _in_its_role(replica: Replica) -> Replica:
-    return make_leader(replica) if replica.leader == replica.broker else make_follower(replica)
+    """The replica as leader, with the start offset of its epoch, or as follower, which has to truncate first.
 
-
-def make_leader(replica: Replica) -> Replica:
-    """The replica as leader, with the start offset of its epoch. If it led before, it still knows its ISR's log
-    ends."""
+    A replica that led before still knows the log ends of its ISR.
+    """
+    if replica.leader != replica.broker:
+        return replica._replace(role=FOLLOWER, fetched=(), truncating=True, parked=False)
     epochs = replica.epochs
     if not epochs or epochs[-1].epoch < replica.leader_epoch:
         epochs = _with_epoch(epochs, replica.leader_epoch, replica.log_end)
     fetched = tuple((broker, end) for broker, end in replica.fetched if broker in replica.isr)
     return replica._replace(role=LEADER, fetched=fetched, truncating=False, parked=False, epochs=epochs)
-
-
-def make_follower(replica: Replica) -> Replica:
-    """The replica as follower, which has to truncate first."""
-    return replica._replace(role=FOLLOWER, fetched=(), truncating=True, parked=False)

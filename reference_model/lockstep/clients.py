@@ -75,7 +75,9 @@ def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce
     if produce.acks == "all" and refuses_append(len(leader.isr), config.effective_min_isr):
         yield from _answered_with(state, produce, "NOT_ENOUGH_REPLICAS")
         return
-    offset = _held_at(leader, produce)
+    offset: Refusal | int | None = None
+    if produce.sequence is not None:
+        offset = check_batch(remembered(leader.producers, produce.producer), 0, produce.sequence)
     if isinstance(offset, Refusal):
         yield from _answered_with(state, produce, offset.value)
         return
@@ -91,12 +93,6 @@ def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce
         yield after._replace(pending=(*after.pending, Pending(produce, leader.broker, offset)))
     else:
         yield _acknowledged(after, produce.record, None if produce.acks == "0" else offset)
-
-
-def _held_at(leader: Replica, produce: Produce) -> Refusal | int | None:
-    if produce.sequence is None:
-        return None
-    return check_batch(remembered(leader.producers, produce.producer), 0, produce.sequence)
 
 
 def _answered_with(state: ClusterState, produce: Produce, error: str) -> Iterator[ClusterState]:

@@ -69,7 +69,7 @@ class ClusterModel(SteppedModel[ClusterState]):
             for state in settled([bare], self.following, self.most_states)
             for written in all_written
         }
-        return frozenset(settled(reached, _checkpointed, self.most_states))
+        return frozenset(settled(reached, brokers.checkpoint_meanwhile, self.most_states))
 
     def observe(self, state: ClusterState) -> Observation:
         """The observation of all of a cluster that is in this state."""
@@ -102,10 +102,6 @@ class ClusterModel(SteppedModel[ClusterState]):
             yield from ((after, True) for after in action(state, self.config))
         for action in OPTIONAL:
             yield from ((after, False) for after in action(state, self.config))
-
-
-def _checkpointed(state: ClusterState) -> Iterator[tuple[ClusterState, bool]]:
-    yield from ((after, False) for after in brokers.checkpoint_meanwhile(state))
 
 
 def _without_checkpoints(state: ClusterState) -> tuple[ClusterState, Checkpoints]:

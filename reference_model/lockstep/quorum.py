@@ -35,13 +35,14 @@ def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Ite
     quorum = state.quorum
     if quorum is None:
         return
-    active, electable = state.controller, [voter for voter in quorum.voters if _leads_majority(state, voter)]
+    active, voters = state.controller, quorum.voters
+    electable = [voter for voter in voters if has_majority(len(state.reached_by(voter)), len(voters))]
     if not active:
         yield from _elect(state, quorum, electable)
     elif active in quorum.down:
         # The active controller is gone.
         yield state._replace(controller=NOBODY)
-    elif not stays_active(len(state.reached_by(active)), len(quorum.voters), resigns=config.resigns_without_majority):
+    elif not stays_active(len(state.reached_by(active)), len(voters), resigns=config.resigns_without_majority):
         campaigned = (*quorum.campaigned, active)
         after = _with(state, campaigned=campaigned, deposed_while_reached=True)
         yield after._replace(controller=NOBODY)
@@ -111,11 +112,6 @@ def doubted_sessions_end(state: ClusterState, config: ClusterConfig) -> Iterator
         after = _with(state, returning=_without(quorum.returning, broker))
         returns = state.replica(broker).runs and not state.replica(broker).registered
         yield register(after, config, broker) if returns else after
-
-
-def _leads_majority(state: ClusterState, controller: int) -> bool:
-    assert state.quorum is not None
-    return has_majority(len(state.reached_by(controller)), len(state.quorum.voters))
 
 
 def _quorum(state: ClusterState, controllers: tuple[int, ...]) -> Quorum:

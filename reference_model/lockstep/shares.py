@@ -96,11 +96,13 @@ class Leader(NamedTuple):
 
 
 def _polls(state: ShareState, setup: ShareSetup, leader: Leader, member: int) -> Iterator[ShareState]:
-    offset = _next_available(state, leader)
+    offsets = range(state.cached.start, leader.high_watermark)
+    offset = next((offset for offset in offsets if state.cached.at(offset).state == AVAILABLE), None)
     if offset is not None:
         count = state.cached.at(offset).deliveries + 1
         cached = state.cached.having(offset, Record(ACQUIRED, count, member))
-        yield _with_deed(_with_session(state, member)._replace(cached=cached), member, (GIVEN, offset, count))
+        sessions = exchanged(state.sessions, member - 1, state.epoch)
+        yield _with_deed(state._replace(cached=cached, sessions=sessions), member, (GIVEN, offset, count))
 
 
 def _acknowledges(
@@ -139,11 +141,6 @@ ACTIONS: Mapping[str, Callable[..., Iterator[ShareState]]] = {
 }
 
 
-def _next_available(state: ShareState, leader: Leader) -> int | None:
-    offsets = range(state.cached.start, leader.high_watermark)
-    return next((offset for offset in offsets if state.cached.at(offset).state == AVAILABLE), None)
-
-
 def _held(state: ShareState, member: int | None = None) -> list[int]:
     """The offsets of what a member, or any, has in hand."""
     return [
@@ -166,10 +163,6 @@ def _delivery_ended(state: ShareState, setup: ShareSetup, offset: int, after: st
     return state._replace(
         cached=state.cached.having(offset, record).moved(), persisted=persisted, start_offset=persisted.start
     )
-
-
-def _with_session(state: ShareState, member: int) -> ShareState:
-    return state._replace(sessions=exchanged(state.sessions, member - 1, state.epoch))
 
 
 def _with_deed(state: ShareState, member: int, deed: ShareDeed) -> ShareState:

@@ -156,7 +156,8 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def seconds_until_answered(self, record: str) -> float:
         """From `start_clock` until the record's producer got its answer, rounded to hundredths."""
-        return round(self.answer_time(record) - self._clock, 2)
+        answered = {answer.record: answer.at for answer in self.clients.answers()}
+        return round(answered[record] - self._clock, 2)
 
     def send_once(self, record: str, *, sentence: str) -> None:
         """A producer sends a record to the leader once, with acks=all; `answer_errors` gets the error, or NONE."""
@@ -231,10 +232,6 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     def read(self) -> list[str]:
         """The records that a consumer reads from the beginning to the end of the partition."""
         return [record for _, record in read_to_end(self.lease.cluster.bootstrap_servers, self.topic)]
-
-    def answer_time(self, record: str) -> float:
-        """When a record's producer got its answer, by the monotonic clock, in seconds; `KeyError` if it got none."""
-        return {answer.record: answer.at for answer in self.clients.answers()}[record]
 
     def reachable(self, *brokers: int) -> dict[str, object]:
         """Client settings with which a producer asks only these brokers for the leader."""

@@ -211,8 +211,8 @@ def _faults(events: Iterable[contract.Event]) -> tuple[FaultSpan, ...]:
 
 def election_states(elections: Sequence[LeaderElected]) -> list[Change]:
     """The leaders of a partition with their leader epochs, in order of time, one from each election."""
-    ordered = sorted(elections, key=_by_time)
-    skipped = {after: before for before, after in _skipping(ordered)}
+    ordered = sorted(elections, key=lambda won: (won.ts_ns, won.leader_epoch))
+    skipped = {after: before for before, after in pairwise(ordered) if after.leader_epoch > before.leader_epoch + 1}
     return [
         Change(
             won.ts_ns,
@@ -223,11 +223,3 @@ def election_states(elections: Sequence[LeaderElected]) -> list[Change]:
         )
         for won in ordered
     ]
-
-
-def _by_time(election: LeaderElected) -> tuple[int, int]:
-    return election.ts_ns, election.leader_epoch
-
-
-def _skipping(ordered: Sequence[LeaderElected]) -> list[tuple[LeaderElected, LeaderElected]]:
-    return [(before, after) for before, after in pairwise(ordered) if after.leader_epoch > before.leader_epoch + 1]
