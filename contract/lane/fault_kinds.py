@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 FAULT_KINDS = ("kill", "stop", "pause", "partition", "power-loss", "session-expiry")
 
-ON_LINKS = ("hold", "delay", "rate", "drop", "cut", "connection-reset")
+ON_LINKS = ("hold", "delay", "rate", "drop", "cut", "answer", "connection-reset")
 """The kinds that wait for requests on the links of their targets; their proof names the links that had one."""
 COUNTS_AS: Mapping[str, str | None] = {
     **{kind: kind for kind in FAULT_KINDS},

@@ -8,7 +8,7 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka.errors import InvalidReceiveError
+    from kafka.errors import InvalidReceiveError, kafka_errors
     from kafka.net.sasl.scram import ScramClient
     from kafka.protocol import admin, consumer, metadata, producer, sasl  # Importing these defines every message.
     from kafka.protocol.admin import DescribeQuorumRequest

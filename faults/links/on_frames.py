@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt
@@ -50,6 +51,8 @@ class OnFrames(Fault):
     partition: int | None = None
     transactional_id: str | None = None
     nth: Annotated[int, Ge(1)] | None = None
+    fate: ClassVar[str]
+    """What happens to a frame that the fault takes, as evidence and traces say it."""
     # To clients and other nodes, late or lost requests and responses look as if the broker was cut off from them.
     counts_as: ClassVar[str] = "partition"
     needs_links: ClassVar[bool] = True
@@ -111,8 +114,7 @@ class OnFrames(Fault):
         return True
 
     def _evidence(self, tally: Mapping[str, Any]) -> dict[str, Any]:
-        fates = {"hold": "held", "delay": "delayed", "rate": "slowed", "drop": "lost", "cut": "cut off"}
-        return {"frames": tally["taken"], "side": self.side, "fate": fates[self.kind], "told": tally["told"]}
+        return {"frames": tally["taken"], "side": self.side, "fate": self.fate, "told": tally["told"]}
 
     def _senders(self, cluster: ClusterControl) -> tuple[str, ...] | None:
         """The senders for a link's `Rule`: host names, or `clients`; None for any sender."""
@@ -140,12 +142,44 @@ def link_of(node: NodeControl) -> LinkControl:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(OnFrames):
+    """Answer requests with an `error`: the target handles them, and its responses go on with that error in place of
+    each result, such as that of a partition. The error is one after which clients try again, such as
+    NOT_LEADER_OR_FOLLOWER or COORDINATOR_LOAD_IN_PROGRESS. Its proof: the responses that were changed, counted, with
+    their correlation ids."""
+
+    api: str = "Produce"
+    side: Literal["response"] = "response"
+    error: str = "NOT_ENOUGH_REPLICAS"
+    kind: ClassVar[str] = "answer"
+    fate: ClassVar[str] = "answered with an error"
+    appearance: ClassVar[Appearance] = Appearance("#1f6f78", "#7fd0d9", Pattern.CROSSES)
+
+    def __post_init__(self) -> None:
+        from kafka_chaos.faults.links.relay.frames import RETRIABLE_ERRORS
+
+        OnFrames.__post_init__(self)
+        if self.error not in RETRIABLE_ERRORS:
+            near = ", ".join(get_close_matches(self.error, RETRIABLE_ERRORS)) or "such as NOT_LEADER_OR_FOLLOWER"
+            raise ValueError(f"error: expected an error after which clients try again, {near}; got {self.error!r}")
+
+    def _action(self) -> dict[str, Any]:
+        from kafka_chaos.faults.links.relay.frames import RETRIABLE_ERRORS
+
+        return {"action": self.kind, "error": RETRIABLE_ERRORS[self.error]}
+
+    def _evidence(self, tally: Mapping[str, Any]) -> dict[str, Any]:
+        return {**OnFrames._evidence(self, tally), "fate": f"answered with {self.error}"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cut(OnFrames):
     """Break the connection: with `side: request` as soon as the request has gone on to the target, which handles it;
     with `side: response` as soon as the target has answered. The sender of the request gets no response either way. Its
     proof: the requests or responses at which connections were cut, counted, with their correlation ids."""
 
     kind: ClassVar[str] = "cut"
+    fate: ClassVar[str] = "cut off"
     appearance: ClassVar[Appearance] = Appearance("#2f6b3a", "#8fd19e", Pattern.CROSSES)
 
 
@@ -157,6 +191,7 @@ class Delay(OnFrames):
 
     seconds: Annotated[float, Gt(0)] = 1.0
     kind: ClassVar[str] = "delay"
+    fate: ClassVar[str] = "delayed"
     appearance: ClassVar[Appearance] = Appearance("#7a5c00", "#d9b84a", Pattern.LINES)
 
     def _action(self) -> dict[str, Any]:
@@ -170,6 +205,7 @@ class Drop(OnFrames):
     left at the fault's end are closed. Its proof: the frames lost, counted, with their correlation ids."""
 
     kind: ClassVar[str] = "drop"
+    fate: ClassVar[str] = "lost"
     appearance: ClassVar[Appearance] = Appearance("#a8324a", "#f093a5", Pattern.BACK_DIAGONALS)
 
 
@@ -181,6 +217,7 @@ class Hold(OnFrames):
 
     then: Literal["release", "drop"] = "release"
     kind: ClassVar[str] = "hold"
+    fate: ClassVar[str] = "held"
     appearance: ClassVar[Appearance] = Appearance("#6b4fa0", "#b9a3e3", Pattern.DOTS)
 
     def _releases(self) -> bool:
@@ -195,7 +232,12 @@ class Rate(OnFrames):
 
     kbit_per_second: Annotated[float, Gt(0)] = 1000.0
     kind: ClassVar[str] = "rate"
+    fate: ClassVar[str] = "slowed"
     appearance: ClassVar[Appearance] = Appearance("#8c5a1f", "#e0b070", Pattern.DIAGONALS)
 
     def _action(self) -> dict[str, Any]:
         return {"action": self.kind, "kbit_per_second": self.kbit_per_second}
+
+
+FATES = {kind.kind: kind.fate for kind in (Answer, Cut, Delay, Drop, Hold, Rate)}
+"""By kind, what happens to the frames that it takes."""

@@ -11,7 +11,7 @@ from typing import IO, Any
 from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
 from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
 from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, PRODUCE, Header, correlation_id, read_header
-from kafka_chaos.faults.links.relay.rules import CUT, DROP, REQUEST, RESPONSE, Tally
+from kafka_chaos.faults.links.relay.rules import ANSWER, CUT, DROP, REQUEST, RESPONSE, Tally
 from kafka_chaos.faults.links.relay.stream import HEAD, Fate
 
 _MOST_TOLD = 50
@@ -80,7 +80,7 @@ class Conversation:
     """The exchanges without a response so far, by correlation id."""
     is_opaque: bool = False
 
-    def request(self, frame: memoryview, size: int) -> Fate:
+    def request(self, frame: memoryview, size: int) -> Fate | bytes:
         """The fate of a request of `size` bytes, of which `frame` has the beginning or all."""
         header = None if self.is_opaque else read_header(frame)
         if header is None:
@@ -98,13 +98,13 @@ class Conversation:
         exchange = Exchange(header, size, time.monotonic_ns(), contents)
         if is_answered:
             self._pending[header.correlation_id] = exchange
-        fate = self._fate(exchange, REQUEST, possible)
+        fate = self._fate(exchange, REQUEST, possible, frame)
         if not is_answered and fate is not Fate.WAIT:
             self.context.record(self, exchange)
         return fate
 
-    def response(self, frame: memoryview, size: int) -> Fate:
-        """The fate of a response of `size` bytes, of which `frame` has the beginning or all."""
+    def response(self, frame: memoryview, size: int) -> Fate | bytes:
+        """The fate of a response of `size` bytes, of which `frame` has the beginning or all, or another for it."""
         if self.is_opaque or len(frame) < 4:
             return Fate.OPAQUE
         exchange = self._pending.get(correlation_id(frame))
@@ -116,7 +116,9 @@ class Conversation:
             return Fate.PASS
         header = exchange.header
         traces_all = self._traces_all(header)
-        if (header.api == METADATA or traces_all) and len(frame) < size:
+        possible = self._possible(header)
+        is_answered_for = any(tally.rule.action == ANSWER for tally in possible)
+        if (header.api == METADATA or traces_all or is_answered_for) and len(frame) < size:
             # Metadata is read for the names of topic ids.
             counts.answers -= 1
             counts.bytes -= size
@@ -128,7 +130,7 @@ class Conversation:
             exchange.errors = tuple(dict.fromkeys(errors_of(body or {})))
             exchange.answer = body if traces_all else None
         exchange.answered_ns, exchange.answer_size = time.monotonic_ns(), size
-        fate = self._fate(exchange, RESPONSE, self._possible(header))
+        fate = self._fate(exchange, RESPONSE, possible, frame)
         if fate is not Fate.WAIT:
             self.context.record(self, exchange)
         return fate
@@ -181,15 +183,21 @@ class Conversation:
         """How many of the controllers' requests have no response yet."""
         return sum(exchange.header.api in FROM_CONTROLLERS for exchange in self._pending.values())
 
-    def _fate(self, exchange: Exchange, side: str, possible: list[Tally]) -> Fate:
-        """The fate of a request or response by the first rule that takes it."""
+    def _fate(self, exchange: Exchange, side: str, possible: list[Tally], frame: memoryview) -> Fate | bytes:
+        """The fate of a request or response by the first rule that takes it, or the response in its place."""
         for tally in possible:
             rule = tally.rule
             if rule.side != side or not rule.names(exchange.contents):
                 continue
+            answer = self.context.decoder.with_error(exchange.header, frame, rule.error) if rule.error else None
+            if rule.action == ANSWER and answer is None:
+                continue
             if not tally.takes(exchange.header, self.peer, exchange.contents):
                 continue
             exchange.fault = {"rule": rule.id, "action": rule.action, "side": side, "at_ns": time.monotonic_ns()}
+            if answer is not None:
+                exchange.errors = (rule.error,)
+                return answer
             if rule.action == CUT:
                 return Fate.LAST if side == REQUEST else Fate.END
             self.waiting[side] = exchange

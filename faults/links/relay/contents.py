@@ -90,6 +90,16 @@ class MessageDecoder:
             self._learn(body["topics"] or ())
         return body
 
+    def with_error(self, header: Header, frame: memoryview, error: int) -> bytes | None:
+        """A whole response with this error code in each of its parts, such as partitions, or in itself if it has none.
+
+        None if it can't be decoded, or has no place for an error.
+        """
+        message, body = _message("Response", header, frame[4:], exactly=True)
+        if message is None or not _put_error(message, error):
+            return None
+        return bytes(frame[: len(frame) - len(body)]) + bytes(message.encode())
+
     def _learn(self, topics: Any) -> None:
         for topic in topics:
             name = topic.get("name") or topic.get("topic_name")
@@ -195,25 +205,56 @@ def _leader_epochs(body: Mapping[str, Any]) -> Iterator[tuple[Place, int]]:
             yield (topic["topic_name"], state["partition_index"]), state["leader_epoch"]
 
 
+def _put_error(container: Any, error: int) -> bool:
+    """Put an error code into the innermost parts of a message that can have one; return whether there were any."""
+    fields = _fields(container.fields, container.version)
+    parts = [name for name, field in fields.items() if _has_errors(field, container.version)]
+    if parts:
+        changed = [_put_error(part, error) for name in parts for part in getattr(container, name) or ()]
+        return any(changed)
+    if "error_code" in fields:
+        container.error_code = error
+    return "error_code" in fields
+
+
+def _has_errors(field: Any, version: int) -> bool:
+    """Whether a field of a message has parts, such as partitions, that can have an error code."""
+    if not field.is_struct_array():
+        return False
+    inner = _fields(field.fields, version)
+    return "error_code" in inner or any(_has_errors(part, version) for part in inner.values())
+
+
+def _fields(fields: Mapping[str, Any], version: int) -> dict[str, Any]:
+    """The fields that a message of this version has."""
+    return {name: field for name, field in fields.items() if field.for_version_q(version)}
+
+
 def _decoded(kind_name: str, header: Header, rest: memoryview) -> Mapping[str, Any] | None:
     """The body of a `Request` or `Response`, from the bytes after the fixed part of its header; None if it can't be
     decoded."""
+    message, _ = _message(kind_name, header, rest, exactly=header.api in FROM_CONTROLLERS)
+    return None if message is None else message.to_dict(json=False)
+
+
+def _message(kind_name: str, header: Header, rest: memoryview, *, exactly: bool) -> tuple[Any, memoryview]:
+    """The message after the fixed part of a header (None if it can't be decoded), and the bytes of its body.
+
+    `exactly`: encoded again, the message has to be these bytes: kafka-python decodes messages that are cut off, or
+    followed by more bytes, without an error.
+    """
     kind = _messages(kind_name).get(header.api)
     if kind is None or header.version > kind.max_version:
-        return None
+        return None, rest
     # Nobody sends tagged fields in headers: a single byte says so. The response to ApiVersions has not even that, since
     # every client must be able to read it.
     flexible = kind.flexible_version_q(header.version) and kind.name != "ApiVersionsResponse"
     body = rest[int(flexible) :]
     try:
         message = kind.decode(body, version=header.version)
-        if kind.API_KEY in FROM_CONTROLLERS and message.encode() != body:
-            # kafka-python decodes messages that are cut off, or followed by more bytes, without an error.
-            return None
-        decoded: Mapping[str, Any] = message.to_dict(json=False)
+        return (None if exactly and message.encode() != body else message), body
     except Exception:  # noqa: BLE001 - another library's, over bytes from anybody
-        return None
-    return decoded
+        return None, rest
 
 
 @cache

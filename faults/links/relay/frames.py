@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from kafka_chaos.contract.wire.kafka_python import ApiKey
+from kafka_chaos.contract.wire.kafka_python import ApiKey, kafka_errors
 
 SIZE_BYTES = 4
 MAX_FRAME = 100 * 2**20
@@ -18,6 +18,14 @@ PRODUCE, FETCH, METADATA, SASL_HANDSHAKE = 0, 1, 3, 17
 API_NAMES: dict[int, str] = {key.value: key.name for key in ApiKey}
 """Kafka's name of each API by its key."""
 API_KEYS = {name: key for key, name in API_NAMES.items()}
+
+_RENAMED = {"NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER"}
+RETRIABLE_ERRORS: dict[str, int] = {
+    _RENAMED.get(error.message, error.message): code
+    for code, error in kafka_errors.items()
+    if code is not None and code > 0 and error.retriable
+}
+"""The codes of the errors after which clients try again, by Kafka's names."""
 
 
 def unknown_api(name: str) -> str | None:
@@ -54,6 +62,11 @@ def frame_size(data: memoryview, position: int) -> int:
     """The size in bytes of the frame at `position`, without its size field; −1 if no frame of Kafka begins there."""
     size = int(_SIZE.unpack_from(data, position)[0])
     return size if 0 <= size <= MAX_FRAME else -1
+
+
+def with_size(frame: bytes) -> bytes:
+    """A frame with its size field before it."""
+    return _SIZE.pack(len(frame)) + frame
 
 
 def read_header(frame: memoryview) -> Header | None:

@@ -11,7 +11,7 @@ from typing import Any
 from kafka_chaos.faults.links.relay.contents import Contents
 from kafka_chaos.faults.links.relay.frames import Header
 
-HOLD, DELAY, RATE, DROP, CUT = "hold", "delay", "rate", "drop", "cut"
+HOLD, DELAY, RATE, DROP, CUT, ANSWER = "hold", "delay", "rate", "drop", "cut", "answer"
 REQUEST, RESPONSE = "request", "response"
 CLIENTS = "clients"
 """The peer of every connection from outside of the cluster's nodes."""
@@ -21,12 +21,12 @@ _MOST_TOLD = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Frames to or from a node, and the `action` on them: `hold`, `delay`, `rate`, `drop` or `cut`.
+    """Frames to or from a node, and the `action` on them: `hold`, `delay`, `rate`, `drop`, `cut` or `answer`.
 
     All but `side` describe requests; a response is named by its request. `sender`: the host names of nodes that send
     the request, or `clients` for all others; None: any sender. `client_id` is in the request's header. `nth`: the
     number of the one frame to take, counted from 1 since the rule was added; None: all. `seconds` is for `delay`,
-    `kbit_per_second` for `rate`.
+    `kbit_per_second` for `rate`, `error` (its code) for `answer`.
     """
 
     id: str
@@ -42,6 +42,7 @@ class Rule:
     nth: int | None = None
     seconds: float = 0.0
     kbit_per_second: float = 0.0
+    error: int = 0
 
     @property
     def reads_contents(self) -> bool:

@@ -7,7 +7,7 @@ its fate is decided, or while it waits; large frames pass piece by piece.
 from collections.abc import Callable
 from enum import Enum, auto
 
-from kafka_chaos.faults.links.relay.frames import SIZE_BYTES, frame_size
+from kafka_chaos.faults.links.relay.frames import SIZE_BYTES, frame_size, with_size
 
 HEAD = 16 * 1024
 """The number of bytes of a frame that have to be there before its fate is decided; all bytes of a smaller frame."""
@@ -34,13 +34,14 @@ class Fate(Enum):
 class Stream:
     """The bytes of one direction.
 
-    `inspect` decides the fate of a frame by its beginning (without the size field) and its size. `send` gets the bytes
-    that pass. `finished` is called when a fate ends the stream.
+    `inspect` decides the fate of a frame by its beginning (without the size field) and its size; where that is all of
+    the frame, it may also return the frame that passes in its place. `send` gets the bytes that pass. `finished` is
+    called when a fate ends the stream.
     """
 
     def __init__(
         self,
-        inspect: Callable[[memoryview, int], Fate],
+        inspect: Callable[[memoryview, int], Fate | bytes],
         send: Callable[[memoryview], None],
         finished: Callable[[], None],
     ) -> None:
@@ -76,11 +77,9 @@ class Stream:
             data = memoryview(bytes(self._kept) + data)
             self._kept.clear()
         self._needed = 0
-        passed = self._pass_frames(data)
+        rest = self._pass_frames(data)
         if not self.ended:
-            if passed:
-                self._send(data[:passed])
-            self._kept += data[passed:]
+            self._kept += rest
 
     def go_on(self) -> None:
         """Let the frame that waits pass, and decide about those behind it."""
@@ -92,33 +91,43 @@ class Stream:
         self.ended, self.waits = True, False
         self._kept.clear()
 
-    def _pass_frames(self, data: memoryview) -> int:
-        """Decide about the frames in the data, and return how many of its bytes may pass now."""
-        position, end = 0, len(data)
-        while position < end:
+    def _pass_frames(self, data: memoryview) -> memoryview:
+        """Decide about the frames in the data, send what may pass now, and return the rest."""
+        position = 0
+        while position < len(data):
             if self.opaque:
-                return end
+                position = len(data)
+                break
             if self._passing:
-                step = min(self._passing, end - position)
+                step = min(self._passing, len(data) - position)
                 position += step
                 self._passing -= step
                 if self._is_last and not self._passing:
                     self._end(data[:position], finished=True)
-                    return position
+                    return data[position:]
                 continue
             fate, size = self._decide(data, position)
             if fate is None or fate is Fate.WAIT:
-                return position
+                break
+            if isinstance(fate, bytes):
+                self._send(memoryview(data[:position].tobytes() + with_size(fate)))
+                data, position = data[position + SIZE_BYTES + size :], 0
+                continue
             if fate in (Fate.LOSE, Fate.END):
                 self._end(data[:position], finished=fate is Fate.END)
-                return position
+                return data[position:]
             self.opaque = fate is Fate.OPAQUE
             self._is_last = fate is Fate.LAST
             self._passing = SIZE_BYTES + size
-        return position
+        if position:
+            self._send(data[:position])
+        return data[position:]
 
-    def _decide(self, data: memoryview, position: int) -> tuple[Fate | None, int]:
-        """The fate of the frame that begins at `position`, and its size; None while too few of its bytes are there."""
+    def _decide(self, data: memoryview, position: int) -> tuple[Fate | bytes | None, int]:
+        """The fate of the frame that begins at `position`, or the frame that passes in its place; and its size.
+
+        None while too few of its bytes are there.
+        """
         available = len(data) - position - SIZE_BYTES
         if available < 0:
             return None, 0

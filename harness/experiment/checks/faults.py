@@ -274,6 +274,11 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     api = keys.get("api")
     if api is not None and (refusal := unknown_api(api)) is not None:
         yield ("api",), refusal
+    if fault.kind == "answer" and api == "Produce":
+        # Such a producer's record counts as not written, since the broker says so; but the broker has written it.
+        for lane in phase.lanes:
+            if any(str(lane.producer_configs.get(key)) == "0" for key in ("retries", "message.send.max.retries")):
+                yield ("fault",), f"the producer of {lane.lane} believes an error, since it never retries: expected cut"
 
 
 _CHECKS: tuple[Callable[[ClusterSpec, PhaseSpec, Fault], Refusals], ...] = (

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.run_directory import EVENTS_FILE, TRACE_FILE
+from kafka_chaos.faults.links.on_frames import FATES
 from kafka_chaos.verification.inputs.documents.reading import json_lines
 
 _NS = 1e9
@@ -18,7 +19,6 @@ _AS_TRACED = ("sender", "node", "port", "connection", "api", "version", "correla
 _AROUND = 12
 """Requests that are shown around one that a fault hit, at most."""
 _AHEAD = 5_000
-_FATES = {"hold": "held", "delay": "delayed", "rate": "slowed", "drop": "lost", "cut": "cut"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class TracedFault:
         """`request held 4 s`, `response lost`, and so on."""
         lasted = f" {self.until - self.at:.3g} s" if self.until is not None else ""
         never = "" if self.until is not None or self.action not in ("hold", "delay", "rate") else " to the end"
-        return f"{self.side} {_FATES.get(self.action, self.action)}{lasted}{never}"
+        return f"{self.side} {FATES.get(self.action, self.action)}{lasted}{never}"
 
 
 @dataclass(frozen=True, slots=True)

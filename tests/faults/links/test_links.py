@@ -6,11 +6,11 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults import machine
 from kafka_chaos.faults.fault import build
 from kafka_chaos.faults.links import on_frames
-from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold, Rate
+from kafka_chaos.faults.links.on_frames import Answer, Cut, Delay, Drop, Hold, Rate
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeLink, FakeNode, hit_by
 
-KINDS: tuple[type[Hold | Delay | Rate | Drop | Cut], ...] = (Hold, Delay, Rate, Drop, Cut)
+KINDS: tuple[type[Hold | Delay | Rate | Drop | Cut | Answer], ...] = (Hold, Delay, Rate, Drop, Cut, Answer)
 BROKER = Target.parse("broker:1")
 TOLD = {"api": "EndTxn", "version": 1, "correlation_id": 7, "client_id": "c", "sender": "clients"}
 
@@ -38,7 +38,7 @@ def test_each_begins_once_and_ends(kind: type[Hold], cluster: FakeCluster) -> No
     proof = fault.proof(cluster, nodes)
     assert proof.took_effect
     told = kind.describe_evidence(proof.evidence["broker-1"])
-    assert told.startswith("1 EndTxn request ")
+    assert told.startswith("1 EndTxn response answered with NOT_ENOUGH" if kind is Answer else "1 EndTxn request ")
     assert told.endswith("correlation ids 7")
     fault.heal(cluster, nodes)
     fault.heal(cluster, nodes)
@@ -100,7 +100,9 @@ def test_what_is_held_is_lost_if_asked_for(cluster: FakeCluster) -> None:
 
 @pytest.mark.parametrize("keys", [{"side": "both"}, {"sender": "everybody"}, {"nth": 0}, {"sender": "broker:x"}])
 def test_a_value_that_is_none_is_refused(keys: dict[str, object]) -> None:
-    for kind, given in ((Cut, keys), (Hold, {"then": "keep"}), (Delay, {"seconds": 0}), (Rate, {"kbit_per_second": 0})):
+    others = (Hold, {"then": "keep"}), (Delay, {"seconds": 0}), (Rate, {"kbit_per_second": 0})
+    answers = [(Answer, wrong) for wrong in ({"error": "INVALID_RECORD"}, {"error": "NOT_LEADER"}, {"side": "request"})]
+    for kind, given in ((Cut, keys), *others, *answers):
         with pytest.raises(ValueError, match=f"^{next(iter(given))}: .*expected"):
             build(kind, target=BROKER, at=0, duration=0, keys=given)
 

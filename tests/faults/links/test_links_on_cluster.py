@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.links.on_frames import Delay, Drop, Hold
+from kafka_chaos.faults.links.on_frames import Answer, Delay, Drop, Hold
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -134,6 +134,31 @@ def test_the_nth_request_alone_gets_lost_and_is_sent_again(
     assert end_of(admin, topic) == before + 1, "what was lost was never written"
     proof = fault.proof(ClusterView(cluster, admin), (cluster.brokers[1],))
     assert proof.evidence["broker-1"]["frames"] == 1
+    injector.heal(injector.inject(fault))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("idempotent", "copies"), [(False, 2), (True, 1)])
+def test_a_record_that_is_answered_with_an_error_is_written_and_sent_again(
+    cluster: Cluster,
+    admin: ClusterAdmin,
+    injector: Injector,
+    topic: str,
+    producer: Callable[..., Producer],
+    idempotent: bool,
+    copies: int,
+) -> None:
+    client = producer(acks="all", enable_idempotence=idempotent, retry_backoff_ms=50)
+    assert Sending(client, topic).is_over()
+    before = end_of(admin, topic)
+    fault = Answer(target=BROKER, lane=topic, error="NOT_LEADER_OR_FOLLOWER", nth=1, duration=10)
+    begin(cluster, fault)
+    sending = Sending(client, topic)
+    assert sending.is_over()
+    assert sending.error is None
+    assert end_of(admin, topic) == before + copies
+    proof = fault.proof(ClusterView(cluster, admin), (cluster.brokers[1],))
+    assert proof.evidence["broker-1"]["fate"] == "answered with NOT_LEADER_OR_FOLLOWER"
     injector.heal(injector.inject(fault))
 
 

@@ -108,7 +108,7 @@ def test_the_table_says_what_became_of_each(run: Path, monkeypatch: pytest.Monke
     lines = CliRunner().invoke(trace_command, [str(run)]).output.splitlines()
     words = [" ".join(text.split()) for text in lines]
     assert "3.000 s clients broker-1:9094 EndTxn v1 late-0, commit 3000 4,010.0 ms error 48 request held 4 s" in words
-    assert "4.600 s clients broker-1:9094 Produce v1 orders-0 4600 50.0 ms response cut" in words
+    assert "4.600 s clients broker-1:9094 Produce v1 orders-0 4600 50.0 ms response cut off" in words
     assert "4.700 s broker-1 broker-2:9092 Fetch v1 orders-0, orders-1, orders-2, 6 more 4700 never" in words
 
 
@@ -116,7 +116,7 @@ def test_a_report_shows_each_fault_once_with_what_was_around(run: Path) -> None:
     found = around_faults(read_trace(run), 6)
     assert [title for title, _ in found] == [
         "EndTxn of clients to broker-1, late-0, commit, request held 4 s",
-        "Produce of clients to broker-1, orders-0, response cut",
+        "Produce of clients to broker-1, orders-0, response cut off",
     ]
     assert [one.correlation_id for one in found[0][1]] == [2000, 3000, 4500, 6900]
     assert len(around_faults(read_trace(run), 1)) == 1

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.metadata.metadata import MetadataResponse
-from kafka.protocol.producer.produce import ProduceRequest
-from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest
+from kafka.protocol.producer.produce import ProduceRequest, ProduceResponse
+from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, EndTxnResponse
 
 from kafka_chaos.conformance.controllers.requests import leader_and_isr
 from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest
@@ -173,3 +173,36 @@ def test_no_bytes_make_it_raise(data: bytes, api: int, version: int) -> None:
     decoder.request(header, frame, FetchSession())
     decoder.response(header, memoryview(data + b"\0\0\0\0"))
     produced_to(header, frame, {})
+
+
+def _response(kind: Any, version: int, **values: Any) -> memoryview:
+    response = kind(version=version, **values)
+    tagged = b"\0" if kind.flexible_version_q(version) else b""
+    return memoryview((5).to_bytes(4, "big") + tagged + bytes(response.encode()))
+
+
+def _answered(api: str, version: int, frame: memoryview, error: int) -> Any:
+    header = Header(API_KEYS[api], version, 5, "client", 0)
+    answer = MessageDecoder().with_error(header, frame, error)
+    return None if answer is None else MessageDecoder().response(header, memoryview(answer))
+
+
+@pytest.mark.parametrize("version", [3, 7, 9])
+def test_each_partition_of_an_answer_has_the_error(version: int) -> None:
+    topic = ProduceResponse.TopicProduceResponse
+    partitions = [topic.PartitionProduceResponse(version=version, index=n, error_code=0, base_offset=7) for n in (0, 1)]
+    frame = _response(
+        ProduceResponse, version, responses=[topic(version=version, name="a", partition_responses=partitions)]
+    )
+    body = _answered("Produce", version, frame, 6)
+    assert [part["error_code"] for part in body["responses"][0]["partition_responses"]] == [6, 6]
+
+
+def test_an_answer_without_parts_has_the_error_itself() -> None:
+    assert _answered("EndTxn", 1, _response(EndTxnResponse, 1, error_code=0), 14)["error_code"] == 14
+
+
+def test_what_has_no_place_for_an_error_or_is_cut_off_is_left_alone() -> None:
+    empty = _response(ProduceResponse, 7, responses=[])
+    assert _answered("Produce", 7, empty, 6) is None, "no partition, and no error of its own"
+    assert _answered("EndTxn", 1, _response(EndTxnResponse, 1, error_code=0)[:-1], 14) is None

@@ -15,7 +15,7 @@ import pytest
 from kafka_chaos.faults.links.relay.connection import Conversation
 from kafka_chaos.faults.links.relay.pair import Pair
 from kafka_chaos.faults.links.relay.relay import MARK, Relay, redirection, undone
-from kafka_chaos.faults.links.relay.rules import CLIENTS, CUT, DROP, HOLD, RATE, RESPONSE, Rule
+from kafka_chaos.faults.links.relay.rules import ANSWER, CLIENTS, CUT, DROP, HOLD, RATE, RESPONSE, Rule
 from tests.faults.links.relay.test_conversation import end_txn
 
 PATIENCE = 5.0
@@ -136,6 +136,20 @@ def test_what_is_held_can_be_lost_at_last(both: Connected) -> None:
     both.relay.lift("rule", release=False)
     assert both.is_over(both.broker)
     assert both.is_over(both.client)
+
+
+def test_the_frames_around_one_that_is_answered_with_an_error_pass_as_they_are(both: Connected) -> None:
+    both.relay.apply(rule(ANSWER, side=RESPONSE, nth=2, error=14))
+    both.client.send(request(1) + request(2) + request(3))
+    both.arrives(both.broker, 3 * len(request()))
+    both.broker.send(answer(1) + answer(2)[:7])
+    assert both.arrives(both.client, len(answer())) == answer(1)
+    both.broker.send(answer(2)[7:] + answer(3))
+    changed = both.arrives(both.client, len(answer()))
+    assert changed != answer(2)
+    assert changed[-2:] == (14).to_bytes(2, "big")
+    assert changed[:8] == answer(2)[:8]
+    assert both.arrives(both.client, len(answer())) == answer(3)
 
 
 def test_a_rate_holds_for_all_that_passes_and_owes_nothing_afterwards(both: Connected) -> None:

@@ -5,7 +5,7 @@ these can't do is refused.
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.faults.links.on_frames import Cut, Delay, Drop, Hold, OnFrames, Rate
+from kafka_chaos.faults.links.on_frames import Answer, Cut, Delay, Drop, Hold, OnFrames, Rate
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.file import parse_experiment
@@ -15,18 +15,18 @@ EXPERIMENT = """
 name: links
 cluster: {{{cluster}}}
 workload: {{duration: 60}}
-lanes: [{{lane: one, acks: 1}}]
+lanes: [{{lane: one, acks: 1{lane}}}]
 schedule:
 {schedule}
 """
 
 
-def experiment(*faults: str, cluster: str = "brokers: 3") -> Experiment:
+def experiment(*faults: str, cluster: str = "brokers: 3", lane: str = "") -> Experiment:
     schedule = "".join(f"  - {{at: 2, duration: 1, {fault}}}\n" for fault in faults)
-    return parse_experiment(EXPERIMENT.format(cluster=cluster, schedule=schedule), "links.yaml")
+    return parse_experiment(EXPERIMENT.format(cluster=cluster, schedule=schedule, lane=lane), "links.yaml")
 
 
-@pytest.mark.parametrize("fault", [Hold, Delay, Rate, Drop, Cut])
+@pytest.mark.parametrize("fault", [Hold, Delay, Rate, Drop, Cut, Answer])
 def test_only_a_fault_that_acts_on_requests_gets_links(fault: type[OnFrames]) -> None:
     assert fault_kinds()[fault.kind] is fault
     layout = experiment(f"fault: {fault.kind}, target: leader(one), api: Produce").layout
@@ -50,11 +50,19 @@ def test_only_a_fault_that_acts_on_requests_gets_links(fault: type[OnFrames]) ->
             "port: replication: connections to the target's listeners pass its link",
         ),
         (["fault: partition, target: all, port: replication", "fault: bomb, target: all"], "", "'bomb' is not a fault"),
+        (["fault: answer, target: all, error: NOT_LEADER"], "", "error: expected .*NOT_LEADER_OR_FOLLOWER.*; got"),
     ],
 )
 def test_what_a_link_cannot_do_is_refused(faults: list[str], cluster: str, refusal: str) -> None:
     with pytest.raises(UsageFailure, match=refusal):
         experiment(*faults, cluster=f"brokers: 3{cluster}")
+
+
+def test_a_producer_that_never_retries_is_told_nothing_untrue() -> None:
+    lane, answer = ", producer_configs: {retries: 0}", "fault: answer, target: all"
+    with pytest.raises(UsageFailure, match="the producer of one believes an error, since it never retries"):
+        experiment(answer, lane=lane)
+    experiment(f"{answer}, api: Fetch", lane=lane)
 
 
 def experiment_with_clocks(fault: str, *, lane: str = "", cluster: str = "") -> str:
