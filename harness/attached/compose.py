@@ -108,8 +108,11 @@ class _ComposeFile:
         if kind == "zookeepers":
             # A server that stands alone needs no number.
             ids = [variables.get(name, "") for name in _ZOOKEEPER_IDS] + ["1"]
+        deploy = keys.get("deploy") or {}
+        if not isinstance(deploy, dict):
+            raise self.refusal("expected a mapping", "services", service, "deploy")
         # Replicas share their variables, so an id that is written there can't be theirs.
-        replicas = (keys.get("deploy") or {}).get("replicas") or keys.get("scale") or 1
+        replicas = deploy.get("replicas") or keys.get("scale") or 1
         number = next((int(text) for text in ids if text.isdecimal() and str(replicas) == "1"), None)
         separator = "_" if self.variables.get("COMPOSE_COMPATIBILITY", "").lower() in ("1", "true") else "-"
         container = keys.get("container_name") or f"{project}{separator}{service}{separator}1"
@@ -119,8 +122,11 @@ class _ComposeFile:
         """The variables of a service: from its files, then from its own list or mapping."""
         environment: dict[str, str] = {}
         files = keys.get("env_file") or []
-        for file in [files] if isinstance(files, str) else files:
-            environment |= _variables_in(self.path.parent / (file["path"] if isinstance(file, dict) else file))
+        for file in files if isinstance(files, list) else [files]:
+            path = file.get("path") if isinstance(file, dict) else file
+            if not isinstance(path, str):
+                raise self.refusal("expected the path of a file, or a list of paths", "services", service, "env_file")
+            environment |= _variables_in(self.path.parent / path)
         written = keys.get("environment") or {}
         if isinstance(written, list):
             pairs = [str(variable).partition("=") for variable in written]

@@ -21,6 +21,8 @@ FILES = {
     "twice.yml": "services:\n  a: {environment: &e [KAFKA_NODE_ID=1, KAFKA_PROCESS_ROLES=broker]}\n"
     "  b: {environment: *e}\n",
     "five.yml": "services:\n  a: {environment: 5}\n",
+    "env.yml": "services:\n  a:\n    env_file: 5\n",
+    "deploy.yml": "services:\n  a:\n    deploy: [x]\n    environment: [KAFKA_PROCESS_ROLES=broker]\n",
     "file": "",
 }
 NO_ENGINE = "no Docker engine answers at DOCKER_HOST=unix:///nowhere/docker.sock"
@@ -46,6 +48,8 @@ INPUTS = [
     ("nodes compose web.yml", 64, "web.yml:1: services: no Kafka broker with a known id in web: expected KAFKA_NODE"),
     ("nodes compose twice.yml", 64, "twice.yml:3: services.b: its id 1 is that of a, too"),
     ("nodes compose five.yml", 64, "five.yml:2: services.a.environment: expected a mapping or a list of variables"),
+    ("nodes compose env.yml", 64, "env.yml:3: services.a.env_file: expected the path of a file, or a list of paths"),
+    ("nodes compose deploy.yml", 64, "deploy.yml:3: services.a.deploy: expected a mapping"),
     ("nodes compose good.yaml", 64, "good.yaml:1: services: expected a mapping of services"),
     ("run good.yaml --seed x", 64, "'x' is not a valid integer"),
     ("run good.yaml --out file", 64, "'file' is a file"),
