@@ -10,7 +10,15 @@ from typing import IO, Any
 
 from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
 from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
-from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, PRODUCE, Header, correlation_id, read_header
+from kafka_chaos.faults.links.relay.frames import (
+    FETCH,
+    METADATA,
+    PRODUCE,
+    RETRIABLE_ERRORS,
+    Header,
+    correlation_id,
+    read_header,
+)
 from kafka_chaos.faults.links.relay.rules import ANSWER, CUT, DROP, REQUEST, RESPONSE, Tally
 from kafka_chaos.faults.links.relay.stream import HEAD, Fate
 
@@ -189,14 +197,16 @@ class Conversation:
             rule = tally.rule
             if rule.side != side or not rule.names(exchange.contents):
                 continue
-            answer = self.context.decoder.with_error(exchange.header, frame, rule.error) if rule.error else None
-            if rule.action == ANSWER and answer is None:
-                continue
+            code, answer = RETRIABLE_ERRORS.get(rule.error), None
+            if code is not None:
+                answer = self.context.decoder.with_error(exchange.header, frame, code)
+                if answer is None:
+                    continue
             if not tally.takes(exchange.header, self.peer, exchange.contents):
                 continue
             exchange.fault = {"rule": rule.id, "action": rule.action, "side": side, "at_ns": time.monotonic_ns()}
-            if answer is not None:
-                exchange.errors = (rule.error,)
+            if code is not None and answer is not None:
+                exchange.errors = (code,)
                 return answer
             if rule.action == CUT:
                 return Fate.LAST if side == REQUEST else Fate.END

@@ -28,6 +28,14 @@ RETRIABLE_ERRORS: dict[str, int] = {
 """The codes of the errors after which clients try again, by Kafka's names."""
 
 
+def not_retriable(error: str) -> str | None:
+    """The message, with similar names, that this is no error after which clients try again; None if it is."""
+    if error in RETRIABLE_ERRORS:
+        return None
+    near = ", ".join(get_close_matches(error, RETRIABLE_ERRORS)) or "such as NOT_LEADER_OR_FOLLOWER"
+    return f"expected an error after which clients try again, {near}; got {error!r}"
+
+
 def unknown_api(name: str) -> str | None:
     """The message, with similar names, that no request of Kafka has this name; None if one has it."""
     if name in API_KEYS:

@@ -26,7 +26,7 @@ class Rule:
     All but `side` describe requests; a response is named by its request. `sender`: the host names of nodes that send
     the request, or `clients` for all others; None: any sender. `client_id` is in the request's header. `nth`: the
     number of the one frame to take, counted from 1 since the rule was added; None: all. `seconds` is for `delay`,
-    `kbit_per_second` for `rate`, `error` (its code) for `answer`.
+    `kbit_per_second` for `rate`, `error` (its name) for `answer`.
     """
 
     id: str
@@ -42,7 +42,7 @@ class Rule:
     nth: int | None = None
     seconds: float = 0.0
     kbit_per_second: float = 0.0
-    error: int = 0
+    error: str = ""
 
     @property
     def reads_contents(self) -> bool:

@@ -139,7 +139,7 @@ def test_what_is_held_can_be_lost_at_last(both: Connected) -> None:
 
 
 def test_the_frames_around_one_that_is_answered_with_an_error_pass_as_they_are(both: Connected) -> None:
-    both.relay.apply(rule(ANSWER, side=RESPONSE, nth=2, error=14))
+    both.relay.apply(rule(ANSWER, side=RESPONSE, nth=2, error="COORDINATOR_LOAD_IN_PROGRESS"))
     both.client.send(request(1) + request(2) + request(3))
     both.arrives(both.broker, 3 * len(request()))
     both.broker.send(answer(1) + answer(2)[:7])
