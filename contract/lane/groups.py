@@ -15,7 +15,7 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import AnomalyName, Trait
 from kafka_chaos.contract.command.errors import LaneError, counted
-from kafka_chaos.contract.lane.settings import Settings, check, entries, key
+from kafka_chaos.contract.lane.settings import Settings, check, entries, key, setting
 
 RANGE, ROUND_ROBIN, COOPERATIVE = "range", "roundrobin", "cooperative-sticky"
 ASSIGNORS = (RANGE, ROUND_ROBIN, COOPERATIVE)
@@ -100,60 +100,46 @@ class Group(Settings):
 
     KEY = "group"
 
-    members: int = field(default=3, metadata=key("members of the group at the beginning", le=50))
-    assignor: str | None = field(
-        default=COOPERATIVE,
-        metadata=key(
-            "`partition.assignment.strategy`: range, roundrobin or cooperative-sticky; none with the protocol "
-            "`consumer`, whose brokers assign",
-            choices=ASSIGNORS,
-        ),
+    members: int = setting(3, "members of the group at the beginning", le=50)
+    assignor: str | None = setting(
+        COOPERATIVE,
+        "`partition.assignment.strategy`: range, roundrobin or cooperative-sticky; none with the protocol "
+        "`consumer`, whose brokers assign",
+        choices=ASSIGNORS,
     )
-    protocol: str = field(
-        default=CLASSIC,
-        metadata=key(
-            "`group.protocol`: `classic`, or `consumer` (KIP-848, Kafka 4.0 and later in KRaft mode)", choices=PROTOCOLS
-        ),
+    protocol: str = setting(
+        CLASSIC,
+        "`group.protocol`: `classic`, or `consumer` (KIP-848, Kafka 4.0 and later in KRaft mode)",
+        choices=PROTOCOLS,
     )
-    static: bool = field(default=False, metadata=key("whether each member has a `group.instance.id`"))
-    commits: str = field(
-        default=AFTER,
-        metadata=key(
-            "when a member commits: `after` processing a batch, `before` it, or `auto` (its client does, every second)",
-            choices=COMMITS,
-        ),
+    static: bool = setting(False, "whether each member has a `group.instance.id`")
+    commits: str = setting(
+        AFTER,
+        "when a member commits: `after` processing a batch, `before` it, or `auto` (its client does, every second)",
+        choices=COMMITS,
     )
-    reset: str = field(
-        default=EARLIEST,
-        metadata=key(
-            "`auto.offset.reset`: where members begin without a committed offset, `earliest`, or `latest`, with which "
-            "they never read what was there before, also in partitions that are added",
-            choices=RESETS,
-        ),
+    reset: str = setting(
+        EARLIEST,
+        "`auto.offset.reset`: where members begin without a committed offset, `earliest`, or `latest`, with which "
+        "they never read what was there before, also in partitions that are added",
+        choices=RESETS,
     )
-    session_timeout_ms: int = field(
-        default=6_000,
-        metadata=key("`session.timeout.ms`: after so long without a heartbeat, a member is no longer one", ge=1_000),
+    session_timeout_ms: int = setting(
+        6_000, "`session.timeout.ms`: after so long without a heartbeat, a member is no longer one", ge=1_000
     )
-    max_poll_interval_ms: int = field(
-        default=10_000, metadata=key("`max.poll.interval.ms`: after so long without a poll, a member leaves")
+    max_poll_interval_ms: int = setting(10_000, "`max.poll.interval.ms`: after so long without a poll, a member leaves")
+    crashes: int = setting(
+        0,
+        "how often, evenly over the load, a member is killed amid a batch; a new one takes its place",
+        least=0,
+        le=1_000,
     )
-    crashes: int = field(
-        default=0,
-        metadata=key(
-            "how often, evenly over the load, a member is killed amid a batch; a new one takes its place",
-            least=0,
-            le=1_000,
-        ),
-    )
-    freezes: int = field(
-        default=0,
-        metadata=key(
-            "how often, evenly over the load, a member does not poll for longer than `max_poll_interval_ms`; then it "
-            "processes what it had and tries to commit",
-            least=0,
-            le=1_000,
-        ),
+    freezes: int = setting(
+        0,
+        "how often, evenly over the load, a member does not poll for longer than `max_poll_interval_ms`; then it "
+        "processes what it had and tries to commit",
+        least=0,
+        le=1_000,
     )
     joins: int = field(default=0, metadata=JOINS)
     leaves: int = field(default=0, metadata=LEAVES)
@@ -210,13 +196,11 @@ class Loop(Settings):
             expected="the name of the lane that the loop reads",
         )
     )
-    offsets: str = field(
-        default=IN_TRANSACTION,
-        metadata=key(
-            "when it commits the offsets of its inputs: in the `transaction` of the outputs, `after` they are "
-            "acknowledged, or `before` they are sent",
-            choices=OFFSETS,
-        ),
+    offsets: str = setting(
+        IN_TRANSACTION,
+        "when it commits the offsets of its inputs: in the `transaction` of the outputs, `after` they are "
+        "acknowledged, or `before` they are sent",
+        choices=OFFSETS,
     )
     group: Group = field(default_factory=Group, metadata=key("the members that run it; `commits` has no meaning here"))
 

@@ -27,7 +27,7 @@ from kafka_chaos.contract.lane.metadata import (
     usual_mode,
 )
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
-from kafka_chaos.contract.lane.settings import Settings, check, entries, key
+from kafka_chaos.contract.lane.settings import Settings, check, entries, key, setting
 from kafka_chaos.contract.lane.share import FIRST_PRODUCTION, LIMIT_OF_GROUPS, Share, ShareAnomaly
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 
@@ -49,13 +49,12 @@ class InternalTopic(Settings):
 
     KEY = "internal topic"
 
-    replication_factor: int | None = field(
-        default=None,
-        metadata=key("replicas of each partition; by default, as many as the lane's topic has", most=MOST_REPLICAS),
+    replication_factor: int | None = setting(
+        None, "replicas of each partition; by default, as many as the lane's topic has", most=MOST_REPLICAS
     )
-    min_insync_replicas: int = field(default=1, metadata=key("`min.insync.replicas`"))
-    unclean_leader_election: bool = field(default=False, metadata=key("`unclean.leader.election.enable`"))
-    flushes: bool = field(default=False, metadata=key("whether `flush.messages` is 1"))
+    min_insync_replicas: int = setting(1, "`min.insync.replicas`")
+    unclean_leader_election: bool = setting(False, "`unclean.leader.election.enable`")
+    flushes: bool = setting(False, "whether `flush.messages` is 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,116 +67,82 @@ class Lane:
     """
 
     lane: str = field(metadata=key("the lane's name, in targets and in the report", expected="a non-empty name"))
-    topic: str = field(
-        default="", metadata=key("the topic's name; by default, the lane's name", least=0, expected="a name")
+    topic: str = setting("", "the topic's name; by default, the lane's name", least=0, expected="a name")
+    partitions: int = setting(1, "partitions of the topic")
+    replication_factor: int = setting(
+        3, "replicas of each partition, at most one a broker", most=MOST_REPLICAS, ge=1, le=MOST_REPLICAS
     )
-    partitions: int = field(default=1, metadata=key("partitions of the topic"))
-    replication_factor: int = field(
-        default=3,
-        metadata=key("replicas of each partition, at most one a broker", most=MOST_REPLICAS, ge=1, le=MOST_REPLICAS),
+    min_insync_replicas: int = setting(1, "`min.insync.replicas` of the topic", ge=1)
+    unclean_leader_election: bool = setting(False, "`unclean.leader.election.enable` of the topic")
+    acks: str = setting("all", "`acks` of the producer: 0, 1 or all", choices=ACKS, expected='one of "0", "1", "all"')
+    idempotence: bool = setting(False, "`enable.idempotence` of the producer; needs `acks: all`")
+    max_in_flight: int = setting(5, "`max.in.flight.requests.per.connection` of the producer", ge=1)
+    cleanup_policy: str | None = setting(
+        None,
+        "`cleanup.policy` of the topic; without it, nothing is deleted or compacted during the run",
+        choices=CLEANUP_POLICIES,
+        expected="null, delete, compact or compact,delete",
     )
-    min_insync_replicas: int = field(default=1, metadata=key("`min.insync.replicas` of the topic", ge=1))
-    unclean_leader_election: bool = field(default=False, metadata=key("`unclean.leader.election.enable` of the topic"))
-    acks: str = field(
-        default="all",
-        metadata=key("`acks` of the producer: 0, 1 or all", choices=ACKS, expected='one of "0", "1", "all"'),
+    kafka_version: str | None = setting(
+        None,
+        f"version of Kafka that the lane ran on, where it is known; {USUAL_VERSION} unless given",
+        expected="a version such as 4.3.1",
     )
-    idempotence: bool = field(default=False, metadata=key("`enable.idempotence` of the producer; needs `acks: all`"))
-    max_in_flight: int = field(default=5, metadata=key("`max.in.flight.requests.per.connection` of the producer", ge=1))
-    cleanup_policy: str | None = field(
-        default=None,
-        metadata=key(
-            "`cleanup.policy` of the topic; without it, nothing is deleted or compacted during the run",
-            choices=CLEANUP_POLICIES,
-            expected="null, delete, compact or compact,delete",
-        ),
+    metadata_mode: str | None = setting(
+        None,
+        "where its cluster kept its metadata: `zookeeper` or `kraft`; by default zookeeper, and kraft from 4.0 on",
+        choices=METADATA_MODES,
+        expected=" or ".join(METADATA_MODES),
     )
-    kafka_version: str | None = field(
-        default=None,
-        metadata=key(
-            f"version of Kafka that the lane ran on, where it is known; {USUAL_VERSION} unless given",
-            expected="a version such as 4.3.1",
-        ),
+    elr: bool | None = setting(
+        None,
+        "whether leaders were elected from the eligible leader replicas (KIP-966), in KRaft mode only; by default, "
+        "as in a new cluster",
     )
-    metadata_mode: str | None = field(
-        default=None,
-        metadata=key(
-            "where its cluster kept its metadata: `zookeeper` or `kraft`; by default zookeeper, and kraft from 4.0 on",
-            choices=METADATA_MODES,
-            expected=" or ".join(METADATA_MODES),
-        ),
+    transactional: Transactional | None = setting(
+        None, "producers that write transactions; it implies `idempotence` and a consumer per isolation level"
     )
-    elr: bool | None = field(
-        default=None,
-        metadata=key(
-            "whether leaders were elected from the eligible leader replicas (KIP-966), in KRaft mode only; by default, "
-            "as in a new cluster"
-        ),
+    group: Group | None = setting(
+        None, "a consumer group whose members read it, beside the consumers that every lane has"
     )
-    transactional: Transactional | None = field(
-        default=None,
-        metadata=key("producers that write transactions; it implies `idempotence` and a consumer per isolation level"),
+    loop: Loop | None = setting(
+        None,
+        "a loop that reads another lane and writes this one; it implies `idempotence`, and `transactional` unless "
+        "it commits `after` or `before`",
     )
-    group: Group | None = field(
-        default=None, metadata=key("a consumer group whose members read it, beside the consumers that every lane has")
+    share: Share | None = setting(
+        None, "a share group (KIP-932, Kafka 4.2 and later) whose members read it, beside its other consumers"
     )
-    loop: Loop | None = field(
-        default=None,
-        metadata=key(
-            "a loop that reads another lane and writes this one; it implies `idempotence`, and `transactional` unless "
-            "it commits `after` or `before`"
-        ),
+    client: str | None = setting(
+        None,
+        "client library of its producers, with a version or without, such as `java 3.9.1`, where it is known; "
+        "librdkafka unless given. What is promised holds with any; known defects depend on it",
+        expected="the name of a client",
     )
-    share: Share | None = field(
-        default=None,
-        metadata=key("a share group (KIP-932, Kafka 4.2 and later) whose members read it, beside its other consumers"),
+    flushes: bool = setting(
+        False, "whether brokers flush each record before they go on (`flush.messages: 1`; since 3.0)"
     )
-    client: str | None = field(
-        default=None,
-        metadata=key(
-            "client library of its producers, with a version or without, such as `java 3.9.1`, where it is known; "
-            "librdkafka unless given. What is promised holds with any; known defects depend on it",
-            expected="the name of a client",
-        ),
+    verifies_transactions: bool | None = setting(
+        None, "`transaction.partition.verification.enable`; by default true, in versions that have it (3.6)"
     )
-    flushes: bool = field(
-        default=False,
-        metadata=key("whether brokers flush each record before they go on (`flush.messages: 1`; since 3.0)"),
+    retention_bytes: int | None = setting(
+        None, "`retention.bytes` of the topic, if its records are removed for nothing but their size", ge=0
     )
-    verifies_transactions: bool | None = field(
-        default=None,
-        metadata=key("`transaction.partition.verification.enable`; by default true, in versions that have it (3.6)"),
+    tiered: bool = setting(
+        False, "whether brokers copy closed segments to remote storage (`remote.storage.enable`, KIP-405)"
     )
-    retention_bytes: int | None = field(
-        default=None,
-        metadata=key("`retention.bytes` of the topic, if its records are removed for nothing but their size", ge=0),
+    consumer_offsets: InternalTopic | None = setting(None, "how `__consumer_offsets` is kept, if not as by default")
+    transaction_state: InternalTopic | None = setting(None, "how `__transaction_state` is kept, if not as by default")
+    created_late: bool = setting(False, "whether its topic was created amid the load, perhaps amid faults")
+    assume: tuple[str, ...] = setting(
+        (),
+        "configuration keys that the model does not know and that may have any value: the anomalies that they "
+        "touch are not judged",
     )
-    tiered: bool = field(
-        default=False,
-        metadata=key("whether brokers copy closed segments to remote storage (`remote.storage.enable`, KIP-405)"),
-    )
-    consumer_offsets: InternalTopic | None = field(
-        default=None, metadata=key("how `__consumer_offsets` is kept, if not as by default")
-    )
-    transaction_state: InternalTopic | None = field(
-        default=None, metadata=key("how `__transaction_state` is kept, if not as by default")
-    )
-    created_late: bool = field(
-        default=False, metadata=key("whether its topic was created amid the load, perhaps amid faults")
-    )
-    assume: tuple[str, ...] = field(
-        default=(),
-        metadata=key(
-            "configuration keys that the model does not know and that may have any value: the anomalies that they "
-            "touch are not judged"
-        ),
-    )
-    faults: tuple[str, ...] = field(
-        default=(),
-        metadata=key(
-            "faults that may hit the lane; each entry is at most one occurrence, on any broker at any moment, healed "
-            "later, so repeat an entry for more occurrences"
-        ),
+    faults: tuple[str, ...] = setting(
+        (),
+        "faults that may hit the lane; each entry is at most one occurrence, on any broker at any moment, healed "
+        "later, so repeat an entry for more occurrences",
     )
 
     def __post_init__(self) -> None:

@@ -6,10 +6,12 @@ imported here.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, fields
-from typing import Any, ClassVar, Self
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from typing import Any, ClassVar, Self, TypeVar
 
 from kafka_chaos.contract.command.errors import LaneError
+
+T = TypeVar("T")
 
 
 def key(
@@ -29,6 +31,12 @@ def key(
     """
     bounds = {"least": least, "most": most, "choices": choices}
     return {"description": meaning, "expected": expected, **bounds, **of_experiments}
+
+
+def setting(default: T, meaning: str, **values: Any) -> T:
+    """A field for a key with a default; `meaning` and `values` as in `key`."""
+    declared: T = field(default=default, metadata=key(meaning, **values))
+    return declared
 
 
 def check(settings: Any, at: str = "") -> None:

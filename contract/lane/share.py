@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from kafka_chaos.contract.anomalies import AnomalyName, Trait
 from kafka_chaos.contract.command.errors import LaneError, counted
 from kafka_chaos.contract.lane.groups import EARLIEST, JOINS, LEAVES, RESETS, check_leaves
-from kafka_chaos.contract.lane.settings import Settings, check, key
+from kafka_chaos.contract.lane.settings import Settings, check, setting
 from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, READ_UNCOMMITTED
 
 IMPLICIT, EXPLICIT = "implicit", "explicit"
@@ -54,52 +54,37 @@ class Share(Settings):
 
     KEY = "share"
 
-    members: int = field(default=3, metadata=key("members of the share group at the beginning", le=50))
-    acknowledgement: str = field(
-        default=IMPLICIT,
-        metadata=key(
-            "`implicit`: a member accepts what it was given by its next poll; `explicit`: it says so of each record",
-            choices=(IMPLICIT, EXPLICIT),
-        ),
+    members: int = setting(3, "members of the share group at the beginning", le=50)
+    acknowledgement: str = setting(
+        IMPLICIT,
+        "`implicit`: a member accepts what it was given by its next poll; `explicit`: it says so of each record",
+        choices=(IMPLICIT, EXPLICIT),
     )
-    release: float = field(
-        default=0.0, metadata=key("share of the deliveries that a member gives back (explicit), 0 to 1")
+    release: float = setting(0.0, "share of the deliveries that a member gives back (explicit), 0 to 1")
+    reject: float = setting(0.0, "share of the deliveries that it rejects (explicit), 0 to 1")
+    lock_ms: int = setting(
+        5_000, "`share.record.lock.duration.ms`: how long a record is lent to a member", ge=1_000, le=60_000
     )
-    reject: float = field(default=0.0, metadata=key("share of the deliveries that it rejects (explicit), 0 to 1"))
-    lock_ms: int = field(
-        default=5_000,
-        metadata=key("`share.record.lock.duration.ms`: how long a record is lent to a member", ge=1_000, le=60_000),
+    delivery_limit: int = setting(
+        USUAL_LIMIT,
+        "how often a record is delivered at most: `share.delivery.count.limit`, and before Kafka 4.4 the brokers' "
+        "`group.share.delivery.count.limit`, which has to say the same",
+        least=2,
+        le=10,
     )
-    delivery_limit: int = field(
-        default=USUAL_LIMIT,
-        metadata=key(
-            "how often a record is delivered at most: `share.delivery.count.limit`, and before Kafka 4.4 the brokers' "
-            "`group.share.delivery.count.limit`, which has to say the same",
-            least=2,
-            le=10,
-        ),
+    isolation: str = setting(READ_UNCOMMITTED, "`share.isolation.level` of the group", choices=ISOLATION_LEVELS)
+    start: str = setting(EARLIEST, "`share.auto.offset.reset`: where the group begins", choices=RESETS)
+    crashes: int = setting(
+        0,
+        "how often, evenly over the load, a member is killed with records in hand; a new one takes its place",
+        least=0,
+        le=1_000,
     )
-    isolation: str = field(
-        default=READ_UNCOMMITTED, metadata=key("`share.isolation.level` of the group", choices=ISOLATION_LEVELS)
-    )
-    start: str = field(
-        default=EARLIEST, metadata=key("`share.auto.offset.reset`: where the group begins", choices=RESETS)
-    )
-    crashes: int = field(
-        default=0,
-        metadata=key(
-            "how often, evenly over the load, a member is killed with records in hand; a new one takes its place",
-            least=0,
-            le=1_000,
-        ),
-    )
-    freezes: int = field(
-        default=0,
-        metadata=key(
-            "how often, evenly over the load, a member keeps records for longer than `lock_ms` before it acknowledges",
-            least=0,
-            le=1_000,
-        ),
+    freezes: int = setting(
+        0,
+        "how often, evenly over the load, a member keeps records for longer than `lock_ms` before it acknowledges",
+        least=0,
+        le=1_000,
     )
     joins: int = field(default=0, metadata=JOINS)
     leaves: int = field(default=0, metadata=LEAVES)

@@ -6,11 +6,11 @@ Sources: KIP-98 (transactions), KIP-890 (their protocol since 4.0), documentatio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kafka_chaos.contract.anomalies import AnomalyName, Trait
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.contract.lane.settings import Settings, key
+from kafka_chaos.contract.lane.settings import Settings, setting
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 ISOLATION_LEVELS = (READ_COMMITTED, READ_UNCOMMITTED)
@@ -73,30 +73,23 @@ class Transactional(Settings):
 
     KEY = "transactional"
 
-    size: int = field(
-        default=10,
-        metadata=key(
-            "records of each transaction, over all partitions; a multiple of it where a producer is behind the rate of "
-            "the load, since a commit takes as long whatever the size",
-            le=10_000,
-        ),
+    size: int = setting(
+        10,
+        "records of each transaction, over all partitions; a multiple of it where a producer is behind the rate of "
+        "the load, since a commit takes as long whatever the size",
+        le=10_000,
     )
-    abort: float = field(default=0.0, metadata=key("share of the transactions that are aborted, 0 to 1"))
-    producers: int = field(default=1, metadata=key("producers, each with a transactional id of its own", le=100))
-    timeout_ms: int = field(
-        default=60_000,
-        metadata=key(
-            "`transaction.timeout.ms` of the producers, at most what brokers allow by default", ge=1_000, le=900_000
-        ),
+    abort: float = setting(0.0, "share of the transactions that are aborted, 0 to 1")
+    producers: int = setting(1, "producers, each with a transactional id of its own", le=100)
+    timeout_ms: int = setting(
+        60_000, "`transaction.timeout.ms` of the producers, at most what brokers allow by default", ge=1_000, le=900_000
     )
-    restarts: int = field(
-        default=0,
-        metadata=key(
-            "how often, evenly over the load, one of the producers is killed in the middle of a transaction and comes "
-            "back under its transactional id; the former incarnation then asks for its commit, too",
-            least=0,
-            le=1_000,
-        ),
+    restarts: int = setting(
+        0,
+        "how often, evenly over the load, one of the producers is killed in the middle of a transaction and comes "
+        "back under its transactional id; the former incarnation then asks for its commit, too",
+        least=0,
+        le=1_000,
     )
 
     @property
