@@ -13,19 +13,10 @@ from functools import cached_property
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.cluster.storage.files import (
-    BROKER_FILES,
-    HIGH_WATERMARKS,
-    LEADER_EPOCHS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    parse_leader_epochs,
-    parse_offsets,
-    stream_files,
-)
+from kafka_chaos.harness.cluster.storage import files
 from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, read_segment, records_of
 
-_WANTED = re.compile(rf"{'|'.join(BROKER_FILES)}|[^/]+/(\d{{20}}\.log|{LEADER_EPOCHS})")
+_WANTED = re.compile(rf"{'|'.join(files.BROKER_FILES)}|[^/]+/(\d{{20}}\.log|{files.LEADER_EPOCHS})")
 
 
 @dataclass(frozen=True)
@@ -82,18 +73,15 @@ def read_replica(node: Node, topic: str, partition: int, *, data: str = BROKER_D
 
 def _read(node: Node, topic: str, partition: int, data: str) -> ReplicaFiles:
     key, folder = (topic, partition), f"{topic}-{partition}"
-    streams = stream_files(node, data, (folder, *BROKER_FILES), wanted=_WANTED)
-    files = {name: content.read() for name, content in streams}
-    if not any(name.startswith(f"{folder}/") for name in files):
+    streams = files.stream_files(node, data, (folder, *files.BROKER_FILES), wanted=_WANTED)
+    contents = {name: content.read() for name, content in streams}
+    if not any(name.startswith(f"{folder}/") for name in contents):
         raise NoReplica(f"{node.name}: no replica of {folder} in {data}")
-
-    def text(name: str) -> str:
-        return files.get(name, b"").decode(errors="replace")
-
-    checkpoints = {name: parse_offsets(f"{node.name}:{name}", text(name)) for name in BROKER_FILES}
-    logs = sorted(name for name in files if name.startswith(f"{folder}/") and name.endswith(".log"))
-    segments = tuple(read_segment(f"{node.name}:{name}", files[name]) for name in logs)
-    epochs = f"{folder}/{LEADER_EPOCHS}"
+    checkpoints = files.parse_checkpoints(node.name, contents)
+    logs = sorted(name for name in contents if name.startswith(f"{folder}/") and name.endswith(".log"))
+    segments = tuple(read_segment(f"{node.name}:{name}", contents[name]) for name in logs)
+    epochs = f"{folder}/{files.LEADER_EPOCHS}"
+    chain = contents.get(epochs, b"").decode(errors="replace")
     # The log start is checkpointed only while it lies within the first segment.
     first = segments[0].base_offset if segments else 0
     return ReplicaFiles(
@@ -101,9 +89,9 @@ def _read(node: Node, topic: str, partition: int, data: str) -> ReplicaFiles:
         topic=topic,
         partition=partition,
         segments=segments,
-        log_start=max(first, checkpoints[LOG_STARTS].get(key, 0)),
+        log_start=max(first, checkpoints[files.LOG_STARTS].get(key, 0)),
         log_end=segments[-1].next_offset if segments else 0,
-        leader_epochs=parse_leader_epochs(f"{node.name}:{epochs}", text(epochs)),
-        high_watermark=checkpoints[HIGH_WATERMARKS].get(key),
-        recovery_point=checkpoints[RECOVERY_POINTS].get(key),
+        leader_epochs=files.parse_leader_epochs(f"{node.name}:{epochs}", chain),
+        high_watermark=checkpoints[files.HIGH_WATERMARKS].get(key),
+        recovery_point=checkpoints[files.RECOVERY_POINTS].get(key),
     )

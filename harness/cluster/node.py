@@ -19,15 +19,8 @@ from typing import TYPE_CHECKING, Any
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.clock.process_clock import Clock, with_engine_time
+from kafka_chaos.harness.cluster.containers import engine
 from kafka_chaos.harness.cluster.containers.cleanup import already_gone
-from kafka_chaos.harness.cluster.containers.engine import (
-    archived_file,
-    execute_in_network,
-    execute_inside,
-    freeze,
-    size_inside,
-    thaw,
-)
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -194,12 +187,12 @@ class Node:
         """Freeze all processes with the cgroup freezer; do nothing if they are frozen."""
         if not self.state()["Paused"]:
             self._thaw_disk()
-            freeze(self.container)
+            engine.freeze(self.container)
 
     def unpause(self) -> None:
         """Thaw what `pause` froze."""
         if self.state()["Paused"]:
-            thaw(self.container)
+            engine.thaw(self.container)
 
     def suspend(self) -> None:
         """Send SIGSTOP, thaw a frozen process, and wait until it is stopped; commands still run inside."""
@@ -215,7 +208,7 @@ class Node:
 
     def file_size(self, path: str) -> int | None:
         """The size of a file in bytes; None if there is no such file."""
-        return size_inside(self.container, path)
+        return engine.size_inside(self.container, path)
 
     def _thaw_disk(self) -> None:
         if self.disk is not None:
@@ -223,7 +216,7 @@ class Node:
 
     def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
         """Run a command inside the container; returns exit code and output, as `InsideControl.execute` says."""
-        code, output = (execute_in_network if in_network else execute_inside)(self.container, command)
+        code, output = (engine.execute_in_network if in_network else engine.execute_inside)(self.container, command)
         return code, output.decode(errors="replace")
 
     def must_execute(self, *command: str, in_network: bool = False) -> str:
@@ -253,12 +246,12 @@ class Node:
 
     def read_file(self, path: str) -> bytes:
         """The content of a file of the container, running or not."""
-        with archived_file(self.container.get_archive(path)[0], f"{self.name}: {path}") as content:
+        with engine.archived_file(self.container.get_archive(path)[0], f"{self.name}: {path}") as content:
             return content.read()
 
     def read_at(self, path: str, offset: int, length: int) -> bytes:
         """`length` bytes of a file from `offset` on, fewer at its end. The engine sends the whole file."""
-        with archived_file(self.container.get_archive(path)[0], f"{self.name}: {path}") as content:
+        with engine.archived_file(self.container.get_archive(path)[0], f"{self.name}: {path}") as content:
             while offset and (before := content.read(min(offset, _PIECE))):
                 offset -= len(before)
             return content.read(length)

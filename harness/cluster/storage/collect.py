@@ -34,16 +34,7 @@ from kafka_chaos.contract.lane.transactions import ABORT, COMMIT, RECORD_KINDS
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.harness.cluster.storage.files import (
-    BROKER_FILES,
-    HIGH_WATERMARKS,
-    LEADER_EPOCHS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    parse_leader_epochs,
-    parse_offsets,
-    stream_files,
-)
+from kafka_chaos.harness.cluster.storage import files
 from kafka_chaos.harness.cluster.storage.identities import Identities, IdentityReader, joined
 from kafka_chaos.harness.cluster.storage.segments import Batch, base_offset_of, read_segment
 from kafka_chaos.harness.identity import UNDECODABLE
@@ -176,7 +167,7 @@ def _collect_broker(
     all_places = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
     elsewhere = {place for place, end in ends.items() if end.replicas and node.number not in end.replicas}
     places = {place: lane for place, lane in all_places.items() if place not in elsewhere}
-    log_starts = _checkpoints(node)[LOG_STARTS]
+    log_starts = _checkpoints(node)[files.LOG_STARTS]
     led = {place: end.high_watermark for place, end in ends.items() if end.leader == node.number}
     file = f"broker-{node.number}.parquet"
     # Keys are left out: no check uses them, and histories don't have them either.
@@ -196,9 +187,9 @@ def _collect_broker(
     checkpoints = _settled_checkpoints(node, stored)
     return {
         f"{places[place]}/{place[1]}": {
-            "high_watermark": checkpoints[HIGH_WATERMARKS].get(place),
+            "high_watermark": checkpoints[files.HIGH_WATERMARKS].get(place),
             "log_end_offset": replica.log_end,
-            "recovery_point": checkpoints[RECOVERY_POINTS].get(place, 0),
+            "recovery_point": checkpoints[files.RECOVERY_POINTS].get(place, 0),
             "log_start_offset": max(log_starts.get(place, 0), replica.first or 0),
             "log_bytes": replica.log_bytes,
             "leader_epochs": [list(entry) for entry in replica.leader_epochs],
@@ -217,7 +208,7 @@ def _read_segments(
     final: _Writer,
 ) -> dict[Place, _Stored]:
     readers = {lane: IdentityReader(lane) for lane in places.values()}
-    wanted = re.compile(rf"[^/]+/(\d{{20}}\.log|{LEADER_EPOCHS})")
+    wanted = re.compile(rf"[^/]+/(\d{{20}}\.log|{files.LEADER_EPOCHS})")
     folders = [f"{topic}-{partition}" for topic, partition in places]
     stored: dict[Place, _Stored] = {}
     markers = {place: MarkerReader() for place in places}
@@ -237,14 +228,14 @@ def _read_segments(
                 final.add(lane, place[1], rows.between(start, led[place]))
             stored[place].log_end = max(stored[place].log_end, batches[-1].last_offset + 1)
 
-    for name, content in stream_files(node, BROKER_DATA, folders, wanted=wanted):
+    for name, content in files.stream_files(node, BROKER_DATA, folders, wanted=wanted):
         folder = _REPLICA_FOLDER.fullmatch(name.partition("/")[0])
         assert folder is not None
         place = (folder["topic"], int(folder["partition"]))
         replica = stored.setdefault(place, _Stored())
         file = f"{node.name}:{name}"
-        if name.endswith(LEADER_EPOCHS):
-            replica.leader_epochs = parse_leader_epochs(file, content.read().decode(errors="replace"))
+        if name.endswith(files.LEADER_EPOCHS):
+            replica.leader_epochs = files.parse_leader_epochs(file, content.read().decode(errors="replace"))
             continue
         base = base_offset_of(file)
         if replica.first is None:
@@ -273,10 +264,9 @@ def _chunks(file: str, content: IO[bytes]) -> Iterator[tuple[Batch, ...]]:
 
 def _checkpoints(node: Node) -> dict[str, dict[Place, int]]:
     """The offsets in a broker's checkpoint files, by file and partition."""
-    texts = dict.fromkeys(BROKER_FILES, b"")
-    for name, content in stream_files(node, BROKER_DATA, BROKER_FILES, wanted=re.compile("|".join(BROKER_FILES))):
-        texts[name] = content.read()
-    return {name: parse_offsets(f"{node.name}:{name}", text.decode(errors="replace")) for name, text in texts.items()}
+    wanted = re.compile("|".join(files.BROKER_FILES))
+    streams = files.stream_files(node, BROKER_DATA, files.BROKER_FILES, wanted=wanted)
+    return files.parse_checkpoints(node.name, {name: content.read() for name, content in streams})
 
 
 def _settled_checkpoints(node: Node, stored: Mapping[Place, _Stored]) -> dict[str, dict[Place, int]]:
@@ -285,7 +275,7 @@ def _settled_checkpoints(node: Node, stored: Mapping[Place, _Stored]) -> dict[st
 
     def settled() -> bool:
         checkpoints.update(_checkpoints(node))
-        marks = checkpoints[HIGH_WATERMARKS]
+        marks = checkpoints[files.HIGH_WATERMARKS]
         return all(marks.get(place, 0) >= replica.log_end for place, replica in stored.items())
 
     # After a time-out, the files are still evidence: replicas are compared below the lowest log end.

@@ -11,7 +11,7 @@ then one entry per line (org.apache.kafka.server.common.CheckpointFile).
 
 import re
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO
 
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
@@ -96,6 +96,12 @@ def parse_offsets(file: str, text: str) -> dict[tuple[str, int], int]:
             raise CheckpointError(f"{file}, line {number}: {place[0]}-{place[1]} occurs twice")
         offsets[place] = _whole_number(file, number, "offset", fields[2])
     return offsets
+
+
+def parse_checkpoints(broker: str, contents: Mapping[str, bytes]) -> dict[str, dict[tuple[str, int], int]]:
+    """The offsets in each checkpoint file of a broker, by (topic, partition); none in a file that is missing."""
+    texts = {name: contents.get(name, b"").decode(errors="replace") for name in BROKER_FILES}
+    return {name: parse_offsets(f"{broker}:{name}", text) for name, text in texts.items()}
 
 
 def parse_leader_epochs(file: str, text: str) -> tuple[tuple[int, int], ...]:

@@ -53,7 +53,7 @@ Gather = Callable[..., Any]
 @pytest.fixture
 def gather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gather:
     """Collects what these brokers hold; returns the rows of their replicas, and what the checkpoints say."""
-    monkeypatch.setattr(collect, "stream_files", stream)
+    monkeypatch.setattr(collect.files, "stream_files", stream)
     monkeypatch.setattr(collect, "CHECKPOINT_TIMEOUT", 0.0)
 
     def collected(
