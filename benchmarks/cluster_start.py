@@ -18,9 +18,9 @@ import sys
 import time
 from unittest import mock
 
+from kafka_chaos.harness.cluster.building import JVM_OPTIONS
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers.image import ensure_image
-from kafka_chaos.harness.cluster.metadata import zookeeper as zookeeper_mode
 
 WITH_ZOOKEEPER = ClusterLayout()
 IN_KRAFT = {
@@ -46,10 +46,7 @@ def main() -> None:
     for number in range(rounds):
         shared.append(start_and_stop())
         # -Xshare:off after the image's own options overrides them.
-        with (
-            mock.patch.object(zookeeper_mode, "BROKER_OPTIONS", ("-Xshare:off",)),
-            mock.patch.object(zookeeper_mode, "ZOOKEEPER_OPTIONS", ("-Xshare:off",)),
-        ):
+        with mock.patch.dict(JVM_OPTIONS, dict.fromkeys(JVM_OPTIONS, ("-Xshare:off",))):
             unshared.append(start_and_stop())
         print(f"round {number + 1}: ready {shared[-1][0]:.2f} s, removed {shared[-1][1]:.2f} s; "
               f"without class-data sharing ready {unshared[-1][0]:.2f} s", flush=True)  # fmt: skip

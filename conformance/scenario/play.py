@@ -93,23 +93,21 @@ class Play:
             min_insync_replicas=topic.min_insync_replicas,
             unclean_leader_election=topic.unclean_leader_election,
         )
-        epoch = lease.metadata.controller_epoch()
-        state = config.initial()
-        state = state._replace(
-            replicas=tuple(replica._replace(controller_epoch=epoch) for replica in state.replicas),
-            partition=state.partition._replace(controller_epoch=epoch),
-            controller_epoch=epoch,
-        )
+        state = config.initial(lease.metadata.controller_epoch())
         model = self.model_of(config, frozenset([state]))
         act = ActRecord(name, lease.profile.name, lease.profile.protocol, brokers, dict(topic.names))
-        self.record.acts.append(act)
-        self.notify("act", act)
+        self.begin(act)
         with Clients(lease.cluster.bootstrap_servers, topic_name) as clients:
             observer = ReplicaObserver(lease.cluster, lease.metadata, clients, topic_name, brokers)
             stage = Stage(lease, topic_name, model, act, clients, observer, self.notify)
             with stage.watching:
                 stage.settle("The topic is created; all replicas are in sync.")
                 yield stage
+
+    def begin(self, act: ActRecord) -> None:
+        """Add an act to the record, and tell that it begins."""
+        self.record.acts.append(act)
+        self.notify("act", act)
 
     def topic_name(self, act: str) -> str:
         """A topic's name that tells scenario and act, and that no other topic has."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafka_chaos.faults.clock.process_clock import PRELOADED
 from kafka_chaos.faults.storage.remote_store import REMOTE_STORE
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
-from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
+from kafka_chaos.harness.cluster.configuration.server_properties import CLIENT_PORT, LOG_DIRECTORIES, ZOOKEEPER_PORT
 from kafka_chaos.harness.cluster.containers.engine import docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import ROLE
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 
     from kafka_chaos.faults.storage.devices.disk import Disk
 
-BROKER_OPTIONS = ("-Xmx300m",)
-ZOOKEEPER_OPTIONS = (
-    "-Xmx128m",
+JVM_OPTIONS = {
+    "broker": ("-Xmx300m",),
+    "controller": ("-Xmx160m",),
     # An election also asks the dead server, whose address is gone: by default it gives up after 5 s, again and again.
-    "-Dzookeeper.cnxTimeout=500",
-)
-CONTROLLER_OPTIONS = ("-Xmx160m",)
+    "zookeeper": ("-Xmx128m", "-Dzookeeper.cnxTimeout=500"),
+}
 
 
 @dataclass(frozen=True)
@@ -59,15 +58,9 @@ class NodeBuilder:
         properties: str,
         *,
         version: KafkaVersion,
-        jvm_options: Sequence[str],
-        port: int,
         environment: Mapping[str, str] | None = None,
-        **options: object,
     ) -> DockerContainer:
-        """A container that runs `server` (see docker/kafka/bin/start-server) with this server.properties.
-
-        `port`: the container's port to which the node's port of this machine leads, if it has one.
-        """
+        """A container that runs `server` (see docker/kafka/bin/start-server) with this server.properties."""
         from docker.types import EndpointConfig
         from testcontainers.core.container import DockerContainer
 
@@ -77,11 +70,13 @@ class NodeBuilder:
         container = DockerContainer(image, name=f"kafka-chaos-{self.run_id}-{node.name}")
         # Not in the container's environment: other commands in the container need the true time.
         preloaded = ["env", *(f"{key}={value}" for key, value in PRELOADED.items())] if self.spec.clocks else []
-        container.with_command([*preloaded, "/opt/kafka/bin/start-server", server, *jvm_options])
+        container.with_command([*preloaded, "/opt/kafka/bin/start-server", server, *JVM_OPTIONS[node.role]])
         # In the environment, since copying a file into a container costs every start a mount of its file system.
         for key, value in {"SERVER_PROPERTIES": properties, **(environment or {})}.items():
             container.with_env(key, value)
+        is_zookeeper = node.role == "zookeeper"
         if node.host_port is not None:
+            port = ZOOKEEPER_PORT if is_zookeeper else CLIENT_PORT
             container.ports[f"{port}/tcp"] = ("127.0.0.1", node.host_port)  # type: ignore[assignment]
         if node.disk is not None:
             for number, path in enumerate(LOG_DIRECTORIES[: self.spec.log_directories]):
@@ -95,6 +90,7 @@ class NodeBuilder:
             extra_hosts=dict(self.addresses),
             network=self.network,
             networking_config={self.network: endpoint},
-            **options,
+            # Partitions are rules inside the node's own network namespace.
+            cap_add=[] if is_zookeeper else ["NET_ADMIN"],
         )
         return container

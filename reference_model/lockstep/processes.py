@@ -16,6 +16,9 @@ from kafka_chaos.reference_model.lockstep.state import (
     Replica,
 )
 
+_ON_DISK = ("log", "log_start", "log_end", "active_segment", "flushed", "epochs", "producers")
+"""The fields of a replica that outlive its broker's process as they are."""
+
 
 class ActionError(ValueError):
     """An action that is impossible in this state, or whose arguments name nothing that exists."""
@@ -120,19 +123,9 @@ def start(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterSta
         state = unclean_shutdown(state, config, broker)
     replica = truncated(replica, replica.log_end)
     watermark = min(replica.checkpointed_high_watermark, replica.log_end)
-    started = Replica(
-        broker,
-        role=_role_after(replica),
-        high_watermark=watermark,
-        log=replica.log,
-        log_start=replica.log_start,
-        log_end=replica.log_end,
-        active_segment=replica.active_segment,
-        flushed=replica.flushed,
-        checkpointed_high_watermark=watermark,
-        epochs=replica.epochs,
-        producers=replica.producers,
-    )
+    kept = {name: getattr(replica, name) for name in _ON_DISK}
+    started = Replica(broker, role=_role_after(replica), high_watermark=watermark, **kept)
+    started = started._replace(checkpointed_high_watermark=watermark)
     return _registered(state.with_replica(started), config, broker)
 
 

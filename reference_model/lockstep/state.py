@@ -244,21 +244,21 @@ class ClusterConfig:
         """min.insync.replicas, which never asks for more replicas than there are."""
         return min(self.min_insync_replicas, len(self.assignment or self.brokers))
 
-    def initial(self) -> ClusterState:
+    def initial(self, controller_epoch: int = 1) -> ClusterState:
         """The state in which the first broker leads in epoch 0, and every broker has handled that LeaderAndIsr."""
         assignment = self.assignment or self.brokers
         first = assignment[0]
         isr = tuple(sorted(assignment))
-        partition = Partition(assignment, first, 0, 0, isr, 1)
-        shared = {"leader": first, "leader_epoch": 0, "partition_epoch": 0, "controller_epoch": 1}
+        partition = Partition(assignment, first, 0, 0, isr, controller_epoch)
+        shared = {"leader": first, "leader_epoch": 0, "partition_epoch": 0, "controller_epoch": controller_epoch}
         followers = tuple((broker, 0) for broker in isr if broker != first)
         replicas = tuple(
             Replica(broker, role=LEADER, isr=isr, fetched=followers, epochs=(EpochStart(0, 0),), **shared)  # type: ignore[arg-type]
             if broker == first
             else Replica(broker, role=FOLLOWER, isr=isr, parked=True, **shared)  # type: ignore[arg-type]
             if broker in isr
-            else Replica(broker, controller_epoch=1)
+            else Replica(broker, controller_epoch=controller_epoch)
             for broker in sorted(self.brokers)
         )
         quorum = Quorum(self.controllers) if self.controllers else None
-        return ClusterState(replicas, partition, self.controller or first, 1, quorum=quorum)
+        return ClusterState(replicas, partition, self.controller or first, controller_epoch, quorum=quorum)

@@ -69,11 +69,6 @@ class TransactionsObserver:
             )
         )
 
-    def records(self, partition: int) -> tuple[Record, ...]:
-        """The records of a partition in the files of its leader."""
-        node = self.cluster.brokers[leader_of(self.cluster, self.topic, partition)]
-        return read_replica(node, self.topic, partition).records
-
     def _stored(self, partition: int) -> tuple[tuple[tuple[int, str, int], ...], int, int]:
         """A partition's log, its high watermark and its last stable offset."""
         place, asked = (self.topic, partition), {self.topic: [partition]}
@@ -83,7 +78,8 @@ class TransactionsObserver:
         for error, _ in answers:
             if error != NONE:
                 raise ClusterFailure(f"broker {leader} answers ListOffsets with {error_name(error)}")
-        log = tuple((record.offset, _named(record), record.producer_epoch) for record in self.records(partition))
+        records = read_replica(self.cluster.brokers[leader], self.topic, partition).records
+        log = tuple((record.offset, _named(record), record.producer_epoch) for record in records)
         (_, high_watermark), (_, last_stable_offset) = answers
         return log, high_watermark, last_stable_offset
 

@@ -224,8 +224,7 @@ def transactional_act(
             config.offset_partition if source else -1,
         )  # fmt: skip
         act = ActRecord(name, lease.profile.name, rules.name, tuple(range(partitions)), {}, kind=PARTITIONS)
-        play.record.acts.append(act)
-        play.notify("act", act)
+        play.begin(act)
         observer = TransactionsObserver(lease.cluster, topic, partitions, known_as, producers)
         stage = TransactionsStage(lease, topic, TransactionsModel(config), act, producers, observer, play.notify)
         stage.settle("The topic is created.")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import BrokerClient, QuorumAnswer, answers
-from kafka_chaos.harness.cluster.building import BROKER_OPTIONS, CONTROLLER_OPTIONS, NodeBuilder
+from kafka_chaos.harness.cluster.building import NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
 from kafka_chaos.harness.cluster.containers.image import scratch
 from kafka_chaos.harness.cluster.containers.labels import run_labels
@@ -102,15 +102,11 @@ class KRaftMode:
             "kraft",
             properties.kraft_properties(self.spec, node, version, configs),
             version=version,
-            jvm_options=BROKER_OPTIONS if node.role == "broker" else CONTROLLER_OPTIONS,
-            port=properties.CLIENT_PORT,
             environment={
                 "CLUSTER_ID": self._cluster_id,
                 "FORMATTED_DIRECTORY": properties.BROKER_DATA,
                 "FEATURES": self._features,
             },
-            # Partitions are rules inside the node's own network namespace.
-            cap_add=["NET_ADMIN"],
         )
         if self.spec.is_mixed:
             container.with_copy_into_container(self._oldest_features, self._features_file)

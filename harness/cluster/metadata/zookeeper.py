@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.building import BROKER_OPTIONS, ZOOKEEPER_OPTIONS, NodeBuilder
+from kafka_chaos.harness.cluster.building import NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, known_version
 from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata
@@ -97,14 +97,8 @@ class ZooKeeperMode:
         started = "LEADER ELECTION TOOK" if self._spec.metadata_servers > 1 else alone
         name, host_port = properties.node_name("zookeeper", number), next(self._build.ports)
         node = self._build.node("zookeeper", number, name, started, host_port=host_port)
-        node.testcontainer = self._build.container(
-            node,
-            "zookeeper",
-            properties.zookeeper_properties(self._spec),
-            version=self._spec.version,
-            jvm_options=ZOOKEEPER_OPTIONS,
-            port=properties.ZOOKEEPER_PORT,
-        )
+        text = properties.zookeeper_properties(self._spec)
+        node.testcontainer = self._build.container(node, "zookeeper", text, version=self._spec.version)
         if self._spec.metadata_servers > 1:
             node.testcontainer.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
         return node
@@ -116,13 +110,5 @@ class ZooKeeperMode:
         return node
 
     def _container(self, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> DockerContainer:
-        return self._build.container(
-            node,
-            "broker",
-            properties.broker_properties(self._spec, node, version, configs),
-            version=version,
-            jvm_options=BROKER_OPTIONS,
-            port=properties.CLIENT_PORT,
-            # Partitions are rules inside the broker's own network namespace.
-            cap_add=["NET_ADMIN"],
-        )
+        text = properties.broker_properties(self._spec, node, version, configs)
+        return self._build.container(node, "broker", text, version=version)
