@@ -62,8 +62,7 @@ UPGRADES = (("3.6.2/zookeeper", "3.9.1/zookeeper"), ("3.9.1/zookeeper", "4.3.1/k
 MODULES = {
     "protocol": ("truncation", "leaders", "isr", "eligible", "quorum", "sequences", "rules"),
     "explore": ("core",),
-    "lockstep": ("brokers", "clients", "producers", "controller", "environment", "processes", "quorum"),
-    "lockstep/transactions": ("steps",),
+    "lockstep": ("brokers", "clients", "producers", "controller", "environment", "processes", "quorum", "transactions"),
     "lane": ("idempotence", "exchanges", "replication", "membership", "faults", "bounds"),
     "predict": ("transactional", "grouped"),
     "transactions": ("rules", "coordinator", "partitions", "producers", "environment", "examine"),

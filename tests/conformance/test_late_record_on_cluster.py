@@ -7,7 +7,7 @@ import pytest
 
 from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterPool, ClusterProfile
-from kafka_chaos.conformance.scenario.transactions.client import Producer, TransactionClient
+from kafka_chaos.conformance.scenario.transactions.producers import Producer, TransactionClient
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import NONE, CoordinatorKind, error_name
 from tests.clusters import needs_links

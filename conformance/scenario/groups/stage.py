@@ -16,9 +16,8 @@ from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.contract.lane.groups import AFTER, Group
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.groups.state import Setup
-from kafka_chaos.reference_model.lockstep.accompanied import AccompaniedModel
-from kafka_chaos.reference_model.lockstep.groups.model import GroupModel
-from kafka_chaos.reference_model.lockstep.groups.steps import first_state
+from kafka_chaos.reference_model.lockstep.cluster_model import AccompaniedModel
+from kafka_chaos.reference_model.lockstep.groups import GroupModel, first_state
 from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, PROCESSED, GroupObservation
 from kafka_chaos.reference_model.lockstep.stepping import step
 

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 
 from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.conformance.scenario.clients import read_partitions
-from kafka_chaos.conformance.scenario.transactions.client import TransactionClient
-from kafka_chaos.conformance.scenario.transactions.producers import Producers, coordinator_of, leader_of
+from kafka_chaos.conformance.scenario.transactions.producers import (
+    Producers,
+    TransactionClient,
+    coordinator_of,
+    leader_of,
+)
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.broker.client import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster

@@ -12,8 +12,7 @@ from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter
 from kafka_chaos.conformance.scenario.transactions.producers import meaning
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 from kafka_chaos.reference_model.lockstep.stepping import step
-from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel
-from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig
+from kafka_chaos.reference_model.lockstep.transactions import TransactionsConfig, TransactionsModel
 
 STEPS = (
     ("initialise", {"producer": "p", "id": "t"}),

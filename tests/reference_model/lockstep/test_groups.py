@@ -5,10 +5,8 @@ import pytest
 from kafka_chaos.contract.lane.groups import AFTER
 from kafka_chaos.reference_model.groups.rules import CONSUMER_RULES, COOPERATIVE_RULES, EAGER_RULES, Rules
 from kafka_chaos.reference_model.groups.state import Setup
-from kafka_chaos.reference_model.lockstep.accompanied import AccompaniedModel
-from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
-from kafka_chaos.reference_model.lockstep.groups.model import GroupModel
-from kafka_chaos.reference_model.lockstep.groups.steps import first_state
+from kafka_chaos.reference_model.lockstep.cluster_model import AccompaniedModel, ClusterModel
+from kafka_chaos.reference_model.lockstep.groups import GroupModel, first_state
 from kafka_chaos.reference_model.lockstep.observation.clients import GroupObservation, MemberObservation
 from kafka_chaos.reference_model.lockstep.observation.cluster import GROUP, Observation
 from kafka_chaos.reference_model.lockstep.processes import ActionError

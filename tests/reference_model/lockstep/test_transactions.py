@@ -13,8 +13,7 @@ from kafka_chaos.reference_model.lockstep.observation.clients import Transaction
 from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.stepping import step
-from kafka_chaos.reference_model.lockstep.transactions.model import TransactionsModel
-from kafka_chaos.reference_model.lockstep.transactions.steps import TransactionsConfig
+from kafka_chaos.reference_model.lockstep.transactions import TransactionsConfig, TransactionsModel
 from kafka_chaos.reference_model.transactions.rules import V1, Rules
 
 

@@ -1,1 +1,0 @@
-"""A consumer group in lock step."""

@@ -1,1 +1,0 @@
-"""Transactions in lock step."""
