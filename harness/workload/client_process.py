@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -40,11 +40,17 @@ class ProtocolBreach(Exception):
     """A client's report can't be true; the message says why."""
 
 
-class Taker(Protocol):
-    """Takes the events of one client."""
+class Taker:
+    """Takes the events of one client, which messages call `what`; `takers`: for each kind, what takes its fields."""
+
+    what = "a client"
+    takers: Mapping[str, Callable[..., object]]
 
     def takes(self, kind: str, values: dict[str, Any]) -> None:
         """Take an event. Raises `ProtocolBreach`, or an error of Python where fields are missing or ill-typed."""
+        if kind not in self.takers:
+            raise ProtocolBreach(f"{self.what} has no event {kind!r}")
+        self.takers[kind](**values)
 
     def ends(self) -> None:
         """The client has ended: nothing more comes."""

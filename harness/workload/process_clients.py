@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, Start
+from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, Start, SupervisedProcess, Taker
 from kafka_chaos.harness.workload.clients.defect_watch import Watch
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
@@ -37,7 +37,24 @@ class ReportedError(KafkaError):
         return str(self.str()).partition(":")[0]
 
 
-class ProcessProducer(LaneProducer):
+class ProcessClient(Taker):
+    """What a producer and a consumer have in common that run in a `process` of their own."""
+
+    process: SupervisedProcess
+
+    def __init__(self) -> None:
+        self._has_ended = threading.Event()
+
+    def breaks(self, problem: str) -> None:
+        """Give the process this problem."""
+        self.process.breaks(problem)
+
+    def ends(self) -> None:
+        """The process has ended."""
+        self._has_ended.set()
+
+
+class ProcessProducer(ProcessClient, LaneProducer):
     """A producer in a process of its own, which `start` starts.
 
     `watch` reads the lines of its log that the process tells; without a watch, a line of a log breaks the protocol.
@@ -47,11 +64,15 @@ class ProcessProducer(LaneProducer):
     another passes the process's answers. They raise `KafkaException` with a `ReportedError`.
     """
 
+    what = "a producer"
+
     def __init__(self, start: Start, rows: ProducedRows, *, watch: Watch | None = None) -> None:
-        super().__init__(rows)
+        ProcessClient.__init__(self)
+        LaneProducer.__init__(self, rows)
         self.flushed = 0
-        self._watch = watch
-        self._has_ended = threading.Event()
+        self.takers = {"outcome": rows.takes_outcomes, "flushed": self._flushes, "transaction": self._answers}
+        if watch is not None:
+            self.takers["log"] = watch.reads
         self._asked = ""
         self._has_answered = False
         self._said: str | None = None
@@ -67,10 +88,6 @@ class ProcessProducer(LaneProducer):
     def failed_for_good(self) -> str:
         """The problem of the process, with which it is given no more records; empty without."""
         return self.process.problem or ""
-
-    def breaks(self, problem: str) -> None:
-        """Give the process this problem."""
-        self.process.breaks(problem)
 
     def send(self, count: int) -> int:
         """Tell the process to send up to `count` records, fewer if many have no outcome yet; returns how many."""
@@ -99,24 +116,10 @@ class ProcessProducer(LaneProducer):
         self.process.kill()
         self.process.join()
 
-    def takes(self, kind: str, values: dict[str, Any]) -> None:
-        """Take an event; see `Taker`."""
-        if kind == "outcome":
-            self.rows.takes_outcomes(**values)
-        elif kind == "flushed":
-            if left := len(self.rows.pending):
-                raise ProtocolBreach(f"said that it has flushed while {left} records had no outcome")
-            self.flushed += 1
-        elif kind == "transaction":
-            self._answers(**values)
-        elif kind == "log" and self._watch is not None:
-            self._watch.reads(**values)
-        else:
-            raise ProtocolBreach(f"a producer has no event {kind!r}")
-
-    def ends(self) -> None:
-        """The process has ended."""
-        self._has_ended.set()
+    def _flushes(self, **_: Any) -> None:
+        if left := len(self.rows.pending):
+            raise ProtocolBreach(f"said that it has flushed while {left} records had no outcome")
+        self.flushed += 1
 
     def init_transactions(self, timeout: float) -> None:
         """Wait until the process is ready, at most `timeout` seconds."""
@@ -165,16 +168,21 @@ class ProcessProducer(LaneProducer):
             time.sleep(_TICK)
 
 
-class ProcessConsumer(Follower):
+class ProcessConsumer(ProcessClient, Follower):
     """A consumer in a process of its own. With each event `assigned`, it reads from the start, under a new name.
 
     With an isolation level, the event `at_end` says how far the process has come, past records that it is not given.
     """
 
+    what = "a consumer"
+
     def __init__(self, start: Start, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
         """`options`: the further ones of a `Follower`."""
-        super().__init__(lane, load, partitions=lane.partitions, **options)
-        self._has_ended = threading.Event()
+        ProcessClient.__init__(self)
+        Follower.__init__(self, lane, load, partitions=lane.partitions, **options)
+        self.takers = {"read": self._read, "assigned": lambda **_: self.begins()}
+        if self._isolation is not None:
+            self.takers["at_end"] = self._stands
         self._start = start
         self._is_down = False
         self.begins()
@@ -192,10 +200,6 @@ class ProcessConsumer(Follower):
     def goes_on(self) -> bool:
         """Whether its process has not ended."""
         return not self._has_ended.is_set()
-
-    def breaks(self, problem: str) -> None:
-        """Give the process this problem."""
-        self.process.breaks(problem)
 
     def leave(self) -> None:
         """Let the process end in order, and write the last rows."""
@@ -223,21 +227,6 @@ class ProcessConsumer(Follower):
             self.begins()
             self._has_ended.clear()
             self.process = self._start(self)
-
-    def takes(self, kind: str, values: dict[str, Any]) -> None:
-        """Take an event; see `Taker`."""
-        if kind == "read":
-            self._read(**values)
-        elif kind == "assigned":
-            self.begins()
-        elif kind == "at_end" and self._isolation is not None:
-            self._stands(**values)
-        else:
-            raise ProtocolBreach(f"a consumer has no event {kind!r}")
-
-    def ends(self) -> None:
-        """The process has ended."""
-        self._has_ended.set()
 
     def _stands(self, offsets: list[list[int]]) -> None:
         position = self.position

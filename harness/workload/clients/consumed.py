@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, whole_numbers
+from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, Taker, whole_numbers
 from kafka_chaos.harness.workload.history.writer import consumed_rows
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
@@ -98,12 +98,14 @@ class Readers:
         raise NotImplementedError
 
 
-class ConsumedRows:
+class ConsumedRows(Taker):
     """The rows of one consumer of `lane`, which is among its `readers`.
 
     `group`: the consumer's group, for the rows of its commits. `isolation`: its `isolation.level`, for the rows of its
     assignments, which it has only with that. `on_change` learns when a member of a group freezes and thaws.
     """
+
+    what = "a member"
 
     def __init__(
         self,
@@ -125,25 +127,18 @@ class ConsumedRows:
         self._commits = None if group is None else load.tables.commits
         self._calls = load.calls
         self._lane_of_calls = lane
-        self._on_change = on_change
         self._held: dict[tuple[str, int], dict[str, Any]] = {}
         self._asked: dict[int, list[dict[str, Any]]] = {}
         self._called: dict[object, int] = {}
-        self._takers: dict[str, Callable[..., None]] = {
+        self.takers: dict[str, Callable[..., object]] = {
             "assigned": self.assigned,
             "given_back": self.given_back,
             "at_end": self.reaches,
             "read": self.takes_reads,
             "commit": self._commit,
             "committed": self._committed,
-            "changes": self._changes,
+            "changes": lambda change: on_change(change),  # noqa: PLW0108 - the field has a name, the parameter any
         }
-
-    def takes(self, kind: str, values: dict[str, Any]) -> None:
-        """Take an event of the client protocol from a member of a group; see `Taker`."""
-        if kind not in self._takers:
-            raise ProtocolBreach(f"a member has no event {kind!r}")
-        self._takers[kind](**values)
 
     def ends(self) -> None:
         """The consumer has ended: its assignments and commits that have no row yet get one."""
@@ -216,9 +211,6 @@ class ConsumedRows:
         if lengths | {len(leader_epoch or offset)} != {len(offset)} or min(offset, default=0) < 0:
             raise ProtocolBreach("columns of one length, and offsets of at least 0, were expected")
         self.reads(consumer, ns=ns, leader_epoch=leader_epoch, **columns)
-
-    def _changes(self, change: str) -> None:
-        self._on_change(change)
 
     def _begins_call(self, key: object, client: str, call: str) -> None:
         self._called[key] = self._calls.begins(self._lane_of_calls, client, call)

@@ -40,15 +40,20 @@ class ToldRows:
     member comes and goes: `ProducedRows` would make its start slow, by PyArrow and pydantic.
     """
 
-    def __init__(self, tell: Tell, *, lane: str, producer_id: int, partitions: InTurn, reserved: ReservedSeqs) -> None:
-        self.lane = lane
-        self.producer_id = producer_id
-        self.partitions = partitions
+    def __init__(self, settings: OutputSettings, tell: Tell) -> None:
+        self.lane = settings.lane
+        self.producer_id = settings.producer_id
+        self.partitions = InTurn(settings.partitions)
         self.sent = 0
         self.failed = False
         self.transaction: int | None = None
         self._tell = tell
-        self._reserved = reserved
+        self._reserved = ReservedSeqs(
+            Reservations(Path(settings.run_directory)),
+            lane=settings.lane,
+            producer_id=settings.producer_id,
+            transactional_id=settings.configs.get("transactional.id"),
+        )
         self._learned: list[tuple[int, int | None, int, str, str | None]] = []
 
     def in_transaction(self, number: int) -> None:
@@ -93,23 +98,12 @@ class ToldRows:
 class Outputs(RecordedProducer):
     """The producer of a loop's member, of whose records the harness is told."""
 
-    def __init__(
-        self, settings: OutputSettings, *, tell: Tell, give_up: Callable[[], bool], logger: logging.Logger
-    ) -> None:
-        reserved = ReservedSeqs(
-            Reservations(Path(settings.run_directory)),
-            lane=settings.lane,
-            producer_id=settings.producer_id,
-            transactional_id=settings.configs.get("transactional.id"),
-        )
-        partitions = InTurn(settings.partitions)
-        self.told = ToldRows(
-            tell, lane=settings.lane, producer_id=settings.producer_id, partitions=partitions, reserved=reserved
-        )
+    def __init__(self, settings: OutputSettings, member: Member, logger: logging.Logger) -> None:
+        self.told = ToldRows(settings, member.tell)
         rows: Any = self.told
         configs = {**settings.configs, "logger": logger}
         super().__init__(rows, topic=settings.topic, record_size=settings.record_size, configs=configs)
-        self._give_up = give_up
+        self._give_up = member.orders.gives_up
 
     def make(self, sources: Identities) -> None:
         """Send one record for each of these inputs."""
@@ -142,18 +136,10 @@ class Outputs(RecordedProducer):
 class LoopProcessing(Processing):
     """How a loop's member processes a batch. Raises `ProducerLost`: then another member has to take its place."""
 
-    def __init__(
-        self,
-        settings: OutputSettings,
-        member: Member,
-        *,
-        tell: Tell,
-        give_up: Callable[[], bool],
-        logger: logging.Logger,
-    ) -> None:
+    def __init__(self, settings: OutputSettings, member: Member, logger: logging.Logger) -> None:
         super().__init__(member, settings.offsets)
         self._abort = settings.abort
-        self._outputs = Outputs(settings, tell=tell, give_up=give_up, logger=logger)
+        self._outputs = Outputs(settings, member, logger)
         self._chance = random.Random(settings.seed)
         self._transactions: TransactionalProducer | None = None
         self.most = _MOST_PER_BATCH
@@ -162,8 +148,8 @@ class LoopProcessing(Processing):
             self._transactions = TransactionalProducer(
                 self._outputs,
                 transactional_id=str(settings.configs["transactional.id"]),
-                rows=lambda row: tell("transaction", row=row),
-                give_up=give_up,
+                rows=lambda row: member.tell("transaction", row=row),
+                give_up=member.orders.gives_up,
             )
             self._transactions.init()
 

@@ -83,7 +83,10 @@ def die() -> None:
 
 
 class Member:
-    """One member. `connect` makes its consumer, `process` processes its records, and `tell` learns of everything."""
+    """One member. `connect` makes its consumer, `process` processes its records, and `tell` learns of everything.
+
+    `orders`: those of the harness.
+    """
 
     def __init__(
         self,
@@ -95,8 +98,8 @@ class Member:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._settings = settings
-        self._tell = tell
-        self._orders = orders
+        self.tell = tell
+        self.orders = orders
         self._sleep = sleep
         self._codec = IdentityCodec(settings.lane)
         self._ends: dict[int, int] = {}
@@ -116,7 +119,7 @@ class Member:
     def run(self) -> None:
         """Poll and process until the member is told to leave; then leave in order. Raises `MemberLost`."""
         self.client.subscribe([self._settings.topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
-        while not self._orders.leaves():
+        while not self.orders.leaves():
             self.step()
         self.process.close()
         self.leave()
@@ -135,16 +138,16 @@ class Member:
             self._note(message)
         if records and self._settings.commits == AUTO:
             self.commits.positions.reaches(next_offsets(records))
-        if records and self._orders.freezes():
-            self._tell("changes", change="freezes")
+        if records and self.orders.freezes():
+            self.tell("changes", change="freezes")
             self._sleep(self._settings.freeze_seconds)
-            self._tell("changes", change="thaws")
+            self.tell("changes", change="thaws")
         if records:
-            crash = self._crash if self._orders.crashes() else None
+            crash = self._crash if self.orders.crashes() else None
             if self.process.handle(records, crash):
                 self._read_again(records)
         if self._is_news and self._ends:
-            self._tell("at_end", offsets=sorted(self._ends.items()))
+            self.tell("at_end", offsets=sorted(self._ends.items()))
         self._is_news = False
 
     def read(self, messages: Sequence[Any]) -> Identities:
@@ -152,11 +155,11 @@ class Member:
         first_ns = max(self._last_ns + 1, time.monotonic_ns())
         self._last_ns = first_ns + len(messages) - 1
         columns = self._codec.read(messages)
-        self._tell("read", consumer=self.assignment.name, **columns, ns=first_ns)
+        self.tell("read", consumer=self.assignment.name, **columns, ns=first_ns)
         return list(zip(columns["producer_id"], columns["seq"], strict=True))
 
     def _crash(self) -> None:
-        self._tell("notice", text="crashes amid a batch")
+        self.tell("notice", text="crashes amid a batch")
         die()
 
     def _note(self, message: Any) -> None:
@@ -169,7 +172,7 @@ class Member:
         elif error.code() == KafkaError._FATAL:
             raise MemberLost(error.str())
         else:
-            self._tell("notice", text=error.name())
+            self.tell("notice", text=error.name())
 
     def _read_again(self, messages: Sequence[Any]) -> None:
         first: dict[int, int] = {}
@@ -182,7 +185,7 @@ class Member:
                     self.client.seek(TopicPartition(self._settings.topic, partition, offset))
                 except KafkaException as failure:
                     # The partition is being taken: its next owner reads it again.
-                    self._tell("notice", text=f"seek: {failure.args[0].name()}")
+                    self.tell("notice", text=f"seek: {failure.args[0].name()}")
         self.assignment.sought()
 
     def _given(self, _: Any, partitions: Sequence[TopicPartition]) -> None:

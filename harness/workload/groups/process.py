@@ -47,7 +47,7 @@ def main() -> int:
     tell("ready", client="librdkafka", version=said if isinstance(said, str) else libversion()[0])
     try:
         if settings.output is not None:
-            member.process = LoopProcessing(settings.output, member, tell=tell, give_up=inbox.gives_up, logger=_SILENT)
+            member.process = LoopProcessing(settings.output, member, _SILENT)
         member.run()
     except (ProducerLost, MemberLost) as lost:
         tell("notice", text=f"its {'producer' if isinstance(lost, ProducerLost) else 'consumer'} is lost: {lost}")

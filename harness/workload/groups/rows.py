@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_chaos.harness.workload.client_process import ProtocolBreach
+from kafka_chaos.harness.workload.client_process import ProtocolBreach, Taker
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -35,7 +35,7 @@ class LoopRows(ConsumedRows):
         self._transactions = TransactionRows(
             output, transactional_id=self._transactional_id, rows=load.tables.add_transaction
         )
-        self._takers |= {
+        self.takers |= {
             "commit": self._asks,
             "sent": self._sent,
             "outcome": output.takes_outcomes,
@@ -77,7 +77,7 @@ EVERYTHING = 2**62
 
 
 @dataclass(eq=False, kw_only=True)
-class SharerRows:
+class SharerRows(Taker):
     """The rows of one `member` of a share group, which reads `lane`. `on_change` learns when it freezes and thaws."""
 
     group: str
@@ -87,20 +87,18 @@ class SharerRows:
     readers: Readers
     on_change: Callable[[str], None]
 
+    what = "a member of a share group"
+
     def __post_init__(self) -> None:
         self._of = {"lane": self.lane, "group": self.group, "member": self.member}
         self._held: dict[int, dict[str, Any]] = {}
-        self._takers: dict[str, Callable[..., None]] = {
+        self.takers = {
             "delivered": self._delivered,
             "acknowledges": self._acknowledges,
             "acknowledged": self._acknowledged,
             "starts": self._starts,
-            "changes": self._changes,
+            "changes": lambda change: self.on_change(change),  # noqa: PLW0108 - as in `ConsumedRows`
         }
-
-    def takes(self, kind: str, values: dict[str, Any]) -> None:
-        """Take an event of the client protocol from the member; see `Taker`."""
-        self._takers[kind](**values)
 
     def ends(self) -> None:
         """The member has ended: deliveries that have no row yet get one."""
@@ -128,9 +126,6 @@ class SharerRows:
             if row is None or "acknowledgement" not in row:
                 raise ProtocolBreach(f"delivery {number} has an answer, and was not acknowledged")
             self._write({**row, "complete_ns": ns, "outcome": outcome, "error": error})
-
-    def _changes(self, change: str) -> None:
-        self.on_change(change)
 
     def _write(self, row: dict[str, Any]) -> None:
         assert self.tables.deliveries is not None

@@ -101,7 +101,7 @@ class SilentProcess:
 def client_of(kind: str, silent: str) -> Any:
     if kind == "in process":
         return FakeProducer({"transactional.id": "pay-0"}, {silent: [TIMED_OUT] * 1_000}, [], silent=False)
-    rows: Any = SimpleNamespace(lane="pay", producer_id=0, pending={})
+    rows: Any = SimpleNamespace(lane="pay", producer_id=0, pending={}, takes_outcomes=print)
     return ProcessProducer(lambda _: SilentProcess(silent), rows)  # type: ignore[arg-type,return-value]
 
 

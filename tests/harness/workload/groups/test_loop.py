@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,6 +62,7 @@ class FakeAssignment:
 
 class FakeMember:
     def __init__(self, tell: Any) -> None:
+        self.tell, self.orders = tell, SimpleNamespace(gives_up=lambda: False)
         self.client = FakeConsumer()
         self.commits = Commits(self.client, LANE, FakeAssignment(), tell)  # type: ignore[arg-type]
 
@@ -79,13 +81,7 @@ class Loop:
             run_directory=str(folder),
         )  # fmt: skip
         self.member = FakeMember(self.tell)
-        self.processing = LoopProcessing(
-            settings,
-            self.member,
-            tell=self.tell,
-            give_up=lambda: False,
-            logger=logging.getLogger("silent"),  # type: ignore[arg-type]
-        )
+        self.processing = LoopProcessing(settings, self.member, logging.getLogger("silent"))  # type: ignore[arg-type]
         self.producer = LoopProducer.made
 
     def tell(self, kind: str, **values: Any) -> None:
