@@ -113,11 +113,16 @@ Read = list[tuple[int, int, int | None, bytes | None, Any]]
 class Library(ABC):
     """What this program calls of a client library, all from one thread. `begin`: the order of that name.
 
+    `package`: what its package is called; `separator`: what joins the words in the names of its settings, of which
+    `fixed` are the same whatever the order says.
     `outcomes`: where a producer reports; `starts`: by partition, the offset from which a consumer reads.
     `served_every`: the seconds after which a producer has to be served again, if it does not serve itself.
     """
 
     module: str
+    package: str
+    separator = "_"
+    fixed: Mapping[str, Any] = {}
     outcomes: Outcomes
     starts: dict[int, int]
     served_every: float | None = None
@@ -131,7 +136,7 @@ class Library(ABC):
     @property
     def version(self) -> str:
         """The version of the library."""
-        return importlib.metadata.version(self.module)
+        return importlib.metadata.version(self.package)
 
     @abstractmethod
     def producer(self) -> None:
@@ -164,11 +169,8 @@ class Library(ABC):
     def read(self) -> Read:
         """The next records. Raises `Reset` where the position was lost, and reading begins anew."""
 
-    def _settings(self, role: str, separator: str, **own: Any) -> dict[str, Any]:
-        """The settings that all libraries have, with the words of their names joined by `separator`, and `own` ones.
-
-        Settings that are None are left out.
-        """
+    def _settings(self, role: str, **own: Any) -> dict[str, Any]:
+        """The settings that all libraries have, but for those that are None, and `own` ones."""
         begin = self._begin
         settings = {"isolation_level": begin.get("isolation") or "read_uncommitted", "enable_auto_commit": False}
         if role == "producer":
@@ -179,7 +181,12 @@ class Library(ABC):
                 **{key: begin.get(key) for key in ("transactional_id", "transaction_timeout_ms")},
             }
         settings = {key: value for key, value in settings.items() if value is not None}
-        return {key.replace("_", separator): value for key, value in settings.items()} | own
+        return {key.replace("_", self.separator): value for key, value in settings.items()} | own
+
+    def _configs(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """These settings, with those of the order `begin`, which override them."""
+        servers = {f"bootstrap{self.separator}servers": self._begin["bootstrap_servers"]}
+        return {**settings, **self._begin["configs"], **servers, **self.fixed}
 
 
 def telling_logger(outcomes: Outcomes) -> logging.Logger:
@@ -201,7 +208,7 @@ def telling_logger(outcomes: Outcomes) -> logging.Logger:
 class Librdkafka(Library):
     """confluent-kafka."""
 
-    module = "confluent_kafka"
+    module, separator, fixed = "confluent_kafka", ".", {"log_level": 0}
     served_every = 0.005
 
     @property
@@ -209,10 +216,6 @@ class Librdkafka(Library):
         """The version of librdkafka. In confluent-kafka 2.12.0, `libversion` returns the text alone."""
         said = self.library.libversion()
         return str(said if isinstance(said, str) else said[0])
-
-    def _configs(self, settings: dict[str, Any]) -> dict[str, Any]:
-        begin = self._begin
-        return {**settings, **begin["configs"], "bootstrap.servers": begin["bootstrap_servers"], "log_level": 0}
 
     def producer(self) -> None:
         begin = self._begin
@@ -224,7 +227,7 @@ class Librdkafka(Library):
         }
         self._fatal: Any = None
         watched = {"debug": "eos", "log_level": 7, "logger": telling_logger(self.outcomes)} if begin.get("log") else {}
-        self._client = self.library.Producer(self._configs(self._settings("producer", ".", **own)) | watched)
+        self._client = self.library.Producer(self._configs(self._settings("producer", **own)) | watched)
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
         def delivered(error: Any, message: Any) -> None:
@@ -268,7 +271,7 @@ class Librdkafka(Library):
     def consumer(self) -> None:
         own = {"group.id": self._begin["client_id"], "auto.offset.reset": "error", "enable.partition.eof": True}
         self._ends: dict[int, int] = {}
-        self._client = self.library.Consumer(self._configs(self._settings("consumer", ".", **own)))
+        self._client = self.library.Consumer(self._configs(self._settings("consumer", **own)))
         self._assign()
 
     def _assign(self) -> None:
@@ -313,13 +316,9 @@ class OfPython(Library):
     def _call(self, what: str, *values: Any, **options: Any) -> Any:
         """Call the method `what` of the client, and wait for what it returns."""
 
-    def _configs(self, settings: dict[str, Any]) -> dict[str, Any]:
-        begin = self._begin
-        return {**settings, **begin["configs"], "bootstrap_servers": begin["bootstrap_servers"]}
-
     def _of_producer(self, **own: Any) -> dict[str, Any]:
         acks = self._begin["acks"]
-        return self._settings("producer", "_", acks=acks if acks == "all" else int(acks), **own)
+        return self._settings("producer", acks=acks if acks == "all" else int(acks), **own)
 
     def transaction(self, what: str) -> None:
         self._call(what)
@@ -329,7 +328,7 @@ class OfPython(Library):
 
     def consumer(self) -> None:
         kind = getattr(self.library, self.reads_with)
-        self._make(kind, self._settings("consumer", "_", auto_offset_reset="none", group_id=None))
+        self._make(kind, self._settings("consumer", auto_offset_reset="none", group_id=None))
         self._assign()
 
     def _assign(self) -> None:
@@ -362,12 +361,7 @@ class OfPython(Library):
 class KafkaPython(OfPython):
     """kafka-python."""
 
-    module, reads_with, polls = "kafka", "KafkaConsumer", "poll"
-
-    @property
-    def version(self) -> str:
-        """The version of its package, whose name is not that of the module."""
-        return importlib.metadata.version("kafka-python")
+    module, package, reads_with, polls = "kafka", "kafka-python", "KafkaConsumer", "poll"
 
     def _make(self, kind: Any, settings: dict[str, Any]) -> None:
         """Make the client with those of the settings that its version has."""
@@ -416,7 +410,7 @@ class KafkaPython(OfPython):
 class Aiokafka(OfPython):
     """aiokafka, in an event loop that has a thread of its own."""
 
-    module, reads_with, polls = "aiokafka", "AIOKafkaConsumer", "getmany"
+    module, package, reads_with, polls = "aiokafka", "aiokafka", "AIOKafkaConsumer", "getmany"
 
     def __init__(self, begin: dict[str, Any]) -> None:
         super().__init__(begin)

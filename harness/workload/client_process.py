@@ -64,6 +64,7 @@ class SupervisedProcess:
     `is_ready`. `problem`: the first thing that went wrong; `on_problem` learns it, in that thread or in the thread that
     calls `breaks`. Standard error goes to the file `log`, or where the harness's own goes. `version`: the version that
     the library must have, or the beginning of it. `may_end`: it is no problem if the process ends before it is told to.
+    `has_fallen`: a fault has ended the process. `is_down`: that fault goes on, so that nothing replaces it.
     """
 
     command: Sequence[str]
@@ -79,6 +80,8 @@ class SupervisedProcess:
     log: Path | None = None
     problem: str | None = field(default=None, init=False)
     is_ready: bool = field(default=False, init=False)
+    has_fallen: bool = field(default=False, init=False)
+    is_down: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._said: deque[str] = deque(maxlen=_LAST_LINES)
@@ -238,7 +241,7 @@ Start = Callable[[Taker], SupervisedProcess]
 class ClientProcess:
     """Implements `kafka_chaos.faults.cluster.NodeControl` for the client with a `number` in its group or lane.
 
-    `falls` is called before a fault ends the client: no other may replace it until `rises` is called.
+    `falls` is called before a fault ends the client, and `rises` once that fault is over.
     """
 
     address = ""
@@ -276,6 +279,7 @@ class ClientProcess:
     def kill(self) -> None:
         """Send SIGKILL and wait for the end; no other client replaces this one until `start`."""
         if self.is_running():
+            self.process.has_fallen = self.process.is_down = True
             self.falls()
             self.process.kill()
             wait_until(lambda: not self.is_running(), f"{self.name} to end after SIGKILL", timeout=_KILLED_WITHIN)
@@ -290,7 +294,9 @@ class ClientProcess:
 
     def start(self) -> None:
         """Let a new client take the place of this one, if a fault has killed it."""
-        self.rises()
+        if self.process.is_down:
+            self.process.is_down = False
+            self.rises()
 
     def stop(self) -> None:
         """Raise `ClusterFailure`: no fault of clients asks for this."""

@@ -184,7 +184,6 @@ class ProcessConsumer(ProcessClient, Follower):
         if self._isolation is not None:
             self.takers["at_end"] = self._stands
         self._start = start
-        self._is_down = False
         self.begins()
         self.process = start(self)
 
@@ -214,19 +213,14 @@ class ProcessConsumer(ProcessClient, Follower):
 
     def processes(self) -> list[ClientProcess]:
         """The consumer's process, for faults to hit."""
-        return [ClientProcess(self.process, 1, falls=self._falls, rises=self._rises)]
-
-    def _falls(self) -> None:
-        self._is_down = True
+        return [ClientProcess(self.process, 1, rises=self._rises)]
 
     def _rises(self) -> None:
-        """If a fault has ended the process, start another, which reads from the start under a new name."""
-        if self._is_down:
-            self._is_down = False
-            self.process.join()
-            self.begins()
-            self._has_ended.clear()
-            self.process = self._start(self)
+        """Start another process in place of one that a fault has ended: it reads from the start under a new name."""
+        self.process.join()
+        self.begins()
+        self._has_ended.clear()
+        self.process = self._start(self)
 
     def _stands(self, offsets: list[list[int]]) -> None:
         position = self.position

@@ -82,8 +82,6 @@ class GroupLoad(Readers, ABC):
         self._failed: list[SupervisedProcess] = []
         self._dying: dict[int, float] = {}
         self._replaced = 0
-        self._down: dict[str, bool] = {}
-        """Members that a fault has ended, by name: whether they stay down."""
         self._plan: list[Planned] = []
         self._ending = threading.Event()
         self._worker: Worker = Worker(self._run, name=f"group-{group_id}")
@@ -151,17 +149,9 @@ class GroupLoad(Readers, ABC):
     def processes(self) -> list[ClientProcess]:
         """The members, for faults to hit."""
         return [
-            ClientProcess(member, place, falls=partial(self._falls, member), rises=partial(self._rises, member))
+            ClientProcess(member, place, falls=partial(self._on_change, member.name, "is killed"))
             for place, member in sorted(self._members.items())
         ]
-
-    def _falls(self, member: SupervisedProcess) -> None:
-        self._down[member.name] = True
-        self._on_change(member.name, "is killed")
-
-    def _rises(self, member: SupervisedProcess) -> None:
-        if member.name in self._down:
-            self._down[member.name] = False
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
@@ -211,10 +201,10 @@ class GroupLoad(Readers, ABC):
                 member.kill()
                 member.join()
             code = member.exit_code
-            if code is None or self._down.get(member.name):
+            if code is None or member.is_down:
                 continue
             member.join()
-            if self._down.pop(member.name, None) is not None:
+            if member.has_fallen:
                 self._dying.pop(place, None)
             elif self._dying.pop(place, None) is not None:
                 self._on_change(member.name, "crashes")
