@@ -61,15 +61,15 @@ class ApplicationMembers(ApplicationConsumers):
         else:
             self.output = ApplicationProducers(lane, load, self)
             handle = LoopHandle(lane, source, load, self.output)
-        self._worker = self._thread = ApplicationThread(function, handle, what=self._what)
+        self._worker: ApplicationThread = ApplicationThread(function, handle, what=self._what)
 
     def starts(self) -> None:
         """Call the function. The harness plans no joins, leaves or crashes for an application."""
-        self._thread.start()
+        self._worker.start()
 
     def goes_on(self) -> bool:
         """Whether the function has not returned; `drain` raises what it raised."""
-        return self._thread.is_alive()
+        return self._worker.is_alive()
 
     def falls_short(self, problem: str) -> None:
         """Report the problem."""
@@ -78,7 +78,7 @@ class ApplicationMembers(ApplicationConsumers):
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait for the end as other readers do and end the function; then wait until every record has an outcome."""
         super().drain(ends, timeout=timeout, cancelled=cancelled)
-        self._thread.end()
+        self._worker.end()
         self.output.finish(timeout, cancelled)
 
     def committed(self) -> dict[str, dict[int, int]]:
@@ -88,7 +88,7 @@ class ApplicationMembers(ApplicationConsumers):
 
     def close(self) -> None:
         """End the function."""
-        self._thread.end()
+        self._worker.end()
         self.output.finish(0.0, threading.Event())
         self.leave()
 
