@@ -52,7 +52,7 @@ def folder_of(client: str, version: str, sources: Sequence[str]) -> Path:
     return cache_home() / "clients" / f"{client}-{version}-{digest}"
 
 
-def prepare(folder: Path, version: str, *, sources: Sequence[str], fill: Callable[[Path, str], None]) -> None:
+def prepare(folder: Path, sources: Sequence[str], fill: Callable[[Path], None]) -> None:
     """Make the folder of a client, with its `sources`, and let `fill` add its library."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -60,7 +60,7 @@ def prepare(folder: Path, version: str, *, sources: Sequence[str], fill: Callabl
             fresh.mkdir()
             for source in sources:
                 shutil.copy(ADAPTERS / source, fresh)
-            fill(fresh, version)
+            fill(fresh)
     except OSError:
         # Another process was faster, and its folder is complete, too.
         if not folder.is_dir():
@@ -72,31 +72,30 @@ def of_python(package: str, version: str) -> str:
     return f"{package}=={version}" + ("" if version.count(".") > 1 else ".*")
 
 
-def by_pip(package: str) -> Callable[[Path, str], None]:
-    """Fills a folder with a virtual environment that has a package of Python."""
-
-    def fill(folder: Path, version: str) -> None:
-        wanted = of_python(package, version)
-        environment = folder / "venv"
-        _call([sys.executable, "-m", "venv", str(environment)], what="a virtual environment")
-        pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _call([*pip, wanted], what=f"{package} {version}")
-
-    return fill
+def by_pip(package: str, version: str, folder: Path) -> None:
+    """Fill a folder with a virtual environment that has a package of Python."""
+    wanted = of_python(package, version)
+    environment = folder / "venv"
+    _call([sys.executable, "-m", "venv", str(environment)], what="a virtual environment")
+    pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _call([*pip, wanted], what=f"{package} {version}")
 
 
 OF_SHARES = "Sharer.java"
 """The source of the Java adapter that older clients, which have no share consumers, are not compiled with."""
 
 
-def by_maven(folder: Path, version: str) -> None:
-    """Fill a folder with Kafka's Java client, and compile the adapter."""
+def by_maven(package: str, version: str, folder: Path) -> None:
+    """Fill a folder with Kafka's Java client, whose `package` java-client.xml there names, and compile the adapter."""
     maven = required("mvn")
     # Before anything is fetched.
     required("java")
     jars = folder / "jars"
     command = [maven, "-q", "-B", "-f", str(folder / "java-client.xml"), "dependency:copy-dependencies"]
-    _call([*command, f"-DoutputDirectory={jars}", f"-Dkafka.version={version}"], what=f"kafka-clients {version}")
+    _call(
+        [*command, f"-DoutputDirectory={jars}", f"-Dkafka.version={version}"],
+        what=f"{package.partition(':')[2]} {version}",
+    )
     shares = release(version) >= release(FIRST_PRODUCTION)
     compile_java([path for path in folder.glob("*.java") if shares or path.name != OF_SHARES], jars, folder / "classes")
 
@@ -109,34 +108,26 @@ def compile_java(sources: Sequence[Path], jars: Path, classes: Path) -> None:
     _call([*command, "-d", str(classes), *map(str, sources)], what=str(sources[0]), compiles=True)
 
 
-def by_go(module: str) -> Callable[[Path, str], None]:
-    """Fills a folder with a program of Go that uses this module.
+def by_go(module: str, version: str, folder: Path) -> None:
+    """Fill a folder with a program of Go that uses this module.
 
     The build has a tag for the module's version and one for each minor version before it, such as `v1_22`.
     """
-
-    def fill(folder: Path, version: str) -> None:
-        go = required("go")
-        major, minor = (int(part) for part in [*version.split("."), "0"][:2])
-        tags = ",".join(f"v{major}_{number}" for number in range(minor + 1))
-        _call([go, "mod", "init", "client"], what="go.mod", folder=folder)
-        _call([go, "get", f"{module}@v{version}"], what=f"{module} {version}", folder=folder)
-        _call([go, "mod", "tidy"], what=f"{module} {version}", folder=folder)
-        _call([go, "build", "-tags", tags, "-o", "client", "."], what=str(folder), folder=folder, compiles=True)
-
-    return fill
+    go = required("go")
+    major, minor = (int(part) for part in [*version.split("."), "0"][:2])
+    tags = ",".join(f"v{major}_{number}" for number in range(minor + 1))
+    _call([go, "mod", "init", "client"], what="go.mod", folder=folder)
+    _call([go, "get", f"{module}@v{version}"], what=f"{module} {version}", folder=folder)
+    _call([go, "mod", "tidy"], what=f"{module} {version}", folder=folder)
+    _call([go, "build", "-tags", tags, "-o", "client", "."], what=str(folder), folder=folder, compiles=True)
 
 
-def by_npm(package: str) -> Callable[[Path, str], None]:
-    """Fills a folder with a package of Node."""
-
-    def fill(folder: Path, version: str) -> None:
-        npm = required("npm")
-        (folder / "package.json").write_text("{}\n")
-        command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--loglevel=error"]
-        _call([*command, f"{package}@{version}"], what=f"{package} {version}", folder=folder)
-
-    return fill
+def by_npm(package: str, version: str, folder: Path) -> None:
+    """Fill a folder with a package of Node."""
+    npm = required("npm")
+    (folder / "package.json").write_text("{}\n")
+    command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--loglevel=error"]
+    _call([*command, f"{package}@{version}"], what=f"{package} {version}", folder=folder)
 
 
 def no_answer(what: str, command: Sequence[str]) -> str:

@@ -9,15 +9,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
-from kafka_chaos.contract.lane.groups import AFTER, BEFORE
+from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.harness.clients.fetching import (
-    OF_SHARES,
     by_go,
     by_maven,
     by_npm,
@@ -39,10 +38,9 @@ _PIP_ASKS = (sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "
 _MAVEN_ASKS = ("mvn", "-q", "-B", "dependency:get", "-Dtransitive=false")
 _WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
 
-_USUAL = ("producer", "idempotent producer", "consumer")
 TRANSACTIONAL, MEMBER, LOOP = "transactional producer", "member of a group", "loop"
 SHARER = "member of a share group"
-_MORE = (*_USUAL, TRANSACTIONAL)
+_OF_ALL = ("producer", "idempotent producer", "consumer", TRANSACTIONAL)
 ROLES: Mapping[str, str] = {"transactional": TRANSACTIONAL, "group": MEMBER, "loop": LOOP, "share": SHARER}
 """The role that a client needs for each key of a lane."""
 
@@ -50,41 +48,18 @@ Say = Callable[[str], None]
 Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClientKind:
-    """A client library. `version`: the usual one. `sources`: the files of its adapter. `fill` fetches the library.
+@dataclass(frozen=True)
+class Manager:
+    """The package manager of a language, as clients in this language need it.
 
-    `asks`: the command that asks its registry for a version. `needs`: programs that fetch and start the client.
-    `idempotent_in_flight`: how many requests an idempotent producer may have in flight. `of_groups`: by key of a
-    `group`, the values that its members can have; `assigned_by_brokers_since`: the first version whose members can
-    have the protocol `consumer` (KIP-848). `separator`: of the words in the names of its configs. `secured`:
-    translates librdkafka's keys for a secured listener; None where the client can't connect to one.
+    `fill` adds a package in a version to a folder. `command` starts the client of a name, which is in a folder. `asks`:
+    the command that asks the registry for a version of a package. `needs`: the programs for all that.
     """
 
-    name: str
-    version: str
-    fill: Callable[[Path, str], None]
-    command: Callable[[Path], list[str]]
-    asks: Callable[[str], list[str]]
-    sources: tuple[str, ...] = ()
+    fill: Callable[[str, str, Path], None]
+    command: Callable[[str, Path], list[str]]
+    asks: Callable[[str, str], list[str]]
     needs: tuple[str, ...] = ()
-    roles: tuple[str, ...] = _USUAL
-    idempotent_in_flight: Sequence[int] = range(1, 6)
-    of_groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    assigned_by_brokers_since: tuple[int, ...] | None = None
-    has_configs: bool = True
-    separator: str = "."
-    secured: Secured | None = None
-
-    def lacks(self) -> list[str]:
-        """The programs that the client needs and this machine lacks: for each, what to install."""
-        found = []
-        for program in self.needs:
-            try:
-                required(program)
-            except EnvironmentFailure as failure:
-                found.append(str(failure))
-        return found
 
 
 def _packages(folder: Path) -> Path:
@@ -92,77 +67,80 @@ def _packages(folder: Path) -> Path:
     return next(folder.glob("venv/lib/python*/site-packages"))
 
 
-def _python(name: str, version: str, package: str, **more: Any) -> ClientKind:
-    return ClientKind(
-        name=name,
-        version=version,
-        fill=by_pip(package),
-        asks=lambda version: [*_PIP_ASKS, of_python(package, version)],
-        command=lambda folder: command_of(_OF_PYTHON, name, packages=_packages(folder)),
-        **{"roles": _MORE, **more},
-    )
-
-
-def _go(name: str, version: str, module: str, *sources: str, **more: Any) -> ClientKind:
-    return ClientKind(
-        name=name,
-        version=version,
-        sources=("protocol.go", *sources),
-        fill=by_go(module),
-        asks=lambda version: ["go", "list", "-m", f"{module}@v{version}"],
-        needs=("go",),
-        command=lambda folder: [str(folder / "client")],
-        has_configs=False,
-        **more,
-    )
-
-
-_ALL = (*_MORE, MEMBER, LOOP)
-_BY_HAND = {"commits": (AFTER, BEFORE)}
-_OWN: tuple[ClientKind, ...] = (
-    _python(IN_PROCESS, "2.16.0", "confluent-kafka", roles=_ALL, secured=dict, assigned_by_brokers_since=(2, 12)),
-    _python("kafka-python", "3.0.12", "kafka-python", separator="_"),
-    _python("aiokafka", "0.14.0", "aiokafka", separator="_"),
-    ClientKind(
-        name="java",
-        version="3.9.1",
-        sources=("Client.java", "Member.java", OF_SHARES, "java-client.xml"),
-        fill=by_maven,
-        asks=lambda version: [*_MAVEN_ASKS, f"-Dartifact=org.apache.kafka:kafka-clients:{version}:pom"],
-        needs=("mvn", "java"),
-        command=lambda folder: [required("java"), *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
-        roles=(*_ALL, SHARER),
-        of_groups=_BY_HAND,
-        assigned_by_brokers_since=(4, 0),
-        secured=java_client_configs,
+_MANAGERS = {
+    "pip": Manager(
+        by_pip,
+        lambda name, folder: command_of(_OF_PYTHON, name, packages=_packages(folder)),
+        lambda package, version: [*_PIP_ASKS, of_python(package, version)],
     ),
-    _go(
-        "franz-go",
-        "1.18.0",
-        "github.com/twmb/franz-go",
-        "franz.go",
-        "franz_member.go",
-        "franz_kip848.go",
-        "franz_classic.go",
-        roles=(*_MORE, MEMBER),
-        idempotent_in_flight=(5,),
-        of_groups=_BY_HAND,
-        assigned_by_brokers_since=(1, 22),
+    "maven": Manager(
+        by_maven,
+        lambda name, folder: [required("java"), *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
+        lambda package, version: [*_MAVEN_ASKS, f"-Dartifact={package}:{version}:pom"],
+        ("mvn", "java"),
     ),
-    _go("sarama", "1.43.3", "github.com/IBM/sarama", "sarama.go", roles=_MORE, idempotent_in_flight=(1,)),
-    ClientKind(
-        name="kafkajs",
-        version="2.2.4",
-        sources=("kafkajs.mjs",),
-        fill=by_npm("kafkajs"),
-        asks=lambda version: ["npm", "view", f"kafkajs@{version}", "version"],
-        needs=("node", "npm"),
-        command=lambda folder: [required("node"), str(folder / "kafkajs.mjs")],
-        roles=_MORE,
-        has_configs=False,
+    "go": Manager(
+        by_go,
+        lambda name, folder: [str(folder / "client")],
+        lambda package, version: ["go", "list", "-m", f"{package}@v{version}"],
+        ("go",),
     ),
-)
-KINDS: Mapping[str, ClientKind] = {kind.name: kind for kind in _OWN}
+    "npm": Manager(
+        by_npm,
+        lambda name, folder: [required("node"), str(folder / f"{name}.mjs")],
+        lambda package, version: ["npm", "view", f"{package}@{version}", "version"],
+        ("node", "npm"),
+    ),
+}
+_NOBODY = Manager(lambda package, version, folder: None, lambda name, folder: [], lambda package, version: [])
+"""Who fetches a client that is a command of the user's."""
+_SECURED: Mapping[str, Secured] = {"librdkafka": dict, "java": java_client_configs}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientKind:
+    """A client library, as clients.toml describes it. `version`: the usual one. `sources`: the files of its adapter.
+
+    `manager` fetches its `package`. `roles`: what it can be; the file has only those that not all clients can be.
+    `idempotent_in_flight`: how many requests an idempotent producer may have in flight. `of_groups`: by key of a
+    `group`, the values that its members can have; `assigned_by_brokers_since`: the first version whose members can
+    have the protocol `consumer` (KIP-848). `separator`: of the words in the names of its configs. `secured`:
+    translates librdkafka's keys for a secured listener; None where the client can't connect to one. In the file, that
+    is the client whose keys it has. `timeouts`: its usual time-outs, in milliseconds.
+    """
+
+    name: str
+    version: str
+    manager: Manager
+    package: str = ""
+    sources: Sequence[str] = ()
+    roles: Sequence[str] = _OF_ALL
+    idempotent_in_flight: Sequence[int] = range(1, 6)
+    of_groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    assigned_by_brokers_since: list[int] | None = None
+    has_configs: bool = True
+    separator: str = "."
+    secured: Secured | None = None
+    timeouts: Mapping[str, int] = field(default_factory=dict)
+
+    def lacks(self) -> list[str]:
+        """The programs that the client needs and this machine lacks: for each, what to install."""
+        found = []
+        for program in self.manager.needs:
+            try:
+                required(program)
+            except EnvironmentFailure as failure:
+                found.append(str(failure))
+        return found
+
+
+def _kind(name: str, manager: str, further_roles: Sequence[str] = (), secured: str = "", **keys: Any) -> ClientKind:
+    """The client of an entry of clients.toml."""
+    roles = (*_OF_ALL, *further_roles)
+    return ClientKind(name=name, manager=_MANAGERS[manager], roles=roles, secured=_SECURED.get(secured), **keys)
+
+
+KINDS = {name: _kind(name, **entry) for name, entry in toml_of(__package__, "clients.toml").items()}
 
 
 @dataclass(frozen=True)
@@ -187,20 +165,20 @@ class ChosenClient:
         """
         if self.version == self.kind.version or self.folder.is_dir():
             return ""
-        return no_answer(str(self), self.kind.asks(self.version))
+        return no_answer(str(self), self.kind.manager.asks(self.kind.package, self.version))
 
     def fetch(self, say: Say = lambda _: None) -> Path:
         """Fetch and compile the client, unless it is there; returns its folder. See `fetching` for what is raised."""
         folder = self.folder
         if not folder.is_dir():
             say(f"fetching the client {self}")
-            prepare(folder, self.version, sources=self.kind.sources, fill=self.kind.fill)
+            prepare(folder, self.kind.sources, partial(self.kind.manager.fill, self.kind.package, self.version))
         return folder
 
     @cached_property
     def command(self) -> list[str]:
         """The command that starts the client, which is fetched now if it is not there."""
-        return self.kind.command(self.fetch())
+        return self.kind.manager.command(self.kind.name, self.fetch())
 
     @property
     def packages(self) -> Path | None:
@@ -214,15 +192,7 @@ class OwnClient:
 
     command: Sequence[str]
     version: str = ""
-    kind: ClassVar[ClientKind] = ClientKind(
-        name=OWN,
-        version="",
-        fill=lambda folder, version: None,
-        command=lambda folder: [],
-        asks=lambda version: [],
-        roles=_MORE,
-        secured=dict,
-    )
+    kind: ClassVar[ClientKind] = ClientKind(name=OWN, version="", manager=_NOBODY, secured=dict)
 
     def __str__(self) -> str:
         return f"of the command {self.command[0]}"

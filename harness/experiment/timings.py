@@ -12,7 +12,7 @@ from kafka_chaos.contract.lane.configuration import dotted
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.contract.lane.recovery import DAY_MS, USUAL_TIMINGS, RecoveryAnomaly, Timings
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, chosen
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.known_configs import brokers_configs
@@ -40,23 +40,6 @@ _KEYS = {
 """The keys that set a client's time-outs, as librdkafka calls them."""
 _OF_LIBRDKAFKA = ("socket.connection.setup.timeout.ms", "socket.timeout.ms")
 """Keys that other clients lack, or understand differently."""
-_USUAL_OF: Mapping[str, tuple[int, ...]] = {
-    IN_PROCESS: (10_000, 1_000, 30_000, 30_000, 60_000),
-    "java": (1_000, 1_000, 30_000, 30_000, 30_000),
-    # The consumer of versions before 3.0 waits for 305 s.
-    "kafka-python": (30_000, 1_000, 30_000, 30_000, 30_000),
-    # It gives a connection up after the same time as a request, and its producer a request as late as a record.
-    "aiokafka": (1_000, 1_000, 60_000, 60_000, 40_000),
-    # MetadataMinAge; ProduceRequestTimeout or FetchMaxWait, and RequestTimeoutOverhead.
-    "franz-go": (2_500, 5_000, 10_000, 20_000, 15_000),
-    # Consumer.Retry.Backoff; Net.DialTimeout, Net.ReadTimeout.
-    "sarama": (2_000, 2_000, 30_000, 30_000, 30_000),
-    # Its consumer is a member of a group of its own: a request, its session, and a rebalance.
-    "kafkajs": (1_000, 1_000, 1_000, 30_000, 120_000),
-}
-"""The time-outs of `_KEYS` for each kind of client, in milliseconds: those that the harness's adapter sets, else the
-library's documented defaults. Read off librdkafka 2.16, kafka-clients 2.6 to 4.1, kafka-python 3.0 and 2.2, aiokafka
-0.14, franz-go 1.18, sarama 1.43 and kafkajs 2.2; backoffs of less than a second count as one."""
 
 
 def timings_document(experiment: Experiment, applications: Collection[str]) -> dict[str, Any]:
@@ -127,6 +110,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
 def _client_times(lane: LaneSpec) -> dict[str, int]:
     """The time-outs of `_KEYS` for the clients of a lane, in milliseconds; none for a user's own command."""
     client = chosen(lane.client)
+    usual_times = (KINDS[IN_PROCESS] if client is None else client.kind).timeouts
     kind = IN_PROCESS if client is None else client.kind.name
     producers, consumers = (
         {dotted(key): value for key, value in of_role.items() if kind == IN_PROCESS or key not in _OF_LIBRDKAFKA}
@@ -136,7 +120,7 @@ def _client_times(lane: LaneSpec) -> dict[str, int]:
         # Only librdkafka has one for all requests: other libraries time a fetch out as they do every request.
         consumers["socket.timeout.ms"] = consumers["request.timeout.ms"]
     times = {}
-    for name, usual in zip(_KEYS, _USUAL_OF.get(kind, ()), strict=False):
+    for name, usual in usual_times.items():
         roles = (producers,) if name == "request_ms" else (producers, consumers)
         given = (int(str(of_role[_KEYS[name]])) for of_role in roles if _KEYS[name] in of_role)
         times[name] = max(given, default=usual)

@@ -144,7 +144,7 @@ def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
             yield ("group", key), f"members of {client} can have {' or '.join(able)} here, got {value}"
     for place, group in _groups_of(lane):
         since = kind.assigned_by_brokers_since
-        version = tuple(int(number) for number in client.version.split(".") if number)
+        version = [int(number) for number in client.version.split(".") if number]
         if group.protocol == CONSUMER and (since is None or version < since):
             has = "" if since is None else f": {kind.name} has the protocol since {since[0]}.{since[1]} (KIP-848)"
             yield (*place, "protocol"), f"members of {client} can have classic here, got consumer{has}"
