@@ -1,6 +1,10 @@
 """From a machine without an engine, images and caches to the demo's verdict: `make demo` in a fresh clone.
 
     .venv/bin/python benchmarks/bare_machine.py --remove-the-engine [--rounds 3] [--engine-of CHECKOUT] [--logs FOLDER]
+    .venv/bin/python benchmarks/bare_machine.py --wheel
+
+With --wheel, from an empty folder to the first prediction of who installs this checkout's wheel, without Spark and with
+it, with pip's cache empty and filled. It needs nothing but pip.
 
 Nobody else can use containers meanwhile. As root on Debian, before each round: the engine that `docker/set-up` of
 CHECKOUT started is stopped, the Debian packages that set-up has installed for runs are purged (by apt's history), and
@@ -104,13 +108,40 @@ def measured(folder: Path, log: Path) -> float:
     return seconds
 
 
+def first_predictions() -> None:
+    """Print the seconds from `python -m venv` to the end of the first prediction, and the size of the environment."""
+    predict = ["kafka-chaos", "predict", "--acks", "1", "--faults", "pause,kill"]
+    with tempfile.TemporaryDirectory(prefix="kafka-chaos-wheel-") as folder:
+        build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, str(ROOT)]
+        subprocess.run(build, check=True)
+        (wheel,) = Path(folder).glob("*.whl")
+        for extra in ("", "[spark]"):
+            for cache in ("empty", "filled"):
+                place = Path(folder, f"environment{extra}-{cache}")
+                environment = {**os.environ, "PIP_CACHE_DIR": f"{folder}/pip{extra}", "KAFKA_CHAOS_CACHE": str(place)}
+                begun = time.monotonic()
+                subprocess.run([sys.executable, "-m", "venv", place], check=True)
+                subprocess.run([place / "bin/pip", "install", "-q", f"{wheel}{extra}"], env=environment, check=True)
+                command = [place / "bin" / predict[0], *predict[1:]]
+                subprocess.run(command, cwd=place, env=environment, stdout=subprocess.DEVNULL, check=True)
+                seconds = time.monotonic() - begun
+                size = subprocess.run(["du", "-sm", place], capture_output=True, text=True, check=True).stdout.split()[
+                    0
+                ]
+                print(f"{wheel.name}{extra}, cache {cache}: {seconds:.0f} s, {size} MB", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--remove-the-engine", action="store_true")
+    parser.add_argument("--wheel", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--engine-of", type=Path, default=ROOT, metavar="CHECKOUT")
     parser.add_argument("--logs", type=Path, default=ROOT / "runs", metavar="FOLDER")
     chosen = parser.parse_args()
+    if chosen.wheel:
+        first_predictions()
+        return
     if not chosen.remove_the_engine:
         sys.exit("this takes the engine away from everybody on the machine: expected --remove-the-engine")
     if os.geteuid() != 0 or not HISTORY.exists():

@@ -4,9 +4,11 @@ By day CI's step `package` builds and tests the archives.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from email import message_from_bytes
 from email.message import Message
@@ -99,9 +101,30 @@ def test_the_wheel_says_version_license_and_extras(wheel: Path) -> None:
     assert (said["License-Expression"], said.get_all("License-File")) == ("Apache-2.0", ["LICENSE"])
     (name,) = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith("/licenses/LICENSE")]
     assert zipfile.ZipFile(wheel).read(name) == (ROOT / "LICENSE").read_bytes()
-    assert said.get_all("Provides-Extra") == ["importers"]
     needed = said.get_all("Requires-Dist") or []
-    assert [line for line in needed if line.startswith("edn")] == ["edn-format>=0.8; extra == 'importers'"]
+    assert [line for line in needed if "extra" in line] == [
+        "edn-format>=0.8; extra == 'importers'",
+        "pyspark<5,>=3.5; extra == 'spark'",
+    ]
+
+
+def test_the_distribution_is_named_by_pyproject_alone() -> None:
+    """Whoever changes the name there is told of each command and message that installs the package by its name."""
+    name = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
+    wanted = re.compile(
+        r"""(?:install (?:-\S+ )*|default: )["']?(\w*kafka[-_.]?chaos)\b(?![-_]\*|/)|\b(\w*kafka[-_.]?chaos)\[\w+\]"""
+        r"""|version\(["'](kafka[-_.]?chaos)["']\)"""
+    )
+    listed = run("git", "grep", "-lIiE", "kafka[-_.]?chaos", "--", ".", ":!CHANGELOG.md", ":!docs/decisions").split()
+    named = {
+        (path, word)
+        for path in listed
+        for words in wanted.findall((ROOT / path).read_text(encoding="utf-8"))
+        for word in words
+        if word
+    }
+    assert {word for _, word in named} == {name}, named
+    assert {"README.md", "docs/install.md", ".ci/chaos.gitlab-ci.yml"} <= {path for path, _ in named}
 
 
 def test_the_checkout_has_a_link_for_every_package() -> None:

@@ -187,6 +187,22 @@ def file_option(name: str, help: str) -> Callable[[F], F]:
     return click.option(name, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=help)
 
 
+def shipped(path: Path) -> Path:
+    """A path such as experiments/demo.yaml inside this package."""
+    return Path(__file__).resolve().parents[2] / path
+
+
+class ExperimentPath(click.Path):
+    """The path of an experiment; `experiments/…`, if the current folder has no such file, is this package's."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """See `click.ParamType.convert`."""
+        path = Path(value)
+        own = shipped(path)
+        is_shipped = path.parts[:1] == ("experiments",) and not path.exists() and own.exists()
+        return super().convert(own if is_shipped else value, param, ctx)
+
+
 def _debugging() -> bool:
     return DEBUG in sys.argv[1:]
 

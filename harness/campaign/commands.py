@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_chaos.contract.command.command_line import QUIET
+from kafka_chaos.contract.command.command_line import QUIET, ExperimentPath
 from kafka_chaos.contract.command.errors import KafkaChaosError, counted
 from kafka_chaos.contract.engines import ENGINE, Engine
 
@@ -102,7 +102,7 @@ def series_options(
 
 
 @click.command("nightly")
-@click.argument("experiments", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.argument("experiments", nargs=-1, type=ExperimentPath(path_type=Path, exists=True))
 @click.option("--repeats", type=click.IntRange(min=1), help="Run each experiment at most this many times.")
 @click.option("--on", metavar="VERSION/MODE",
               help="Where an experiment names no cluster: such as 4.2.0/kraft; `turn` changes it daily.")  # fmt: skip
@@ -125,7 +125,9 @@ def nightly_command(
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.report.listeners.chosen import write_job_summary
     from kafka_chaos.harness.run.runner import run_experiment, why_unavailable
+    from kafka_chaos.verification.spark.session import require_engine
 
+    require_engine(Engine(engine))
     cluster = None if on is None else cluster_on(on, datetime.now(UTC).date())
     if cluster is not None:
         series.say(f"on Kafka {', '.join(cluster.values())}")
@@ -147,7 +149,7 @@ def nightly_command(
 
 
 @click.command("hunt")
-@click.argument("experiment", type=click.Path(path_type=Path))
+@click.argument("experiment", type=ExperimentPath(path_type=Path))
 @click.option("--shrink-minutes", type=click.FloatRange(min=0), default=15.0, show_default=True,
               help="How long to shrink each new finding that no known defect explains; 0: not at all.")  # fmt: skip
 @click.option("--runs", "most", type=click.IntRange(min=1), help="Make at most this many runs.")
@@ -166,6 +168,7 @@ def hunt_command(series: Series, experiment: Path, shrink_minutes: float, most: 
     from kafka_chaos.harness.campaign.hunting import Hunt
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment
+    from kafka_chaos.harness.run.runner import run_experiment
     from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
     hunt = Hunt.of(experiment, series.out / f"{experiment.stem}.jsonl")
@@ -177,11 +180,13 @@ def hunt_command(series: Series, experiment: Path, shrink_minutes: float, most: 
     with ClusterOfRuns("hunt", Engine(engine)) as cluster:
         night = series.follow(hunt.policy, most, cluster.run)
     series.say(f"\n{night.to_markdown()}")
-    _say_findings(series, hunt, before, night.folder, shrink_minutes)
+    _say_findings(series, hunt, before, night.folder, shrink_minutes, partial(run_experiment, engine=Engine(engine)))
     series.conclude(night)
 
 
-def _say_findings(series: Series, hunt: Hunt, before: int, folder: Path, shrink_minutes: float) -> None:
+def _say_findings(
+    series: Series, hunt: Hunt, before: int, folder: Path, shrink_minutes: float, run: RunExperiment
+) -> None:
     """Say what a hunt tried and found, and shrink new findings. `before`: the number of rounds of former hunts."""
     tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
     series.say(f"tried: {tried or 'nothing'}")
@@ -195,20 +200,21 @@ def _say_findings(series: Series, hunt: Hunt, before: int, folder: Path, shrink_
         shown = number, discovery.lane
         if number >= before and not discovery.is_explained and shrink_minutes and shown not in drafted:
             drafted.add(shown)
-            series.say(_drafted(hunt.rounds[number], discovery, folder, shrink_minutes, series.say))
+            series.say(_drafted(hunt.rounds[number], discovery, folder, shrink_minutes, series.say, run))
 
 
-def _drafted(shown: Round, discovery: Discovery, folder: Path, minutes: float, say: Callable[[str], None]) -> str:
+def _drafted(
+    shown: Round, discovery: Discovery, folder: Path, minutes: float, say: Callable[[str], None], run: RunExperiment
+) -> str:
     """Shrink a discovery; returns the path of its draft, or why there is none."""
     from kafka_chaos.contract.lane.families import anomaly_named
     from kafka_chaos.harness.campaign.loop import Budget
     from kafka_chaos.harness.campaign.narrowing import Narrowing
     from kafka_chaos.harness.campaign.record import Finding
-    from kafka_chaos.harness.run.runner import run_experiment
 
     finding = Finding(discovery.lane, anomaly_named(discovery.anomaly))
     try:
-        narrowing = Narrowing(Path(shown.run), finding, folder / "runs", Budget(minutes), say, run_experiment)
+        narrowing = Narrowing(Path(shown.run), finding, folder / "runs", Budget(minutes), say, run)
         if not narrowing.narrow():
             return f"{finding} did not show again"
     except KafkaChaosError as failure:

@@ -3,12 +3,14 @@
 import json
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import click
 
 from kafka_chaos.contract.command.command_line import QUIET
 from kafka_chaos.contract.command.errors import ExitCode, counted
+from kafka_chaos.contract.engines import ENGINE, Engine
 
 _RUN = click.argument("run_dir", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 _OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), show_default=True,
@@ -22,7 +24,10 @@ _OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), d
 @click.option("--print", "only_print", is_flag=True, help="Print the experiment to run as YAML; start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as one JSON object.")
 @QUIET
-def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_json: bool, quiet: bool) -> None:
+@ENGINE
+def replay_command(
+    run_dir: Path, out: Path, times: int, only_print: bool, as_json: bool, quiet: bool, engine: str
+) -> None:
     """Repeat the run in RUN: the same faults, at the times and on the containers at which that run had them.
 
     It ends with how many of the new runs show each finding of RUN.
@@ -49,7 +54,7 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
         if prints_progress:
             click.echo(f"replay {number} of {times}")
         with on_terminal(prints_progress) as listeners:
-            result = run_experiment(experiment, root=out, listeners=listeners)
+            result = run_experiment(experiment, root=out, listeners=listeners, engine=Engine(engine))
         verdicts.append(result.verdict.outcome)
         replays_with.update(findings(result.verdict.to_json()).keys())
         if prints_progress:
@@ -77,8 +82,17 @@ def replay_command(run_dir: Path, out: Path, times: int, only_print: bool, as_js
 @click.option("--into", type=click.Path(path_type=Path, dir_okay=False), default=Path("shrunk.yaml"), show_default=True,
               help="The experiment to write, and beside it the draft of a report, as .md.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@ENGINE
 def shrink_command(
-    run_dir: Path, out: Path, named: str | None, minutes: float, confirm: int, repeats: int, into: Path, as_json: bool
+    run_dir: Path,
+    out: Path,
+    named: str | None,
+    minutes: float,
+    confirm: int,
+    repeats: int,
+    into: Path,
+    as_json: bool,
+    engine: str,
 ) -> None:
     """Find the fewest and shortest faults of the run in RUN that still show its finding.
 
@@ -99,7 +113,8 @@ def shrink_command(
         click.echo(text, err=as_json)
 
     finding = finding_of(run_dir, named)
-    narrowing = Narrowing(run_dir, finding, out, Budget(minutes), say, run_experiment, confirm=confirm, repeats=repeats)
+    run = partial(run_experiment, engine=Engine(engine))
+    narrowing = Narrowing(run_dir, finding, out, Budget(minutes), say, run, confirm=confirm, repeats=repeats)
     check_writable(into.parent, "--into")
     say(f"shrinking {counted(len(narrowing.whole), 'fault')} that showed {finding}")
     with on_terminal(not as_json, narrowing.budget.described) as narrowing.listeners:

@@ -1,6 +1,7 @@
 """`kafka-chaos doctor`: checks whether this machine has everything that runs need.
 
-Guarantee: leaves nothing behind. Every check that does not pass says the one thing to do.
+Guarantee: leaves nothing behind. Every check that does not pass says the one thing to do. What only some runs need is a
+note that says which.
 """
 
 import re
@@ -14,22 +15,25 @@ from pathlib import Path
 import click
 
 from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, first_line
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.cli.kernel_checks import Check, check_disks, check_kernel
 
 BROKERS = 3
 """The brokers of the cluster that memory and ports are checked for."""
 LEAST_DISK = 3 * 2**30
 JAVA = 17
+_SPARK = "Spark"
 
 
 def examine() -> Iterator[Check]:
     """All checks, one after another."""
+    yield check_spark()
     yield check_java()
-    yield check_maven()
     engine = check_engine()
     yield engine
-    if engine.state == "ok":
-        image = check_image()
+    image = check_image() if engine.state == "ok" else None
+    yield check_maven(needed=image is not None and image.state != "ok")
+    if image is not None:
         yield image
         yield check_other_images()
         yield from check_kernel(image)
@@ -40,29 +44,37 @@ def examine() -> Iterator[Check]:
     yield check_disk()
 
 
+def check_spark() -> Check:
+    """PySpark and a JVM for it; DuckDB needs neither, and is always installed."""
+    from kafka_chaos.verification.spark.session import require_engine
+
+    try:
+        require_engine(Engine.SPARK)
+    except KafkaChaosError as error:
+        found, _, remedy = str(error).partition(": ")
+        return Check(_SPARK, "note", found, f"for the engine spark, the default of `run`: {remedy}")
+    return Check(_SPARK, "ok", "PySpark is installed")
+
+
 def check_java() -> Check:
-    """Java 17 or later, for Spark."""
+    """Java 17 or later, for Spark and for sources in Java."""
     java = shutil.which("java")
-    remedy = "install a JRE 17 or later (`make setup` does on Debian as root), first in PATH or as JAVA_HOME"
+    remedy = "for Spark, Java clients and tiered storage: install a JRE 17 or later, first in PATH or as JAVA_HOME"
     if java is None:
-        return Check("Java", "missing", "no java in PATH", remedy)
+        return Check("Java", "note", "no java in PATH", remedy)
     reported = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     match = re.search(r'version "(\d+)[^"]*"', reported.stderr)
     if match is None or int(match[1]) < JAVA:
-        return Check("Java", "missing", first_line(reported.stderr) or "java prints no version", remedy)
+        return Check("Java", "note", first_line(reported.stderr) or "java prints no version", remedy)
     return Check("Java", "ok", first_line(reported.stderr))
 
 
-def check_maven() -> Check:
-    """Maven, which fetches jars once."""
+def check_maven(*, needed: bool) -> Check:
+    """Maven, which fetches jars once. `needed`: whether the broker image has to be built first."""
     if shutil.which("mvn"):
         return Check("Maven", "ok", "mvn is in PATH")
-    return Check(
-        "Maven",
-        "note",
-        "no mvn in PATH: needed once, to fetch jars",
-        "install Maven, unless image and jars exist already",
-    )
+    remedy = "to build an image of Kafka, and for Java clients and tiered storage: install Maven 3.6 or later"
+    return Check("Maven", "missing" if needed else "note", "no mvn in PATH", remedy)
 
 
 def check_engine() -> Check:
@@ -155,7 +167,7 @@ def check_disk() -> Check:
 def doctor_command(as_json: bool) -> None:
     """Check whether this machine has what runs need, and say how to get what it lacks.
 
-    Exit code: 0 when it is ready to run experiments, 3 when something is missing.
+    Exit code: 0 when it is ready to run experiments, if only with DuckDB; 3 when something is missing for all of them.
     """
     import json
 
@@ -171,5 +183,7 @@ def doctor_command(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([asdict(check) for check in checks], indent=1))
     else:
-        click.echo(f"missing: {', '.join(missing)}" if missing else "ready to run experiments")
+        has_spark = all(check.state == "ok" for check in checks if check.name == _SPARK)
+        ready = "ready to run experiments" if has_spark else f"ready to run experiments with --engine {Engine.DUCKDB}"
+        click.echo(f"missing: {', '.join(missing)}" if missing else ready)
     sys.exit(ExitCode.ENVIRONMENT if missing else 0)

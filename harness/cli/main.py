@@ -20,7 +20,7 @@ _SUBJECTS = {
     "this machine": ("doctor", "prepare", "image", "clean", "completion"),
     "what is to be had": ("faults", "clients", "known"),
     "the model": ("predict", "explore"),
-    "one run": ("plan", "nodes", "run", "verify", "report", "trace", "runs", "import"),
+    "one run": ("demo", "plan", "nodes", "run", "verify", "report", "trace", "runs", "import"),
     "many runs": ("nightly", "atlas", "hunt", "shrink", "replay"),
     "a cluster by hand": ("cluster", "break", "heal", "state"),
 }

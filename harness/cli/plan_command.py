@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_chaos.contract.command.command_line import console, plain_table
+from kafka_chaos.contract.command.command_line import ExperimentPath, console, plain_table
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.command.progress import progress
 from kafka_chaos.contract.lane.lanes import clients_described
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("plan")
-@click.argument("experiment", type=click.Path(path_type=Path))
+@click.argument("experiment", type=ExperimentPath(path_type=Path))
 @click.option(
     "--seed", type=click.IntRange(min=0), help="Decides every random choice, instead of the seed in the file."
 )

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_chaos.contract.command.command_line import QUIET, console, file_option
+from kafka_chaos.contract.command.command_line import QUIET, ExperimentPath, console, file_option, shipped
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.engines import ENGINE, Engine
+from kafka_chaos.contract.engines import ENGINE, Engine, engine_option
 
 if TYPE_CHECKING:
     from kafka_chaos.contract.events import Event
@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 RUNS = Path("runs")
 
 
+_OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=RUNS, show_default=True,
+                    help="Where to make run directories.")  # fmt: skip
+
+
 @click.command("run")
-@click.argument("experiment", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=RUNS, show_default=True,
-              help="Where to make run directories.")  # fmt: skip
+@click.argument("experiment", type=ExperimentPath(path_type=Path))
+@_OUT
 @click.option(
     "--seed", type=click.IntRange(min=0), help="Decides every random choice, instead of the seed in the file."
 )
@@ -121,6 +124,22 @@ def run_command(
     else:
         result = run_in_terminal(run, chosen)
     sys.exit(result.verdict.outcome.exit_code)
+
+
+@click.command("demo")
+@click.option("--kraft", is_flag=True, help="Run it on Kafka 4 in KRaft mode, instead of 3.9 with ZooKeeper.")
+@_OUT
+@engine_option(Engine.DUCKDB)
+@click.pass_context
+def demo_command(context: click.Context, /, kraft: bool, **options: Any) -> None:
+    """Run the experiment experiments/demo.yaml of this package: what acks=0, 1 and all are worth.
+
+    A leader is frozen and killed under load, and a loss is made certain. Needs no file and no Java.
+
+    Exit code: that of `kafka-chaos run`.
+    """
+    experiment = Path("experiments", "kraft.yaml" if kraft else "demo.yaml")
+    context.invoke(run_command, experiment=shipped(experiment), **options)
 
 
 def _attached_cluster(

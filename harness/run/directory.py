@@ -4,9 +4,11 @@ import json
 import platform
 import re
 import secrets
+import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +52,17 @@ def versions(kafka_version: str) -> dict[str, str]:
     """The versions of everything that may influence a run's result."""
     from confluent_kafka import libversion
 
-    return {
-        "kafka_chaos": version("kafka-chaos"),
+    recorded = {
+        # By its import name: the name of the distribution is in pyproject.toml alone.
+        "kafka_chaos": sys.modules["kafka_chaos"].__version__,
         "kafka": kafka_version,
         "confluent_kafka": version("confluent-kafka"),
         "librdkafka": libversion()[0],
-        "spark": version("pyspark"),
         "python": platform.python_version(),
     }
+    with suppress(PackageNotFoundError):  # An extra, or a platform's own Spark.
+        recorded["spark"] = version("pyspark")
+    return recorded
 
 
 def point_latest(root: Path, run_id: str) -> None:

@@ -28,6 +28,7 @@ from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 from kafka_chaos.harness.run.directory import RunDirectoryWriter, new_run_id, versions
 from kafka_chaos.harness.workload.history.writer import complete_history
 from kafka_chaos.reference_model import Lane, predict_cached
+from kafka_chaos.verification.spark.session import require_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +64,7 @@ class Run:
         engine: Engine = Engine.SPARK,
         report: bool = True,
     ) -> None:
+        require_engine(engine)
         before = EventBus(*listeners)
         clients = (lane.client for phase in experiment.phases for lane in phase.lanes)
         fetched(clients, lambda text: before.emit(event_types.Step(text=text)))

@@ -16,6 +16,7 @@ from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import run_experiment
+from kafka_chaos.verification.spark.session import require_engine
 
 _numbers = itertools.count(1)
 
@@ -57,6 +58,7 @@ class ClusterOfRuns:
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
+        require_engine(self.engine)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -17,7 +17,7 @@ import click
 from rich.table import Table
 
 from kafka_chaos.contract.command.child import command_of
-from kafka_chaos.contract.command.command_line import console
+from kafka_chaos.contract.command.command_line import ExperimentPath, console
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, UsageFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT
@@ -52,7 +52,7 @@ def cluster_command() -> None:
 @click.option("--links", is_flag=True, help="Let every connection pass a link, as faults of single requests need it.")
 @click.option("--disks", is_flag=True, help="Give each broker a disk of its own, as faults of disks need it; as root.")
 @click.option("--clocks", is_flag=True, help="Give each node a wall clock that can be moved.")
-@click.option("--like", type=click.Path(path_type=Path, dir_okay=False), metavar="EXPERIMENT",
+@click.option("--like", type=ExperimentPath(path_type=Path, dir_okay=False), metavar="EXPERIMENT",
               help="Start what an experiment file asks for; other options come on top.")  # fmt: skip
 def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: Any) -> None:
     """Start a cluster of this NAME, and leave it running."""

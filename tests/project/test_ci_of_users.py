@@ -126,11 +126,13 @@ def test_images_are_loaded_from_the_cache_and_saved_there_once(machine: Machine)
 
 
 def test_the_action_installs_itself_unless_a_package_is_named(machine: Machine) -> None:
-    machine.run(step("install")["run"], GITHUB_ACTION_PATH=str(ACTION.parent), PACKAGE="", SUITE="tests")
-    machine.run(step("install")["run"], GITHUB_ACTION_PATH=str(ACTION.parent), PACKAGE="kafka-chaos==1", SUITE="")
+    for package, suite, engine in [("", "tests", "spark"), ("", "", "duckdb"), ("kafka-chaos==1", "", "spark")]:
+        variables = {"PACKAGE": package, "SUITE": suite, "ENGINE": engine}
+        assert machine.run(step("install")["run"], GITHUB_ACTION_PATH=str(ACTION.parent), **variables) == 0
     installs = [call for call in machine.called() if call.startswith("python")]
     assert installs == [
-        f"python -m pip install --quiet {ACTION.parent}/../../.. pytest",
+        f"python -m pip install --quiet {ACTION.parent}/../../..[spark] pytest",
+        f"python -m pip install --quiet {ACTION.parent}/../../..",
         "python -m pip install --quiet kafka-chaos==1",
     ]
     assert (ACTION.parent / "../../.." / "pyproject.toml").resolve() == ROOT / "pyproject.toml"

@@ -61,6 +61,19 @@ def test_an_unknown_engine_is_refused_with_those_that_there_are(tmp_path: Path) 
     assert "'plain' is not one of 'spark', 'duckdb'" in result.output
 
 
+def test_without_pyspark_or_java_it_says_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_dir = rows_of(3).write(tmp_path / "run")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delitem(sys.modules, "pyspark.sql", raising=False)
+    result = ended(verify_command, run_dir)
+    assert (result.exit_code, "Spark needs Java 17 or later: install a JRE" in result.output) == (3, True)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    result = ended(verify_command, run_dir)
+    assert (result.exit_code, "pip install 'kafka-chaos[spark]', or choose the engine" in result.output) == (3, True)
+    assert ended(verify_command, *DUCKDB, run_dir).exit_code == 0
+
+
 def test_a_crash_of_spark_is_answered_by_duckdb_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_dir = rows_of(20).write(tmp_path / "run")
     verdict = verify(run_dir, spark=NO_SESSION)

@@ -1,21 +1,24 @@
 """One Spark session per process, warm across run directories, quiet and small by default.
 
 Guarantee: two calls in one process share a session. Only errors are printed to the terminal, and no port is opened for
-a web page. An unreachable master or a missing Java is reported in one sentence.
+a web page. An unreachable master, or a missing PySpark or Java, is reported in one sentence.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, first_line
 from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.engines import Engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +40,24 @@ class SparkUnavailableError(EnvironmentFailure):
     """No Spark session is possible here; the message says what to do."""
 
 
+def require_engine(engine: Engine, master: str | None = None) -> None:
+    """Raise `SparkUnavailableError` if the engine is Spark and PySpark is missing, or Java for a JVM of this process.
+
+    Starts nothing: a run asks this before it starts a cluster. `master`: as for `spark_session`.
+    """
+    if engine != Engine.SPARK:
+        return
+    other = "or choose the engine duckdb, which needs neither (`--engine duckdb`)"
+    if find_spec("pyspark") is None:
+        raise SparkUnavailableError(f"PySpark is not installed: pip install 'kafka-chaos[spark]', {other}")
+    is_active = "pyspark.sql" in sys.modules and sys.modules["pyspark.sql"].SparkSession.getActiveSession() is not None
+    if is_active or SUBMITTED in os.environ or (master or os.environ.get(REMOTE, "")).startswith("sc://"):
+        return
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java", path=home and str(Path(home, "bin"))) is None and shutil.which("java") is None:
+        raise SparkUnavailableError(f"Spark needs Java 17 or later: install a JRE, or set JAVA_HOME to one, {other}")
+
+
 def spark_session(
     *, master: str | None = None, settings: Mapping[str, str] | None = None, rows: int | None = None
 ) -> SparkSession:
@@ -48,6 +69,7 @@ def spark_session(
     `rows`: how many rows are to be verified, if that is known; for few, a local JVM compiles quickly instead of
     thoroughly. Raises `SparkUnavailableError`.
     """
+    require_engine(Engine.SPARK, master)
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -56,9 +78,6 @@ def spark_session(
     remote = os.environ.get(REMOTE) if master is None else master
     if remote is not None and remote.startswith("sc://"):
         return _connected(remote)
-    home = os.environ.get("JAVA_HOME")
-    if shutil.which("java", path=home and str(Path(home, "bin"))) is None and shutil.which("java") is None:
-        raise SparkUnavailableError("Spark needs Java 17 or later: install a JRE, or set JAVA_HOME to one")
     if master is None and SUBMITTED not in os.environ:
         master = DEFAULT_MASTER
     chosen = {**_SETTINGS, **_local_settings(master or "", rows), **(settings or {})}

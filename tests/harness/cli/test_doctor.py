@@ -2,6 +2,7 @@
 
 import json
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,13 +25,30 @@ def test_packet_rules_that_are_refused_are_missing_and_say_which_modules() -> No
 
 
 @pytest.mark.usefixtures("no_engine")
-def test_without_java_and_engine_it_says_how_to_mend_and_ends_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_engine_it_says_how_to_mend_and_ends_with_3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     result = CliRunner().invoke(cli, ["doctor"])
     assert result.exit_code == 3
-    assert "✗ Java: no java in PATH\n    install a JRE 17 or later" in result.output
+    assert "· Java: no java in PATH\n    for Spark, Java clients and tiered storage: install a JRE 17" in result.output
     assert "✗ Docker engine: no Docker engine answers at DOCKER_HOST=unix:///nowhere/docker.sock" in result.output
-    assert result.output.endswith("missing: Java, Docker engine\n")
+    assert result.output.endswith("missing: Docker engine\n")
+
+
+def test_maven_is_missing_only_where_the_image_has_to_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert [doctor.check_maven(needed=needed).state for needed in (True, False)] == ["missing", "note"]
+
+
+@pytest.mark.cluster
+def test_without_spark_and_java_runs_are_possible_with_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setattr(doctor.shutil, "which", lambda name, **_: None if name in ("java", "mvn") else f"/bin/{name}")
+    result = CliRunner().invoke(cli, ["doctor"])
+    assert (result.exit_code, result.output.splitlines()[-1]) == (0, "ready to run experiments with --engine duckdb")
+    assert (
+        "· Spark: PySpark is not installed\n    for the engine spark, the default of `run`: pip install"
+        in result.output
+    )
 
 
 @pytest.mark.usefixtures("no_engine")
