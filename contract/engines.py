@@ -1,11 +1,8 @@
 """The engines that examine a run directory, and the option of commands that chooses one of them."""
 
-from collections.abc import Callable
 from enum import StrEnum
 
 import click
-
-from kafka_chaos.contract.command.command_line import F
 
 
 class Engine(StrEnum):
@@ -19,12 +16,7 @@ class Engine(StrEnum):
         raise ValueError(f"{value!r} is no engine, expected {' or '.join(cls)}")
 
 
-def engine_option(default: Engine) -> Callable[[F], F]:
-    """The option `--engine` of a command."""
-    return click.option("--engine", type=click.Choice([engine.value for engine in Engine]), default=default.value,
-                        show_default=True,
-                        help="What examines the tables, with the same result. duckdb needs no Java, and reads local "
-                        "directories.")  # fmt: skip
-
-
-ENGINE = engine_option(Engine.SPARK)
+ENGINE = click.option("--engine", type=click.Choice([engine.value for engine in Engine]), default=Engine.SPARK.value,
+                      show_default=True,
+                      help="What examines the tables, with the same result. duckdb needs no Java, and reads local "
+                      "directories.")  # fmt: skip

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PACKAGE = Path(__file__).resolve().parents[2]
 DEBUG = "--debug"
 QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
@@ -187,20 +188,14 @@ def file_option(name: str, help: str) -> Callable[[F], F]:
     return click.option(name, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=help)
 
 
-def shipped(path: Path) -> Path:
-    """A path such as experiments/demo.yaml inside this package."""
-    return Path(__file__).resolve().parents[2] / path
-
-
 class ExperimentPath(click.Path):
     """The path of an experiment; `experiments/…`, if the current folder has no such file, is this package's."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """See `click.ParamType.convert`."""
-        path = Path(value)
-        own = shipped(path)
-        is_shipped = path.parts[:1] == ("experiments",) and not path.exists() and own.exists()
-        return super().convert(own if is_shipped else value, param, ctx)
+        shipped = PACKAGE / value
+        is_shipped = str(value).startswith("experiments/") and not os.path.exists(value) and shipped.exists()
+        return super().convert(shipped if is_shipped else value, param, ctx)
 
 
 def _debugging() -> bool:

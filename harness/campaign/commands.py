@@ -168,7 +168,6 @@ def hunt_command(series: Series, experiment: Path, shrink_minutes: float, most: 
     from kafka_chaos.harness.campaign.hunting import Hunt
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment
-    from kafka_chaos.harness.run.runner import run_experiment
     from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
     hunt = Hunt.of(experiment, series.out / f"{experiment.stem}.jsonl")
@@ -180,13 +179,11 @@ def hunt_command(series: Series, experiment: Path, shrink_minutes: float, most: 
     with ClusterOfRuns("hunt", Engine(engine)) as cluster:
         night = series.follow(hunt.policy, most, cluster.run)
     series.say(f"\n{night.to_markdown()}")
-    _say_findings(series, hunt, before, night.folder, shrink_minutes, partial(run_experiment, engine=Engine(engine)))
+    _say_findings(series, hunt, before, night.folder, shrink_minutes, engine)
     series.conclude(night)
 
 
-def _say_findings(
-    series: Series, hunt: Hunt, before: int, folder: Path, shrink_minutes: float, run: RunExperiment
-) -> None:
+def _say_findings(series: Series, hunt: Hunt, before: int, folder: Path, shrink_minutes: float, engine: str) -> None:
     """Say what a hunt tried and found, and shrink new findings. `before`: the number of rounds of former hunts."""
     tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
     series.say(f"tried: {tried or 'nothing'}")
@@ -200,21 +197,21 @@ def _say_findings(
         shown = number, discovery.lane
         if number >= before and not discovery.is_explained and shrink_minutes and shown not in drafted:
             drafted.add(shown)
-            series.say(_drafted(hunt.rounds[number], discovery, folder, shrink_minutes, series.say, run))
+            series.say(_drafted(series, hunt.rounds[number], discovery, folder, shrink_minutes, engine))
 
 
-def _drafted(
-    shown: Round, discovery: Discovery, folder: Path, minutes: float, say: Callable[[str], None], run: RunExperiment
-) -> str:
+def _drafted(series: Series, shown: Round, discovery: Discovery, folder: Path, minutes: float, engine: str) -> str:
     """Shrink a discovery; returns the path of its draft, or why there is none."""
     from kafka_chaos.contract.lane.families import anomaly_named
     from kafka_chaos.harness.campaign.loop import Budget
     from kafka_chaos.harness.campaign.narrowing import Narrowing
     from kafka_chaos.harness.campaign.record import Finding
+    from kafka_chaos.harness.run.runner import run_experiment
 
+    run = partial(run_experiment, engine=Engine(engine))
     finding = Finding(discovery.lane, anomaly_named(discovery.anomaly))
     try:
-        narrowing = Narrowing(Path(shown.run), finding, folder / "runs", Budget(minutes), say, run)
+        narrowing = Narrowing(Path(shown.run), finding, folder / "runs", Budget(minutes), series.say, run)
         if not narrowing.narrow():
             return f"{finding} did not show again"
     except KafkaChaosError as failure:

@@ -22,7 +22,6 @@ BROKERS = 3
 """The brokers of the cluster that memory and ports are checked for."""
 LEAST_DISK = 3 * 2**30
 JAVA = 17
-_SPARK = "Spark"
 
 
 def examine() -> Iterator[Check]:
@@ -52,8 +51,8 @@ def check_spark() -> Check:
         require_engine(Engine.SPARK)
     except KafkaChaosError as error:
         found, _, remedy = str(error).partition(": ")
-        return Check(_SPARK, "note", found, f"for the engine spark, the default of `run`: {remedy}")
-    return Check(_SPARK, "ok", "PySpark is installed")
+        return Check("Spark", "note", found, f"for the engine spark, the default of `run`: {remedy}")
+    return Check("Spark", "ok", "PySpark is installed")
 
 
 def check_java() -> Check:
@@ -183,7 +182,6 @@ def doctor_command(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([asdict(check) for check in checks], indent=1))
     else:
-        has_spark = all(check.state == "ok" for check in checks if check.name == _SPARK)
-        ready = "ready to run experiments" if has_spark else f"ready to run experiments with --engine {Engine.DUCKDB}"
-        click.echo(f"missing: {', '.join(missing)}" if missing else ready)
+        with_engine = "" if checks[0].state == "ok" else f" with --engine {Engine.DUCKDB}"
+        click.echo(f"missing: {', '.join(missing)}" if missing else f"ready to run experiments{with_engine}")
     sys.exit(ExitCode.ENVIRONMENT if missing else 0)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_chaos.contract.command.command_line import QUIET, ExperimentPath, console, file_option, shipped
+from kafka_chaos.contract.command.command_line import PACKAGE, QUIET, ExperimentPath, console, file_option
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.engines import ENGINE, Engine, engine_option
+from kafka_chaos.contract.engines import ENGINE, Engine
 
 if TYPE_CHECKING:
     from kafka_chaos.contract.events import Event
@@ -24,13 +24,10 @@ if TYPE_CHECKING:
 RUNS = Path("runs")
 
 
-_OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=RUNS, show_default=True,
-                    help="Where to make run directories.")  # fmt: skip
-
-
 @click.command("run")
 @click.argument("experiment", type=ExperimentPath(path_type=Path))
-@_OUT
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=RUNS, show_default=True,
+              help="Where to make run directories.")  # fmt: skip
 @click.option(
     "--seed", type=click.IntRange(min=0), help="Decides every random choice, instead of the seed in the file."
 )
@@ -126,20 +123,17 @@ def run_command(
     sys.exit(result.verdict.outcome.exit_code)
 
 
-@click.command("demo")
+@click.command("demo", context_settings={"default_map": {"engine": Engine.DUCKDB.value}})
 @click.option("--kraft", is_flag=True, help="Run it on Kafka 4 in KRaft mode, instead of 3.9 with ZooKeeper.")
-@_OUT
-@engine_option(Engine.DUCKDB)
+@ENGINE
 @click.pass_context
-def demo_command(context: click.Context, /, kraft: bool, **options: Any) -> None:
-    """Run the experiment experiments/demo.yaml of this package: what acks=0, 1 and all are worth.
+def demo_command(context: click.Context, /, kraft: bool, engine: str) -> None:
+    """Run this package's demo below runs/: what acks=0, 1 and all are worth. Needs no file and no Java.
 
-    A leader is frozen and killed under load, and a loss is made certain. Needs no file and no Java.
-
-    Exit code: that of `kafka-chaos run`.
+    A leader is frozen and killed under load, and a loss is made certain. Exit code: that of `kafka-chaos run`.
     """
-    experiment = Path("experiments", "kraft.yaml" if kraft else "demo.yaml")
-    context.invoke(run_command, experiment=shipped(experiment), **options)
+    experiment = PACKAGE / "experiments" / ("kraft.yaml" if kraft else "demo.yaml")
+    context.invoke(run_command, experiment=experiment, engine=engine)
 
 
 def _attached_cluster(

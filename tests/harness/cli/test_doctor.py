@@ -34,17 +34,14 @@ def test_without_an_engine_it_says_how_to_mend_and_ends_with_3(monkeypatch: pyte
     assert result.output.endswith("missing: Docker engine\n")
 
 
-def test_maven_is_missing_only_where_the_image_has_to_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert [doctor.check_maven(needed=needed).state for needed in (True, False)] == ["missing", "note"]
-
-
 @pytest.mark.cluster
-def test_without_spark_and_java_runs_are_possible_with_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_spark_java_and_maven_runs_are_possible_with_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setattr(doctor.shutil, "which", lambda name, **_: None if name in ("java", "mvn") else f"/bin/{name}")
     result = CliRunner().invoke(cli, ["doctor"])
     assert (result.exit_code, result.output.splitlines()[-1]) == (0, "ready to run experiments with --engine duckdb")
+    assert "· Maven: no mvn in PATH" in result.output
+    assert doctor.check_maven(needed=True).state == "missing"
     assert (
         "· Spark: PySpark is not installed\n    for the engine spark, the default of `run`: pip install"
         in result.output
