@@ -38,12 +38,12 @@ from kafka_chaos.conformance.scenario.telling.words import (
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
-from kafka_chaos.reference_model.lockstep.observation.clients import (
+from kafka_chaos.reference_model.lockstep.observation import (
     GroupObservation,
     MemberObservation,
+    Observation,
     ShareObservation,
 )
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 from kafka_chaos.reference_model.lockstep.shares import NEVER_WRITTEN
 
 HERE = Path(__file__).resolve().parent

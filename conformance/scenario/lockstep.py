@@ -18,7 +18,7 @@ from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, Step
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation
+from kafka_chaos.reference_model.lockstep.observation import Comparison, Observation
 from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel
 
 SETTLE_TIMEOUT = 45.0

@@ -19,7 +19,7 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
 from kafka_chaos.harness.cluster.storage.segments import Record
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, NOBODY, NONE, OFFLINE
 
 UNKNOWN_TOPIC_OR_PARTITION = 3

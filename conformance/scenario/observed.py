@@ -23,8 +23,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, error_name
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
 from kafka_chaos.harness.cluster.node import Node
-from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, REFUSED
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+from kafka_chaos.reference_model.lockstep.observation import GIVEN, REFUSED, Observation
 
 _OBSERVED = re.compile(r"([^()]+)(?:\((.*)\))?")
 _WHOLE_ISR = re.compile(r"ISR updated to \d,\d,\d\b")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, PlainSerializer, TypeAdapter
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.reference_model.lockstep.observation.cluster import Difference, Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation import Difference, Observation, ReplicaObservation
 
 FORMAT_VERSION = 1
 

@@ -26,7 +26,7 @@ from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStag
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure, quoted
 from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
 
 _OF_ACTS = OF_ACTS | {"for", "controller", "load"} | {field.name for field in fields(Topic)}
 _OF_CLUSTERS = {field.name for field in fields(ClusterProfile)}

@@ -38,7 +38,7 @@ from kafka_chaos.conformance.scenario.transactions.producers import await_coordi
 from kafka_chaos.conformance.scenario.transactions.stage import transactional_act
 from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.cluster.broker.client import CoordinatorKind
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+from kafka_chaos.reference_model.lockstep.observation import Observation
 from kafka_chaos.reference_model.lockstep.stepping import step as model_step
 
 PLACE = re.compile(r"\{([\w ]+)\}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from kafka_chaos.reference_model.lockstep import brokers, clients, controller, quorum
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
-from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation import Comparison, Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterState
 from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel, settled
 

@@ -20,18 +20,18 @@ from kafka_chaos.contract.lane.groups import OF_GROUPS
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.groups.state import ACTIVE, DEAD, NONE, Member, Setup, State, initial_state, slots_in
-from kafka_chaos.reference_model.lockstep.observation.clients import (
+from kafka_chaos.reference_model.lockstep.observation import (
     COMMITTED,
     GIVEN,
-    NOBODY,
     PROCESSED,
     REFUSED,
     Deed,
     GroupObservation,
     MemberObservation,
+    Observation,
 )
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.state import NOBODY
 from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.tuples import exchanged

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
-from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, ShareDeed, ShareObservation
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+from kafka_chaos.reference_model.lockstep.observation import GIVEN, Observation, ShareDeed, ShareObservation
 from kafka_chaos.reference_model.lockstep.state import NOBODY
 from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.tuples import exchanged

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from kafka_chaos.reference_model.lockstep.observation.cluster import Comparison, Observation, compare
+from kafka_chaos.reference_model.lockstep.observation import Comparison, Observation, compare
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 

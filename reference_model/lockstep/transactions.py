@@ -17,16 +17,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka_chaos.reference_model.lockstep.observation.clients import (
+from kafka_chaos.reference_model.lockstep.observation import (
     ABORT,
     COMMIT,
+    Observation,
     OffsetsObservation,
     PartitionObservation,
     ProducerObservation,
     TransactionObservation,
     TransactionsObservation,
 )
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 from kafka_chaos.reference_model.lockstep.processes import ActionError, require
 from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.transactions import environment

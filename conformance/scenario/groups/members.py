@@ -20,16 +20,16 @@ from kafka_chaos.faults.helper import Helper
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.groups.commits import REFUSALS
 from kafka_chaos.harness.workload.groups.group_kinds import member_configs
-from kafka_chaos.reference_model.lockstep.observation.clients import (
+from kafka_chaos.reference_model.lockstep.observation import (
     COMMITTED,
     GIVEN,
-    NOBODY,
     PROCESSED,
     REFUSED,
     Deed,
     GroupObservation,
     MemberObservation,
 )
+from kafka_chaos.reference_model.lockstep.state import NOBODY
 
 _MODULE = "kafka_chaos.conformance.scenario.groups.member"
 HEARTBEAT_MS = 500

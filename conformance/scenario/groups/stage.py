@@ -18,7 +18,7 @@ from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.cluster_model import AccompaniedModel
 from kafka_chaos.reference_model.lockstep.groups import GroupModel, first_state
-from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, PROCESSED, GroupObservation
+from kafka_chaos.reference_model.lockstep.observation import GIVEN, PROCESSED, GroupObservation
 from kafka_chaos.reference_model.lockstep.stepping import step
 
 _OFTEN = 9

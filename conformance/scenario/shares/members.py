@@ -21,7 +21,7 @@ from kafka_chaos.contract.wire.messages import (
 )
 from kafka_chaos.harness.cluster.broker.client import MAX_BYTES, NONE, BrokerClient, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, ShareDeed, ShareObservation
+from kafka_chaos.reference_model.lockstep.observation import GIVEN, ShareDeed, ShareObservation
 from kafka_chaos.reference_model.lockstep.shares import ACCEPT, NO_SESSION, NOT_ACQUIRED, REJECT, RELEASE, TAKEN
 
 _TYPES = {ACCEPT: 1, RELEASE: 2, REJECT: 3}

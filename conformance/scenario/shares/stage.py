@@ -16,7 +16,7 @@ from kafka_chaos.conformance.scenario.shares.members import Sharers
 from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.contract.lane.lanes import SHARE_STATE
 from kafka_chaos.reference_model.lockstep.cluster_model import AccompaniedModel
-from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, ShareObservation
+from kafka_chaos.reference_model.lockstep.observation import GIVEN, ShareObservation
 from kafka_chaos.reference_model.lockstep.shares import ShareModel, ShareSetup
 from kafka_chaos.reference_model.lockstep.stepping import step
 

@@ -19,7 +19,7 @@ from kafka_chaos.harness.cluster.broker.client import NONE, error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
 from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS
 from kafka_chaos.reference_model.lockstep.stepping import Step, step
 

@@ -8,21 +8,18 @@ from itertools import groupby
 from typing import Any
 
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, StepRecord
-from kafka_chaos.reference_model.lockstep.observation.clients import (
+from kafka_chaos.reference_model.lockstep.observation import (
     GIVEN,
-    GroupObservation,
-    MemberObservation,
-    PartitionObservation,
-    ShareDeed,
-    TransactionsObservation,
-)
-from kafka_chaos.reference_model.lockstep.observation.clients import NOBODY as NO_MEMBER
-from kafka_chaos.reference_model.lockstep.observation.cluster import (
     NO_EPOCH,
     PLACES,
     Difference,
+    GroupObservation,
+    MemberObservation,
     Observation,
+    PartitionObservation,
     ReplicaObservation,
+    ShareDeed,
+    TransactionsObservation,
 )
 from kafka_chaos.reference_model.lockstep.state import LEADER, NOBODY
 
@@ -163,7 +160,7 @@ def group_lines(step: StepRecord) -> Iterator[str]:
 
 def tell_group(group: GroupObservation) -> tuple[str, str, str]:
     """Words for the members, for the owner of each partition, and for the committed offsets."""
-    owners = group.owners and [_UNKNOWN if owner == NO_MEMBER else str(owner) for owner in group.owners]
+    owners = group.owners and [_UNKNOWN if owner == NOBODY else str(owner) for owner in group.owners]
     return _values(group.members), _values(owners), _values(group.committed)
 
 

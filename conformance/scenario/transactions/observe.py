@@ -16,16 +16,16 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.broker.client import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.storage.segments import Record
-from kafka_chaos.reference_model.lockstep.observation.clients import (
+from kafka_chaos.reference_model.lockstep.observation import (
     ABORT,
     COMMIT,
+    Observation,
     OffsetsObservation,
     PartitionObservation,
     ProducerObservation,
     TransactionObservation,
     TransactionsObservation,
 )
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
 
 _MARKERS = {0: ABORT, 1: COMMIT}
 """The type of a control record, behind its version in the key."""

@@ -22,7 +22,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.links.on_frames import Hold
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.reference_model.lockstep.observation.clients import TransactionsObservation
+from kafka_chaos.reference_model.lockstep.observation import TransactionsObservation
 from kafka_chaos.reference_model.lockstep.stepping import step
 from kafka_chaos.reference_model.lockstep.transactions import TransactionsConfig, TransactionsModel
 from kafka_chaos.reference_model.transactions.rules import V2, v1_in

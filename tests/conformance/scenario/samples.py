@@ -7,8 +7,13 @@ from typing import Any
 from kafka_chaos.conformance.scenario.record import ActRecord, Expectation, ScenarioRecord, StepRecord
 from kafka_chaos.conformance.scenario.registry import Document, Source
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN, ShareObservation
-from kafka_chaos.reference_model.lockstep.observation.cluster import Difference, Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation import (
+    GIVEN,
+    Difference,
+    Observation,
+    ReplicaObservation,
+    ShareObservation,
+)
 
 NAMES = {1: "X", 2: "Y", 3: "Z"}
 RECOVERY = Document("Replica Recovery", "Replica Recovery", None)

@@ -10,7 +10,7 @@ from scenario_pages import tell_steps
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, ScenarioRecord, StepRecord
 from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter
 from kafka_chaos.conformance.scenario.transactions.producers import meaning
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+from kafka_chaos.reference_model.lockstep.observation import Observation
 from kafka_chaos.reference_model.lockstep.stepping import step
 from kafka_chaos.reference_model.lockstep.transactions import TransactionsConfig, TransactionsModel
 

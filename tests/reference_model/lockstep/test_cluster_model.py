@@ -5,7 +5,7 @@ import pytest
 from kafka_chaos.reference_model.lockstep.brokers import handle
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.controller import request_to
-from kafka_chaos.reference_model.lockstep.observation.cluster import NO_EPOCH, Observation, ReplicaObservation
+from kafka_chaos.reference_model.lockstep.observation import NO_EPOCH, Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.producers import ProducerState
 from kafka_chaos.reference_model.lockstep.state import ClusterConfig

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
-from kafka_chaos.reference_model.lockstep.observation.clients import GIVEN
+from kafka_chaos.reference_model.lockstep.observation import GIVEN
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.shares import (
     ACCEPT,

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from negative_controls import TRANSACTIONS_WITHOUT
 
-from kafka_chaos.reference_model.lockstep.observation.clients import TransactionsObservation
-from kafka_chaos.reference_model.lockstep.observation.cluster import Observation
+from kafka_chaos.reference_model.lockstep.observation import Observation, TransactionsObservation
 from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.stepping import step
 from kafka_chaos.reference_model.lockstep.transactions import TransactionsConfig, TransactionsModel
