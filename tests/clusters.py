@@ -14,7 +14,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.faults.storage.disks import why_no_disks
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.run.shared_cluster import restore
 

@@ -17,8 +17,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER, release
 from kafka_chaos.faults.network.packet_filter import Rules
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION

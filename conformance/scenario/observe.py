@@ -13,8 +13,7 @@ from kafka_chaos.conformance.broker_client import ObservingClient
 from kafka_chaos.conformance.replica import NoReplica, ReplicaFiles, read_replica
 from kafka_chaos.conformance.scenario.clients import NAME_HEADER, Clients
 from kafka_chaos.harness.cluster.broker.client import NONE as NO_ERROR
-from kafka_chaos.harness.cluster.broker.client import NOT_LEADER_OR_FOLLOWER
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import NOT_LEADER_OR_FOLLOWER, BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, SECOND_BROKER_DATA
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata

@@ -9,8 +9,7 @@ from typing import Any
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.attached.journal import BreakJournal, ShellCommand
 from kafka_chaos.harness.attached.nodes_file import Command, NodeEntry
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, BrokerUnreachable
 
 RUNNING, FROZEN, DOWN = "running", "frozen", "down"
 STATES = (RUNNING, FROZEN, DOWN)

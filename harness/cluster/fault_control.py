@@ -15,8 +15,7 @@ from kafka_chaos.contract.lane.transactions import transactional_id
 from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker import leadership
-from kafka_chaos.harness.cluster.broker.client import BrokerClient, CoordinatorKind, answers
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, BrokerUnreachable, CoordinatorKind, answers
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper, end_session

@@ -14,7 +14,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.login import MechanismUnknown
+from kafka_chaos.harness.cluster.broker.client import MechanismUnknown
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec

@@ -17,8 +17,7 @@ from confluent_kafka import Producer
 
 from kafka_chaos.conformance.scenario.steps.faults import FaultSteps
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.signals import new_client
 
 _ANSWER_TIMEOUT_S = 0.5

@@ -15,9 +15,8 @@ from kafka_chaos.conformance.scenario.steps.controllers import ControllerSteps
 from kafka_chaos.conformance.scenario.steps.faults import cuts
 from kafka_chaos.conformance.scenario.steps.upgrades import UpgradeSteps
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.client import NONE, error_name
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerUnreachable, error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
 from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS

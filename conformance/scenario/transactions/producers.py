@@ -23,8 +23,7 @@ from kafka_chaos.contract.wire.kafka_python import (
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
-from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, CoordinatorKind, error_name
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import running_broker
 

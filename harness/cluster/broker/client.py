@@ -5,12 +5,14 @@ answer is what this broker says at this moment.
 """
 
 import socket
+import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
+from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.contract.wire.kafka_python import (
     ApiKey,
@@ -24,9 +26,11 @@ from kafka_chaos.contract.wire.kafka_python import (
     MemoryRecordsBuilder,
     MetadataRequest,
     ProduceRequest,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+    ScramClient,
 )
 from kafka_chaos.faults.cluster import Leadership, Partition
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in, over_tls
 
 _LIST_OFFSETS_VERSION = 6
 _METADATA_VERSION = 8
@@ -57,6 +61,17 @@ class CoordinatorKind(IntEnum):
 
     GROUP = 0
     TRANSACTION = 1
+
+
+_PLAIN, _SCRAM = "PLAIN", "SCRAM-"
+
+
+class BrokerUnreachable(ClusterFailure):
+    """The broker refused the connection or the login, or closed the connection before it answered."""
+
+
+class MechanismUnknown(BrokerUnreachable):
+    """Clients log in by a SASL mechanism that single requests do not have, so that no broker can be asked alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,3 +382,45 @@ def answers(addresses: Iterable[str], ask: Callable[[BrokerClient], T], **connec
         except BrokerUnreachable:
             continue
         yield answer
+
+
+# --- TLS, and SCRAM or PLAIN, from the librdkafka keys that other clients get -----------------------------------------
+
+
+def over_tls(connection: socket.socket, host: str, configs: Mapping[str, str]) -> socket.socket:
+    """The connection over TLS where `configs` ask for it; the broker's certificate has to name `host`."""
+    if not configs.get("security.protocol", "PLAINTEXT").upper().endswith("SSL"):
+        return connection
+    context = ssl.create_default_context(cafile=configs.get("ssl.ca.location"))
+    if "ssl.certificate.location" in configs:
+        context.load_cert_chain(configs["ssl.certificate.location"], configs.get("ssl.key.location"))
+    return context.wrap_socket(connection, server_hostname=host)
+
+
+def log_in(request: Callable[[Any], Any], address: str, configs: Mapping[str, str]) -> None:
+    """Authenticate where `configs` ask for SASL.
+
+    Raises `BrokerUnreachable` where the broker refuses, `MechanismUnknown` for another one than SCRAM or PLAIN.
+    """
+    if not configs.get("security.protocol", "PLAINTEXT").upper().startswith("SASL"):
+        return
+    mechanism = configs.get("sasl.mechanisms") or configs.get("sasl.mechanism", "GSSAPI")
+    if mechanism != _PLAIN and not mechanism.startswith(_SCRAM):
+        raise MechanismUnknown(f"{address}: sasl.mechanisms: {mechanism}: expected PLAIN or SCRAM for single requests")
+    _check(address, request(SaslHandshakeRequest(mechanism=mechanism, version=1)))
+    if mechanism == _PLAIN:
+        named = f"\0{configs['sasl.username']}\0{configs['sasl.password']}"
+        _check(address, request(SaslAuthenticateRequest(auth_bytes=named.encode(), version=1)))
+        return
+    scram = ScramClient(configs["sasl.username"], configs["sasl.password"], mechanism)
+    first = request(SaslAuthenticateRequest(auth_bytes=scram.first_message(), version=1))
+    scram.process_server_first_message(_check(address, first).auth_bytes)
+    final = request(SaslAuthenticateRequest(auth_bytes=scram.final_message(), version=1))
+    scram.process_server_final_message(_check(address, final).auth_bytes)
+
+
+def _check(address: str, answer: Any) -> Any:
+    if answer.error_code:
+        reason = getattr(answer, "error_message", None) or f"error {answer.error_code}"
+        raise BrokerUnreachable(f"{address} refuses the login: {reason}")
+    return answer

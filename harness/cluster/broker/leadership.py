@@ -15,8 +15,7 @@ from kafka_chaos.contract.wire.kafka_python import (
     ListPartitionReassignmentsRequest,
 )
 from kafka_chaos.faults.cluster import Leadership, Partition
-from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable
 
 Connect = Callable[[int], BrokerClient]
 """Makes a connection to the broker with this id."""

@@ -8,8 +8,7 @@ from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import PartitionChanged, PartitionOffline
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, MechanismUnknown
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable, MechanismUnknown
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane

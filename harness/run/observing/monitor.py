@@ -28,8 +28,7 @@ from kafka_chaos.contract.events import (
     Progress,
 )
 from kafka_chaos.harness.cluster.admin import ClusterAdmin, PartitionState
-from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 

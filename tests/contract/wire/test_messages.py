@@ -11,7 +11,7 @@ from kafka_chaos.conformance.controllers.requests import errors_of, leader_and_i
 from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kafka_chaos.faults.links.relay.contents import FetchSession, MessageDecoder
 from kafka_chaos.faults.links.relay.frames import read_header
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerUnreachable
 
 TOPIC_ID = uuid.UUID(int=7)
 

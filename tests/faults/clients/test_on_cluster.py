@@ -6,8 +6,7 @@ import pytest
 
 from kafka_chaos.faults.clients.members import ConnectionReset
 from kafka_chaos.faults.target import Target
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 

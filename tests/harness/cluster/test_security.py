@@ -19,8 +19,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.metadata import METADATA_MODES
 from kafka_chaos.harness.clients.java_client import read_client_config
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import BrokerClient
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.containers import labels
 from kafka_chaos.harness.cluster.containers.engine import docker_client

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, MechanismUnknown
+from kafka_chaos.harness.cluster.broker.client import BrokerUnreachable, MechanismUnknown
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.run.observing import collection
 from kafka_chaos.harness.run.observing.collection import await_replicated

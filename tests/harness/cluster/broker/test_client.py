@@ -10,9 +10,8 @@ import pytest
 
 from kafka_chaos.contract.wire.kafka_python import AlterPartitionReassignmentsRequest
 from kafka_chaos.faults.cluster import Leadership, Partition
-from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient
+from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable, log_in
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign, transfer
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable, log_in
 from tests.harness.cluster.broker.served import (
     DESCRIBE_QUORUM,
     LEADER_AND_ISR,

@@ -7,8 +7,7 @@ import pytest
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.broker import client
-from kafka_chaos.harness.cluster.broker.client import QuorumAnswer
-from kafka_chaos.harness.cluster.broker.login import BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerUnreachable, QuorumAnswer
 from kafka_chaos.harness.cluster.metadata import kraft
 from kafka_chaos.harness.cluster.metadata.kraft import Quorum
 from kafka_chaos.harness.cluster.metadata.protocol import Members
