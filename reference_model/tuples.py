@@ -1,6 +1,6 @@
 """Building blocks of states: tuples with one value exchanged or left out, and bit sets."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -14,6 +14,11 @@ def exchanged(values: tuple[Value, ...], at: int, value: Value) -> tuple[Value, 
 def without(values: tuple[Value, ...], at: int) -> tuple[Value, ...]:
     """The tuple with one value left out."""
     return values[:at] + values[at + 1 :]
+
+
+def excluding(values: tuple[Value, ...], removed: Collection[Value]) -> tuple[Value, ...]:
+    """The tuple without these values."""
+    return tuple(value for value in values if value not in removed)
 
 
 def each_taken(values: tuple[Value, ...]) -> Iterator[tuple[Value, tuple[Value, ...]]]:

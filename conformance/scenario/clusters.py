@@ -7,7 +7,7 @@ registered. A cluster that can't be cleaned up is removed, and the next scenario
 import logging
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER, release
 from kafka_chaos.faults.network.packet_filter import Rules
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.broker.client import BrokerClient, BrokerUnreachable
+from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
@@ -177,11 +177,8 @@ class ClusterLease:
         """The id of the controller, once every broker names it: only then its election is over."""
 
         def named() -> dict[int, int | None]:
-            answers: dict[int, int | None] = dict.fromkeys(self.cluster.brokers)
-            for number in answers:
-                with suppress(BrokerUnreachable), BrokerClient(self.cluster.addresses[number]) as client:
-                    answers[number] = client.controller()
-            return answers
+            addresses = self.cluster.addresses.items()
+            return {number: next(answers([address], BrokerClient.controller), None) for number, address in addresses}
 
         def agreed() -> int | None:
             controller = self.metadata.controller()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kafka_chaos.conformance.broker_client import ObservingClient
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
@@ -27,6 +27,7 @@ _PATIENCE = 40.0
 """Seconds in which an awaited observation has to come about."""
 
 Listener = Callable[[str, Any], None]
+T = TypeVar("T")
 
 
 class Observer(Protocol):
@@ -113,6 +114,11 @@ class LockStep:
     def ask(self, broker: int) -> ObservingClient:
         """A connection to a broker's client port."""
         return ObservingClient(self.lease.cluster.addresses[broker])
+
+    def asked(self, broker: int, question: Callable[[ObservingClient], T]) -> T:
+        """A broker's answer, on a connection of its own."""
+        with self.ask(broker) as client:
+            return question(client)
 
     @property
     def seen(self) -> Observation:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
@@ -30,7 +30,6 @@ _WHOLE_ISR = re.compile(r"ISR updated to \d,\d,\d\b")
 """A log line about an ISR of three brokers, which KRaft mode lists in any order."""
 
 AnyStage = Stage | TransactionsStage
-T = TypeVar("T")
 
 
 def observe(stage: AnyStage, name: str) -> Any:
@@ -62,12 +61,6 @@ def _parsed(name: str) -> tuple[str, list[Any]]:
     return match[1], [int(argument) if argument.isdecimal() else argument for argument in arguments]
 
 
-def _asked(stage: Stage, broker: int, question: Callable[[ObservingClient], T]) -> T:
-    """A broker's answer, on a connection of its own."""
-    with stage.ask(broker) as client:
-        return question(client)
-
-
 def _shut_down_cleanly(stage: Stage, broker: int) -> bool:
     """Whether a broker has the file that a clean shutdown leaves behind, with the broker epoch."""
     text = clean_shutdown_file(stage.node(broker))
@@ -94,21 +87,21 @@ def _refusals(stage: Stage, broker: int) -> list[str]:
 
 
 def _latest_offset(stage: Stage, broker: int) -> tuple[str, int]:
-    error, offset = _asked(stage, broker, lambda client: client.latest_offset(stage.topic))
+    error, offset = stage.asked(broker, lambda client: client.latest_offset(stage.topic))
     return error_name(error), offset
 
 
 def _answer_to_any_fetch(stage: Stage, broker: int) -> tuple[str, int]:
     """The error and the high watermark of a Fetch 12, without a leader epoch."""
-    answer = _asked(stage, broker, lambda client: client.fetch(stage.topic))
+    answer = stage.asked(broker, lambda client: client.fetch(stage.topic))
     return error_name(answer.error), answer.high_watermark
 
 
 def _answer_in_named_epoch(stage: Stage, broker: int) -> str:
     """The error of a fetch that goes to the leader that a broker names, in the leader epoch that it names."""
-    named = _asked(stage, broker, lambda client: client.metadata(stage.topic))
+    named = stage.asked(broker, lambda client: client.metadata(stage.topic))
     fetch = partial(ObservingClient.fetch, topic=stage.topic, leader_epoch=named.leader_epoch)
-    return error_name(_asked(stage, named.leader or broker, fetch).error)
+    return error_name(stage.asked(named.leader or broker, fetch).error)
 
 
 def _described(stage: Stage) -> tuple[int | None, tuple[int, ...], list[int]]:
@@ -162,7 +155,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "log starts": lambda stage: [stage.replica(broker).log_start for broker in stage.act.replicas],
     "segments": lambda stage, broker: stage.observer.files(broker).base_offsets,
     "error of a record without a key": lambda stage, broker: error_name(
-        _asked(stage, broker, lambda client: client.produce(stage.topic, "no key")[0])
+        stage.asked(broker, lambda client: client.produce(stage.topic, "no key")[0])
     ),
     "topic config": lambda stage, topic, key: stage.lease.admin.described(ResourceType.TOPIC, topic)[key].value,
     "checkpoint line": _checkpoint_line,
@@ -224,7 +217,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "lines": lambda stage, broker, text: _logged(stage.node(broker), stage.began, stage.topic, text),
     "line without topic": lambda stage, broker, *parts: stage.await_line(broker, *parts),
     "line of whole ISR": lambda stage, broker: stage.await_line(broker, _WHOLE_ISR, stage.topic),
-    "leader named by": lambda stage, broker: _asked(stage, broker, lambda client: client.metadata(stage.topic).leader),
+    "leader named by": lambda stage, broker: stage.asked(broker, lambda client: client.metadata(stage.topic).leader),
     "was shut down cleanly": _shut_down_cleanly,
 }
 """Names for a file besides the attributes of `Stage`, `Observation` and `ReplicaObservation`."""

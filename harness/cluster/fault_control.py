@@ -140,7 +140,9 @@ class ClusterView(Generic[N]):
         return self._cluster.controller(self._admin)
 
     def leadership(self) -> Mapping[Partition, Leadership]:
-        return leadership.newest_leadership(self._running, self._own.broker_client)
+        addresses = [self._own.addresses[broker] for broker in self._running]
+        told = answers(addresses, BrokerClient.leadership, configs=self._own.client_configs)
+        return leadership.newest_leadership(told)
 
     @property
     def _running(self) -> list[int]:

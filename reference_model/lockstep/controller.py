@@ -27,6 +27,7 @@ from kafka_chaos.reference_model.protocol.eligible import (
 )
 from kafka_chaos.reference_model.protocol.isr import lags, may_join_isr, may_leave_isr
 from kafka_chaos.reference_model.protocol.leaders import isr_of_elected
+from kafka_chaos.reference_model.tuples import excluding
 
 
 def decide(
@@ -108,7 +109,7 @@ def replica_failed(state: ClusterState, config: ClusterConfig, broker: int) -> C
 def isr_without(partition: Partition, config: ClusterConfig, broker: int) -> tuple[int, ...]:
     """The ISR without a broker. The last member stays, unless the cluster has eligible leader replicas."""
     leaves = config.elects_eligible or may_leave_isr(len(partition.isr))
-    return tuple(member for member in partition.isr if member != broker) if leaves else partition.isr
+    return excluding(partition.isr, [broker]) if leaves else partition.isr
 
 
 def elect(state: ClusterState, config: ClusterConfig, *, excluded: int = NOBODY) -> ClusterState:
@@ -215,18 +216,14 @@ def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterato
     leader = partition.leader if partition.leader in alive else alive[0]
     after = state._replace(partition=partition._replace(replicas=partition.target, target=()))
     if config.kraft:
-        after = decide(after, config, leader, _without(partition.isr, removed), removes=bool(removed))
+        after = decide(after, config, leader, excluding(partition.isr, removed), removes=bool(removed))
     else:
         after = decide(after, config, leader, partition.isr)
         for broker in removed:
             if broker in after.partition.isr:
-                after = decide(after, config, leader, _without(after.partition.isr, [broker]))
+                after = decide(after, config, leader, excluding(after.partition.isr, [broker]))
     stops = tuple(request_to(after, b)._replace(stop=True) for b in removed if state.replica(b).registered)
     yield after._replace(requests=after.requests + stops)
-
-
-def _without(isr: tuple[int, ...], removed: list[int]) -> tuple[int, ...]:
-    return tuple(member for member in isr if member not in removed)
 
 
 def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
@@ -259,8 +256,7 @@ def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[Cluster
             continue
         stuck = reachable_leader(state, config, state.replica(broker)) is None
         if stuck and lags(known.get(broker, -1), leader.log_end):
-            rest = tuple(member for member in leader.isr if member != broker)
-            yield _with_isr(state, config, leader, rest)
+            yield _with_isr(state, config, leader, excluding(leader.isr, [broker]))
 
 
 def leader_of_record(state: ClusterState) -> Replica | None:

@@ -11,6 +11,7 @@ from kafka_chaos.reference_model.lockstep.controller import broker_failed
 from kafka_chaos.reference_model.lockstep.processes import register, require
 from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterConfig, ClusterState, Quorum
 from kafka_chaos.reference_model.protocol.quorum import disturbs, doubts_sessions, has_majority, stays_active
+from kafka_chaos.reference_model.tuples import excluding
 
 
 def kill_controllers(state: ClusterState, config: ClusterConfig, controllers: tuple[int, ...]) -> ClusterState:
@@ -18,7 +19,7 @@ def kill_controllers(state: ClusterState, config: ClusterConfig, controllers: tu
     quorum = _quorum(state, controllers)
     for controller in controllers:
         require(controller not in quorum.down, f"controller {controller} does not run")
-    campaigned = _without(quorum.campaigned, *controllers)
+    campaigned = excluding(quorum.campaigned, controllers)
     return _with(state, down=(*quorum.down, *controllers), campaigned=campaigned)
 
 
@@ -27,7 +28,7 @@ def start_controllers(state: ClusterState, config: ClusterConfig, controllers: t
     quorum = _quorum(state, controllers)
     for controller in controllers:
         require(controller in quorum.down, f"controller {controller} runs already")
-    return _with(state, down=_without(quorum.down, *controllers))
+    return _with(state, down=excluding(quorum.down, controllers))
 
 
 def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
@@ -61,7 +62,7 @@ def _elect(state: ClusterState, quorum: Quorum, electable: list[int]) -> Iterato
     for controller in electable:
         if controller not in quorum.behind:
             yield _take_over(state, controller)
-    trying = _without(quorum.voters, *quorum.down)
+    trying = excluding(quorum.voters, quorum.down)
     if not electable and not (quorum.interrupted and quorum.campaigned == trying):
         yield _with(state, interrupted=True, campaigned=trying)
 
@@ -77,7 +78,7 @@ def _take_over(state: ClusterState, controller: int) -> ClusterState:
     return _with(
         state,
         rival=NOBODY,
-        campaigned=_without(quorum.campaigned, *reached),
+        campaigned=excluding(quorum.campaigned, reached),
         behind=(),
         interrupted=False,
         deposed_while_reached=False,
@@ -93,7 +94,7 @@ def _meet_again(state: ClusterState, config: ClusterConfig, quorum: Quorum) -> I
     for back in quorum.campaigned:
         if back not in state.reached_by(state.controller):
             continue
-        after = _with(state, campaigned=_without(quorum.campaigned, back))
+        after = _with(state, campaigned=excluding(quorum.campaigned, [back]))
         if disturbs(campaigned=True, asks_first=config.asks_before_election):
             after = _with(after, behind=(*quorum.behind, back))._replace(controller=NOBODY)
         yield after
@@ -105,11 +106,11 @@ def doubted_sessions_end(state: ClusterState, config: ClusterConfig) -> Iterator
     if quorum is None or not state.controller_runs:
         return
     for broker in quorum.doubted:
-        left = _with(state, doubted=_without(quorum.doubted, broker))
+        left = _with(state, doubted=excluding(quorum.doubted, [broker]))
         yield left
         yield broker_failed(_with(left, returning=(*quorum.returning, broker)), config, broker)
     for broker in quorum.returning:
-        after = _with(state, returning=_without(quorum.returning, broker))
+        after = _with(state, returning=excluding(quorum.returning, [broker]))
         returns = state.replica(broker).runs and not state.replica(broker).registered
         yield register(after, config, broker) if returns else after
 
@@ -128,7 +129,3 @@ def _with(state: ClusterState, **changes: object) -> ClusterState:
     assert state.quorum is not None
     sets = {name: tuple(sorted(value)) if isinstance(value, tuple) else value for name, value in changes.items()}
     return state._replace(quorum=state.quorum._replace(**sets))  # type: ignore[arg-type]
-
-
-def _without(controllers: tuple[int, ...], *removed: int) -> tuple[int, ...]:
-    return tuple(controller for controller in controllers if controller not in removed)

@@ -15,7 +15,7 @@ from kafka_chaos.conformance.scenario.steps.controllers import ControllerSteps
 from kafka_chaos.conformance.scenario.steps.faults import cuts
 from kafka_chaos.conformance.scenario.steps.upgrades import UpgradeSteps
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.client import NONE, BrokerUnreachable, error_name
+from kafka_chaos.harness.cluster.broker.client import NONE, answers, error_name
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
@@ -100,13 +100,8 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def one_leads(self, brokers: Sequence[int]) -> bool:
         """Whether one of these brokers serves the partition, as only a leader does; `answers` counts their answers."""
-        leads = False
-        for broker in brokers:
-            try:
-                with self.ask(broker) as client:
-                    error, _ = client.latest_offset(self.topic)
-            except BrokerUnreachable:
-                continue
+        leads, addresses = False, [self.lease.cluster.addresses[broker] for broker in brokers]
+        for error, _ in answers(addresses, lambda client: client.latest_offset(self.topic)):
             self.answers["served" if error == NONE else error_name(error)] += 1
             leads = leads or error == NONE
         return leads

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from kafka_chaos.conformance.broker_client import ObservingClient
 from kafka_chaos.conformance.migration import MigratingMetadata, Migration
 from kafka_chaos.conformance.scenario.load import Load
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
@@ -88,10 +89,7 @@ class UpgradeSteps(FaultSteps):
         """The feature levels in force, once all brokers name the same."""
 
         def agreed() -> dict[str, int] | None:
-            levels = []
-            for broker in self.act.replicas:
-                with self.ask(broker) as client:
-                    levels.append(client.features())
+            levels = [self.asked(broker, ObservingClient.features) for broker in self.act.replicas]
             return levels[0] if all(of_broker == levels[0] for of_broker in levels) else None
 
         return wait_until(agreed, "all brokers to name the same feature levels", timeout=20)
@@ -165,8 +163,7 @@ class UpgradeSteps(FaultSteps):
         """Note the controller that ZooKeeper has, and that which each broker names to a client."""
         view: dict[str, Any] = {"when": when, "ZooKeeper": self.zookeeper.controller()}
         for broker in self.act.replicas:
-            with self.ask(broker) as client:
-                view[f"broker {broker} names"] = client.controller()
+            view[f"broker {broker} names"] = self.asked(broker, ObservingClient.controller)
         record = self.zookeeper.partition(self.topic)
         assert record is not None
         view["partition"] = f"leader {record.leader}, leader epoch {record.leader_epoch}, ISR {list(record.isr)}"

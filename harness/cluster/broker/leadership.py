@@ -17,8 +17,6 @@ from kafka_chaos.contract.wire.kafka_python import (
 from kafka_chaos.faults.cluster import Leadership, Partition
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable
 
-Connect = Callable[[int], BrokerClient]
-"""Makes a connection to the broker with this id."""
 Ask = Callable[[], BrokerClient]
 """Makes a connection to a node that takes requests of administrators now; raises `BrokerUnreachable`."""
 T = TypeVar("T")
@@ -33,15 +31,12 @@ _PREFERRED = 0
 _TIMEOUT_MS = 10_000
 
 
-def newest_leadership(brokers: Iterable[int], connect: Connect) -> dict[Partition, Leadership]:
-    """The leadership of each partition in the highest leader epoch that any of these brokers tells."""
+def newest_leadership(told: Iterable[Mapping[Partition, Leadership]]) -> dict[Partition, Leadership]:
+    """The leadership of each partition in the highest leader epoch of what brokers have told."""
     newest: dict[Partition, Leadership] = {}
-    for broker in brokers:
-        with contextlib.suppress(BrokerUnreachable), connect(broker) as client:
-            for partition, state in client.leadership().items():
-                known = newest.get(partition)
-                if known is None or known.leader_epoch < state.leader_epoch:
-                    newest[partition] = state
+    for partition, state in (entry for leadership in told for entry in leadership.items()):
+        if partition not in newest or newest[partition].leader_epoch < state.leader_epoch:
+            newest[partition] = state
     return newest
 
 
