@@ -8,7 +8,7 @@ which are checked before any cluster starts: their keys, their clusters, and eve
 import importlib
 import inspect
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from importlib.metadata import entry_points
@@ -194,13 +194,19 @@ def all_scenarios() -> Mapping[str, Scenario]:
 
     The files are read once in a process.
     """
+    from ruamel.yaml import YAML
+
     by_id: dict[str, Scenario] = {}
     for package, folder in folders().items():
         sources: dict[str, Source] = {}
         for written in tomllib.loads((folder / "documents.toml").read_text(encoding="utf-8"))["documents"].values():
             document = Document(written["title"], written.get("original_title", written["title"]), written.get("date"))
             sources |= {scenario: Source(document, *section) for scenario, section in written["scenarios"].items()}
-        scenarios = {scenario.id: scenario for scenario in _in_files(package, folder, sources)}
+        root, scenarios = package.removeprefix("kafka_chaos.").replace(".", "/"), dict[str, Scenario]()
+        for path in sorted(folder.rglob("*.yaml")):
+            content, place = YAML(typ="safe").load(path), f"{root}/{path.relative_to(folder).as_posix()}"
+            for name, entry in content["scenarios"].items():
+                scenarios[name] = _scenario(name, entry, sources[name], content, place)
         if missing := sorted(set(sources) - set(scenarios)):
             raise LookupError(f"documents.toml of {package} names scenarios that no file has: {missing}")
         by_id |= {name: scenarios[name] for name in sources}
@@ -230,16 +236,6 @@ def scenarios_in(path: Path) -> list[Scenario]:
         source = Source(Document(path.name, path.name, None), entry["title"], entry["title"])
         scenarios.append(_scenario(name, entry, source, content, str(path)))
     return scenarios
-
-
-def _in_files(package: str, folder: Path, sources: Mapping[str, Source]) -> Iterator[Scenario]:
-    from ruamel.yaml import YAML
-
-    root = package.removeprefix("kafka_chaos.").replace(".", "/")
-    for path in sorted(folder.rglob("*.yaml")):
-        content = YAML(typ="safe").load(path)
-        for name, entry in content["scenarios"].items():
-            yield _scenario(name, entry, sources[name], content, f"{root}/{path.relative_to(folder).as_posix()}")
 
 
 def _scenario(name: str, entry: Mapping[str, Any], source: Source, content: Mapping[str, Any], file: str) -> Scenario:
