@@ -17,8 +17,7 @@ from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
 from kafka_chaos.reference_model.lockstep.clients import send_astray, send_to_unnamed
 from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, Internal
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
-from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, ClusterConfig, ClusterState
+from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, ActionError, ClusterConfig, ClusterState
 from kafka_chaos.reference_model.lockstep.stepping import Step
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first
 

@@ -24,7 +24,7 @@ from kafka_chaos.reference_model.lockstep.controller import (
     start_reassignment,
     tell,
 )
-from kafka_chaos.reference_model.lockstep.processes import replica_on, require, running
+from kafka_chaos.reference_model.lockstep.processes import require, running
 from kafka_chaos.reference_model.lockstep.producers import Entry, remembered
 from kafka_chaos.reference_model.lockstep.state import (
     CLIENTS,
@@ -141,7 +141,7 @@ def cut(state: ClusterState, config: ClusterConfig, channel: str, source: int, t
     """Requests from one broker to another no longer arrive on a channel, and a parked fetch there is broken off."""
     require(channel in CHANNELS, f"channel {channel!r}: expected {', '.join(CHANNELS)}")
     if channel == REPLICATION:
-        follower = replica_on(state, source)
+        follower = state.replica(source)
         if follower.leader == target:
             state = state.with_replica(follower._replace(parked=False))
     return state._replace(cuts=tuple(sorted({*state.cuts, (channel, source, target)})))
@@ -167,7 +167,8 @@ def reassign(state: ClusterState, config: ClusterConfig, replicas: Sequence[int]
     """
     target = tuple(replicas)
     for broker in target:
-        replica_on(state, broker)
+        # Refuses a broker that is not there.
+        state.replica(broker)
     require(
         bool(target) and len(set(target)) == len(target),
         f"a reassignment names one or more different brokers, not {list(target)}",

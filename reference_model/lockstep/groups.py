@@ -30,8 +30,7 @@ from kafka_chaos.reference_model.lockstep.observation import (
     MemberObservation,
     Observation,
 )
-from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.state import NOBODY
+from kafka_chaos.reference_model.lockstep.state import NOBODY, ActionError
 from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.tuples import exchanged

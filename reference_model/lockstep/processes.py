@@ -11,6 +11,7 @@ from kafka_chaos.reference_model.lockstep.state import (
     NOBODY,
     NONE,
     OFFLINE,
+    ActionError,
     ClusterConfig,
     ClusterState,
     Replica,
@@ -20,21 +21,9 @@ _ON_DISK = ("log", "log_start", "log_end", "active_segment", "flushed", "epochs"
 """The fields of a replica that outlive its broker's process as they are."""
 
 
-class ActionError(ValueError):
-    """An action that is impossible in this state, or whose arguments name nothing that exists."""
-
-
-def replica_on(state: ClusterState, broker: int) -> Replica:
-    """The replica on a broker; raises `ActionError` if there is none."""
-    try:
-        return state.replica(broker)
-    except KeyError as error:
-        raise ActionError(error.args[0]) from error
-
-
 def running(state: ClusterState, broker: int) -> Replica:
     """The replica on a broker; raises `ActionError` unless its process runs and is not frozen."""
-    replica = replica_on(state, broker)
+    replica = state.replica(broker)
     require(replica.runs, f"broker {broker} does not run")
     return replica
 
@@ -52,7 +41,7 @@ def _require_quorum(state: ClusterState) -> None:
 
 def kill(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
     """SIGKILL, which ends a frozen process too: what was in memory is gone, what was written stays."""
-    replica = replica_on(state, broker)
+    replica = state.replica(broker)
     require(replica.up, f"broker {broker} does not run")
     return _down(state, broker, replica.log_end)
 
@@ -62,7 +51,7 @@ def power_loss(state: ClusterState, config: ClusterConfig, broker: int, kept: in
 
     What was flushed stays: `kept` lies between the flushed and the written log end.
     """
-    replica = replica_on(state, broker)
+    replica = state.replica(broker)
     require(
         replica.flushed <= kept <= replica.log_end,
         f"broker {broker} keeps between {replica.flushed} and {replica.log_end}, not {kept}",
@@ -72,7 +61,7 @@ def power_loss(state: ClusterState, config: ClusterConfig, broker: int, kept: in
 
 def _down(state: ClusterState, broker: int, log_end: int) -> ClusterState:
     """The state after a broker's process has ended, with a log that ends at `log_end`."""
-    replica = replica_on(state, broker)
+    replica = state.replica(broker)
     if log_end < replica.log_end:
         # Lines of the epoch file are flushed when they are written; the broker cuts them at its next start.
         replica = truncated(replica, log_end)._replace(epochs=replica.epochs)
@@ -114,7 +103,7 @@ def stop(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterStat
 
 def start(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
     """A broker starts from its files and registers; the controller sends it the present state."""
-    replica = replica_on(state, broker)
+    replica = state.replica(broker)
     require(not replica.up, f"broker {broker} runs already")
     _require_quorum(state)
     if replica.registered:
@@ -147,7 +136,7 @@ def pause(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterSta
 
 def thaw(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
     """A frozen process runs on, and registers again if its session has ended meanwhile."""
-    replica = replica_on(state, broker)
+    replica = state.replica(broker)
     require(replica.up and replica.frozen, f"broker {broker} is not frozen")
     state = state.with_replica(replica._replace(frozen=False, registered=True))
     return state if replica.registered else _registered(state, config, broker)
@@ -158,7 +147,7 @@ def expire_session(state: ClusterState, config: ClusterConfig, broker: int, *, r
 
     A broker that is not frozen registers again at once. Without `returns`, it does so later, by the action `register`.
     """
-    replica = replica_on(state, broker)
+    replica = state.replica(broker)
     require(replica.up and replica.registered, f"broker {broker} has no session")
     _require_quorum(state)
     state = session_ended(state, config, broker)

@@ -27,6 +27,10 @@ CLIENT = -1
 """Stands for the clients as one end of a cut on their channel."""
 
 
+class ActionError(ValueError):
+    """An action that is impossible in this state, or whose arguments name nothing that exists."""
+
+
 class EpochStart(NamedTuple):
     """A line of leader-epoch-checkpoint: a leader epoch, and the offset at which it starts."""
 
@@ -170,11 +174,11 @@ class ClusterState(NamedTuple):
     quorum: Quorum | None = None
 
     def replica(self, broker: int) -> Replica:
-        """The replica on a broker; raises `KeyError` for one that is not there."""
+        """The replica on a broker; raises `ActionError` if there is no such broker."""
         for replica in self.replicas:
             if replica.broker == broker:
                 return replica
-        raise KeyError(f"no broker {broker}; the brokers are {[replica.broker for replica in self.replicas]}")
+        raise ActionError(f"no broker {broker}; the brokers are {[replica.broker for replica in self.replicas]}")
 
     @property
     def controller_runs(self) -> bool:

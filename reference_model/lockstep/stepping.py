@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from kafka_chaos.reference_model.lockstep.observation import Comparison, Observation, compare
-from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.state import ActionError
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 
 S = TypeVar("S")

@@ -27,7 +27,8 @@ from kafka_chaos.reference_model.lockstep.observation import (
     TransactionObservation,
     TransactionsObservation,
 )
-from kafka_chaos.reference_model.lockstep.processes import ActionError, require
+from kafka_chaos.reference_model.lockstep.processes import require
+from kafka_chaos.reference_model.lockstep.state import ActionError
 from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.transactions import environment
 from kafka_chaos.reference_model.transactions import state as machine_state

@@ -6,9 +6,8 @@ from kafka_chaos.reference_model.lockstep.brokers import handle
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.controller import request_to
 from kafka_chaos.reference_model.lockstep.observation import NO_EPOCH, Observation, ReplicaObservation
-from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.producers import ProducerState
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.lockstep.state import ActionError, ClusterConfig
 from kafka_chaos.reference_model.lockstep.stepping import step
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition

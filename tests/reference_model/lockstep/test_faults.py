@@ -3,8 +3,7 @@
 import pytest
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
-from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.state import CLIENT, ClusterConfig
+from kafka_chaos.reference_model.lockstep.state import CLIENT, ActionError, ClusterConfig
 from kafka_chaos.reference_model.lockstep.stepping import Step, step
 from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
 

@@ -8,8 +8,7 @@ from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lockstep.cluster_model import AccompaniedModel, ClusterModel
 from kafka_chaos.reference_model.lockstep.groups import GroupModel, first_state
 from kafka_chaos.reference_model.lockstep.observation import GROUP, GroupObservation, MemberObservation, Observation
-from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.lockstep.state import ActionError, ClusterConfig
 from kafka_chaos.reference_model.lockstep.stepping import step
 
 

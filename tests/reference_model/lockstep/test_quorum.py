@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
-from kafka_chaos.reference_model.lockstep.processes import ActionError
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.lockstep.state import ActionError, ClusterConfig
 from kafka_chaos.reference_model.lockstep.stepping import Step, step
 from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
 

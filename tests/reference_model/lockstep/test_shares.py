@@ -4,7 +4,6 @@ import pytest
 
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.observation import GIVEN
-from kafka_chaos.reference_model.lockstep.processes import ActionError
 from kafka_chaos.reference_model.lockstep.shares import (
     ACCEPT,
     NEVER_WRITTEN,
@@ -16,7 +15,7 @@ from kafka_chaos.reference_model.lockstep.shares import (
     ShareModel,
     ShareSetup,
 )
-from kafka_chaos.reference_model.lockstep.state import ClusterConfig
+from kafka_chaos.reference_model.lockstep.state import ActionError, ClusterConfig
 from kafka_chaos.reference_model.lockstep.stepping import step
 
 RECORDS = 3

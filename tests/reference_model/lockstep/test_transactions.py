@@ -10,7 +10,7 @@ import pytest
 from negative_controls import TRANSACTIONS_WITHOUT
 
 from kafka_chaos.reference_model.lockstep.observation import Observation, TransactionsObservation
-from kafka_chaos.reference_model.lockstep.processes import ActionError
+from kafka_chaos.reference_model.lockstep.state import ActionError
 from kafka_chaos.reference_model.lockstep.stepping import step
 from kafka_chaos.reference_model.lockstep.transactions import TransactionsConfig, TransactionsModel
 from kafka_chaos.reference_model.transactions.rules import V1, Rules
