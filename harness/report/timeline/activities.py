@@ -69,24 +69,14 @@ def draw_transactions(
     shown = [writer for writer in ids if writer.name in kept]
     drawn = [Row(33, _row_of_id(frame, writer)) for writer in shown]
     drawn += [Row(38, _offsets(frame, partition, reports)) for partition, reports in offsets]
-    happened, left_out = gravest(frame, [event for writer in ids for event in _events_of_id(frame, writer)], events)
+    texts = [event for writer in ids for event in _events_of_id(frame, writer)]
     total = sum(totals(ids).values())
     sentence = f"{counted(total, 'transaction')} of {counted(len(ids), 'transactional id')}: {_counts(ids)}."
     if len(shown) < len(ids):
         sentence += f" The {len(shown)} ids with the most transactions that were not committed are drawn."
-    return Activity(
-        heading="Transactions",
-        summary=sentence,
-        picture=compose(
-            frame,
-            drawn,
-            name=f"transactions-{number}",
-            title=f"Transactions of {frame.lane} over time",
-            description=_describe_transactions(frame, shown, offsets),
-        ),
-        events=happened,
-        left_out=left_out,
-    )
+    title, described = f"Transactions of {frame.lane} over time", _describe_transactions(frame, shown, offsets)
+    picture = compose(frame, drawn, name=f"transactions-{number}", title=title, description=described)
+    return Activity("Transactions", sentence, picture, *gravest(frame, texts, events))
 
 
 def _counts(ids: Sequence[TransactionalId]) -> str:
@@ -183,20 +173,10 @@ def draw_group(
         drawn.append(Row(_ROW + 3, shapes("timeline").held(frame, partition, held[partition], commits)))
     texts = [(change.ts_ns, NOTABLE, f"member {change.member} {change.change}") for change in changes]
     texts += _events_of_group(group, held)
-    happened, left_out = gravest(frame, texts, events)
-    return Activity(
-        heading=f"Group {group.group}" + ("" if group.lane == frame.lane else f", which reads {group.lane}"),
-        summary=_group_summed(group, shown),
-        picture=compose(
-            frame,
-            drawn,
-            name=name,
-            title=f"Group {group.group} over time",
-            description=_describe_group(frame, group, changes, {partition: held[partition] for partition in shown}),
-        ),
-        events=happened,
-        left_out=left_out,
-    )
+    heading = f"Group {group.group}" + ("" if group.lane == frame.lane else f", which reads {group.lane}")
+    described = _describe_group(frame, group, changes, {partition: held[partition] for partition in shown})
+    picture = compose(frame, drawn, name=name, title=f"Group {group.group} over time", description=described)
+    return Activity(heading, _group_summed(group, shown), picture, *gravest(frame, texts, events))
 
 
 @dataclass(frozen=True)
