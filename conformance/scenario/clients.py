@@ -6,18 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.signals import new_client
 
 NAME_HEADER = "record"
@@ -188,10 +180,21 @@ def read_partitions(
 
 
 def commit_an_offset(bootstrap_servers: str, topic: str) -> None:
-    """Commit an offset of the topic for a consumer group with the topic's name."""
-    admin = new_client(AdminClient, {"bootstrap.servers": bootstrap_servers, "log_level": 0})
-    offsets = ConsumerGroupTopicPartitions(topic, [TopicPartition(topic, 0, 1)])
+    """Let a consumer group with the name of the topic read one record of the topic and commit its offset."""
+    consumer = new_client(
+        Consumer,
+        {"bootstrap.servers": bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest", "log_level": 0},
+    )
     try:
-        admin.alter_consumer_group_offsets([offsets], request_timeout=60)[topic].result()
-    except KafkaException as error:
-        raise ClusterFailure(f"no offset of {topic} could be committed: {error.args[0].str()}") from error
+        consumer.subscribe([topic])
+
+        def committed() -> bool:
+            message = consumer.poll(0.5)
+            if message is None or message.error() is not None:
+                return False
+            consumer.commit(message=message, asynchronous=False)
+            return True
+
+        wait_until(committed, "a consumer group to commit an offset", timeout=60)
+    finally:
+        consumer.close()
