@@ -25,24 +25,15 @@ from kafka_chaos.contract.events import (
 
 _TIME = r"^\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
 _PLACE = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
+_WORDS = toml_of(__package__, "broker_logs.toml")
+_MARKS = tuple(_WORDS.pop("marks"))
 _PATTERNS = {
     kind: [re.compile(pattern.replace("TIME", _TIME).replace("PLACE", _PLACE)) for pattern in patterns]
-    for kind, patterns in toml_of(__package__, "broker_logs.toml").items()
+    for kind, patterns in _WORDS.items()
 }
 _ACTIVE, _DEPOSED = "Becoming the active controller at epoch", "Renouncing the leadership due to"
 _BLOCKED = re.compile(r"TransactionalId (?P<id>\S+) failed transition to state \w+\(.*?\btxnState=\w+")
 _Partition = tuple[str, int]
-_MARKS = (
-    "runcating",
-    " starts at ",
-    "artitionState(",
-    "(Leader:",
-    "partitionEpoch: ",
-    "ISR updated to ",
-    "deleted brokers",
-    "its session",
-)
-"""Every line that a pattern matches has one of these: most lines have none, and are passed over quickly."""
 
 
 def read_broker_log(

@@ -40,7 +40,8 @@ class KnownDefect:
     """A defect: the `rule` that it breaks, the `precondition` without which it does not occur, and its `effect`.
 
     `versions`: the versions of the component in which it was seen. `shown`: the experiment or scenario that shows it,
-    or why none does. `error`: part of the error with which it ends a client.
+    or why none does. `error`: part of the error with which it ends a client. `log`: the regular expression of lines by
+    which a client's own log tells of the precondition.
     """
 
     id: str
@@ -52,6 +53,7 @@ class KnownDefect:
     effect: str
     shown: str
     error: str = ""
+    log: str = ""
 
     def concerns(self, lane: Lane) -> bool:
         """Whether a lane uses the software that has the defect, and the model knows the rule that it breaks."""
@@ -59,7 +61,7 @@ class KnownDefect:
 
     def to_json(self) -> dict[str, str]:
         """The form of `predict --json`."""
-        return {name: getattr(self, name) for name in self.__slots__ if name not in ("shown", "error")}
+        return {name: getattr(self, name) for name in self.__slots__ if name not in ("shown", "error", "log")}
 
 
 ALL_DEFECTS: Mapping[str, KnownDefect] = {

@@ -13,9 +13,9 @@ Two lines of that log tell of acknowledgements without an offset that are no def
 which a broker can only have refused if it had those before them, and `DUPSEQ`, a retry of what a broker had already
 (`rd_kafka_dr_implicit_ack` and `rd_kafka_handle_idempotent_Produce_error` in librdkafka).
 
-Other clients log a line for each call or partition. kafkajs (kafkajs-1005, kafkajs-822): a send() has to be repeated;
-sarama: messages of a partition have to be sent again (sarama-2619), or waited behind such messages (sarama-3354);
-kafka-python: messages expired (KAFKA-5385).
+Other clients log a line for each call or partition, whose form is in known_defects.toml (`log`). kafkajs (kafkajs-1005,
+kafkajs-822): a send() has to be repeated; sarama: messages of a partition have to be sent again (sarama-2619), or
+waited behind such messages (sarama-3354); kafka-python: messages expired (KAFKA-5385).
 """
 
 import logging
@@ -34,15 +34,6 @@ _UNPLACED = re.compile(
     r"(?:^|\s)(?P<told>(?P<topic>\S+) \[(?P<partition>\d+)\] (?:with )?(?P<messages>\d+) message\(s\) "
     r"(?:implicitly acked by .*?\(msgids (?P<first>\d+)\.\.(?P<last>\d+)\b|failed due to duplicate sequence number).*)"
 )
-_REPEATED = re.compile(r"^\[Producer\] (?P<told>.*)")
-_OF_SARAMA = r"(?P<told>producer/leader/(?P<topic>\S+)/(?P<partition>\d+) state change to \[{}-\d+\])"
-_TOLD_BY = {
-    "kafkajs-822": _REPEATED,
-    "kafkajs-1005": _REPEATED,
-    "sarama-2619": re.compile(_OF_SARAMA.format("retrying")),
-    "sarama-3354": re.compile(_OF_SARAMA.format("flushing")),
-    "KAFKA-5385": re.compile(r"^KafkaTimeoutError: (?P<told>.*)"),
-}
 _DEBUG = 7
 _LOG_KEYS = frozenset(("debug", "logger"))
 
@@ -88,7 +79,7 @@ class RepeatWatch(Watch):
     def reads(self, line: str) -> None:
         """Read a line of the log, and tell `on_precondition` what it means."""
         for defect in self.defects:
-            found = _TOLD_BY[defect.id].search(line)
+            found = re.search(defect.log, line)
             if found is not None and (place := found.groupdict()).get("topic", self.topic) == self.topic:
                 at = {"partition": int(place["partition"])} if "partition" in place else {}
                 self._tell(DefectPrecondition, f"{defect.component}: {place['told']}", defect=defect.id, **at)
@@ -106,7 +97,7 @@ def watch_of(
 
 def repeat_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, producer_id: int) -> RepeatWatch | None:
     """The reader of the log of a lane's producer; None if its client has no such defect with the lane's settings."""
-    concerned = [MODELLED_DEFECTS[id] for id in _TOLD_BY if MODELLED_DEFECTS[id].concerns(lane)]
+    concerned = [defect for defect in MODELLED_DEFECTS.values() if defect.log and defect.concerns(lane)]
     if on_precondition is None or not concerned:
         return None
     return RepeatWatch(on_precondition, lane=lane.lane, topic=lane.topic, producer_id=producer_id, defects=concerned)

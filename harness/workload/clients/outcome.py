@@ -10,13 +10,8 @@ reached a log at all:
 | --- | --- | --- | --- |
 | none | delivery report | ok | acknowledged as `acks` asks |
 | any | raised by `produce()` itself | fail | the message never entered the queue |
-| INVALID_MSG_SIZE, MSG_SIZE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP, \
-UNSUPPORTED_FOR_MESSAGE_FORMAT, TOPIC_EXCEPTION, POLICY_VIOLATION, INVALID_REQUIRED_ACKS, \
-TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, INVALID_CONFIG | the broker checks it before the append | \
-fail if the producer never retries, else info | an earlier attempt may have been appended under other settings |
-| NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PART, LEADER_NOT_AVAILABLE | as above: the broker \
-refuses before the append | fail if the producer never retries, else info | as above: they are retried, and the \
-attempt before may have been answered by nobody |
+| any of `REFUSED_BEFORE_APPEND` | the broker checks it before the append | fail if the producer never retries, else \
+info | an earlier attempt may have been appended under other settings, or answered by nobody |
 | NOT_ENOUGH_REPLICAS_AFTER_APPEND | after the append | info | the record is in the leader's log |
 | _MSG_TIMED_OUT | message.timeout.ms passed, sent or not | info | the request may have been handled |
 | REQUEST_TIMED_OUT, NETWORK_EXCEPTION, _TRANSPORT, _TIMED_OUT | after the send | info | appended, unanswered |
