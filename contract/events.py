@@ -56,23 +56,31 @@ class StepProgress(Event):
 
 
 class ClusterReady(Event):
-    """All servers are up. `client_config`: a file with the client settings of a secured listener, else empty."""
+    """All servers are up. `client_config`: a file with the client settings of a secured listener, else empty.
+
+    `network`: the engine's network of the brokers, where containers reach them by `bootstrap_servers_in_network`.
+    """
 
     seconds: float
     bootstrap_servers: str
     client_config: str = ""
+    network: str = ""
+    bootstrap_servers_in_network: str = ""
 
 
 class ClusterKept(Event):
     """The run is over, or failed, and its cluster was left running, as `--keep` or `--keep-always` asked.
 
-    `client_config`: a file with the client settings of a secured listener, empty for a plaintext one.
+    `client_config`: a file with the client settings of a secured listener, empty for a plaintext one. `network` and
+    `bootstrap_servers_in_network` as in `ClusterReady`.
     """
 
     run_id: str
     containers: tuple[str, ...]
     bootstrap_servers: str
     client_config: str = ""
+    network: str = ""
+    bootstrap_servers_in_network: str = ""
 
 
 class PhaseStarted(Event):

@@ -12,7 +12,9 @@ Partition = tuple[str, int]
 """A topic's name, and a partition's number."""
 
 CLIENT_PORT = 9094
-"""The port of every broker's listener for clients."""
+"""The port of every broker's listener for clients on this machine, which the engine publishes."""
+NETWORK_PORT = 9095
+"""The port of every broker's listener for clients in containers of the cluster's network."""
 
 
 @dataclass(frozen=True, slots=True)

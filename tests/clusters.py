@@ -5,7 +5,9 @@ the module before did to it. By day four layouts are all that is needed, at nigh
 makes room.
 """
 
+import json
 import secrets
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 import pytest
@@ -16,6 +18,9 @@ from kafka_chaos.faults.links.on_frames import why_no_links
 from kafka_chaos.faults.storage.disks import why_no_disks
 from kafka_chaos.harness.cluster.broker.client import BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
+from kafka_chaos.harness.cluster.containers.engine import docker_client
+from kafka_chaos.harness.cluster.containers.image import ensure_image
+from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.run.shared_cluster import restore
 
 # An admin client keeps asking the controller that it learned of first, and tests end broker 1.
@@ -86,6 +91,26 @@ class SharedClusters:
 
     def _remove(self, key: str) -> None:
         self._running.pop(key).__exit__(None, None, None)
+
+
+def produced_in_network(cluster: Cluster, topic: str, configs: Mapping[str, str] | None = None) -> list[int]:
+    """The offsets of three records that a producer with these configs has written, in a container of its own that has
+    joined the cluster's network."""
+    option = "--bootstrap-server" if cluster.spec.at_least("2.5") else "--broker-list"
+    producer = f"java -Xmx128m -cp '/opt/kafka/jars/*' org.apache.kafka.tools.VerifiableProducer --topic {topic}"
+    command = f"{producer} --max-messages 3 --producer.config /tmp/p {option} {cluster.bootstrap_servers_in_network}"
+    lines = [f"{key}={value}".replace("\n", "\\n") for key, value in (configs or {}).items()]
+    output: bytes = docker_client().containers.run(
+        ensure_image(cluster.spec.kafka_version),
+        ["-c", f'printf %s "$PROPERTIES" >/tmp/p; {command}'],
+        entrypoint="sh",
+        environment={"PROPERTIES": "\n".join(lines)},
+        network=cluster.network,
+        labels=run_labels(cluster.run_id, keep=False),
+        remove=True,
+    )
+    events = map(json.loads, output.splitlines())
+    return [event["offset"] for event in events if event["name"] == "producer_send_success"]
 
 
 def await_known(cluster: Cluster, topic: str) -> None:

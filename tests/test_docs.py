@@ -5,7 +5,9 @@ the pytest plugin is run on a cluster by tests/plugin/test_from_wheel.py, the tu
 """
 
 import importlib
+import json
 import re
+import secrets
 import shlex
 import subprocess
 import sys
@@ -17,11 +19,18 @@ import click
 import duckdb
 import pytest
 
+from kafka_chaos.contract.anomalies import Anomaly, Verdict
+from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.attached.compose import nodes_file
 from kafka_chaos.harness.attached.nodes_file import load_nodes
 from kafka_chaos.harness.campaign.atlas import Atlas
 from kafka_chaos.harness.cli.main import cli
+from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
+from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
+from kafka_chaos.harness.run.run import RunResult
+from kafka_chaos.harness.run.runner import run_experiment
+from tests.harness.leftovers import left_of
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -31,6 +40,7 @@ PAGES = [
     *sorted(DOCS.glob("explanations/*.md")),
     *(DOCS / f"{name}.md" for name in ("report", "install", "troubleshooting", "faq", "comparison")),
 ]
+JAVA_CLIENT = "java -cp '/client/classes:/client/jars/*' Client"
 ENTRANCES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 
@@ -84,8 +94,8 @@ def test_an_experiment_or_a_file_of_nodes_of_the_documentation_is_accepted(text:
     elif "families:" in text:
         (tmp_path / "atlas.yaml").write_text(text)
         assert Atlas.of(tmp_path / "atlas.yaml").trials
-    elif "chaos@" not in text and "chaos.gitlab-ci.yml" not in text:
-        # Files of CI hosts are read by tests/project/test_ci_of_users.py.
+    elif "chaos@" not in text and "chaos.gitlab-ci.yml" not in text and not text.startswith("services:"):
+        # Files of CI hosts are read by tests/project/test_ci_of_users.py, services of a user's by the last test here.
         parse_experiment(text, "documentation.yaml")
 
 
@@ -118,32 +128,64 @@ def test_python_of_the_documentation_is_python(text: str) -> None:
     compile(text, "documentation.py", "exec")
 
 
+def run_of_the_tutorial(number: int, folder: Path, engine: Engine) -> RunResult:
+    path = folder / "tutorial.yaml"
+    path.write_text(blocks(DOCS / "tutorial.md", "yaml")[number])
+    result = run_experiment(load_experiment(path), root=folder / "runs", engine=engine)
+    assert result.verdict.verdict is Verdict.CONFORMS
+    return result
+
+
 @pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_tutorial_s_experiment_shows_what_the_tutorial_says(tmp_path: Path) -> None:
-    from kafka_chaos.contract.anomalies import Anomaly, Verdict
-    from kafka_chaos.harness.run.runner import run_experiment
-
-    path = tmp_path / "first.yaml"
-    path.write_text(blocks(DOCS / "tutorial.md", "yaml")[0])
-    result = run_experiment(load_experiment(path), root=tmp_path / "runs")
-    assert result.verdict.verdict is Verdict.CONFORMS
-    assert (result.verdict.lane("fast").count(Anomaly.LOST_WRITE) or 0) > 1000
-    assert result.verdict.lane("safe").count(Anomaly.LOST_WRITE) == 0
+    verdict = run_of_the_tutorial(0, tmp_path, Engine.SPARK).verdict
+    assert (verdict.lane("fast").count(Anomaly.LOST_WRITE) or 0) > 1000
+    assert verdict.lane("safe").count(Anomaly.LOST_WRITE) == 0
 
 
 @pytest.mark.cluster
 @pytest.mark.slow
 def test_the_tutorial_s_share_group_is_given_what_the_tutorial_says(tmp_path: Path) -> None:
-    from kafka_chaos.contract.anomalies import Verdict
-    from kafka_chaos.contract.engines import Engine
-    from kafka_chaos.harness.run.runner import run_experiment
-
-    path = tmp_path / "jobs.yaml"
-    path.write_text(blocks(DOCS / "tutorial.md", "yaml")[1])
-    result = run_experiment(load_experiment(path), root=tmp_path / "runs", engine=Engine.DUCKDB)
-    assert result.verdict.verdict is Verdict.CONFORMS
-    deliveries = f"FROM '{result.path}/deliveries/*.parquet'"
+    deliveries = f"FROM '{run_of_the_tutorial(1, tmp_path, Engine.DUCKDB).path}/deliveries/*.parquet'"
     seen = duckdb.sql(f"SELECT DISTINCT delivery_count, acknowledgement, outcome {deliveries}").fetchall()
     assert {(1, "accept", "ok"), (1, "release", "ok"), (2, "accept", "ok"), (1, None, None)} <= set(seen)
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_the_guide_s_service_in_a_container_is_the_client_of_a_lane(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service is the harness's own Java client, in a container of the broker image."""
+    page, name = DOCS / "guides" / "application-under-test.md", f"shop-{secrets.token_hex(3)}"
+    client, (compose, experiment) = chosen("java"), blocks(page, "yaml")
+    assert isinstance(client, ChosenClient)
+    keys: dict[str, object] = {
+        "image": ensure_image(),
+        "command": ["sh", "-c", f"sed -u s/127.0.0.1:[0-9.:,]*/$$BOOTSTRAP_SERVERS/ | {JAVA_CLIENT}"],
+        "volumes": [f"{client.fetch()}:/client:ro"],
+    }
+    lines = "\n    ".join(f"{key}: {json.dumps(value)}" for key, value in keys.items())
+    text = compose.replace("image: shop/orders", lines).replace("cluster-shop", f"cluster-{name}")
+    (tmp_path / "compose.yaml").write_text(text)
+    if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode != 0:
+        experiment = experiment.replace("docker, compose", "docker-compose")  # the first one was a program of its own
+    (tmp_path / "orders.yaml").write_text(experiment)
+    monkeypatch.setenv("KAFKA_CHAOS_STATE", str(tmp_path / "state"))
+
+    def kafka_chaos(line: str) -> subprocess.CompletedProcess[str]:
+        words = [name if word == "shop" else word for word in line.split()[1:]]
+        command = [sys.executable, "-m", "kafka_chaos.harness.cli.main", *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    up, run, down = blocks(page, "sh")[-1].splitlines()
+    try:
+        for line in (up, f"{run} --engine duckdb"):
+            done = kafka_chaos(line)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert f"in containers of the network kafka-chaos-cluster-{name}" in done.stdout
+    finally:
+        kafka_chaos(down)
+    assert left_of(f"cluster-{name}") == []

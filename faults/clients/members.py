@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.faults.cluster import CLIENT_PORT, ClusterControl, NodeControl, inside_of
+from kafka_chaos.faults.cluster import CLIENT_PORT, NETWORK_PORT, ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import DOWN, FROZEN, Appearance, Fault, Pattern, Proof
 from kafka_chaos.faults.machine import engine_elsewhere
 
@@ -78,7 +78,7 @@ class ClientPause(Fault):
         node.unpause()
 
 
-_CONNECTIONS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} )")
+_CONNECTIONS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} or sport = :{NETWORK_PORT} )")
 _OPTION = "CONFIG_INET_DIAG_DESTROY"
 _KERNEL_CONFIG = Path("/proc/config.gz")
 

@@ -17,6 +17,8 @@ import click
 from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, first_line
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.cli.kernel_checks import Check, check_disks, check_kernel
+from kafka_chaos.harness.cluster.configuration.layout import ADVERTISE, host_given_by
+from kafka_chaos.harness.cluster.containers.network import LOOPBACK
 
 BROKERS = 3
 """The brokers of the cluster that memory and ports are checked for."""
@@ -24,8 +26,8 @@ LEAST_DISK = 3 * 2**30
 JAVA = 17
 
 
-def examine() -> Iterator[Check]:
-    """All checks, one after another."""
+def examine(advertise: str | None = None) -> Iterator[Check]:
+    """All checks, one after another. `advertise`: the host where published ports are reached."""
     yield check_spark()
     yield check_java()
     engine = check_engine()
@@ -35,7 +37,7 @@ def examine() -> Iterator[Check]:
     if image is not None:
         yield image
         yield check_other_images()
-        yield from check_kernel(image)
+        yield from check_kernel(image, advertise or LOOPBACK)
         yield check_leftovers()
     yield check_disks()
     yield check_memory_free()
@@ -163,7 +165,9 @@ def check_disk() -> Check:
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
-def doctor_command(as_json: bool) -> None:
+@click.option("--advertise", metavar="HOST", envvar=ADVERTISE, show_envvar=True,
+              help="Where the container engine's machine is reached, if it is another.")  # fmt: skip
+def doctor_command(as_json: bool, advertise: str | None) -> None:
     """Check whether this machine has what runs need, and say how to get what it lacks.
 
     Exit code: 0 when it is ready to run experiments, if only with DuckDB; 3 when something is missing for all of them.
@@ -172,7 +176,7 @@ def doctor_command(as_json: bool) -> None:
 
     checks = []
     signs = {"ok": "✓", "note": "·", "missing": "✗"}
-    for check in examine():
+    for check in examine(host_given_by("--advertise", advertise)):
         checks.append(check)
         if not as_json:
             click.echo(f"{signs[check.state]} {check.name}: {check.found}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, first_line
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.harness.cluster.configuration.layout import ADVERTISE
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -34,8 +35,11 @@ class Check:
     remedy: str = ""
 
 
-def check_kernel(image: Check) -> Iterator[Check]:
-    """The kernel features that faults need, tried in a container of the broker image that is removed at once."""
+def check_kernel(image: Check, host: str) -> Iterator[Check]:
+    """The kernel features that faults need, tried in a container of the broker image that is removed at once.
+
+    `host`: where published ports are reached.
+    """
     if image.state != "ok":
         yield Check(
             "Kernel features", "note", "not checked: the image is missing", "run `kafka-chaos prepare`, then this again"
@@ -44,7 +48,7 @@ def check_kernel(image: Check) -> Iterator[Check]:
     from docker.errors import DockerException
 
     try:
-        yield from _probe(image.found)
+        yield from _probe(image.found, host)
     except (DockerException, KafkaChaosError) as error:
         yield Check("Kernel features", "missing", f"no container could be started: {error}", "see the engine's log")
 
@@ -66,19 +70,20 @@ def check_disks() -> Check:
     return Check(name, "ok", f"a loop mount was frozen and thawed, and lost {lost} bytes when it was cut off")
 
 
-def _probe(image: str) -> Iterator[Check]:
+def _probe(image: str, host: str) -> Iterator[Check]:
     from kafka_chaos.faults.links.on_frames import why_no_links
     from kafka_chaos.faults.links.relay.links import try_link
     from kafka_chaos.harness.cluster.containers.cleanup import remove_run
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.labels import run_labels
-    from kafka_chaos.harness.cluster.containers.network import create_network, free_ports
+    from kafka_chaos.harness.cluster.containers.network import address_of, create_network, free_ports
 
     client = docker_client()
     run_id = f"doctor-{secrets.token_hex(4)}"
     labels = run_labels(run_id, keep=False)
     try:
-        (port,) = free_ports(1)
+        address = address_of(host)
+        (port,) = free_ports(1, address)
         container = client.containers.run(
             image,
             ["perl", "-e", _GREETER],
@@ -86,11 +91,11 @@ def _probe(image: str) -> Iterator[Check]:
             entrypoint=[],
             cap_add=["NET_ADMIN"],
             network=create_network(client, f"kafka-chaos-{run_id}", labels).name,
-            ports={"9094/tcp": ("127.0.0.1", port)},
+            ports={"9094/tcp": (address, port)},
             name=f"kafka-chaos-{run_id}",
             labels=labels,
         )
-        yield _probe_port(port)
+        yield _probe_port(host, port)
 
         def execute(*command: str) -> tuple[int, str]:
             result = container.exec_run(list(command))
@@ -113,12 +118,12 @@ def _optional(name: str, reason: str | None, done: str, needed_by: str) -> Check
     return Check(name, "note", found, f"{remedy}; only {needed_by} need it")
 
 
-def _probe_port(port: int) -> Check:
-    """Whether a port of 127.0.0.1 that a container publishes leads to it; with an engine elsewhere it does not."""
+def _probe_port(host: str, port: int) -> Check:
+    """Whether a port that a container publishes leads to it; with an engine elsewhere, one of 127.0.0.1 does not."""
 
     def greeted() -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            with socket.create_connection((host, port), timeout=1) as connection:
                 return connection.recv(len(_GREETING)) == _GREETING
         except OSError:
             return False
@@ -127,9 +132,9 @@ def _probe_port(port: int) -> Check:
     try:
         wait_until(greeted, "a container to answer", timeout=5)
     except ClusterFailure:
-        remedy = "run kafka-chaos on the engine's own machine, in the same network namespace"
-        return Check(name, "missing", f"127.0.0.1:{port} does not lead to the container that publishes it", remedy)
-    return Check(name, "ok", "a port on 127.0.0.1 leads to a container")
+        remedy = f"say by {ADVERTISE} at which host the engine's machine is reached, or run kafka-chaos there"
+        return Check(name, "missing", f"{host}:{port} does not lead to the container that publishes it", remedy)
+    return Check(name, "ok", f"a port on {host} leads to a container")
 
 
 def _probe_freezer(container: Container) -> Check:

@@ -44,6 +44,11 @@ RUNS = Path("runs")
 @click.option(
     "--on", metavar="NAME", help="Run on this cluster of `cluster up`, whatever `cluster` the experiment has."
 )
+@click.option(
+    "--advertise",
+    metavar="HOST",
+    help="Where the container engine's machine is reached, if it is another, whatever the experiment says.",
+)
 @click.option("--attach", metavar="BOOTSTRAP_SERVERS",
               help="Verify existing topics of this cluster: records are added, and nothing is broken unless "
               "--nodes and --allow-faults are given.")  # fmt: skip
@@ -64,6 +69,7 @@ def run_command(
     events: Path | None,
     accept_known: tuple[str, ...],
     on: str | None,
+    advertise: str | None,
     attach: str | None,
     client_config: Path | None,
     nodes: Path | None,
@@ -77,6 +83,7 @@ def run_command(
     experiment is refused.
     """
     from kafka_chaos.harness.cluster.cluster import Keep
+    from kafka_chaos.harness.cluster.configuration.layout import host_given_by
     from kafka_chaos.harness.experiment.checks.output import check_output, check_writable
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.report.listeners.chosen import chosen_listeners
@@ -89,6 +96,10 @@ def run_command(
         from kafka_chaos.harness.standing.place import find
 
         overrides["cluster"] = find(on).cluster
+    if advertise is not None:
+        if on is not None or attach is not None:
+            raise UsageFailure("--advertise: expected without --on and --attach: that cluster runs already")
+        overrides["cluster.advertise"] = host_given_by("--advertise", advertise)
     loaded = load_experiment(experiment, overrides=overrides)
     check_output(out, loaded)
     for option, file in (("--junit", junit), ("--events", events)):

@@ -33,8 +33,9 @@ JVM_OPTIONS = {
 class NodeBuilder:
     """Describes the nodes and containers of one cluster.
 
-    `addresses` are by host name. `ports` are free ports of this machine, one for each container. `disks` are the nodes'
-    own disks by node id. `remote_store` is the name of the volume that is the brokers' remote store, if they have one.
+    `addresses` are by host name. `ports` are free ports of `published`, the address of the engine's machine to which
+    ports are published; one for each container. `disks` are the nodes' own disks by node id. `remote_store` is the name
+    of the volume that is the brokers' remote store, if they have one.
     """
 
     spec: ClusterLayout
@@ -43,13 +44,15 @@ class NodeBuilder:
     labels: Mapping[str, str]
     addresses: Mapping[str, str]
     ports: Iterator[int]
+    published: str
     disks: Mapping[int, Disk] = field(default_factory=dict)
     remote_store: str = ""
 
     def node(self, role: str, number: int, name: str, started_text: str, *, host_port: int | None = None) -> Node:
         """A node, without its container."""
         disk = None if role == "zookeeper" else self.disks.get(number)
-        return Node(name, role, number, self.addresses[name], host_port, started_text, disk)
+        host = self.spec.advertise or self.published
+        return Node(name, role, number, self.addresses[name], host_port, started_text, disk, host)
 
     def container(
         self,
@@ -77,7 +80,7 @@ class NodeBuilder:
         is_zookeeper = node.role == "zookeeper"
         if node.host_port is not None:
             port = ZOOKEEPER_PORT if is_zookeeper else CLIENT_PORT
-            container.ports[f"{port}/tcp"] = ("127.0.0.1", node.host_port)  # type: ignore[assignment]
+            container.ports[f"{port}/tcp"] = (self.published, node.host_port)  # type: ignore[assignment]
         if node.disk is not None:
             for number, path in enumerate(LOG_DIRECTORIES[: self.spec.log_directories]):
                 container.with_volume_mapping(str(node.disk.folder(number)), path, "rw")

@@ -27,7 +27,13 @@ from kafka_chaos.harness.cluster.containers.cleanup import choose_reaper, remove
 from kafka_chaos.harness.cluster.containers.engine import check_memory, docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image, scratch
 from kafka_chaos.harness.cluster.containers.labels import run_labels
-from kafka_chaos.harness.cluster.containers.network import create_network, free_ports, node_addresses
+from kafka_chaos.harness.cluster.containers.network import (
+    LOOPBACK,
+    address_of,
+    create_network,
+    free_ports,
+    node_addresses,
+)
 from kafka_chaos.harness.cluster.containers.versions import check_version
 from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, MetadataMode
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode
@@ -105,8 +111,18 @@ class Cluster(Members):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The client addresses of all brokers, on 127.0.0.1."""
+        """The addresses of all brokers for clients on this machine, or where `advertise` says."""
         return ",".join(self.addresses.values())
+
+    @property
+    def network(self) -> str:
+        """The name of the engine's network that the containers are on, and that containers with clients can join."""
+        return f"kafka-chaos-{self.run_id}"
+
+    @property
+    def bootstrap_servers_in_network(self) -> str:
+        """The addresses of all brokers for clients in containers of the `network`, by the brokers' host names."""
+        return ",".join(f"{node.name}:{properties.NETWORK_PORT}" for node in self.brokers.values())
 
     @property
     def client_configs(self) -> Mapping[str, str]:
@@ -176,7 +192,8 @@ class Cluster(Members):
         node.exchange(self.mode.container(node, kafka_version), copied_folders)
 
     def _start(self) -> None:
-        check_memory(self.spec.brokers + self.spec.controllers + self.spec.migration_controllers)
+        if self.spec.advertise is None:
+            check_memory(self.spec.brokers + self.spec.controllers + self.spec.migration_controllers)
         client = docker_client()
         remove_abandoned_disks(client)
         for version in (self.spec.version, *self.spec.versions):
@@ -184,13 +201,14 @@ class Cluster(Members):
         choose_reaper(client, keep=self.keep is not Keep.NEVER)
         logging.getLogger("testcontainers").setLevel(logging.WARNING)
         labels = run_labels(self.run_id, keep=self.keep is not Keep.NEVER)
-        network = create_network(client, f"kafka-chaos-{self.run_id}", labels)
+        network = create_network(client, self.network, labels)
         names = _node_names(self.spec)
         addresses = dict(zip(names, node_addresses(network, len(names)), strict=True))
-        ports = iter(free_ports(len(names)))
+        published = address_of(self.spec.advertise or LOOPBACK)
+        ports = iter(free_ports(len(names), published))
         disks = self._make_disks(labels)
         store = self._make_remote_store(labels)
-        build = NodeBuilder(self.spec, self.run_id, str(network.name), labels, addresses, ports, disks, store)
+        build = NodeBuilder(self.spec, self.run_id, self.network, labels, addresses, ports, published, disks, store)
         self._mode = self._make_mode(build)
         made = self._mode.make()
         self.brokers, self.zookeepers, self.controllers = made.brokers, made.zookeepers, made.controllers
@@ -210,7 +228,7 @@ class Cluster(Members):
             return
         from kafka_chaos.faults.links.relay.links import Links
 
-        ports = (properties.CONTROL_PORT, properties.REPLICATION_PORT, properties.CLIENT_PORT)
+        ports = (properties.CONTROL_PORT, properties.REPLICATION_PORT, properties.CLIENT_PORT, properties.NETWORK_PORT)
         self.links = Links({node.address: node.name for node in self.nodes}, ports)
         for node in (*self.brokers.values(), *self.controllers.values()):
             node.link = self.links.of(node.name)
@@ -243,7 +261,9 @@ class Cluster(Members):
         from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
 
         with scratch(labels) as maker:
-            self._listener = make_listener(self.spec.security, run_id=self.run_id, maker=maker)
+            nodes = self.brokers.values()
+            names = sorted({name for node in nodes for name in (node.host, node.name, node.address)})
+            self._listener = make_listener(self.spec.security, run_id=self.run_id, maker=maker, names=names)
         if isinstance(self.mode, KRaftMode):
             self.mode.client_configs = self.client_configs
         for node in self.brokers.values():
@@ -299,6 +319,8 @@ def kept_event(cluster: Cluster) -> ClusterKept:
         containers=tuple(node.container_name for node in cluster.nodes if node.exists()),
         bootstrap_servers=cluster.bootstrap_servers,
         client_config=str(cluster.client_config_file or ""),
+        network=cluster.network,
+        bootstrap_servers_in_network=cluster.bootstrap_servers_in_network,
     )
 
 

@@ -21,6 +21,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.clock.process_clock import Clock, with_engine_time
 from kafka_chaos.harness.cluster.containers import engine
 from kafka_chaos.harness.cluster.containers.cleanup import already_gone
+from kafka_chaos.harness.cluster.containers.network import LOOPBACK
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
@@ -44,6 +45,8 @@ class Node:
     host_port: int | None
     started_text: str
     disk: Disk | None = None
+    host: str = LOOPBACK
+    """The host by which this process and clients reach `host_port`."""
     testcontainer: DockerContainer = field(init=False)
     link: NodeLink | None = None
     clock: Clock | None = None
@@ -51,6 +54,11 @@ class Node:
     """Containers that ran other versions of Kafka before; they are down, and kept for their logs."""
     _successor: tuple[DockerContainer, Sequence[str]] | None = field(default=None, init=False)
     """The container that takes this one's place at the next start, with the folders that it gets."""
+
+    @property
+    def client_address(self) -> str:
+        """The address (`host:port`) for clients outside of the cluster's network; it stays the same across restarts."""
+        return f"{self.host}:{self.host_port}"
 
     @property
     def inside(self) -> Node:

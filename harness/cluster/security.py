@@ -1,19 +1,21 @@
 """Secured client listeners: certificates and a SCRAM user that are made for one cluster and removed with it.
 
-Only the client listener, published on 127.0.0.1, is secured. The listeners between the servers, and ZooKeeper, stay
-plaintext on the cluster's own network. Private keys and the password are in the memory of this process, in files of the
-containers, and in files of mode 0600 in a folder of mode 0700; the cluster's metadata has the password salted and
-hashed. They are never in an environment variable, a command line, a log or a run directory.
+Only the listeners for clients are secured: the published one, and the one for containers of the cluster's network. The
+listeners between the servers, and ZooKeeper, stay plaintext on that network. Private keys and the password are in the
+memory of this process, in files of the containers, and in files of mode 0600 in a folder of mode 0700; the cluster's
+metadata has the password salted and hashed. They are never in an environment variable, a command line, a log or a run
+directory.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka_chaos.contract.command.files import text_in
 from kafka_chaos.harness.cluster.containers.image import Scratch
 from kafka_chaos.harness.cluster.containers.labels import SecretFolder
+from kafka_chaos.harness.cluster.containers.network import LOOPBACK, is_ipv4
 from kafka_chaos.harness.cluster.node import Node
 
 PLAINTEXT, SASL_SSL, MTLS = "plaintext", "sasl_ssl", "mtls"
@@ -44,12 +46,13 @@ class SecuredListener:
     client_config_file: Path | None = None
 
 
-def make_listener(mode: str, *, run_id: str, maker: Scratch) -> SecuredListener:
+def make_listener(mode: str, *, run_id: str, maker: Scratch, names: Sequence[str]) -> SecuredListener:
     """Make certificates with openssl in the container `maker`, and a password for the user, whom `add_user` adds.
 
-    Call this before any broker starts, since brokers read certificates at their start.
+    `names`: the hosts and IPv4 addresses by which clients reach the brokers. Call this before any broker starts, since
+    brokers read certificates at their start.
     """
-    ca, broker, client = make_certificates(maker)
+    ca, broker, client = make_certificates(maker, names)
     folder = SecretFolder(run_id)
     configs = {"ssl.ca.location": folder.write("ca.pem", ca.decode())}
     if mode == MTLS:
@@ -80,9 +83,11 @@ def add_user(broker: Node, address: str, configs: Mapping[str, str]) -> None:
     broker.must_execute("sh", "-c", command)
 
 
-def make_certificates(maker: Scratch) -> tuple[bytes, bytes, bytes]:
-    """Make certificates: returns the authority's, then key and certificate of brokers and of the client, in PEM."""
-    maker.must_execute("sh", "-c", text_in(__package__, "make-certificates.sh"), "sh", _PEM_FOLDER)
+def make_certificates(maker: Scratch, names: Sequence[str] = ()) -> tuple[bytes, bytes, bytes]:
+    """Make certificates for hosts and IPv4 addresses: returns the authority's, then key and certificate of brokers and
+    of the client, in PEM."""
+    subjects = ",".join(f"{'IP' if is_ipv4(name) else 'DNS'}:{name}" for name in (LOOPBACK, "localhost", *names))
+    maker.must_execute("sh", "-c", text_in(__package__, "make-certificates.sh"), "sh", _PEM_FOLDER, subjects)
     made = [maker.read_file(f"{_PEM_FOLDER}/{name}.pem") for name in ("ca", "broker", "client")]
     maker.must_execute("rm", "-r", _PEM_FOLDER)
     return made[0], made[1], made[2]

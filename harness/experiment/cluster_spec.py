@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.metadata import KRAFT
-from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+from kafka_chaos.harness.cluster.configuration.layout import ADVERTISE, ClusterLayout, advertised, usual_host
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import known_version, usual_version
 from kafka_chaos.harness.experiment.values import Spec
@@ -72,6 +72,11 @@ class ClusterSpec(Spec):
     )
     security: Literal["plaintext", "sasl_ssl", "mtls"] = Field(
         default="plaintext", description="what clients need to connect: nothing, a password, or a certificate"
+    )
+    advertise: Annotated[str, AfterValidator(advertised)] | None = Field(
+        default_factory=usual_host,
+        description="host of the container engine, where that is another machine: ports are published there, and "
+        f"clients get it as the brokers' address; what the variable `{ADVERTISE}` says, unless given",
     )
 
     @model_validator(mode="before")

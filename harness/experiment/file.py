@@ -26,7 +26,10 @@ _STEPS, _FORMER = "steps", "lockstep"
 
 
 def load_experiment(path: Path, *, overrides: Mapping[str, Any] | None = None) -> Experiment:
-    """The experiment in a file, checked; `overrides` replace top-level keys. Raises `UsageFailure`."""
+    """The experiment in a file, checked; `overrides` replace top-level keys, or as `cluster.brokers` a key below one.
+
+    Raises `UsageFailure`.
+    """
     return parse_experiment(text_of(path), str(path), overrides=overrides)
 
 
@@ -48,7 +51,12 @@ def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | N
         written = _as_written(place, document)
         return f"{source}:{line_of(document, written)}: {dotted(written)}: {message}"
 
-    return _checked({**values, **(overrides or {})}, located)
+    for name, value in (overrides or {}).items():
+        key, _, inner = name.partition(".")
+        outer = values.get(key, {})
+        # What is no mapping is refused as it is written.
+        values[key] = value if not inner else {**outer, inner: value} if isinstance(outer, dict) else outer
+    return _checked(values, located)
 
 
 def experiment_of(values: Mapping[str, Any], source: str) -> Experiment:

@@ -33,6 +33,7 @@ _DEFAULTS = {
     "assume": (),
     "disk_mib": 0,
     "security": "plaintext",
+    "advertise": None,
 }
 """The keywords of the marker."""
 MARKER = (

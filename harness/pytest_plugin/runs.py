@@ -26,6 +26,7 @@ from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.pytest_plugin.result import ChaosRun
 from kafka_chaos.harness.pytest_plugin.values import Load, PlannedFault, PlannedLane
+from kafka_chaos.harness.report.listeners.chosen import chosen_listeners
 from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 from kafka_chaos.harness.run.directory import LATEST, point_latest
 from kafka_chaos.harness.run.runner import run_experiment
@@ -101,7 +102,7 @@ class Runs:
                 result = run_experiment(
                     experiment,
                     root=self.out,
-                    listeners=[listener],
+                    listeners=[listener, *chosen_listeners()],
                     cluster=self.cluster,
                     applications=applications,
                     replay=self._again(experiment),

@@ -170,9 +170,14 @@ class Stages:
         }
 
     def _announce(self, cluster: Cluster, *, seconds: float) -> None:
-        file = str(cluster.client_config_file or "")
-        servers = cluster.bootstrap_servers
-        self.run.events.emit(event_types.ClusterReady(seconds=seconds, bootstrap_servers=servers, client_config=file))
+        ready = event_types.ClusterReady(
+            seconds=seconds,
+            bootstrap_servers=cluster.bootstrap_servers,
+            client_config=str(cluster.client_config_file or ""),
+            network=cluster.network,
+            bootstrap_servers_in_network=cluster.bootstrap_servers_in_network,
+        )
+        self.run.events.emit(ready)
 
     def collect_logs(self, cluster: Cluster) -> None:
         """Keep the containers' logs, and emit what the brokers' logs say."""

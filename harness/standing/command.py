@@ -49,6 +49,7 @@ def cluster_command() -> None:
 @click.option("--zookeepers", type=int, help="Servers of the ZooKeeper ensemble: 1 or 3.")
 @click.option("--version", "kafka_version", metavar="VERSION", help="Version of Kafka; by default that of runs.")
 @click.option("--secured", "security", type=click.Choice(["sasl_ssl", "mtls"]), help="What clients need to connect.")
+@click.option("--advertise", metavar="HOST", help="Where the container engine's machine is reached, if it is another.")
 @click.option("--links", is_flag=True, help="Let every connection pass a link, as faults of single requests need it.")
 @click.option("--disks", is_flag=True, help="Give each broker a disk of its own, as faults of disks need it; as root.")
 @click.option("--clocks", is_flag=True, help="Give each node a wall clock that can be moved.")
@@ -256,5 +257,6 @@ def run_on(
 def _show(cluster: Standing) -> None:
     click.echo(
         f"{cluster.name}: {cluster.described}\n  bootstrap.servers={cluster.configs['bootstrap.servers']}\n"
+        f"  in containers of the network {cluster.network}: bootstrap.servers={cluster.servers_in_network}\n"
         f"  clients' settings: {cluster.client_config}"
     )

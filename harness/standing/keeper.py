@@ -178,6 +178,8 @@ def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool) -> int:
             client_config=folder.write("client.properties", "".join(f"{k}={v}\n" for k, v in configs.items())),
             pid=os.getpid(),
             labels=run_labels(run_id, keep=False),
+            network=cluster.network,
+            servers_in_network=cluster.bootstrap_servers_in_network,
         )
         events, view = EventBus(), ClusterView(cluster, cluster.admin())
         with (

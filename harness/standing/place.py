@@ -28,6 +28,7 @@ class Standing:
 
     `cluster`: the layout as in an experiment's `cluster`. `mode`: the metadata mode. `folder` has the socket.
     `client_config`: the path of a file with librdkafka's keys. `pid`: the id of the process that keeps the cluster.
+    Containers of the engine's `network` reach the brokers by `servers_in_network`.
     """
 
     name: str
@@ -38,6 +39,8 @@ class Standing:
     client_config: str
     pid: int
     labels: dict[str, str] = field(repr=False)
+    network: str = ""
+    servers_in_network: str = ""
 
     @property
     def journal(self) -> JournalFile:

@@ -21,7 +21,7 @@ from tests.faults.fakes import FakeDisk
 class FakeCluster:
     """As `Cluster`: kept when its block ends with an error and it was asked to keep."""
 
-    bootstrap_servers = "127.0.0.1:1"
+    bootstrap_servers, bootstrap_servers_in_network, network = "127.0.0.1:1", "broker-1:9095", "kafka-chaos-x"
     client_config_file = None
 
     def __init__(self, spec: ClusterLayout, *, run_id: str, keep: bool) -> None:

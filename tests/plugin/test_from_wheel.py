@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_chaos.harness.cluster.containers.image import ensure_image
 from tests.plugin.installed import ROOT, empty_venv, must, run, venv_with
 
 MORE_TESTS = """
@@ -32,9 +33,14 @@ def test_the_repository_s_own_packages_are_its_own():
 """
 
 
+PRINTS_ORDERS = """exec java -cp '/opt/kafka/jars/*' org.apache.kafka.tools.consumer.ConsoleConsumer \\
+  --bootstrap-server $BOOTSTRAP_SERVERS --topic $TOPIC --from-beginning"""
+
+
 def guide_as_a_file() -> str:
-    """The guide's Python, as a user would put it into one file."""
+    """The guide's Python, as a user would put it into one file; its service is a command of the broker image's."""
     text = (ROOT / "docs" / "guides" / "application-under-test.md").read_text(encoding="utf-8")
+    text = text.replace('"shop/billing")', f"{ensure_image()!r}).with_command({['sh', '-c', PRINTS_ORDERS]})")
     return "\n\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)) + MORE_TESTS
 
 
@@ -75,7 +81,7 @@ def check(python: str, project: Path, site: Path) -> None:
     command = ("-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "--kafka-chaos-seed=7")
     done = run(python, *command, cwd=project)
     text = done.stdout
-    assert "1 failed, 6 passed" in text, f"{text}\n{done.stderr}"
+    assert "1 failed, 7 passed" in text, f"{text}\n{done.stderr}"
     assert done.returncode == 1
     reason = "phantom is forbidden and was found: 1"
     for line in (

@@ -17,11 +17,11 @@ from tests.project.test_ci import ROOT, load
 
 ACTION = ROOT / ".github" / "actions" / "chaos" / "action.yml"
 JOB = ROOT / ".ci" / "chaos.gitlab-ci.yml"
-GUIDE = (ROOT / "docs" / "guides" / "nightly.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "guides" / "ci.md").read_text(encoding="utf-8")
 STAND_IN = """#!/bin/sh
 echo "$(basename "$0") $*" >> "$CALLS"
 for word in "$@"; do case $word in *exit-*) word=${word##*exit-}; exit "${word%%.*}" ;; esac; done
-[ "$1" != image ] || echo "kafka-chaos:$3"
+[ "$1" != images ] || echo kafka-chaos/broker:4.4.0
 """
 """Stands for a program: notes its call, and ends with the exit code that a file's name has, such as exit-2.yaml."""
 
@@ -112,17 +112,18 @@ def test_a_suite_is_run_by_pytest_with_the_engine_and_its_own_options(machine: M
 
 
 def test_images_are_loaded_from_the_cache_and_saved_there_once(machine: Machine) -> None:
-    images = machine.home / ".cache" / "kafka-chaos" / "images"
-    machine.run(step("images")["run"], VERSIONS="4.4.0")
-    saved = images / "kafka-chaos-4.4.0.tar"
-    assert machine.called() == [
-        "kafka-chaos image --kafka-version 4.4.0",
-        f"docker save --output {saved} kafka-chaos:4.4.0",
-    ]
-    saved.touch()
+    images = machine.home / ".cache" / "kafka-chaos" / "images.tar"
+    listed = "docker images --filter label=kafka-chaos.image=broker --filter dangling=false "
+    listed += "--format {{.Repository}}:{{.Tag}}"
+    machine.run(step("images")["run"], VERSIONS="4.4.0 3.9.1")
+    machine.run(step("keep images")["run"])
+    built = [f"kafka-chaos image --kafka-version {version}" for version in ("4.4.0", "3.9.1")]
+    assert machine.called() == [*built, listed, f"docker save --output {images} kafka-chaos/broker:4.4.0"]
+    images.touch()
     machine.calls.unlink()
-    machine.run(step("images")["run"], VERSIONS="4.4.0")
-    assert machine.called() == [f"docker load --quiet --input {saved}", "kafka-chaos image --kafka-version 4.4.0"]
+    machine.run(step("images")["run"], VERSIONS="")
+    machine.run(step("keep images")["run"])
+    assert machine.called() == [f"docker load --quiet --input {images}", listed]
 
 
 def test_the_action_installs_itself_unless_a_package_is_named(machine: Machine) -> None:
@@ -142,7 +143,7 @@ def test_inputs_reach_scripts_as_variables_alone() -> None:
     """Text that a shell would read as commands can't come in by an input."""
     for each in load(ACTION)["runs"]["steps"]:
         assert "${{" not in each.get("run", "")
-    assert not re.search(r"\$\[\[", "".join(job()["script"]))
+    assert not re.search(r"\$\[\[", "".join([*job()["script"], *job()["after_script"]]))
 
 
 def job() -> Any:
@@ -150,17 +151,25 @@ def job() -> Any:
     return job["kafka-chaos"]
 
 
-def test_the_job_for_gitlab_ends_with_the_gravest_code_too(machine: Machine) -> None:
-    machine.add("a/exit-2.yaml", "a/exit-1.yaml", "a/exit-0.yaml")
-    programs = machine.folder / ".kafka-chaos-venv" / "bin"
-    programs.mkdir(parents=True)
-    for name in ("python", "kafka-chaos"):
-        (programs / name).symlink_to(machine.calls.parent / "bin" / name)
-    script = "\n".join(job()["script"])
-    assert machine.run(script, EXPERIMENTS="a/*.yaml", ENGINE="duckdb", PACKAGE="kafka-chaos") == 1
-    runs = [call for call in machine.called() if call.startswith("kafka-chaos run")]
-    assert [call.split()[2] for call in runs] == ["a/exit-0.yaml", "a/exit-1.yaml", "a/exit-2.yaml"]
-    assert job()["artifacts"]["when"] == "always"
+def test_the_job_for_gitlab_runs_the_same_shell_and_keeps_the_same_files(machine: Machine) -> None:
+    *_, images, chaos = job()["script"]
+    assert [images, chaos, job()["after_script"][-1]] == [
+        step(name)["run"] for name in ("images", "chaos", "keep images")
+    ]
+    uploaded = load(ACTION)["runs"]["steps"][-1]["with"]["path"].splitlines()
+    assert job()["artifacts"]["paths"] == [path for path in uploaded if not path.startswith("!")]
+    assert job()["artifacts"]["reports"]["junit"] in uploaded
+    machine.add("a/exit-2.yaml", "a/exit-1.yaml")
+    given = {"EXPERIMENTS": "a/*.yaml", "SUITE": "tests", "ENGINE": "duckdb", "PACKAGE": "kafka-chaos", "VERSIONS": ""}
+    assert machine.run("\n".join(job()["script"]), **given) == 1
+    programs = [" ".join(call.split()[:4]) for call in machine.called()]
+    assert programs == [
+        "python3 -m venv .kafka-chaos-venv",
+        "python -m pip install",
+        "kafka-chaos doctor",
+        *(f"kafka-chaos run a/exit-{code}.yaml --engine" for code in (1, 2)),
+        "python -m pytest tests",
+    ]
 
 
 def test_a_user_needs_at_most_eight_lines() -> None:
@@ -169,7 +178,7 @@ def test_a_user_needs_at_most_eight_lines() -> None:
     gitlab = next(text for text in examples if f"/{JOB.relative_to(ROOT)}" in text)
     for text in (github, gitlab):
         assert len(text.splitlines()) <= 8
-    (used,) = (each for each in load_text(github)["chaos"]["steps"] if "with" in each)
+    (used,) = (each for each in load_text(github)["jobs"]["chaos"]["steps"] if "with" in each)
     assert used["with"].keys() <= load(ACTION)["inputs"].keys()
     header, _ = YAML(typ="safe").load_all(JOB.read_text(encoding="utf-8"))
     assert load_text(gitlab)["include"][0]["inputs"].keys() <= header["spec"]["inputs"].keys()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +12,7 @@ from kafka_chaos.contract.lane.lanes import INTERNAL_REPLICAS
 from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, ZOOKEEPER
 from kafka_chaos.harness.cluster.configuration.keys import check_keys
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
+from kafka_chaos.harness.cluster.containers.network import is_ipv4
 from kafka_chaos.harness.cluster.containers.versions import KafkaVersion, check_version, oldest_of
 from kafka_chaos.harness.cluster.security import PLAINTEXT, SECURITY_MODES
 
@@ -18,6 +21,29 @@ FIRST_TIERED = "3.9"
 LEAST_DISK_MIB = 256
 USUAL_DISK_MIB = 4096
 """The file behind a disk is sparse: what no broker writes takes no room."""
+ADVERTISE = "KAFKA_CHAOS_ADVERTISE"
+ON_ITS_MACHINE = "disks, links and clocks are made on the engine's own machine, by a kafka-chaos that runs there"
+
+
+def advertised(host: str) -> str:
+    """The host, if brokers can advertise it; raises `ValueError`."""
+    is_name = re.fullmatch(r"(?=.*[a-zA-Z])[a-zA-Z0-9]([a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?", host)
+    if not is_name and (not is_ipv4(host) or host == "0.0.0.0"):
+        raise ValueError(f"{host!r} is not valid: expected a host name or an IPv4 address, without a port")
+    return host
+
+
+def host_given_by(name: str, host: str | None) -> str | None:
+    """The host that an option or a variable of this name gives, None if none; raises `UsageFailure`."""
+    try:
+        return advertised(host) if host else None
+    except ValueError as error:
+        raise UsageFailure(f"{name}: {error}") from None
+
+
+def usual_host() -> str | None:
+    """The host that brokers advertise unless they are told another one; None: 127.0.0.1, this machine."""
+    return host_given_by(ADVERTISE, os.environ.get(ADVERTISE))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +63,8 @@ class ClusterLayout:
     `links`: every connection to a broker or controller passes a link (`faults/links/relay/`). `clocks`: every node has
     a wall clock that can be moved (`faults/clock/process_clock.py`). `tiered_storage`: brokers share a remote store
     (`remote_store/`), to which they copy segments of tiered topics. `security` is how clients connect: `plaintext`,
-    `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client certificates).
+    `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client certificates). `advertise`: the host or IPv4 address
+    of the engine's machine, if that is another one: ports are published there, and brokers tell it to clients.
     """
 
     brokers: int = 3
@@ -58,6 +85,7 @@ class ClusterLayout:
     clocks: bool = False
     tiered_storage: bool = False
     security: str = PLAINTEXT
+    advertise: str | None = field(default_factory=usual_host)
 
     def __post_init__(self) -> None:
         for refusal in self._refusals():
@@ -85,6 +113,8 @@ class ClusterLayout:
             yield f"log_directories: {self.log_directories} is not valid: expected 1 or 2"
         if self.disk_mib and self.disk_mib < LEAST_DISK_MIB:
             yield f"disk_mib: {self.disk_mib} is not valid: expected at least {LEAST_DISK_MIB}, or 0"
+        if self.advertise is not None:
+            yield from self._refused_with_advertise(self.advertise)
         yield from self._refused_with_kraft() if mode == KRAFT else self._refused_with_zookeeper()
         invalid_security = f"security: {self.security} is not valid"
         if self.links and self.security != PLAINTEXT:
@@ -101,6 +131,16 @@ class ClusterLayout:
             if broker not in brokers:
                 yield f"configs_of: {broker} is not a broker: expected 1 to {self.brokers}"
             check_keys("broker", configs, kafka_version=self.version_of(broker).number, metadata_mode=mode)
+
+    def _refused_with_advertise(self, host: str) -> Iterator[str]:
+        try:
+            advertised(host)
+        except ValueError as error:
+            yield f"advertise: {error}"
+        needed = {"disk_mib": self.disk_mib, "links": self.links, "clocks": self.clocks}
+        for key, value in needed.items():
+            if value:
+                yield f"{key}: {str(value).lower()} is not valid with advertise: {ON_ITS_MACHINE}"
 
     def _refused_with_kraft(self) -> Iterator[str]:
         if self.zookeepers:
@@ -211,7 +251,9 @@ class ClusterLayout:
         disks = f", {owners} with a disk of its own" if self.disk_mib else ""
         links = ", every connection through a link" if self.links else ""
         clocks = ", with clocks that can be moved" if self.clocks else ""
-        return f"{self._nodes}{disks}{links}{clocks}{', with a remote store' if self.tiered_storage else ''}"
+        store = ", with a remote store" if self.tiered_storage else ""
+        reached = f", reached at {self.advertise}" if self.advertise is not None else ""
+        return f"{self._nodes}{disks}{links}{clocks}{store}{reached}"
 
     @property
     def _nodes(self) -> str:

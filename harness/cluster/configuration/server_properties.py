@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from kafka_chaos.contract.lane.configuration import config_text
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
 from kafka_chaos.faults.cluster import CLIENT_PORT as CLIENT_PORT
+from kafka_chaos.faults.cluster import NETWORK_PORT as NETWORK_PORT
 from kafka_chaos.faults.storage.remote_store import REMOTE_STORE
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS, known_keys
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
@@ -112,11 +113,24 @@ def _layout_configs(spec: ClusterLayout, node: Node) -> dict[str, object]:
 
 
 def _listeners(spec: ClusterLayout, node: Node) -> dict[str, str]:
-    """The properties of every broker's listeners: for clients, on a port of this machine, and for other brokers."""
+    """The properties of every broker's listeners: for clients on a published port, for clients in containers of the
+    cluster's network, and for other brokers.
+
+    Clients in containers get the node's address instead of its name, since Docker forgets names of containers that are
+    down: a client would fail to resolve the name, where in a real network it fails to connect.
+    """
+    secured = DEFAULTS["listener"][spec.security]
+    listeners = {"CLIENT": CLIENT_PORT, "NETWORK": NETWORK_PORT, "REPLICATION": REPLICATION_PORT}
+    advertised = {
+        "CLIENT": node.client_address,
+        "NETWORK": f"{node.address}:{NETWORK_PORT}",
+        "REPLICATION": f"{node.name}:{REPLICATION_PORT}",
+    }
     return {
-        "listeners": f"CLIENT://0.0.0.0:{CLIENT_PORT},REPLICATION://0.0.0.0:{REPLICATION_PORT}",
-        "advertised.listeners": f"CLIENT://127.0.0.1:{node.host_port},REPLICATION://{node.name}:{REPLICATION_PORT}",
-        **DEFAULTS["listener"][spec.security],
+        "listeners": ",".join(f"{name}://0.0.0.0:{port}" for name, port in listeners.items()),
+        "advertised.listeners": ",".join(f"{name}://{address}" for name, address in advertised.items()),
+        **secured,
+        **{key.replace(".client.", ".network."): value for key, value in secured.items()},
         "inter.broker.listener.name": "REPLICATION",
     }
 

@@ -56,7 +56,14 @@ def remove_run(client: DockerClient, run_id: str) -> int:
             if containers:
                 with ThreadPoolExecutor(max_workers=len(containers)) as threads:
                     list(threads.map(_remove_container, containers))
-            others = [*client.networks.list(filters=mine), *client.volumes.list(filters=mine)]
+            networks = client.networks.list(filters=mine)
+            for network in networks:
+                with already_gone():
+                    network.reload()
+                    # A user's container that has joined the network would keep it.
+                    for container in network.attrs.get("Containers") or ():
+                        network.disconnect(container, force=True)
+            others = [*networks, *client.volumes.list(filters=mine)]
             for thing in others:
                 with already_gone():
                     thing.remove()

@@ -4,6 +4,9 @@ By default, Docker gives a restarted container the lowest free address: after tw
 address of the other, and the rules of a partition would hit the wrong broker. Fixed addresses need an explicit subnet,
 one that no other network of the engine and no route of this machine uses.
 
+Containers of users join the network, too. They get addresses of its upper half, so that none takes the address of a
+broker that is down.
+
 Host ports are outside of the kernel's ephemeral range. Otherwise, the kernel could give a broker's port to an outgoing
 connection while the broker is down; a client that tries to connect to it could even connect to itself.
 """
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 
+LOOPBACK = "127.0.0.1"
 _ATTEMPTS = 20
 _FIRST_NODE = 10
 _PRIVATE = ipaddress.IPv4Network("172.16.0.0/12")
@@ -32,7 +36,7 @@ _PREFIX = 24
 
 
 def create_network(client: DockerClient, name: str, labels: dict[str, str]) -> Network:
-    """A labelled bridge network with an explicit subnet of 254 addresses."""
+    """A labelled bridge network with an explicit subnet of 254 addresses, of which the lower half is for nodes."""
     from docker.errors import APIError
     from docker.types import IPAMConfig, IPAMPool
 
@@ -40,7 +44,8 @@ def create_network(client: DockerClient, name: str, labels: dict[str, str]) -> N
     free = [subnet for subnet in _PRIVATE.subnets(new_prefix=_PREFIX) if not any(map(subnet.overlaps, taken))]
     refusal: Exception | None = None
     for subnet in random.SystemRandom().sample(free, k=min(_ATTEMPTS, len(free))):
-        pool = IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))])
+        _, upper_half = subnet.subnets()
+        pool = IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet), iprange=str(upper_half), gateway=str(subnet[1]))])
         try:
             return client.networks.create(name, driver="bridge", labels=labels, ipam=pool, check_duplicate=True)
         except APIError as error:
@@ -79,29 +84,51 @@ def _routed_subnets() -> Iterator[ipaddress.IPv4Network]:
 
 _LOWEST = 15_000
 _PROBES = 2_000
+_SILENCE = 0.2
 
 
-def free_ports(count: int) -> list[int]:
-    """`count` different ports of 127.0.0.1 that are free at the moment."""
+def is_ipv4(host: str) -> bool:
+    """Whether a host is written as an IPv4 address."""
+    try:
+        return bool(ipaddress.IPv4Address(host))
+    except ValueError:
+        return False
+
+
+def address_of(host: str) -> str:
+    """The IPv4 address of a host, to which ports can be published; raises `EnvironmentFailure` if it has none."""
+    try:
+        return socket.gethostbyname(host)
+    except OSError as error:
+        message = f"advertise: {host} has no IPv4 address here ({error}): expected a host that this machine can resolve"
+        raise EnvironmentFailure(message) from error
+
+
+def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
+    """`count` different ports of an address that are free at the moment, as far as that can be known from here."""
     highest = _first_ephemeral_port() - 1
     if highest - _LOWEST < count * 2:
         highest = 65_535
     chosen: list[int] = []
     for candidate in random.SystemRandom().sample(range(_LOWEST, highest), k=min(_PROBES, highest - _LOWEST)):
-        if _is_free(candidate):
+        if _is_free(address, candidate):
             chosen.append(candidate)
             if len(chosen) == count:
                 return chosen
     raise EnvironmentFailure(
-        f"found only {len(chosen)} of {count} free ports on 127.0.0.1 between {_LOWEST} and {highest}: "
+        f"found only {len(chosen)} of {count} free ports on {address} between {_LOWEST} and {highest}: "
         "end what listens there"
     )
 
 
-def _is_free(port: int) -> bool:
+def _is_free(address: str, port: int) -> bool:
     with socket.socket() as probe:
+        if address != LOOPBACK:
+            # Only the engine's machine could bind it. Where a firewall is silent, the engine's refusal has to do.
+            probe.settimeout(_SILENCE)
+            return probe.connect_ex((address, port)) != 0
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((address, port))
         except OSError:
             return False
     return True

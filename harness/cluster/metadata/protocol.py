@@ -43,12 +43,12 @@ class Members:
     @property
     def addresses(self) -> dict[int, str]:
         """The addresses (`host:port`) for clients by broker id, which stay the same across restarts."""
-        return {broker: f"127.0.0.1:{node.host_port}" for broker, node in self.brokers.items()}
+        return {broker: node.client_address for broker, node in self.brokers.items()}
 
     @property
     def zookeeper_addresses(self) -> str:
-        """The addresses of all ZooKeeper servers, on 127.0.0.1."""
-        return ",".join(f"127.0.0.1:{node.host_port}" for node in self.zookeepers.values())
+        """The addresses of all ZooKeeper servers for this process."""
+        return ",".join(node.client_address for node in self.zookeepers.values())
 
 
 class Metadata(Protocol):

@@ -96,7 +96,7 @@ class TerminalListener:
             case event_types.RunStarted():
                 return (f"run [bold]{event.run_id}[/bold]: {counted(len(event.lanes), 'lane')}",)
             case event_types.ClusterReady():
-                return (f"cluster ready after {event.seconds:.1f} s",)
+                return (f"cluster ready after {event.seconds:.1f} s", *reached_by(event))
             case event_types.ClusterKept():
                 return ("[yellow]the cluster is left running[/yellow]", *advice_on_kept(event))
             case event_types.FaultRequested(kind="lockstep"):
@@ -139,13 +139,22 @@ def on_terminal(shows: bool, above: Callable[[], str] | None = None) -> Iterator
         yield [listener]
 
 
+def reached_by(event: event_types.ClusterReady | event_types.ClusterKept) -> list[str]:
+    """How clients reach a cluster: on this machine, and in containers."""
+    return [
+        f"bootstrap.servers={event.bootstrap_servers}",
+        f"in containers of the network {event.network}: bootstrap.servers={event.bootstrap_servers_in_network}",
+    ]
+
+
 def advice_on_kept(event: event_types.ClusterKept) -> list[str]:
     """How to inspect a cluster that was kept, and how to remove it."""
     return [
         f"containers: {', '.join(event.containers)}",
         f"read a broker's log: docker logs {event.containers[-1]}",
         f"open a shell beside its data (/var/lib/kafka): docker exec -it {event.containers[-1]} bash",
-        f"connect a client: bootstrap.servers={event.bootstrap_servers}",
+        "connect clients:",
+        *(f"  {line}" for line in reached_by(event)),
         *([f"with the client settings in {event.client_config}"] if event.client_config else []),
         "remove it: kafka-chaos clean --kept",
     ]

@@ -9,8 +9,8 @@ from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
 from tests.faults.fakes import FakeCluster, FakeNode, hit_by
 
-LIST = "ss -tnH state established ( sport = :9094 )"
-TWO = "0 0 172.18.0.3:9094 172.18.0.1:40001\n0 12 172.18.0.3:9094 172.18.0.1:40002\n"
+LIST = "ss -tnH state established ( sport = :9094 or sport = :9095 )"
+TWO = "0 0 172.18.0.3:9094 172.18.0.1:40001\n0 12 172.18.0.3:9095 172.18.0.128:40002\n"
 
 
 def members(*numbers: int) -> list[FakeNode]:
@@ -30,7 +30,7 @@ def test_a_reset_is_proven_by_connections_that_are_gone() -> None:
     assert not fault.proof(cluster, nodes).took_effect
     fault.inject(cluster, nodes)
     (command,) = broker.commands
-    assert command[-1].endswith("&& ss -K -tnH state established '( sport = :9094 )' >/dev/null")
+    assert command[-1].endswith("&& ss -K -tnH state established '( sport = :9094 or sport = :9095 )' >/dev/null")
     still = fault.proof(cluster, nodes)
     assert (still.took_effect, still.reason) == (False, "broker-1: 2 of 2 connections go on")
     broker.answers = {LIST: (0, TWO.replace("4000", "5000"))}

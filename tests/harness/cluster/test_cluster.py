@@ -12,11 +12,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafka_chaos.conformance.replica import read_replica
 from kafka_chaos.contract.command.errors import ClusterFailure
+from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep
 from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, remove_run
 from kafka_chaos.harness.cluster.containers.engine import docker_client
+from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import OWNER, RUN
+from tests.clusters import EQUIPPED, IN_KRAFT, PLAIN, SharedClusters, needs_disks, needs_links, produced_in_network
 from tests.harness.leftovers import left_of
 
 pytestmark = pytest.mark.cluster
@@ -39,6 +42,25 @@ def test_every_node_is_served_on_the_loopback_address_only(cluster: Cluster) -> 
         node.container.reload()
         bound = [entry for entries in node.container.ports.values() if entries for entry in entries]
         assert [(entry["HostIp"], int(entry["HostPort"])) for entry in bound] == [("127.0.0.1", node.host_port)]
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        PLAIN,
+        IN_KRAFT,
+        pytest.param(EQUIPPED, marks=[needs_links, needs_disks]),
+        *(pytest.param(ClusterLayout(kafka_version=each), marks=pytest.mark.slow) for each in ("0.10.2.2", "2.0.0")),
+        pytest.param(ClusterLayout(kafka_version="4.4.0", metadata_mode=KRAFT), marks=pytest.mark.slow),
+    ],
+    ids=lambda layout: layout.described,
+)
+def test_a_container_on_the_network_reaches_the_brokers(clusters: SharedClusters, layout: ClusterLayout) -> None:
+    cluster = clusters.of(layout)
+    # The first broker names the others, by the addresses that they advertise on the network.
+    topic = fresh_id("inside")
+    cluster.admin().create_topic(topic, replica_assignment=[[3]], configs={})
+    assert produced_in_network(cluster, topic) == [0, 1, 2]
 
 
 def test_data_and_address_outlive_a_kill(cluster: Cluster, make_topic: Callable[..., str], admin: ClusterAdmin) -> None:
@@ -96,6 +118,7 @@ with Cluster(ClusterLayout(brokers=1), run_id=sys.argv[1]):
 
 
 def test_clean_removes_what_a_killed_run_left_and_nothing_else(cluster: Cluster) -> None:
+    """Not even a container of somebody else's that has joined the network."""
     run_id = fresh_id("dead")
     with subprocess.Popen(
         [sys.executable, "-c", START_AND_WAIT, run_id], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -107,6 +130,14 @@ def test_clean_removes_what_a_killed_run_left_and_nothing_else(cluster: Cluster)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     assert left_of(run_id)
-    assert run_id in [left.run_id for left in clean(docker_client())]
-    assert left_of(run_id) == []
+    service = docker_client().containers.run(
+        ensure_image(), "infinity", entrypoint="sleep", network=f"kafka-chaos-{run_id}", detach=True
+    )
+    try:
+        assert run_id in [left.run_id for left in clean(docker_client())]
+        assert left_of(run_id) == []
+        service.reload()
+        assert service.status == "running"
+    finally:
+        service.remove(force=True)
     assert len(left_of(cluster.run_id)) >= len(cluster.nodes)

@@ -67,6 +67,8 @@ class Engine(NamedTuple):
     lacks: dict[str, str]
     run: Callable[..., subprocess.CompletedProcess[str]]
     """Runs a command beside the engine, as the engine's user."""
+    pid: str
+    """The id of the first process in its namespaces."""
 
 
 def ended(*command: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -76,7 +78,7 @@ def ended(*command: str, **options: Any) -> subprocess.CompletedProcess[str]:
 SOCKET = "unix://{place}/home/engine.sock"
 TCP = "tcp://127.0.0.1:2375"
 PODMAN = "podman system service --time=0 {host}"
-DOCKER = "dockerd --data-root {place}/data --tls=false -H {host}"
+DOCKER = "dockerd --data-root {place}/data --tls=false -H {host} -H tcp://0.0.0.0:2376"
 KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "podman": (PODMAN, SOCKET, ()),
     "podman-of-a-user": (PODMAN, SOCKET, ("setpriv", "--reuid=kc-engine", "--regid=kc-engine", "--init-groups")),
@@ -138,7 +140,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
         with subprocess.Popen(save, stdout=subprocess.PIPE) as images:
             loaded = run("docker", "load", stdin=images.stdout)
         assert images.returncode == loaded.returncode == 0, loaded.stderr
-        yield Engine(host, place, LACKS.get(request.param, {}), run)
+        yield Engine(host, place, LACKS.get(request.param, {}), run, first.read_text().strip())
     finally:
         outer.kill()
         outer.wait()
@@ -146,21 +148,65 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
         subprocess.run(f"until rm -rf {place}; do sleep 0.2; done", shell=True, timeout=30, check=True)
 
 
+def checked(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in json.loads(done.stdout)}
+
+
 def test_doctor_says_in_one_line_what_an_engine_cannot_do(engine: Engine) -> None:
-    checks = {check["name"]: check for check in json.loads(engine.run(*KAFKA_CHAOS, "doctor", "--json").stdout)}
+    checks = checked(engine.run(*KAFKA_CHAOS, "doctor", "--json"))
     assert {name for name in TRIED if checks[name]["state"] != "ok"} == set(engine.lacks), checks
     for name, reason in engine.lacks.items():
         assert checks[name]["found"].startswith(reason)
         assert "\n" not in checks[name]["found"]
 
 
+@pytest.fixture
+def cable(engine: Engine) -> Iterator[str]:
+    """The address of the engine's machine on a cable that leads to this one, as between two machines."""
+    for run, command in (
+        (ended, f"link add kc-cable type veth peer name kc-engine netns {engine.pid}"),
+        (ended, "addr add 198.18.231.1/30 dev kc-cable"),
+        (ended, "link set kc-cable up"),
+        (engine.run, "addr add 198.18.231.2/30 dev kc-engine"),
+        (engine.run, "link set kc-engine up"),
+    ):
+        assert run("ip", *command.split()).returncode == 0, command
+    yield "198.18.231.2"
+    ended("ip", "link", "delete", "kc-cable")
+
+
+ELSEWHERE = """\
+name: elsewhere
+cluster: {security: sasl_ssl}
+workload: {rate: 100, duration: 14}
+lanes: [{lane: a, acks: all, min_insync_replicas: 2, idempotence: true}]
+schedule:
+  - {fault: kill, target: leader(a), at: 1, duration: 3}
+  - {fault: isolate, target: leader(a), at: 8, duration: 3}
+"""
+
+
 @pytest.mark.parametrize("engine", ["docker-in-docker"], indirect=True)
-def test_from_outside_published_ports_do_not_lead_to_containers(engine: Engine) -> None:
-    done = ended(*KAFKA_CHAOS, "doctor", "--json", env={**OUTSIDE, "DOCKER_HOST": engine.host})
-    checks = {check["name"]: check for check in json.loads(done.stdout)}
-    assert done.returncode == 3
-    assert "does not lead to the container" in checks["Published ports"]["found"]
-    assert "--pid=host" in checks["Links"]["remedy"]
+def test_from_another_machine_brokers_are_reached_only_where_they_advertise(engine: Engine, cable: str) -> None:
+    lost = ended(*KAFKA_CHAOS, "doctor", "--json", env={**OUTSIDE, "DOCKER_HOST": engine.host})
+    assert lost.returncode == 3
+    assert "does not lead to the container" in checked(lost)["Published ports"]["found"]
+    assert "--pid=host" in checked(lost)["Links"]["remedy"]
+    outside = {**OUTSIDE, "DOCKER_HOST": f"tcp://{cable}:2376"}
+    reached = {**outside, "KAFKA_CHAOS_ADVERTISE": cable}
+    found = checked(ended(*KAFKA_CHAOS, "doctor", "--json", env=reached))["Published ports"]["found"]
+    assert found == f"a port on {cable} leads to a container"
+    refused = ended(*KAFKA_CHAOS, "plan", str(FAMILIES), env=reached)
+    assert refused.returncode == 64
+    assert "fault: hold can't be done where cluster.advertise names another machine" in refused.stderr
+    experiment = engine.place / "elsewhere.yaml"
+    experiment.write_text(ELSEWHERE)
+    run = ("run", str(experiment), "--engine", "duckdb", "--quiet", "--out", str(engine.place / "runs"))
+    done = ended(*KAFKA_CHAOS, *run, env=reached)
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    nowhere = ended(*KAFKA_CHAOS, *run, "--advertise", "198.18.231.1", env=outside)
+    assert nowhere.returncode == 3
+    assert "198.18.231.1" in nowhere.stderr
 
 
 @pytest.mark.timeout(1200)

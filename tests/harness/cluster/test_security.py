@@ -17,7 +17,7 @@ from docker.errors import APIError
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.metadata import METADATA_MODES
-from kafka_chaos.harness.clients.java_client import read_client_config
+from kafka_chaos.harness.clients.java_client import java_client_configs, read_client_config
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
@@ -34,6 +34,7 @@ from kafka_chaos.harness.cluster.containers.labels import (
 from kafka_chaos.harness.cluster.security import MTLS, SASL_SSL, make_certificates
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.run.attach import Attached, run_attached
+from tests.clusters import produced_in_network
 from tests.harness.leftovers import left_of
 
 LANE = "- {lane: orders, topic: probe, replication_factor: 1, acks: all}"
@@ -157,6 +158,14 @@ def test_a_wrong_password_or_certificate_is_one_line_and_exit_code_3(
     assert line.endswith("check the --client-config")
     assert "not-the-password" not in done.stdout + done.stderr
     assert not (tmp_path / "runs").exists(), "nothing was begun"
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_containers_on_the_network_need_them_too(secured: Cluster) -> None:
+    offsets = produced_in_network(secured, "probe", java_client_configs(secured.client_configs))
+    assert offsets == list(range(offsets[0], offsets[0] + 3))
+    assert produced_in_network(secured, "probe", {"max.block.ms": "3000"}) == []
 
 
 @pytest.mark.cluster

@@ -71,6 +71,10 @@ def test_a_broker_is_only_given_keys_that_its_version_has(number: str) -> None:
         ({"migration_controllers": 2}, "migration_controllers: 2 is not valid: expected 0, 1 or 3"),
         ({"migration_controllers": 3, "broker_versions": {1: "2.8.2"}}, "knows no KRaft mode of Kafka 2.8.2"),
         ({"migration_controllers": 3, "security": "mtls"}, "not valid with migration_controllers"),
+        ({"advertise": "10.0.0.300"}, "advertise: '10.0.0.300' is not valid: expected a host name or an IPv4 address"),
+        ({"advertise": "0.0.0.0"}, "advertise: '0.0.0.0' is not valid"),
+        ({"advertise": "engine:9092"}, "expected a host name or an IPv4 address, without a port"),
+        ({"advertise": "engine", "clocks": True}, "clocks: true is not valid with advertise: disks, links and clocks"),
         ({"migration_controllers": 3, "links": True}, "links: true is not valid with migration_controllers"),
         ({"broker_versions": {2: "2.4.1"}, "security": "mtls"}, "Kafka 2.4.1 reads no certificates in PEM"),
         (

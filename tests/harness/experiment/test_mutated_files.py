@@ -79,6 +79,7 @@ phases:
 """
 TEXTS = (
     EVERY_KEY,
+    "name: elsewhere\ncluster: {advertise: engine.example}\nlanes: [{lane: a}]\n",
     *((ROOT / "experiments" / name).read_text() for name in ("share-groups.yaml", "tiered-storage.yaml")),
     (ROOT / "experiments" / "demo.yaml").read_text(),
     (ROOT / "experiments" / "known" / "kafka-8803.yaml").read_text(),

@@ -49,7 +49,7 @@ class Running(FakeCluster):
 
     spec = ClusterLayout()
 
-    bootstrap_servers = "127.0.0.1:1"
+    bootstrap_servers, bootstrap_servers_in_network, network = "127.0.0.1:1", "broker-1:9095", "kafka-chaos-x"
     client_configs: Mapping[str, str] = MappingProxyType({})
 
     def __enter__(self) -> Self:

@@ -33,6 +33,12 @@ def printed(*events: Event) -> str:
         (event_types.Step(text="starting 3 brokers"), "starting 3 brokers"),
         (event_types.ClusterReady(seconds=3.61, bootstrap_servers="x"), "cluster ready after 3.6 s"),
         (
+            event_types.ClusterReady(
+                seconds=1, bootstrap_servers="x", network="n", bootstrap_servers_in_network="broker-1:9095"
+            ),
+            "bootstrap.servers=x\n          in containers of the network n: bootstrap.servers=broker-1:9095\n",
+        ),
+        (
             event_types.FaultRequested(
                 fault_id="a/kill-1",
                 kind="kill",
