@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.lane.configuration import dotted
 from kafka_chaos.contract.lane.groups import (
     IN_TRANSACTION,
@@ -26,21 +27,11 @@ from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.experiment.values import LaneName, Name, Seconds, Spec, declared, read_as
 
 MOST_PARTITIONS = 1_000
-OWNED_TOPIC_KEYS = frozenset(
-    {"min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy", "remote.storage.enable"}
-)
-OWNED_CLIENT_KEYS = frozenset(
-    {"bootstrap.servers", "acks", "request.required.acks", "enable.idempotence", "max.in.flight"}
-    | {"max.in.flight.requests.per.connection", "metadata.broker.list"}
-    | {"transactional.id", "transaction.timeout.ms"}
-)
-OWNED_CONSUMER_KEYS = frozenset(
-    {"bootstrap.servers", "metadata.broker.list", "group.id", "isolation.level", "enable.partition.eof"}
-    | {"enable.auto.commit", "auto.commit.enable", "enable.auto.offset.store", "group.protocol", "group.instance.id"}
-    | {"partition.assignment.strategy", "group.remote.assignor", "session.timeout.ms", "max.poll.interval.ms"}
-    | {"key.deserializer", "value.deserializer", "auto.offset.reset", "share.acknowledgement.mode"}
-)
-"""Configs that the lane's own keys decide, such as `group`, or the harness, so that consumers read every record."""
+_OWNED = toml_of(__package__, "owned_keys.toml")
+OWNED_TOPIC_KEYS = frozenset[str](_OWNED["topic"])
+OWNED_CLIENT_KEYS = frozenset[str](_OWNED["client"])
+OWNED_CONSUMER_KEYS = frozenset[str](_OWNED["consumer"])
+"""Configs that the lane's own keys decide, or the harness."""
 OF_MEMBERS = frozenset({"auto.commit.interval.ms", "heartbeat.interval.ms"})
 """Configs for members of a group alone: other consumers commit nothing."""
 
