@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
-from kafka_chaos.harness.workload.client_process import ClientProcess
+from kafka_chaos.harness.workload.client_process import ClientProcess, SupervisedProcess
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
@@ -19,7 +19,7 @@ C = TypeVar("C")
 class Place(Generic[C]):
     """A place for one client at a time: `client` is who lives there now, `since` when that life began.
 
-    `is_killed`: a fault has ended the client, and `step` has to note it. `is_down`: that fault goes on.
+    No other client follows one whose process a fault has ended, as long as that fault goes on.
     """
 
     def __init__(self, number: int, life: LifeSpec) -> None:
@@ -29,26 +29,22 @@ class Place(Generic[C]):
         self._life = life
         self._starts = life.at
         self._ends = _NEVER
-        self.is_killed = False
-        self.is_down = False
+        self._process: SupervisedProcess | None = None
+        """That of the last client, if it had one of its own."""
 
     @property
     def is_over(self) -> bool:
         """Whether no client lives in this place, nor ever will."""
-        return self.client is None and self._starts == _NEVER and not self.is_down
+        return self.client is None and self._starts == _NEVER and not self._is_down
 
     def takes(self, client: C, now: float) -> None:
         """Let a client begin its life in this place."""
-        self.client, self.since = client, now
+        self.client, self.since, self._process = client, now, getattr(client, "process", None)
         self._starts, self._ends = _NEVER, now + (self._life.lasts or _NEVER)
 
-    def falls(self) -> None:
-        """Note that a fault ends the client: no other takes its place until `rises` is called."""
-        self.is_down = self.is_killed = True
-
-    def rises(self) -> None:
-        """Note that the fault is over."""
-        self.is_down = False
+    @property
+    def _is_down(self) -> bool:
+        return self._process is not None and self._process.is_down
 
     def step(
         self, now: float, elapsed: float, *, start: Callable[[int], C], end: Callable[[int, C, bool], None]
@@ -58,13 +54,13 @@ class Place(Generic[C]):
         `elapsed`: seconds since the clock of the load began. `start` makes a client for the place of a number. `end`
         takes that number, the client, and whether it was killed.
         """
-        if self.client is not None and (now >= self._ends or self.is_killed):
-            by_fault, self.is_killed = self.is_killed, False
+        by_fault = self._process is not None and self._process.has_fallen
+        if self.client is not None and (now >= self._ends or by_fault):
             ended, self.client = self.client, None
             returns = _NEVER if self._life.returns is None else self._life.returns
             self._starts, self._ends = elapsed + (0.0 if by_fault else returns), _NEVER
             end(self.number, ended, by_fault or self._life.ends == KILL)
-        if self.client is None and elapsed >= self._starts and not self.is_down:
+        if self.client is None and elapsed >= self._starts and not self._is_down:
             self.takes(start(self.number), now)
 
 
@@ -76,7 +72,7 @@ def living(places: Sequence[Place[C]]) -> list[C]:
 def processes_in(places: Sequence[Place[Any]]) -> list[ClientProcess]:
     """The clients that live in these places and are processes of their own, for faults to hit."""
     return [
-        ClientProcess(process, place.number, falls=place.falls, rises=place.rises)
+        ClientProcess(process, place.number)
         for place in places
         if (process := getattr(place.client, "process", None)) is not None
     ]

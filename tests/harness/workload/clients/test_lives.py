@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,6 +27,7 @@ class Reader(Follower):
         self.problems: list[str] = []
         self.ended_by = ""
         self.made = time.monotonic()
+        self.process = SimpleNamespace(has_fallen=False, is_down=False)
         super().__init__(lane, load, partitions=2, number=number)
         self.begins()
 
@@ -114,11 +116,11 @@ def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(load: LoadSetti
     with living(load, LifeSpec(at=0.0)) as (consumers, made):
         wait_until(lambda: made, "it to start", timeout=10)
         (place,) = consumers.places
-        place.falls()
+        made[0].process.has_fallen = made[0].process.is_down = True
         wait_until(lambda: made[0].ended_by == "killed", "its end", timeout=10)
         assert place.client is None
         assert len(made) == 1
-        place.rises()
+        made[0].process.is_down = False
         wait_until(lambda: len(made) == 2, "a successor", timeout=10)
 
 

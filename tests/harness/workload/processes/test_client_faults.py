@@ -50,7 +50,7 @@ def of_place(load: PacedProducing) -> ClientProcess:
     (place,) = load.places
     producer = wait_until(lambda: place.client, "its producer", timeout=30)
     assert isinstance(producer, ProcessProducer)
-    return ClientProcess(producer.process, place.number, falls=place.falls, rises=place.rises)
+    return ClientProcess(producer.process, place.number)
 
 
 def test_a_producer_that_a_fault_kills_has_a_successor_once_that_is_over(tmp_path: Path) -> None:
