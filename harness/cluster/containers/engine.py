@@ -236,7 +236,7 @@ def _advice(error: Exception) -> str:
     if (host := os.environ.get("DOCKER_HOST")) is not None:
         silent = f" within {ANSWERS_WITHIN} s" if "timed out" in text else ""
         return f"no Docker engine answers{silent} at DOCKER_HOST={host}: start it or unset DOCKER_HOST"
-    return f"no Docker engine answers: run `make setup` (as root on Debian it installs and starts one) ({text})"
+    return f"no Docker engine answers: start or install one; in a clone, `make setup` does, as root on Debian ({text})"
 
 
 def main() -> int:

@@ -154,7 +154,7 @@ def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> No
     """Copy the dependencies of a POM into `folder` with Maven; raises `EnvironmentFailure` with Maven's last lines."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise EnvironmentFailure("Maven is missing: run `make setup`, or install Maven 3.6 or later")
+        raise EnvironmentFailure("Maven is missing: install Maven 3.6 or later; in a clone, `make setup` does")
     command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     command += [f"-D{key}={value}" for key, value in properties.items()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -183,7 +183,7 @@ def _make_base(tag: str) -> None:
     if shutil.which("debootstrap") is None or os.geteuid() != 0:
         raise EnvironmentFailure(
             f"neither an image registry nor debootstrap (as root) is available for a base image: make {PUBLIC_BASE} "
-            "available to the Docker engine, or run `make setup` as root on Debian"
+            "available to the Docker engine, or install debootstrap and run this as root"
         )
     done = subprocess.run([_RECIPE / "base" / "make-base", tag], capture_output=True, text=True, check=False)
     if done.returncode != 0:
