@@ -85,7 +85,7 @@ def check_engine() -> Check:
     try:
         version = docker_client().version()
     except KafkaChaosError as error:
-        return Check("Docker engine", "missing", first_line(error), "start or install one; in a clone, `make setup` does")
+        return Check("Docker engine", "missing", first_line(error), "start or install one (in a clone: `make setup`)")
     podman = any(component["Name"].startswith("Podman") for component in version.get("Components", ()))
     product = "Podman" if podman else "version"
     return Check("Docker engine", "ok", f"{product} {version['Version']}, API {version['ApiVersion']}")
