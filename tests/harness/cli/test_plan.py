@@ -43,6 +43,13 @@ def test_a_plan_has_schedule_predictions_and_costs(experiment: Path) -> None:
     assert any(line.startswith("load for 30 s in all; up to ") for line in lines)
 
 
+def test_an_experiment_of_the_package_needs_no_file_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    results = [CliRunner().invoke(plan_command, [f"experiments/{name}.yaml"]) for name in ("demo", "nowhere")]
+    assert "demo: 1 ZooKeeper and 3 brokers" in results[0].output
+    assert [results[0].exit_code, str(results[1].exception).partition(":")[0]] == [0, "experiments/nowhere.yaml"]
+
+
 def test_a_plan_as_json(experiment: Path) -> None:
     document = json.loads(CliRunner().invoke(plan_command, [str(experiment), "--json", "--seed", "8"]).output)
     phase = document["phases"][0]
