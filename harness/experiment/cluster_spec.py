@@ -74,9 +74,9 @@ class ClusterSpec(Spec):
         default="plaintext", description="what clients need to connect: nothing, a password, or a certificate"
     )
     advertise: Annotated[str, AfterValidator(advertised)] | None = Field(
-        default_factory=usual_host,
+        default=None,
         description="host of the container engine, where that is another machine: ports are published there, and "
-        f"clients get it as the brokers' address; what the variable `{ADVERTISE}` says, unless given",
+        f"clients get it as the brokers' address; unless given, what the variable `{ADVERTISE}` says",
     )
 
     @model_validator(mode="before")
@@ -89,4 +89,5 @@ class ClusterSpec(Spec):
 
     def as_layout(self) -> ClusterLayout:
         """The cluster to start; raises `UsageFailure` if there can be none of this kind."""
-        return ClusterLayout(**self.model_dump())
+        # What the variable says is no part of the experiment, which another machine may repeat.
+        return ClusterLayout(**{**self.model_dump(), "advertise": self.advertise or usual_host()})

@@ -77,8 +77,8 @@ def _kind(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     target = fault.target
     if reason := fault.refusal(cluster.as_layout()):
         yield ("fault",), f"{fault.kind}: {reason}"
-    if cluster.advertise is not None and (fault.needs_disk or fault.needs_links or fault.needs_clock):
-        yield ("fault",), f"{fault.kind} can't be done where cluster.advertise names another machine: {ON_ITS_MACHINE}"
+    if cluster.as_layout().advertise is not None and (fault.needs_disk or fault.needs_links or fault.needs_clock):
+        yield (("fault",), f"{fault.kind} can't be done where advertise names another machine: {ON_ITS_MACHINE}")
     if not fits(type(fault), target):
         clients = ", ".join(f"{role}(LANE)" for role in OF_CLIENTS)
         expected = f"one of {clients}" if target.role not in OF_CLIENTS else "a server: it hits no clients"

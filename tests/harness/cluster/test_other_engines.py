@@ -198,7 +198,7 @@ def test_from_another_machine_brokers_are_reached_only_where_they_advertise(engi
     assert found == f"a port on {cable} leads to a container"
     refused = ended(*KAFKA_CHAOS, "plan", str(FAMILIES), env=reached)
     assert refused.returncode == 64
-    assert "fault: hold can't be done where cluster.advertise names another machine" in refused.stderr
+    assert "fault: hold can't be done where advertise names another machine" in refused.stderr
     experiment = engine.place / "elsewhere.yaml"
     experiment.write_text(ELSEWHERE)
     run = ("run", str(experiment), "--engine", "duckdb", "--quiet", "--out", str(engine.place / "runs"))

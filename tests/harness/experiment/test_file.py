@@ -44,6 +44,7 @@ REFUSALS = [
     (GOOD[GOOD.index("  - fault") :], "  - kill\n", "schedule[0]", "expected a mapping of keys", 12),
     ("lanes:", "colour: red\nlanes:", "colour", "no such key", 4),
     ("brokers: 3", "brokers: 0", "cluster.brokers", "expected at least 1, got 0", 3),
+    ("brokers: 3", "advertise: 'ci:1'", "cluster.advertise", "'ci:1' is not valid: expected a host name or an IPv4", 3),
     ("brokers: 3", "brokers: 3\n  broker_configs: {log.segment.byte: 1}", "cluster", "mean log.segment.bytes", 2),
     ("brokers: 3", "brokers: 3\n  broker_configs: {broker.id: 7}", "cluster", "set by the harness itself", 2),
     ("brokers: 3", "brokers: 3\n  broker_configs: {log.roll.ms: 1 h}", "cluster", "a whole number, got '1 h'", 2),

@@ -43,13 +43,19 @@ def test_a_schedule_is_the_same_on_every_machine() -> None:
     ]
 
 
-def test_what_is_written_out_replays_what_was_drawn(tmp_path: Path) -> None:
+def test_what_is_written_out_replays_what_was_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_CHAOS_ADVERTISE", "this-machine-s-engine")
     experiment = parse_experiment(TEXT, "a.yaml")
+    assert experiment.layout.advertise == "this-machine-s-engine"
     written = tmp_path / "experiment.yaml"
     written.write_text(dump_experiment(experiment, {}))
     assert "generate" not in written.read_text()
     # Not even another seed changes it: it is written out.
-    assert load_experiment(written, overrides={"seed": 8}).phases == experiment.phases
+    monkeypatch.delenv("KAFKA_CHAOS_ADVERTISE")
+    again = load_experiment(written, overrides={"seed": 8})
+    assert again.model_dump()["phases"] == experiment.model_dump()["phases"]
+    assert again.layout.advertise is None
+    assert load_experiment(written, overrides={"cluster.advertise": "other"}).layout.advertise == "other"
 
 
 @settings(max_examples=40)

@@ -43,6 +43,8 @@ def test_only_a_fault_that_acts_on_requests_gets_links(fault: type[OnFrames]) ->
         (["fault: hold, target: all, lane: two"], "", "lane: there is no lane two; the lanes are one"),
         (["fault: hold, target: zookeeper"], "", "target: zookeeper: ZooKeeper does not speak Kafka's protocol"),
         (["fault: hold, target: all"], ", security: mtls", "fault: hold reads requests, and mtls encrypts them"),
+        (["fault: hold, target: all"], ", advertise: ci", "fault: hold can't be done where advertise names another"),
+        (["fault: clock-step, target: all, seconds: 9"], ", advertise: ci", "clock-step can't be done where advertise"),
         (["fault: hold, target: all, side: both"], "", "side: expected 'request' or 'response'"),
         (
             ["fault: hold, target: all", "fault: partition, target: all, port: replication, direction: in"],
