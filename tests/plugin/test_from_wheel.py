@@ -59,22 +59,16 @@ def project(tmp_path: Path) -> Path:
 @pytest.mark.cluster
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_wheel_s_plugin_tests_a_user_s_service(wheel: Path, project: Path, tmp_path: Path) -> None:
-    python, site = venv_with(tmp_path / "venv", wheel)
-    check(python, project, site)
-
-
-@pytest.mark.cluster
-@pytest.mark.spark
-@pytest.mark.slow
-def test_the_same_with_everything_installed_by_pip(wheel: Path, project: Path, tmp_path: Path) -> None:
-    python = empty_venv(tmp_path / "venv")
-    must(python, "-m", "pip", "install", "--quiet", str(wheel), "pytest")
-    check(python, project, tmp_path / "venv")
-
-
-def check(python: str, project: Path, site: Path) -> None:
-    """Run the project's tests: all pass but the one that has to fail, and that one tells all there is to tell."""
+@pytest.mark.parametrize("dependencies", ["of this environment", "installed by pip"])
+def test_the_wheel_s_plugin_tests_a_user_s_service(
+    wheel: Path, project: Path, tmp_path: Path, dependencies: str
+) -> None:
+    """All tests of the project pass but the one that has to fail, and that one tells all there is to tell."""
+    if dependencies == "installed by pip":
+        python, site = empty_venv(tmp_path / "venv"), tmp_path / "venv"
+        must(python, "-m", "pip", "install", "--quiet", str(wheel), "pytest")
+    else:
+        python, site = venv_with(tmp_path / "venv", wheel)
     where = must(python, "-c", "import kafka_chaos; print(kafka_chaos.__file__)", cwd=project).strip()
     assert Path(where).is_relative_to(site)
     # A project that turns warnings into errors gets none of ours.

@@ -29,19 +29,15 @@ def fresh_id(name: str) -> str:
     return f"test-{name}-{secrets.token_hex(4)}"
 
 
-def test_every_part_carries_the_run_s_labels(cluster: Cluster) -> None:
-    for node in cluster.nodes:
-        assert node.container.labels[RUN] == cluster.run_id
-        assert node.container.labels[OWNER]
-    networks = docker_client().networks.list(filters={"label": f"{RUN}={cluster.run_id}"})
-    assert [network.name for network in networks] == [f"kafka-chaos-{cluster.run_id}"]
-
-
-def test_every_node_is_served_on_the_loopback_address_only(cluster: Cluster) -> None:
+def test_every_part_carries_the_run_s_labels_and_is_served_on_the_loopback_address_only(cluster: Cluster) -> None:
     for node in cluster.nodes:
         node.container.reload()
+        assert node.container.labels[RUN] == cluster.run_id
+        assert node.container.labels[OWNER]
         bound = [entry for entries in node.container.ports.values() if entries for entry in entries]
         assert [(entry["HostIp"], int(entry["HostPort"])) for entry in bound] == [("127.0.0.1", node.host_port)]
+    networks = docker_client().networks.list(filters={"label": f"{RUN}={cluster.run_id}"})
+    assert [network.name for network in networks] == [f"kafka-chaos-{cluster.run_id}"]
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def anonymous(configs: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_clients_without_them_do_not(secured: Cluster, foreign: dict[str, str]) -> None:
+def test_only_clients_with_them_get_in_also_in_containers(secured: Cluster, foreign: dict[str, str]) -> None:
     address = secured.addresses[1]
     nobody = anonymous(dict(secured.client_configs))
     for configs in ({}, nobody, foreign):
@@ -138,6 +138,10 @@ def test_clients_without_them_do_not(secured: Cluster, foreign: dict[str, str]) 
             client.controller()
     with pytest.raises(BrokerUnreachable, match="does not take a connection"):
         BrokerClient(address, configs={"security.protocol": "SSL"})
+    # In a container on the cluster's network, too.
+    offsets = produced_in_network(secured, "probe", java_client_configs(secured.client_configs))
+    assert offsets == list(range(offsets[0], offsets[0] + 3))
+    assert produced_in_network(secured, "probe", {"max.block.ms": "3000"}) == []
 
 
 @pytest.mark.slow
@@ -158,14 +162,6 @@ def test_a_wrong_password_or_certificate_is_one_line_and_exit_code_3(
     assert line.endswith("check the --client-config")
     assert "not-the-password" not in done.stdout + done.stderr
     assert not (tmp_path / "runs").exists(), "nothing was begun"
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-def test_containers_on_the_network_need_them_too(secured: Cluster) -> None:
-    offsets = produced_in_network(secured, "probe", java_client_configs(secured.client_configs))
-    assert offsets == list(range(offsets[0], offsets[0] + 3))
-    assert produced_in_network(secured, "probe", {"max.block.ms": "3000"}) == []
 
 
 @pytest.mark.cluster
