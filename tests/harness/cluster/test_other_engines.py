@@ -2,7 +2,7 @@
 
 Each engine gets a network, mounts and processes of its own, and keeps its files in one folder. When its first process
 ends, all that it started ends, too, and no mount or rule of it is left. kafka-chaos runs beside it in the same
-namespaces, as in a container of a CI job. `docs/guides/engines.md` has the table of what each engine can.
+namespaces, as in a container of a CI job; one test stays outside. `docs/guides/engines.md` has the table.
 """
 
 import json
