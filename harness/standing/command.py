@@ -75,7 +75,8 @@ def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: 
         spec = {**experiment.cluster.model_dump(mode="json"), "links": needed.links, **spec}
         disks, clocks = disks or bool(needed.disk_mib), clocks or needed.clocks
     wanted = layout(spec, disks=disks, clocks=clocks)
-    _start(name, {"spec": spec, "disks": disks, "clocks": clocks}, wanted)
+    path = os.environ.get("PYTHONPATH", "")
+    _start(name, {"spec": spec, "disks": disks, "clocks": clocks, "python_path": path}, wanted)
     _show(find(name))
 
 

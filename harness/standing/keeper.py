@@ -163,8 +163,10 @@ def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayo
     return replace(cluster.as_layout(), disk_mib=USUAL_DISK_MIB if disks else 0, clocks=clocks)
 
 
-def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool) -> int:
-    """Start the cluster and serve until SIGTERM."""
+def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool, python_path: str = "") -> int:
+    """Start the cluster and serve until SIGTERM. `python_path`: PYTHONPATH as the user has it."""
+    # Otherwise, clients that are commands of the user's would import what this process does.
+    os.environ["PYTHONPATH"] = python_path
     run_id = run_id_of(name)
     with Cluster(layout(spec, disks=disks, clocks=clocks), run_id=run_id) as cluster:
         folder = SecretFolder(run_id)
