@@ -17,10 +17,12 @@ from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.events import LeaderElected, LogTruncated
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES, CAUSED, Cause
 from kafka_chaos.harness.report import ledger, matrix
+from kafka_chaos.harness.report.inputs.cases import MOST_ROWS
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.inputs.series import SLOT_NS, FindingRange, LaneSeries, Series
 from kafka_chaos.harness.report.inputs.trace import around_faults, has_trace, read_trace
 from kafka_chaos.harness.report.pages import environment, join, label, lateness, shapes, static
+from kafka_chaos.harness.report.stories import stories_of
 from kafka_chaos.harness.report.svg import Scale, clock, duration, even_ticks
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
 from kafka_chaos.harness.report.timeline.events import Timeline
@@ -129,19 +131,34 @@ REQUESTS = 6
 
 _WORST_FIRST = (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS)
 LEVELS = (
-    Detail(charts=40, partitions=3, activity=12, panels=40, lines=8, events=60, rows=400, text=60_000),
-    Detail(charts=12, partitions=1, activity=6, panels=12, lines=4, events=20, rows=200, text=20_000),
-    Detail(charts=4, partitions=1, activity=3, panels=4, lines=2, events=5, rows=60, text=4_000),
-    Detail(charts=0, partitions=0, activity=0, panels=0, lines=0, events=0, rows=30, text=0),
+    Detail(charts=40, partitions=3, activity=12, panels=40, lines=8, findings=30, events=60, rows=400, text=60_000),
+    Detail(charts=12, partitions=1, activity=6, panels=12, lines=4, findings=12, events=20, rows=200, text=20_000),
+    Detail(charts=4, partitions=1, activity=3, panels=4, lines=2, findings=4, events=5, rows=60, text=4_000),
+    Detail(charts=0, partitions=0, activity=0, panels=0, lines=0, findings=0, events=0, rows=30, text=0),
 )
 
 
 def render(evidence: Evidence, timeline: Timeline, series: Series) -> str:
     """The page at the most detail that stays below `LIMIT`."""
     template = environment().get_template("report.html.j2")
+    rows = sorted(matrix.rows(evidence), key=lambda row: _WORST_FIRST.index(row.verdict))
+    cells = [(row.lane, cell) for row in rows for cell in row.cells]
+    cells.sort(key=lambda cell: cell[1].state == "confirmed")
+    requests = read_trace(evidence.path) if has_trace(evidence.path) else []
+    stories = stories_of(cells, evidence, timeline, series.ranges, requests, LEVELS[0].findings)
     page = ""
     for detail in LEVELS:
-        page = template.render(_context(evidence, timeline, series, detail))
+        findings = stories[: detail.findings]
+        page = template.render(
+            **_context(evidence, timeline, series, detail),
+            told={(lane, cell.anomaly) for lane, cell, _ in findings},
+            findings_left_out=sum(bool(cell.count) for _, cell in cells) - len(findings),
+            requests=around_faults(requests, REQUESTS),
+            findings=findings,
+            duration=duration,
+            most_rows=MOST_ROWS,
+            quote=shlex.quote,
+        )
         if len(page.encode()) < LIMIT:
             return page
     raise AssertionError(f"a page without details takes {len(page):,} characters")
@@ -192,7 +209,6 @@ def _context(evidence: Evidence, timeline: Timeline, series: Series, detail: Det
         "workloads": _workloads(evidence),
         "experiment_text": evidence.experiment_text[: detail.text],
         "commands": _commands(evidence),
-        "requests": around_faults(read_trace(evidence.path), REQUESTS) if has_trace(evidence.path) else [],
         "kind_class": kind_class,
         "fault_patterns": patterns(),
     }
@@ -287,5 +303,6 @@ def _commands(evidence: Evidence) -> dict[str, str]:
         if recorded
         else f"kafka-chaos run {place}/experiment.yaml" + (f" --seed {seed}" if isinstance(seed, int) else "")
     )
-    commands = {"verify": f"kafka-chaos verify {place}", "report": f"kafka-chaos report {place}"}
+    commands = {name: f"kafka-chaos {name} {place}" for name in ("verify", "report", "again", "shrink")}
+    commands["again"] = f"kafka-chaos replay {place} --times 5"
     return {"replay": replay, **commands} if evidence.experiment else commands

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import Self
 
@@ -124,17 +124,9 @@ class DuckDb:
         """A SELECT of a run's table: its columns, the name of a row's file, and what follows them."""
         there, file, source = set[str](), "NULL", "WHERE FALSE"
         if files := [str(file) for file in self.run.tables[name].files]:
-            listed = ", ".join("'" + _literal(file).replace("'", "''") + "'" for file in files)
-            options = "union_by_name = true, filename = true, hive_partitioning = false"
-            file, source = "parse_filename(filename)", f"FROM read_parquet([{listed}], {options})"
+            file, source = "parse_filename(filename)", f"FROM {parquet(files)}"
             there = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * {source}").fetchall()}
-        values = {column.name: f'"{column.name}"' if column.name in there else "NULL" for column in columns}
-        selected = (
-            f'CAST({values[column.name]} AS {_TYPES[column.type]}) AS "{column.name}"'
-            for column in columns
-            if column.name not in UNUSED
-        )
-        return ", ".join(selected), file, source
+        return selected([column for column in columns if column.name not in UNUSED], there), file, source
 
     def add(self, name: str, table: pa.Table) -> None:
         self._connection.register("added", table)
@@ -171,6 +163,13 @@ class DuckDb:
         pq.write_table(self.arrow(sql).cast(arrow_schema(FINDINGS)), str(folder / "part-00000.parquet"))
 
 
-def _literal(file: str) -> str:
-    """A file's name, escaped so that DuckDB takes nothing in it for a pattern."""
-    return re.sub(r"[*?\[]", r"[\g<0>]", file)
+def parquet(files: Iterable[str]) -> str:
+    """The rows of these files, each with its `filename`, for a FROM. Nothing in a file's name is a pattern."""
+    listed = ", ".join("'" + re.sub(r"[*?\[]", r"[\g<0>]", file).replace("'", "''") + "'" for file in files)
+    return f"read_parquet([{listed}], union_by_name = true, filename = true, hive_partitioning = false)"
+
+
+def selected(columns: Iterable[Column], there: Collection[str]) -> str:
+    """These columns for a SELECT; a column that is not `there` is null."""
+    values = {column.name: f'"{column.name}"' if column.name in there else "NULL" for column in columns}
+    return ", ".join(f'CAST({values[of.name]} AS {_TYPES[of.type]}) AS "{of.name}"' for of in columns)

@@ -4,16 +4,18 @@ Guarantee: DuckDB reads the files bit by bit, and spills what takes more than `M
 lacks is null.
 """
 
+import atexit
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-from pyarrow import dataset
 
-from kafka_chaos.contract.columns import Column, arrow_schema
+from kafka_chaos.contract.columns import Column
+from kafka_chaos.verification.engines.duckdb_engine import parquet, selected
 
 MEMORY = "1GB"
 PER_BUCKET = 3
@@ -23,12 +25,23 @@ Frames = Mapping[str, tuple[int, int]]
 """By lane: where its chart begins, and the width of its buckets, in nanoseconds."""
 
 
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """The database of this process: to open one takes longer than most statements on a usual run."""
+    spilled = tempfile.TemporaryDirectory(prefix="kafka-chaos-report-")
+    atexit.register(spilled.cleanup)
+    database = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": spilled.name})
+    a_slot = f"greatest(width // {PER_BUCKET}, 1)"
+    database.execute(f"CREATE MACRO slot(moment, start, width) AS (moment - start) // {a_slot}")
+    return database
+
+
 def ask(
     statement: str,
     files: Sequence[Path],
     columns: tuple[Column, ...],
     frames: Frames | None = None,
-    **parameters: int | float,
+    **parameters: int | float | Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
     """The rows that a statement selects from `entries`, a table with these columns; none where there are no files.
 
@@ -37,20 +50,15 @@ def ask(
     """
     if not files or (frames is not None and not frames):
         return []
-    table = dataset.dataset([str(file) for file in files], schema=arrow_schema(columns), format="parquet")
-    with (
-        tempfile.TemporaryDirectory(prefix="kafka-chaos-report-") as spilled,
-        duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": spilled}) as connection,
-    ):
-        a_slot = f"greatest(width // {PER_BUCKET}, 1)"
-        connection.execute(f"CREATE MACRO slot(moment, start, width) AS (moment - start) // {a_slot}")
-        if frames is None:
-            connection.register("entries", table)
-        else:
+    with _database().cursor() as connection:
+        source = parquet(map(str, files))
+        there = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+        entries = selected(columns, there)
+        if frames is not None:
             starts, widths = zip(*frames.values(), strict=True)
-            connection.register("rows_of_files", table)
             connection.register("frames", pa.table({"lane": list(frames), "start": starts, "width": widths}))
-            connection.execute("CREATE VIEW entries AS SELECT * FROM rows_of_files JOIN frames USING (lane)")
-        selected = connection.execute(statement, parameters or None)
-        names = [column[0] for column in selected.description]
-        return [dict(zip(names, row, strict=True)) for row in selected.fetchall()]
+            entries, source = f"{entries}, start, width", f"{source} JOIN frames USING (lane)"
+        connection.execute(f"CREATE TEMP VIEW entries AS SELECT {entries} FROM {source}")
+        result = connection.execute(statement, parameters or None)
+        names = [column[0] for column in result.description]
+        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]

@@ -15,13 +15,21 @@ from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.events import ClientStarted, Event
 from kafka_chaos.contract.lane.lanes import named
 from kafka_chaos.contract.lane.transactions import PREDICTED_IN
-from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, LANES_FILE, PREDICTION_FILE, VERDICT_FILE
+from kafka_chaos.contract.run_directory import (
+    CHECKPOINTS_FILE,
+    EVENTS_FILE,
+    EXPERIMENT_FILE,
+    LANES_FILE,
+    PREDICTION_FILE,
+    VERDICT_FILE,
+)
 from kafka_chaos.verification.inputs.documents.reading import parsed, parsed_yaml, read_object
 
 _LOST_BY_FILE = {
     PREDICTION_FILE: "the model's traces",
     EXPERIMENT_FILE: "configuration, versions and seed",
     EVENTS_FILE: "phases, faults, leader and ISR changes",
+    CHECKPOINTS_FILE: "ends of the brokers' logs",
 }
 _LOST_BY_TABLE = {
     "produced": "rates, latencies, outcomes and gaps",
@@ -67,7 +75,8 @@ class RunFiles:
 class Evidence(RunFiles):
     """A verified run directory's small files. `predicted` are the entries of prediction.json by lane.
 
-    `tables` maps a table's name to its Parquet files, `verified_tables` to the ledger of its rows.
+    `tables` maps a table's name to its Parquet files, `verified_tables` to the ledger of its rows. `checkpoints`:
+    by broker and partition, such as `orders/0`.
     """
 
     verdict: Verdict
@@ -76,6 +85,7 @@ class Evidence(RunFiles):
     events: tuple[Event, ...] = ()
     tables: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     verified_tables: Mapping[str, Any] = field(default_factory=dict)
+    checkpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
     def predictions_of(self, lane: str) -> Mapping[str, Any]:
@@ -106,6 +116,8 @@ def read_evidence(run_dir: Path) -> Evidence:
         if any(lane.get(key) for lane in lanes.values() for key in keys)
     }
     missing += [f"{name}/: no {lack}" for name, lack in lacks.items() if not tables[name]]
+    marks = run_dir / CHECKPOINTS_FILE
+    ends = _optional_object(marks, _optional_text(marks, missing) if marks.is_file() else "", parsed, missing)
     events = tuple(_read_events(_optional_text(run_dir / EVENTS_FILE, missing).splitlines(), missing))
     # A lane's `client` is as its processes reported it, or else as lanes.json declares it.
     declared = {name: named(lane["client"]) for name, lane in lanes.items() if isinstance(lane.get("client"), Mapping)}
@@ -122,6 +134,7 @@ def read_evidence(run_dir: Path) -> Evidence:
         events=events,
         tables=tables,
         verified_tables=as_dict(document.get("tables")),
+        checkpoints=as_dict(ends.get("brokers")),
         missing=tuple(missing),
     )
 

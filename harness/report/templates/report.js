@@ -36,6 +36,18 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   columns.addEventListener("change", showColumns);
 
+  // A link to a case leads into a closed finding, which not every browser opens by itself.
+  function reveal() {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const finding = target && target.closest("details.finding");
+    if (finding && !finding.open) {
+      finding.open = true;
+      target.scrollIntoView();
+    }
+  }
+  addEventListener("hashchange", reveal);
+  reveal();
+
   const scrollers = [...document.querySelectorAll(".scroll")];
   function hint(scroller) {
     const rest = scroller.scrollWidth - scroller.clientWidth - scroller.scrollLeft;

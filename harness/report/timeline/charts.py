@@ -42,7 +42,8 @@ class Detail:
     """The most that is shown of a run.
 
     `charts`, `partitions` per chart, rows of `activity` (transactional ids, partitions of a group) per picture,
-    `panels` of offsets, `lines` of ranges per panel, `events` per picture, `rows` of tables, and characters of `text`.
+    `panels` of offsets, `lines` of ranges per panel, `findings` with their stories, `events` per picture, `rows` of
+    tables, and characters of `text`.
     """
 
     charts: int
@@ -50,6 +51,7 @@ class Detail:
     activity: int
     panels: int
     lines: int
+    findings: int
     events: int
     rows: int
     text: int
@@ -86,7 +88,7 @@ def draw_charts(table: Sequence[matrix.Row], timeline: Timeline, series: Series,
         concerned = (fault for fault in timeline.faults if fault.concerns(row.lane))
         faults = [fault for fault in concerned if start <= fault.request.ts_ns <= end]
         frame = Frame(short(row.lane), start, end, faults[: detail.events])
-        events, left_out = gravest(frame, _events(row.lane, timeline, frame), detail.events)
+        events, left_out = gravest(frame, events_of(row.lane, timeline, frame), detail.events)
         chart = Chart(
             row=row,
             picture=_draw_lane(frame, over_time, _strips(row.lane, timeline, detail.partitions, end), number),
@@ -148,24 +150,25 @@ def _strips(lane: str, timeline: Timeline, partitions: int, end_ns: int) -> list
     return strips
 
 
-def _events(lane: str, timeline: Timeline, frame: Frame) -> list[EventText]:
-    """Elections, truncations, and changes as clients saw them, in words."""
+def events_of(lane: str, timeline: Timeline, frame: Frame, partition: int | None = None) -> list[EventText]:
+    """Elections, truncations, and changes as clients saw them, in words; of all partitions, or of one."""
     events: list[EventText] = []
 
     def of_lane(by_lane: ByPartition[T]) -> Iterator[tuple[int, T]]:
-        for partition, entries in by_lane.get(lane, {}).items():
-            yield from ((partition, entry) for entry in entries)
+        for number, entries in by_lane.get(lane, {}).items():
+            if partition in (None, number):
+                yield from ((number, entry) for entry in entries)
 
-    for partition, change in of_lane(timeline.leaders):
+    for number, change in of_lane(timeline.leaders):
         leader = "no leader" if change.value == "nobody" else f"broker {change.value} as leader"
-        events.append((change.ts_ns, ORDINARY, f"clients see {leader} of partition {partition}"))
-    for partition, change in of_lane(timeline.isrs):
-        events.append((change.ts_ns, ORDINARY, f"clients see the ISR {change.value} of partition {partition}"))
-    for partition, won in of_lane(timeline.elections):
-        led = f"partition {partition} in leader epoch {won.leader_epoch} from offset {won.start_offset:,}"
+        events.append((change.ts_ns, ORDINARY, f"clients see {leader} of partition {number}"))
+    for number, change in of_lane(timeline.isrs):
+        events.append((change.ts_ns, ORDINARY, f"clients see the ISR {change.value} of partition {number}"))
+    for number, won in of_lane(timeline.elections):
+        led = f"partition {number} in leader epoch {won.leader_epoch} from offset {won.start_offset:,}"
         events.append((won.ts_ns, ORDINARY, f"broker {won.broker} logs that it leads {led}"))
-    for partition, cut in of_lane(timeline.truncations):
-        truncated = f"truncates partition {partition} to offset {cut.offset:,}"
+    for number, cut in of_lane(timeline.truncations):
+        truncated = f"truncates partition {number} to offset {cut.offset:,}"
         events.append((cut.ts_ns, ORDINARY, f"broker {cut.broker} {truncated}"))
     for before, after in pairwise(timeline.controllers):
         if before.value != after.value and frame.start_ns <= after.ts_ns <= frame.end_ns:

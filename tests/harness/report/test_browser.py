@@ -11,7 +11,9 @@ import pytest
 from activity_runs import S
 from test_activity import active
 from test_page import full_run, series_of
+from test_stories import told_run
 
+from kafka_chaos.harness.report import write_report
 from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.report.page import render
 from kafka_chaos.harness.report.timeline.events import MemberChange, Offsets, timeline_of
@@ -133,6 +135,21 @@ def test_what_scrolls_sideways_says_so(browser: Browser, report: Path, width: in
         assert len(regions) > 4
         assert all(hinted == scrolls for scrolls, hinted in regions)
         assert any(scrolls for scrolls, _ in regions) == (width < 720)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_finding_opens_by_its_link_and_fits(browser: Browser, tmp_path: Path, width: int) -> None:
+    told = write_report(told_run(tmp_path))
+    for page in opened(browser, told, viewport={"width": width, "height": 800}, color_scheme="dark"):
+        finding = page.locator("details.finding").first
+        assert not finding.locator(".moments").first.is_visible()
+        page.locator('.matrix a[href="#finding-orders-lost_write"]').click()
+        page.locator("details.finding[open]").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not [(text, ratio) for text, ratio in page.evaluate(_CONTRASTS) if ratio < 4.5]
+        page.evaluate("location.hash = ''; document.querySelector('details.finding').open = false")
+        page.evaluate("location.hash = 'finding-orders-lost_write-1'")
+        page.locator("details.finding[open]").first.wait_for()
 
 
 def test_no_label_exceeds_its_picture(page: Page) -> None:
