@@ -1,7 +1,6 @@
 """Reads an experiment from YAML. Every refusal names file, line and key."""
 
 import io
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +21,6 @@ from kafka_chaos.harness.experiment.values import Place, refusals
 
 M = TypeVar("M", bound=BaseModel)
 _WHAT = "an experiment"
-_STEPS, _FORMER = "steps", "lockstep"
 
 
 def load_experiment(path: Path, *, overrides: Mapping[str, Any] | None = None) -> Experiment:
@@ -71,7 +69,7 @@ def experiment_of(values: Mapping[str, Any], source: str) -> Experiment:
 def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) -> Experiment:
     """The experiment of these values. `located` makes a refusal's text of its place and its message."""
     try:
-        experiment = Experiment.model_validate(expand(_renamed(values, located)))
+        experiment = Experiment.model_validate(expand(values))
         check(experiment)
     except ValidationError as error:
         # A key that several phases share is refused in each of them, and named once.
@@ -82,36 +80,14 @@ def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) ->
     return experiment
 
 
-def _renamed(values: Mapping[str, Any], located: Callable[[Place, str], str]) -> Mapping[str, Any]:
-    """The values with `steps` in place of the key's former name, which a line on standard error points out."""
-
-    def of_phase(phase: Any, *place: str | int) -> Any:
-        if not isinstance(phase, Mapping) or _FORMER not in phase or _STEPS in phase:
-            return phase
-        if phase[_FORMER] is not None:
-            print(f"kafka-chaos: {one_line(located((*place, _FORMER), f'called {_STEPS} now'))}", file=sys.stderr)
-        return {_STEPS if key == _FORMER else key: value for key, value in phase.items()}
-
-    phases = values.get("phases")
-    if isinstance(phases, list):
-        values = {**values, "phases": [of_phase(phase, "phases", number) for number, phase in enumerate(phases)]}
-    renamed: Mapping[str, Any] = of_phase(values)
-    return renamed
-
-
 def _as_written(place: Place, values: Mapping[Any, Any]) -> Place:
-    """The place in the file of a key that the checked experiment has at `place`.
-
-    The file may have a phase's keys at its top, and `steps` under its former name.
-    """
+    """The place in the file of a key that the checked experiment has at `place`: a phase's keys may be at its top."""
     if place[:1] != ("phases",) or len(place) == 1:
         return place
     outer, keys = place[:2], place[2:]
     phase = values["phases"][place[1]] if "phases" in values else values
     if keys and keys[0] in values and keys[0] not in phase:
         phase = values
-    if keys[:1] == (_STEPS,) and _STEPS not in phase and _FORMER in phase:
-        keys = (_FORMER, *keys[1:])
     return keys if phase is values else (*outer, *keys)
 
 

@@ -179,10 +179,9 @@ BAD_TEXTS = [
     ("name: x\nlanes: [", "bad.yaml:2: not YAML"),
     ("[" * 1000, "bad.yaml:1: not an experiment: its values are nested too deep"),
     ("- a", "bad.yaml:1: expected a mapping with the keys of an experiment"),
-    # The former name of steps stands in the message where it stands in the file.
-    (STEPPED.replace("KEY", "lockstep").replace("elect", "vote"), "bad.yaml:7: phases[0].lockstep.steps[3]: "),
-    (STEPPED.replace("KEY", "lockstep") + "    steps: null\n", "bad.yaml:5: phases[0].lockstep: renamed: expected"),
-    (GOOD + "lockstep: {target: nobody, steps: [append]}\n", "bad.yaml:15: lockstep: expected either steps or sche"),
+    (STEPPED.replace("KEY", "steps").replace("elect", "vote"), "bad.yaml:7: phases[0].steps.steps[3]: "),
+    (STEPPED.replace("KEY", "lockstep"), "bad.yaml:5: phases[0].lockstep: renamed: expected steps"),
+    (GOOD + "steps: {target: nobody, steps: [append]}\n", "bad.yaml:15: steps: expected either steps or sche"),
 ]
 
 
@@ -229,18 +228,6 @@ def test_an_entry_may_stand_for_several_faults() -> None:
     written = dump_experiment(experiment, {})
     assert parse_experiment(written, "again.yaml").phases[0].faults == experiment.phases[0].faults
     assert not any(key in written for key in ("times", "every", "stagger"))
-
-
-def test_the_former_name_of_steps_is_read_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    now = parse_experiment(STEPPED.replace("KEY", "steps"), "new.yaml")
-    assert capsys.readouterr().err == ""
-    former = parse_experiment(STEPPED.replace("KEY", "lockstep"), "old.yaml")
-    assert former.model_dump(exclude={"seed"}) == now.model_dump(exclude={"seed"})
-    assert former.phases[0].steps is not None
-    assert capsys.readouterr().err == "kafka-chaos: old.yaml:5: phases[0].lockstep: called steps now\n"
-    shared = GOOD + "lockstep: null\n"
-    assert parse_experiment(shared, "none.yaml").phases[0].steps is None
-    assert capsys.readouterr().err == ""
 
 
 def test_a_copy_of_an_experiment_has_the_faults_and_lanes_of_its_own_values() -> None:
