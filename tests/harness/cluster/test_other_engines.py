@@ -180,9 +180,7 @@ name: elsewhere
 cluster: {security: sasl_ssl}
 workload: {rate: 100, duration: 14}
 lanes: [{lane: a, acks: all, min_insync_replicas: 2, idempotence: true}]
-schedule:
-  - {fault: kill, target: leader(a), at: 1, duration: 3}
-  - {fault: isolate, target: leader(a), at: 8, duration: 3}
+schedule: [{fault: kill, target: broker:1, at: 1, duration: 3}, {fault: isolate, target: leader(a), at: 8, duration: 2}]
 """
 
 

@@ -31,12 +31,11 @@ def printed(*events: Event) -> str:
     ("event", "expected"),
     [
         (event_types.Step(text="starting 3 brokers"), "starting 3 brokers"),
-        (event_types.ClusterReady(seconds=3.61, bootstrap_servers="x"), "cluster ready after 3.6 s"),
         (
             event_types.ClusterReady(
-                seconds=1, bootstrap_servers="x", network="n", bootstrap_servers_in_network="broker-1:9095"
+                seconds=3.6, bootstrap_servers="x", network="n", bootstrap_servers_in_network="y"
             ),
-            "bootstrap.servers=x\n          in containers of the network n: bootstrap.servers=broker-1:9095\n",
+            f"3.6 s\n{' ' * 10}bootstrap.servers=x\n{' ' * 10}in containers of the network n: bootstrap.servers=y",
         ),
         (
             event_types.FaultRequested(
