@@ -164,7 +164,7 @@ def test_the_guide_s_service_in_a_container_is_the_client_of_a_lane(
     assert isinstance(client, ChosenClient)
     keys: dict[str, object] = {
         "image": ensure_image(),
-        "command": ["sh", "-c", f"sed -u s/127.0.0.1:[0-9.:,]*/$$BOOTSTRAP_SERVERS/ | {JAVA_CLIENT}"],
+        "command": ["bash", "-c", f"exec {JAVA_CLIENT} < <(sed -u s/127.0.0.1:[0-9.:,]*/$$BOOTSTRAP_SERVERS/)"],
         "volumes": [f"{client.fetch()}:/client:ro"],
     }
     lines = "\n    ".join(f"{key}: {json.dumps(value)}" for key, value in keys.items())

@@ -32,9 +32,7 @@ def printed(*events: Event) -> str:
     [
         (event_types.Step(text="starting 3 brokers"), "starting 3 brokers"),
         (
-            event_types.ClusterReady(
-                seconds=3.6, bootstrap_servers="x", network="n", bootstrap_servers_in_network="y"
-            ),
+            event_types.ClusterReady(seconds=3.6, bootstrap_servers="x", network="n", bootstrap_servers_in_network="y"),
             f"3.6 s\n{' ' * 10}bootstrap.servers=x\n{' ' * 10}in containers of the network n: bootstrap.servers=y",
         ),
         (
