@@ -40,25 +40,6 @@ def test_every_part_carries_the_run_s_labels_and_is_served_on_the_loopback_addre
     assert [network.name for network in networks] == [f"kafka-chaos-{cluster.run_id}"]
 
 
-@pytest.mark.parametrize(
-    "layout",
-    [
-        PLAIN,
-        IN_KRAFT,
-        pytest.param(EQUIPPED, marks=[needs_links, needs_disks]),
-        *(pytest.param(ClusterLayout(kafka_version=each), marks=pytest.mark.slow) for each in ("0.10.2.2", "2.0.0")),
-        pytest.param(ClusterLayout(kafka_version="4.4.0", metadata_mode=KRAFT), marks=pytest.mark.slow),
-    ],
-    ids=lambda layout: layout.described,
-)
-def test_a_container_on_the_network_reaches_the_brokers(clusters: SharedClusters, layout: ClusterLayout) -> None:
-    cluster = clusters.of(layout)
-    # The first broker names the others, by the addresses that they advertise on the network.
-    topic = fresh_id("inside")
-    cluster.admin().create_topic(topic, replica_assignment=[[3]], configs={})
-    assert produced_in_network(cluster, topic) == [0, 1, 2]
-
-
 def test_data_and_address_outlive_a_kill(cluster: Cluster, make_topic: Callable[..., str], admin: ClusterAdmin) -> None:
     topic = make_topic(replicas=(1,))
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
@@ -137,3 +118,23 @@ def test_clean_removes_what_a_killed_run_left_and_nothing_else(cluster: Cluster)
     finally:
         service.remove(force=True)
     assert len(left_of(cluster.run_id)) >= len(cluster.nodes)
+
+
+# Last, since so many layouts make room for each other.
+@pytest.mark.parametrize(
+    "layout",
+    [
+        PLAIN,
+        IN_KRAFT,
+        pytest.param(EQUIPPED, marks=[needs_links, needs_disks]),
+        *(pytest.param(ClusterLayout(kafka_version=each), marks=pytest.mark.slow) for each in ("0.10.2.2", "2.0.0")),
+        pytest.param(ClusterLayout(kafka_version="4.4.0", metadata_mode=KRAFT), marks=pytest.mark.slow),
+    ],
+    ids=lambda layout: layout.described,
+)
+def test_a_container_on_the_network_reaches_the_brokers(clusters: SharedClusters, layout: ClusterLayout) -> None:
+    cluster = clusters.of(layout)
+    # The first broker names the others, by the addresses that they advertise on the network.
+    topic = fresh_id("inside")
+    cluster.admin().create_topic(topic, replica_assignment=[[3]], configs={})
+    assert produced_in_network(cluster, topic) == [0, 1, 2]
