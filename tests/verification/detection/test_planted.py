@@ -226,7 +226,9 @@ def test_a_record_that_was_sent_after_a_consumer_had_passed_its_offset_was_not_s
 
 def test_where_producers_are_told_no_place_the_log_alone_proves_records_clean(tmp_path: Path) -> None:
     random = Random(5)
-    histories = {f"lane-{number}": random_unplaced_history(random) for number in range(150)}
+    sent = [Produced(-1, -1, None, None, "ok")]
+    undecodable = LaneHistory(sent, [Read("c", 0, 0, -1, -1, 0)], [Stored(0, 0, -1, -1)])
+    histories = {f"lane-{number}": random_unplaced_history(random) for number in range(150)} | {"none": undecodable}
     clients = {lane: {"acks": "0"} for lane in histories}
     assert counted(verified_by_duckdb(write_histories(tmp_path / "run", histories, clients))).total() > 1000
 

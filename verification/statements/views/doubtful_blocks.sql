@@ -5,7 +5,7 @@ FROM (
   SELECT
     s.lane, s.producer_id, s.seq, CASE WHEN s.outcome = 'ok' THEN 0 ELSE 1 END AS in_doubt,
     XXHASH64(l.salt, s.producer_id, s.seq, 0) AS differs
-  FROM sends s
+  FROM known s
   JOIN lanes l ON l.lane = s.lane AND l.unplaced = 1
   UNION ALL
   SELECT g.lane, g.producer_id, g.seq, 0, -XXHASH64(l.salt, g.producer_id, g.seq, 0)
