@@ -1,6 +1,6 @@
 """Verification of transactional lanes: time and peak memory by the number of transactions, and the right verdict.
 
-usage: verify_transactions.py [--transactions 10000 100000 1000000] [--planted] [--work-dir DIR]
+usage: verify_transactions.py [--transactions 10000 100000 1000000] [--planted] [--engine duckdb] [--work-dir DIR]
 
 Makes a run directory of that many transactions of 10 records in four lanes: four producers side by side, three
 partitions on three brokers, a tenth aborted, a thousandth in doubt, one consumer in each isolation level. In a
@@ -16,6 +16,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +52,18 @@ def make(folder: Path, transactions: int, *, plant: bool) -> Path:
     return folder
 
 
-def verified(run_dir: Path) -> dict[str, Any]:
-    """The verdict and the seconds that it took, in a session that has verified two small runs."""
-    spark = spark_session(rows=2**31)
-    with tempfile.TemporaryDirectory() as scratch:
-        small = make(Path(scratch) / "run", 10_000, plant=True)
-        for _ in range(2):
-            verify(small, spark=spark)
+def verified(run_dir: Path, engine: str) -> dict[str, Any]:
+    """The verdict and the seconds that it took; by Spark, in a session that has verified two small runs."""
+    if engine == "duckdb":
+        verify_by = partial(verify, engine=engine)
+    else:
+        verify_by = partial(verify, spark=spark_session(rows=2**31))
+        with tempfile.TemporaryDirectory() as scratch:
+            small = make(Path(scratch) / "run", 10_000, plant=True)
+            for _ in range(2):
+                verify_by(small)
     before = cpu_seconds()
-    verdict = verify(run_dir, spark=spark)
+    verdict = verify_by(run_dir)
     counts = {lane.lane: {str(name): seen.count for name, seen in lane.observed.items()} for lane in verdict.lanes}
     return {
         "seconds": round(verdict.seconds, 1),
@@ -76,11 +80,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--transactions", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--engine", choices=("spark", "duckdb"), default="spark")
     parser.add_argument("--work-dir", type=Path, help="where to keep the run directories; default: a temporary one")
     parser.add_argument("--verify", type=Path, metavar="DIR", help="verify one, in this process")
     arguments = parser.parse_args()
     if arguments.verify:
-        print(json.dumps(verified(arguments.verify)))
+        print(json.dumps(verified(arguments.verify, arguments.engine)))
         return
     good = True
     expected = Verdict.VIOLATION if arguments.planted else Verdict.CONFORMS
@@ -90,7 +95,7 @@ def main() -> None:
             run_dir = (arguments.work_dir or Path(scratch)) / name
             if not (run_dir / EXPECTED).exists():
                 make(run_dir, transactions, plant=arguments.planted)
-            found = measured_process([__file__, "--verify", str(run_dir)])
+            found = measured_process([__file__, "--verify", str(run_dir), "--engine", arguments.engine])
             print(json.dumps({"transactions": transactions, **found}), flush=True)
             good &= found["right"] and found["verdict"] == expected
     raise SystemExit(not good)
