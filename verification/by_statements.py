@@ -183,7 +183,7 @@ def read(engine: SqlEngine, run: RunDirectory) -> None:
         "suspect_log": f"SELECT {position} FROM log",
         "suspect_replicas": "SELECT * FROM replicas",
         "doubtful_blocks": "SELECT lane, producer_id, seq AS block FROM log WHERE FALSE",
-        "clean_log": f"SELECT {position} FROM log WHERE FALSE",
+        "uneven_log": f"SELECT {position} FROM log WHERE FALSE",
     }.items():
         engine.define(name, sql, keep=False)
 

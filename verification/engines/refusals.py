@@ -89,7 +89,8 @@ def refuse_stray_rows(engine: SqlEngine, run: RunDirectory) -> None:
     if has_transactions:
         _refuse_repeated(engine, run, "transactions", "transaction")
     prepare(engine, ["sent_blocks"])
-    if engine.rows("SELECT lane FROM sent_blocks WHERE n > BIT_COUNT(numbers) LIMIT 1"):
+    by_block = "SELECT lane FROM sent_blocks GROUP BY lane, producer_id, block"
+    if engine.rows(f"{by_block} HAVING SUM(n) > BIT_COUNT(BIT_OR(numbers)) LIMIT 1"):
         _refuse_repeated(engine, run, "produced", "seq")
 
 

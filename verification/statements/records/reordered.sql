@@ -16,10 +16,9 @@ FROM (
     FROM stored
     GROUP BY lane, `partition`, producer_id, seq
     UNION ALL
-    SELECT g.lane, g.`partition`, g.producer_id, g.seq, g.seq, g.`offset`
-    FROM clean_log g
-    LEFT SEMI JOIN uneven_words u
-      ON u.lane = g.lane AND u.`partition` = g.`partition` AND u.word = g.`offset` DIV 32
+    SELECT lane, `partition`, producer_id, seq, seq, `offset`
+    FROM uneven_log
+    LEFT ANTI JOIN suspect_log USING (lane, `partition`, `offset`, producer_id, seq)
     UNION ALL
     SELECT w.lane, w.`partition`, w.producer_id, w.first_seq, w.last_seq, w.first
     FROM log_words w

@@ -16,7 +16,7 @@ FROM (
   FROM suspect_replicas r
   JOIN (
     SELECT lane, `partition`, MIN(log_end) AS log_end
-    FROM (SELECT lane, `partition`, broker, MAX(`offset`) + 1 AS log_end FROM replicas GROUP BY lane, `partition`, broker) q
+    FROM (SELECT lane, `partition`, broker, MAX(last) + 1 AS log_end FROM epochs GROUP BY lane, `partition`, broker) q
     GROUP BY lane, `partition`
   ) e USING (lane, `partition`)
   LEFT JOIN (

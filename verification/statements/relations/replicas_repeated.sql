@@ -1,3 +1,3 @@
 -- an offset twice
 -- of: replicas; rests: replica_divergence
-SELECT lane, `partition`, `offset` FROM replicas GROUP BY lane, `partition`, broker, `offset` HAVING COUNT(*) > 1
+SELECT lane, `partition`, broker, n - offsets AS n FROM replica_words WHERE n > offsets

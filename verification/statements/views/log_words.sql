@@ -5,9 +5,7 @@
 -- lowest and its highest number. `is_in_order`: from the first offset to the last there is one record each, all of that
 -- producer, each with a number above that of the one before.
 SELECT
-  lane, `partition`, word, first, last, taken, offsets, log_end, stored, content, counted, counted_content,
-  producer_id, first_seq, last_seq,
-  is_ascending AND first >= 0 AND stored = last - first + 1 AND stored = offsets AND stored = taken
+  *, is_ascending AND first >= 0 AND stored = last - first + 1 AND stored = offsets AND stored = taken
     AND producer_id = last_producer_id AS is_in_order
 FROM (
   SELECT
@@ -22,14 +20,14 @@ FROM (
     FROM (
       SELECT
         g.lane, g.`partition`, g.`offset`, 1 AS is_record, g.producer_id, g.seq,
-        CAST((g.`offset` % 32 + 32) % 32 AS INT) AS place, XXHASH64(l.salt, g.`offset`, g.producer_id, g.seq) AS hash,
+        CAST(g.`offset` & 31 AS INT) AS place, XXHASH64(l.salt, g.`offset`, g.producer_id, g.seq) AS hash,
         CASE WHEN l.unplaced = 1 AND b.block IS NULL THEN 0 ELSE 1 END AS is_counted
       FROM log g
       JOIN lanes l USING (lane)
       LEFT JOIN doubtful_blocks b ON b.lane = g.lane AND b.producer_id = g.producer_id AND b.block = g.seq DIV 32
       UNION ALL
       SELECT
-        lane, `partition`, `offset`, 0, NULL, NULL, CAST((`offset` % 32 + 32) % 32 AS INT), CAST(0 AS BIGINT), 0
+        lane, `partition`, `offset`, 0, NULL, NULL, CAST(`offset` & 31 AS INT), CAST(0 AS BIGINT), 0
       FROM markers
     ) q
   ) q

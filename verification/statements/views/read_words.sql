@@ -1,9 +1,7 @@
 -- What each consumer read of each word (`words`): how many records, the sum of their hashes, the first and the last offset
 -- and time. `is_given_all`: whether it is due what is not committed, too. `is_in_order`: each offset from the first to the
 -- last was read once, each later than the one before it.
-SELECT
-  lane, consumer, `partition`, word, n, content, lowest, highest, first_ns, last_ns, is_given_all,
-  is_ascending AND lowest >= 0 AND n = highest - lowest + 1 AND n = offsets AS is_in_order
+SELECT *, is_ascending AND lowest >= 0 AND n = highest - lowest + 1 AND n = offsets AS is_in_order
 FROM (
   SELECT
     lane, consumer, `partition`, word, COUNT(*) AS n, SUM(hash) AS content, MIN(`offset`) AS lowest,
@@ -12,7 +10,7 @@ FROM (
   FROM (
     SELECT
       c.lane, c.consumer, c.`partition`, c.`offset`, c.poll_ns, c.`offset` DIV 32 AS word,
-      CAST((c.`offset` % 32 + 32) % 32 AS INT) AS place, XXHASH64(l.salt, c.`offset`, c.producer_id, c.seq) AS hash,
+      CAST(c.`offset` & 31 AS INT) AS place, XXHASH64(l.salt, c.`offset`, c.producer_id, c.seq) AS hash,
       CASE WHEN l.is_transactional = 0 OR i.isolation = 'read_uncommitted' THEN 1 ELSE 0 END AS is_given_all
     FROM consumed c
     JOIN lanes l USING (lane)

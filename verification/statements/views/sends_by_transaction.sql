@@ -4,12 +4,9 @@
 -- and have an offset (`refuted`).
 SELECT
   lane, producer_id, `transaction`,
-  COUNT(*) AS n, MIN(seq) AS first_seq, MAX(seq) AS last_seq,
-  MIN(invoke_ns) AS first_ns, MAX(invoke_ns) AS last_ns, MAX(complete_ns) AS answered_ns,
-  COUNT_IF(source_producer_id IS NOT NULL OR source_seq IS NOT NULL) AS sources,
-  COUNT_IF(complete_ns < invoke_ns) AS backwards,
-  COUNT_IF(outcome = 'ok' AND complete_ns IS NOT NULL) AS timed,
-  COUNT_IF(outcome = 'ok' AND complete_ns IS NULL) AS untimed,
-  COUNT_IF(outcome = 'fail' AND `offset` IS NOT NULL) AS refuted
-FROM produced
+  SUM(n) AS n, MIN(first_seq) AS first_seq, MAX(last_seq) AS last_seq,
+  MIN(first_ns) AS first_ns, MAX(last_ns) AS last_ns, MAX(answered_ns) AS answered_ns,
+  SUM(sources) AS sources, SUM(backwards) AS backwards, SUM(timed) AS timed, SUM(untimed) AS untimed,
+  SUM(refuted) AS refuted
+FROM sent_blocks
 GROUP BY lane, producer_id, `transaction`

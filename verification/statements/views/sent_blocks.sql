@@ -1,6 +1,14 @@
--- The rows of produced/ by block, 32 numbers of a producer: how many, the bits of their numbers, and when the last was sent.
+-- The rows of produced/ by block, 32 numbers of a producer, and by transaction, without one together: the bits of their
+-- numbers, and the columns of `sends_by_transaction`.
 SELECT
-  lane, producer_id, seq DIV 32 AS block, COUNT(*) AS n,
-  BIT_OR(SHIFTLEFT(CAST(1 AS BIGINT), CAST((seq % 32 + 32) % 32 AS INT))) AS numbers, MAX(invoke_ns) AS last_ns
+  lane, producer_id, `transaction`, seq DIV 32 AS block,
+  BIT_OR(SHIFTLEFT(CAST(1 AS BIGINT), CAST(seq & 31 AS INT))) AS numbers,
+  COUNT(*) AS n, MIN(seq) AS first_seq, MAX(seq) AS last_seq,
+  MIN(invoke_ns) AS first_ns, MAX(invoke_ns) AS last_ns, MAX(complete_ns) AS answered_ns,
+  COUNT_IF(source_producer_id IS NOT NULL OR source_seq IS NOT NULL) AS sources,
+  COUNT_IF(complete_ns < invoke_ns) AS backwards,
+  COUNT_IF(outcome = 'ok' AND complete_ns IS NOT NULL) AS timed,
+  COUNT_IF(outcome = 'ok' AND complete_ns IS NULL) AS untimed,
+  COUNT_IF(outcome = 'fail' AND `offset` IS NOT NULL) AS refuted
 FROM produced
-GROUP BY lane, producer_id, seq DIV 32
+GROUP BY lane, producer_id, `transaction`, seq DIV 32

@@ -9,11 +9,8 @@ SELECT
   MAX(CASE WHEN s.outcome = 'ok' THEN s.`offset` END) AS acknowledged_end,
   COUNT_IF(s.acknowledged AND NOT (s.producer_id = -1 AND s.seq = -1)) AS placed,
   SUM(
-    CASE
-      WHEN s.acknowledged AND NOT (s.producer_id = -1 AND s.seq = -1)
-        THEN XXHASH64(l.salt, s.`offset`, s.producer_id, s.seq)
-      ELSE 0
-    END
+    CASE WHEN s.acknowledged AND NOT (s.producer_id = -1 AND s.seq = -1)
+      THEN XXHASH64(l.salt, s.`offset`, s.producer_id, s.seq) ELSE 0 END
   ) AS content,
   COUNT_IF(s.claimed AND NOT (s.producer_id = -1 AND s.seq = -1)) AS claims
 FROM sends s
