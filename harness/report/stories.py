@@ -66,7 +66,7 @@ def stories_of(
     most: int,
 ) -> list[Finding]:
     """The first `most` of these lanes' cells that have cases in `findings/`, with their stories."""
-    found = first_cases(evidence.tables.get("findings", ()), ranges)
+    found = first_cases(ranges)
     kept = [(lane, cell, found[lane, cell.anomaly]) for lane, cell in cells if (lane, cell.anomaly) in found][:most]
     teller = _Teller(evidence, timeline)
     cases = [teller.placed(case) for *_, of_cell in kept for case in of_cell]
@@ -119,7 +119,7 @@ class _Teller:
             for cut in cuts
             if case.partition in (None, partition)
             and cut.ts_ns > min(times)
-            and cut.offset <= (case.offset or cut.offset)
+            and (case.offset is None or cut.offset <= case.offset)
         ][:1]
         first, last = min(times) - _MARGIN_NS, max(times) + _MARGIN_NS
 

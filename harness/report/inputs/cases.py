@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.columns import FINDINGS, TABLES, Column
+from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.harness.report.inputs.asking import ask
 from kafka_chaos.harness.report.inputs.series import FindingRange
 
@@ -19,14 +19,6 @@ MOST_CASES = 3
 MOST_ROWS = 12
 MOST_BYTES = 32 << 20
 
-_FIRST = """
-WITH ranges AS (SELECT unnest($cases, recursive := true))
-SELECT number, e.* FROM entries e JOIN ranges r ON e.lane = r.lane AND e.anomaly = r.anomaly
-  AND e.partition IS NOT DISTINCT FROM r.partition
-  AND (e."offset" = r.offset OR (e."offset" IS NULL AND e.producer_id = r.producer_id AND e.seq = r.seq))
-WHERE e."offset" IN ({offsets}) OR e.seq IN ({numbers})
-QUALIFY row_number() OVER (PARTITION BY number ORDER BY e.cause, e.producer_id, e.seq) <= $most ORDER BY number
-"""
 # What constants leave over is little: to join whole tables takes twice as long.
 _MATCHES = """
 WITH cases AS (SELECT unnest($cases, recursive := true))
@@ -54,47 +46,36 @@ class Case:
     rows: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
 
 
-def first_cases(files: Sequence[Path], ranges: Iterable[FindingRange]) -> dict[tuple[str, str], list[Case]]:
-    """The first cases in `findings/` of each finding's largest ranges, by lane and anomaly, without their rows.
+def first_cases(ranges: Iterable[FindingRange]) -> dict[tuple[str, str], list[Case]]:
+    """The first cases of each finding's largest ranges, by lane and anomaly, without their rows.
 
     Neighbours have the same story, so that no second case of a range is told.
     """
     cases: dict[tuple[str, str], list[Case]] = {}
     for found in sorted(ranges, key=lambda found: -found.count):
-        offset, seq = (None, found.first) if found.by_sequence else (found.first, None)
-        case = Case(found.lane, found.anomaly, found.partition, offset, found.producer_id, seq)
-        cases.setdefault((found.lane, found.anomaly), []).append(case)
-    largest = [case for of_finding in cases.values() for case in of_finding[:MOST_CASES]]
-    cases = {}
-    for row in _about(largest, _FIRST, files, FINDINGS):
-        del row["number"]
-        cases.setdefault((row["lane"], row["anomaly"]), []).append(Case(**row))
+        of_finding = cases.setdefault((found.lane, found.anomaly), [])
+        offset = None if found.by_sequence else found.first
+        producer_id, seq = found.record.get("producer_id"), found.record.get("seq")
+        if len(of_finding) < MOST_CASES:
+            of_finding.append(Case(found.lane, found.anomaly, found.partition, offset, producer_id, seq, found.cause))
     return cases
 
 
 def fill_rows(cases: Sequence[Case], run_dir: Path) -> None:
     """Fill the `rows` of cases."""
-    for table in ("produced", "consumed", "deliveries", "log", "replicas"):
-        if files := sorted((run_dir / table).glob("*.parquet")):
-            for case in cases:
-                case.rows[table] = []
-            matches = _MATCHES.replace("{log}", "number, broker" if table == "replicas" else "number")
-            for row in _about(cases, matches, files, TABLES[table], most=MOST_ROWS):
-                cases[row["number"]].rows[table].append(row)
-
-
-def _about(
-    cases: Sequence[Case], statement: str, files: Sequence[Path], columns: tuple[Column, ...], most: int = 1
-) -> list[dict[str, Any]]:
-    """The rows that a statement about cases selects; it has their offsets and sequence numbers as constants."""
-    named = ("lane", "anomaly", "partition", "offset", "producer_id", "seq")
+    named = ("lane", "partition", "offset", "producer_id", "seq")
     keys = [{"number": number, **{key: getattr(case, key) for key in named}} for number, case in enumerate(cases)]
     offsets, numbers = (
         ", ".join({str(key[name]) for key in keys if key[name] is not None}) or "NULL" for name in ("offset", "seq")
     )
-    if not cases:
-        return []
-    return ask(statement.format(offsets=offsets, numbers=numbers), files, columns, cases=keys, most=most)
+    for table in ("produced", "consumed", "deliveries", "log", "replicas") if cases else ():
+        log = "number, broker" if table == "replicas" else "number"
+        matches = _MATCHES.format(log=log, offsets=offsets, numbers=numbers)
+        if files := sorted((run_dir / table).glob("*.parquet")):
+            for case in cases:
+                case.rows[table] = []
+            for row in ask(matches, files, TABLES[table], cases=keys, most=MOST_ROWS):
+                cases[row["number"]].rows[table].append(row)
 
 
 def log_lines(files: Collection[Path], partitions: Collection[str]) -> Iterator[tuple[int, str, str, str]]:
@@ -102,7 +83,9 @@ def log_lines(files: Collection[Path], partitions: Collection[str]) -> Iterator[
     node, the partition, and the line without its time."""
     # Of two topics whose names begin alike, the longer one is tried first.
     names = "|".join(sorted(map(re.escape, partitions), key=len, reverse=True))
-    line = re.compile(rf"^\[([\d-]+ [\d:]+,\d+)\](.*?(?<![\w.-])({names})(?!\d).*)$".encode(), re.MULTILINE)
+    line = re.compile(
+        rf"^\[(\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d{{3}})\](.*?(?<![\w.-])({names})(?!\d).*)$".encode(), re.MULTILINE
+    )
     for file in files if names else ():
         with file.open("rb") as opened:
             opened.seek(max(0, file.stat().st_size - MOST_BYTES))

@@ -34,7 +34,8 @@ MOST_RANGES = 20_000
 _JOINED = """
 WITH placed AS (
   SELECT lane, anomaly, partition, CASE WHEN "offset" IS NULL THEN producer_id END AS producer_id,
-    coalesce("offset", seq) AS spot, count(*) AS count, min(cause) AS cause
+    coalesce("offset", seq) AS spot, count(*) AS count, min(cause) AS cause,
+    min({'producer_id': producer_id, 'seq': seq}) AS record
   FROM entries WHERE "offset" IS NOT NULL OR (producer_id IS NOT NULL AND seq IS NOT NULL) GROUP BY ALL
 ), spread AS (
   SELECT *, lag(spot) OVER in_order AS previous,
@@ -48,7 +49,7 @@ WITH placed AS (
   FROM spread
 ), fullest AS (
   SELECT lane, anomaly, partition, producer_id, min(spot) AS first, max(spot) AS last, sum(count)::BIGINT AS count,
-    first(cause ORDER BY spot) AS cause
+    first(cause ORDER BY spot) AS cause, first(record ORDER BY spot) AS record
   FROM numbered GROUP BY lane, anomaly, partition, producer_id, range ORDER BY count DESC LIMIT $most
 )
 SELECT * FROM fullest ORDER BY lane, anomaly, partition NULLS FIRST, producer_id NULLS FIRST, first
@@ -61,7 +62,7 @@ class FindingRange:
     sequence numbers.
 
     `partition` None: unknown. `producer_id` is set where `first` and `last` are sequence numbers. `cause`: the recorded
-    cause of the first finding.
+    cause of the first finding. `record`: its `producer_id` and `seq`, each None where the finding has none.
     """
 
     lane: str
@@ -72,6 +73,7 @@ class FindingRange:
     last: int
     count: int
     cause: str | None = None
+    record: Mapping[str, int | None] = field(default_factory=dict, compare=False)
 
     @property
     def by_sequence(self) -> bool:
