@@ -94,7 +94,12 @@ def test_an_experiment_or_a_file_of_nodes_of_the_documentation_is_accepted(text:
     elif "families:" in text:
         (tmp_path / "atlas.yaml").write_text(text)
         assert Atlas.of(tmp_path / "atlas.yaml").trials
-    elif "chaos@" not in text and "chaos.gitlab-ci.yml" not in text and not text.startswith("services:"):
+    elif (
+        "NetworkPolicy" not in text
+        and "chaos@" not in text
+        and "chaos.gitlab-ci.yml" not in text
+        and not text.startswith("services:")
+    ):
         # Files of CI hosts are read by tests/project/test_ci_of_users.py, services of a user's by the last test here.
         parse_experiment(text, "documentation.yaml")
 

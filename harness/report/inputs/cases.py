@@ -83,9 +83,8 @@ def log_lines(files: Collection[Path], partitions: Collection[str]) -> Iterator[
     node, the partition, and the line without its time."""
     # Of two topics whose names begin alike, the longer one is tried first.
     names = "|".join(sorted(map(re.escape, partitions), key=len, reverse=True))
-    line = re.compile(
-        rf"^\[(\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d{{3}})\](.*?(?<![\w.-])({names})(?!\d).*)$".encode(), re.MULTILINE
-    )
+    time = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
+    line = re.compile(rf"{time}(.*?(?<![\w.-])({names})(?!\d).*)$".encode(), re.MULTILINE)
     for file in files if names else ():
         with file.open("rb") as opened:
             opened.seek(max(0, file.stat().st_size - MOST_BYTES))

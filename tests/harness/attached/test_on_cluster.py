@@ -94,7 +94,8 @@ class Scripted:
         self.network = create_network(docker_client(), self.run_id, labels)
         self.addresses = node_addresses(self.network, 3)
         said = [option for key, value in labels.items() for option in ("--label", f"{key}={value}")]
-        common = ["create", "--network", self.run_id, "--cap-add", "NET_ADMIN", *said]
+        # The first process is not the JVM, as in pods: signals from inside reach it.
+        common = ["create", "--init", "--network", self.run_id, "--cap-add", "NET_ADMIN", *said]
         format_it = f"{JAVA} kafka.tools.StorageTool format -t 4L6g3nShT-eMCtK--X86sw -c /server.properties"
         begin = [ensure_image("4.3.1"), "sh", "-c", f"{format_it} --ignore-formatted && {BROKER}"]
         for number, address, port in zip(IDS, self.addresses, self.ports, strict=True):
