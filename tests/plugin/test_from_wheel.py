@@ -33,6 +33,7 @@ def test_the_repository_s_own_packages_are_its_own():
 """
 
 
+SPARK = ("--kafka-chaos-engine", "spark")  # which writes the report
 PRINTS_ORDERS = """exec java -cp '/opt/kafka/jars/*' org.apache.kafka.tools.consumer.ConsoleConsumer \\
   --bootstrap-server $BOOTSTRAP_SERVERS --topic $TOPIC --from-beginning"""
 
@@ -66,13 +67,13 @@ def test_the_wheel_s_plugin_tests_a_user_s_service(
     """All tests of the project pass but the one that has to fail, and that one tells all there is to tell."""
     if dependencies == "installed by pip":
         python, site = empty_venv(tmp_path / "venv"), tmp_path / "venv"
-        must(python, "-m", "pip", "install", "--quiet", str(wheel), "pytest")
+        must(python, "-m", "pip", "install", "--quiet", f"{wheel}[spark]", "pytest")
     else:
         python, site = venv_with(tmp_path / "venv", wheel)
     where = must(python, "-c", "import kafka_chaos; print(kafka_chaos.__file__)", cwd=project).strip()
     assert Path(where).is_relative_to(site)
     # A project that turns warnings into errors gets none of ours.
-    command = ("-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "--kafka-chaos-seed=7")
+    command = ("-W", "error", "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "--kafka-chaos-seed=7", *SPARK)
     done = run(python, *command, cwd=project)
     text = done.stdout
     assert "1 failed, 7 passed" in text, f"{text}\n{done.stderr}"
