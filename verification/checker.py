@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.columns import FINDINGS, arrow_schema
-from kafka_chaos.contract.command.command_line import bug_report, failure_of
-from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
+from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, VERDICT_FILE
@@ -50,12 +49,10 @@ class Request:
     """What a verification is to do beside judging.
 
     `out`: the folder that gets findings/ and verdict.json, if any. `accept_known`: known defects that are accepted.
-    `crash`: which engine crashed before, and how, for the verdict to say so.
     """
 
     out: RunPath | None = None
     accept_known: Collection[str] = ()
-    crash: str | None = None
 
 
 @pyspark_sockets_ignored()
@@ -72,7 +69,7 @@ def verify(
     `run_dir`: a local path, or one with a scheme that Spark and PyArrow know.
 
     `engine`: what runs the statements on the tables; the result is the same. `duckdb` starts no JVM, and takes local
-    directories. If an engine crashes, the other one judges the run where it can (`RunVerdict.crash`).
+    directories.
     `accept_known`: known defects that are accepted where they explain a violation (`RunVerdict.outcome`).
     `spark`: the session; by default, the process's own (`spark_session`). Raises `RunDirectoryError` for input that
     breaks the contract, and `SparkUnavailableError` if there is no session.
@@ -85,30 +82,10 @@ def verify(
         remove(root / VERDICT_FILE)
     run = open_run(root)
     request = Request(root if write else None, accept_known)
-    session = None if engine == Engine.DUCKDB else spark or spark_session(rows=run.rows)
-    try:
-        return _judged_by(engine, run, session, request)
-    except Exception as crash:
-        other = Engine.DUCKDB if engine == Engine.SPARK else Engine.SPARK
-        if failure_of(crash) or isinstance(crash, KafkaChaosError) or not _can_judge(other, run):
-            raise
-        said = f"the engine {engine} crashed, so {other} judged the run: {bug_report(crash)}"
-        try:
-            return _judged_by(other, run, session, replace(request, crash=said))
-        except Exception as second:
-            # Of two failures, that of the engine that was asked for is told.
-            raise crash from second
-
-
-def _can_judge(engine: Engine, run: RunDirectory) -> bool:
-    return engine == Engine.SPARK or isinstance(run.path, Path)
-
-
-def _judged_by(engine: Engine, run: RunDirectory, session: SparkSession | None, request: Request) -> RunVerdict:
+    if engine == Engine.SPARK:
+        return judged_by_spark(run, spark or spark_session(rows=run.rows), request)
     from kafka_chaos.verification.engines.duckdb_engine import DuckDb
 
-    if engine == Engine.SPARK:
-        return judged_by_spark(run, session or spark_session(rows=run.rows), request)
     with DuckDb(run) as duckdb:
         return _judged(run, duckdb, engine, partial(unresolved, duckdb, run), request)
 
@@ -154,7 +131,7 @@ def _judged(
     verdict = _concluded(resolved(run, relations()), examined, predictions, name)
     work = work_of(run, engine.rows, examined.facts)
     lanes = tuple(replace(lane, work=work[lane.lane]) for lane in verdict.lanes)
-    verdict = replace(verdict, lanes=lanes, crash=request.crash, seconds=time.perf_counter() - started)
+    verdict = replace(verdict, lanes=lanes, seconds=time.perf_counter() - started)
     verdict = verdict.accepting(request.accept_known)
     if request.out is not None:
         _write(run, examined, verdict, request.out)

@@ -48,7 +48,6 @@ def print_verdict(verdict: RunVerdict, gaps: Mapping[str, float] | None = None) 
         *(f"{lane.lane}: {reason}" for lane in verdict.lanes for reason in lane.reasons),
         *verdict.of_work,
         *_ledger_lines(verdict),
-        *([] if verdict.crash is None else [verdict.crash]),
     ):
         terminal.print(f"  {line}", markup=False, highlight=False)
 

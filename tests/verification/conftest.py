@@ -11,7 +11,7 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.verification import checker, spark_session
+from kafka_chaos.verification import spark_session
 from tests.verification.samples.engines import ENGINES, Verified, verified_by_both, verified_by_duckdb
 
 if TYPE_CHECKING:
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     return spark_session(rows=0)
-
-
-@pytest.fixture(autouse=True)
-def no_other_engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crash is a failed test: the other engine does not answer it, except for tests about that."""
-    if "answered" not in request.node.name:
-        monkeypatch.setattr(checker, "_can_judge", lambda _engine, _run: False)
 
 
 @pytest.fixture(params=ENGINES)

@@ -145,8 +145,7 @@ class LaneVerdict:
 class RunVerdict:
     """The result of one run: the lanes' verdicts merged, violation > unknown > conforms.
 
-    `tables`: the rows of every table, by footer and as read. `engine`: what examined the run. `crash`: which engine
-    crashed before, and how; None: none did.
+    `tables`: the rows of every table, by footer and as read. `engine`: what examined the run.
     """
 
     run_dir: RunPath
@@ -155,7 +154,6 @@ class RunVerdict:
     tables: Mapping[str, TableLedger] = field(default_factory=dict)
     engine: Engine = field(default=Engine.SPARK, compare=False)
     seconds: float = field(default=0.0, compare=False)
-    crash: str | None = field(default=None, compare=False)
 
     @property
     def described(self) -> str:
@@ -188,7 +186,6 @@ class RunVerdict:
             "format_version": FORMAT_VERSION,
             "verdict": self.verdict.value,
             "engine": self.engine.value,
-            **({"crash": self.crash} if self.crash else {}),
             "tables": {name: asdict(table) for name, table in self.tables.items()},
             "lanes": [lane.to_json() for lane in self.lanes],
         }
