@@ -21,7 +21,7 @@ from kafka_chaos.harness.attached.node import RUNNING, AttachedNode
 from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import active_controller
-from kafka_chaos.harness.cluster.configuration.keys import known_keys
+from kafka_chaos.harness.cluster.configuration.keys import keys_of_all_versions, known_keys
 from kafka_chaos.harness.experiment.known_configs import REBALANCE, refused_of
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError
 
@@ -139,8 +139,14 @@ the one that promises least. Values are texts: `min` prefers `false` to `true`."
 
 
 def without_defaults(entries: Mapping[str, Any]) -> dict[str, str]:
-    """The values of a described configuration by key, without those that are Kafka's own defaults."""
-    return {key: entry.value or "" for key, entry in entries.items() if not entry.is_default}
+    """The values of a described configuration by key, without Kafka's own defaults and keys that it does not define.
+
+    A broker also tells keys that nothing in it reads, such as those that an image makes of variables, and hides their
+    values as it hides passwords (`KafkaConfig.maybeSensitive`).
+    """
+    defined = {key for kind in ("broker", "topic") for key in keys_of_all_versions(kind)}
+    undefined = {key for key, entry in entries.items() if entry.is_sensitive and key not in defined}
+    return {key: entry.value or "" for key, entry in entries.items() if not entry.is_default and key not in undefined}
 
 
 def with_brokers_configuration(

@@ -117,14 +117,16 @@ def prepare_command(kafka_versions: tuple[str, ...], clients: tuple[str, ...], c
     from kafka_chaos.harness.clients.kinds import fetched
     from kafka_chaos.harness.cluster.containers.cleanup import try_to_pull_reaper
     from kafka_chaos.harness.cluster.containers.engine import docker_client
-    from kafka_chaos.harness.cluster.containers.image import ensure_image, is_built
+    from kafka_chaos.harness.cluster.containers.image import ensure_image, image_tag, is_built
     from kafka_chaos.harness.cluster.containers.versions import known_version
     from kafka_chaos.harness.report.listeners.waiting import Waiting
 
     others = [known_version(number).number for number in kafka_versions]
     with Waiting() as waiting:
         fetched(clients, waiting.say)
-        if not is_built():
+        if is_built():
+            waiting.say(f"the broker image is there: {image_tag()}")
+        else:
             ensure_image(say=waiting.say)
             if not try_to_pull_reaper(docker_client()):
                 waiting.say("the reaper's image is not available: `kafka-chaos clean` removes what a killed run leaves")

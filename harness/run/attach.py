@@ -41,6 +41,7 @@ from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
+from kafka_chaos.verification.spark.session import require_engine
 
 LOG_SCHEMA = arrow_schema(LOG)
 _MOST_ROWS = 100_000
@@ -112,6 +113,7 @@ def run_attached(
     Raises `UsageFailure` if the experiment would inject or change what it may not, or if its lanes do not match the
     cluster's topics. Raises `EnvironmentFailure` if the cluster does not answer, or a node is down before it is broken.
     """
+    require_engine(engine)
     _refuse_what_changes(experiment, cluster)
     topics = {lane.lane: lane.topic_name for lane in experiment.lane_specs}
     try:

@@ -10,11 +10,10 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import text_in, toml_of
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import known_version
@@ -33,13 +32,19 @@ _WHOLE_NUMBERS = (".ms", ".delivery.count.limit")
 
 
 @cache
+def keys_of_all_versions(kind: str) -> Mapping[str, Any]:
+    """By configuration key of a `broker` or a `topic`, the first and the last version of Kafka that has it."""
+    listed: Mapping[str, Mapping[str, Any]] = json.loads(text_in(__package__, "keys.json"))
+    return listed[kind]
+
+
+@cache
 def known_keys(kind: str, kafka_version: str = KAFKA_VERSION) -> frozenset[str]:
     """The configuration keys that a `broker` or a `topic` has in a version of Kafka."""
-    listed = json.loads(files("kafka_chaos.harness.cluster.configuration").joinpath("keys.json").read_text())
     version = known_version(kafka_version)
     return frozenset(
         key
-        for key, (first, last) in listed[kind].items()
+        for key, (first, last) in keys_of_all_versions(kind).items()
         if version.at_least(first) and (last is None or known_version(last).at_least(kafka_version))
     )
 

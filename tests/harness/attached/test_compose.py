@@ -139,7 +139,10 @@ def test_the_command_says_how_to_run_and_replaces_no_file() -> None:
     Path("docker-compose.yml").write_text(service())
     command = ["nodes", "compose", "docker-compose.yml", "--project", "ours", "--out", "mine.yaml"]
     said = CliRunner().invoke(cli, command, catch_exceptions=False).output
-    assert "kafka-chaos run EXPERIMENT --attach HOST:PORT --nodes mine.yaml --allow-faults ours-kafka-1\n" in said
+    assert (
+        "kafka-chaos run EXPERIMENT --attach HOST:PORT --nodes mine.yaml --allow-faults ours-kafka-1 --engine duckdb\n"
+        in said
+    )
     assert "- kafka: advertises no address to this machine" in said
     before = Path("mine.yaml").read_text()
     assert "mine.yaml: it exists: remove it" in str(CliRunner().invoke(cli, command).exception)

@@ -188,7 +188,7 @@ READ: dict[str, str] = {"broker.rack": "here"}
 
 def read(
     monkeypatch: pytest.MonkeyPatch,
-    *brokers: dict[str, str],
+    *brokers: dict[str, str | None],
     state: int = 0,
     client_configs: dict[str, str] | None = None,
     lane: str = "",
@@ -202,7 +202,10 @@ def read(
         if not name.startswith("__") and not given[int(name)]:
             return None
         entries = {"min.insync.replicas": "1"} if name.startswith("__") else given[int(name)]
-        return {key: SimpleNamespace(value=value, is_default=USUAL.get(key) == value) for key, value in entries.items()}
+        return {
+            key: SimpleNamespace(value=value, is_default=USUAL.get(key) == value, is_sensitive=value is None)
+            for key, value in entries.items()
+        }
 
     admin: Any = SimpleNamespace(
         described=described,
@@ -228,10 +231,14 @@ def test_brokers_say_how_coordinators_logs_are_kept(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_no_prediction_knows_is_refused_or_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
-    configs = {"producer.id.expiration.ms": "1000"}
+    configs: dict[str, str | None] = {"producer.id.expiration.ms": "1000"}
     with pytest.raises(UsageFailure, match=r"cluster\.assume: broker 8: producer\.id\.expiration\.ms=1000"):
         read(monkeypatch, READ, configs)
     lane = read(monkeypatch, READ, configs, cluster="assume: [producer.id.expiration.ms]")
     assert "duplicate" in lane.assumed
+    # A broker hides what Kafka does not define, and nothing in it reads that; of a newer Kafka, it is not hidden.
+    assert not read(monkeypatch, READ, {"kraft.cluster.id": None}).assumed
+    with pytest.raises(UsageFailure, match=r"kraft\.cluster\.id=x: the model does not know it"):
+        read(monkeypatch, READ, {"kraft.cluster.id": "x"})
     with pytest.raises(UsageFailure, match=r"--client-config: auto\.offset\.reset=latest"):
         read(monkeypatch, READ, client_configs={"auto.offset.reset": "latest"})
