@@ -1,9 +1,8 @@
-"""Reads the small files of run directories: lists runs, and compares two of them.
+"""Reads the small files of run directories.
 
 Guarantee: changes nothing, and never shows a run without a verdict as clean.
 """
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -72,45 +71,3 @@ def runs_below(root: Path) -> list[Run]:
             with suppress(UsageFailure):
                 runs.append(read_run(path))
     return runs
-
-
-def differences(before: Run, after: Run) -> list[tuple[str, str, str]]:
-    """The differences of two runs in settings, versions, lanes, verdicts and counts: (name, before, after)."""
-    values: list[tuple[str, object, object]] = [
-        ("verdict", before.verdict, after.verdict),
-        *_differing_leaves(_settings(before), _settings(after)),
-    ]
-    lanes_before, lanes_after = before.to_json()["lanes"], after.to_json()["lanes"]
-    for lane in dict.fromkeys([*lanes_before, *lanes_after]):
-        if (lane in lanes_before) != (lane in lanes_after):
-            old, new = ("there" if lane in lanes else None for lanes in (lanes_before, lanes_after))
-            values.append((f"lane {lane}", old, new))
-            continue
-        old, new = lanes_before[lane], lanes_after[lane]
-        values.append((f"lane {lane}: verdict", old["verdict"], new["verdict"]))
-        for anomaly in dict.fromkeys([*old["found"], *new["found"]]):
-            values.append((f"lane {lane}: {anomaly}", old["found"].get(anomaly, 0), new["found"].get(anomaly, 0)))
-    return [(name, _shown(old), _shown(new)) for name, old, new in values if old != new]
-
-
-def _settings(run: Run) -> dict[str, Any]:
-    settings = {key: value for key, value in run.experiment.items() if key not in ("recorded", "description")}
-    return {**settings, "versions": run.recorded.get("versions", {})}
-
-
-def _differing_leaves(before: Any, after: Any, place: str = "") -> list[tuple[str, Any, Any]]:
-    """The leaves in which two documents differ; lists of one length are compared entry by entry."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        keys = dict.fromkeys([*before, *after])
-        inside = [(before.get(key), after.get(key), f"{place}.{key}" if place else str(key)) for key in keys]
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        inside = [(*both, f"{place}[{index}]") for index, both in enumerate(zip(before, after, strict=True))]
-    else:
-        return [(place, before, after)] if before != after else []
-    return [leaf for entry in inside for leaf in _differing_leaves(*entry)]
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "–"
-    return json.dumps(value) if isinstance(value, dict | list | bool) else str(value)

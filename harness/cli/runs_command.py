@@ -1,4 +1,4 @@
-"""`kafka-chaos runs list|show|diff`: run directories on the terminal."""
+"""`kafka-chaos runs list|show`: run directories on the terminal."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ _STYLES = {"conforms": "green", "violation": "bold red", "unknown": "yellow"}
 
 @click.group("runs")
 def runs_command() -> None:
-    """List run directories, show one, or compare two."""
+    """List run directories, or show one."""
 
 
 @runs_command.command("list")
@@ -81,26 +81,6 @@ def show_command(run_dir: Path, as_json: bool) -> None:
         terminal.print(str(report), highlight=False)
     elif run.verdict == UNVERIFIED:
         terminal.print(f"verify it: kafka-chaos verify {run.path}", highlight=False)
-
-
-@runs_command.command("diff")
-@click.argument("before", metavar="DIR", type=click.Path(path_type=Path))
-@click.argument("after", metavar="DIR", type=click.Path(path_type=Path))
-@_JSON
-def diff_command(before: Path, after: Path, as_json: bool) -> None:
-    """Compare two runs, as of two versions, clients or settings: settings, versions, verdicts and counts."""
-    from kafka_chaos.harness.cli.runs import differences, read_run
-
-    found = differences(read_run(before), read_run(after))
-    if as_json:
-        click.echo(json.dumps([{"what": what, "before": one, "after": other} for what, one, other in found]))
-    elif found:
-        table = plain_table("what", before.name, after.name)
-        for row in found:
-            table.add_row(*row)
-        console().print(table)
-    else:
-        click.echo(f"{before} and {after} have the same settings, versions, verdicts and counts")
 
 
 def _nothing(verdict: str) -> str:

@@ -1,4 +1,4 @@
-"""The live view below a run's lines: step and progress, faults, and per lane leader, ISR, rates and longest gap."""
+"""The live view below a run's lines: step and progress, faults, and per lane leader, ISR and rates."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -40,22 +40,6 @@ class _Fault:
         return Text.assemble("  ", (f"{self.state:11}", style), f" {self.text} ", (f"({when})", "dim"))
 
 
-@dataclass
-class _Gap:
-    """The longest time so far without an acknowledgement while records were sent."""
-
-    acknowledged: int = 0
-    since_ns: int = 0
-    longest_ns: int = 0
-
-    def see(self, now_ns: int, sent: int, acknowledged: int) -> None:
-        """Take in the counts of a moment."""
-        if acknowledged > self.acknowledged or sent <= acknowledged:
-            self.acknowledged, self.since_ns = acknowledged, now_ns
-        elif self.since_ns:
-            self.longest_ns = max(self.longest_ns, now_ns - self.since_ns)
-
-
 class LiveView:
     """The state of a run after the events so far; `render` draws it. `above`, `doing`: see `TerminalListener`."""
 
@@ -68,7 +52,6 @@ class LiveView:
         self._leaders: dict[str, dict[int, int | None]] = {}
         self._isrs: dict[str, dict[int, tuple[int, ...]]] = {}
         self._faults: dict[str, _Fault] = {}
-        self._gaps: dict[str, _Gap] = {}
         self._counts: Counts = {}
         self._before: tuple[int, Counts] | None = None
         self._rates: dict[str, tuple[float, float]] = {}
@@ -84,7 +67,7 @@ class LiveView:
                 self._faults = {}
             case event_types.PhaseStarted():
                 self._phase, self._lanes = event.phase, event.lanes or ()
-                self._counts, self._before, self._rates, self._gaps = {}, None, {}, {}
+                self._counts, self._before, self._rates = {}, None, {}
             case event_types.PhaseEnded():
                 self._phase, self._lanes = None, ()
             case event_types.LeaderChanged():
@@ -117,7 +100,7 @@ class LiveView:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
         for heading in ("lane", "leader", "ISR"):
             table.add_column(heading, no_wrap=True)
-        for heading in ("sent/s", "acknowledged/s", "waiting", "consumed", "longest gap"):
+        for heading in ("sent/s", "acknowledged/s", "waiting", "consumed"):
             table.add_column(heading, justify="right", no_wrap=True)
         most = max(1, most)
         for lane in self._lanes[:most]:
@@ -132,7 +115,6 @@ class LiveView:
                 Text(f"{rates[1]:,.0f}", style="bold red" if stalled else ""),
                 f"{sent - acknowledged:,}",
                 f"{consumed:,}",
-                f"{self._gaps.get(lane, _Gap()).longest_ns / 1e9:.1f} s",
             )
         if len(self._lanes) > most:
             table.add_row(Text(f"and {len(self._lanes) - most} more", style="dim"))
@@ -150,8 +132,6 @@ class LiveView:
                 self._rates[lane] = newly[0] / elapsed, newly[1] / elapsed
             self._before = (event.ts_ns, event.counts)
         self._counts = event.counts
-        for lane, (sent, acknowledged, _) in event.counts.items():
-            self._gaps.setdefault(lane, _Gap()).see(event.ts_ns, sent, acknowledged)
 
 
 def _leaders(leaders: Mapping[int, int | None]) -> Text:

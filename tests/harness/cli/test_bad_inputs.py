@@ -69,7 +69,7 @@ INPUTS = [
     ("report run", 64, "verdict.json"),
     ("runs show nowhere", 64, "nowhere: not a run directory, expected one with a lanes.json"),
     ("runs show odd/lanes.json", 64, "not a run directory"),
-    ("runs diff run nowhere", 64, "run/lanes.json: not valid JSON"),
+    ("runs show run", 64, "run/lanes.json: not valid JSON"),
     ("nightly list.yaml", 64, "list.yaml:1: expected a mapping"),
     ("nightly good.yaml --out file/x", 64, "file is not a folder"),
     ("nightly .", 64, "acks.yaml:5: lanes[0].acks"),

@@ -74,20 +74,6 @@ def test_faults_are_shown_as_they_come_take_effect_and_heal() -> None:
     assert f"healed      {what} (0 s ago)" in drawn(comes, proven, healed)
 
 
-def test_the_longest_gap_is_the_longest_time_without_an_acknowledgement_of_what_was_sent() -> None:
-    text = drawn(
-        STARTED,
-        progress(10, orders=(100, 100, 100)),
-        progress(11, orders=(200, 100, 100)),
-        progress(14, orders=(300, 100, 100)),
-        progress(15, orders=(400, 400, 100)),
-        progress(25, orders=(400, 400, 400)),
-        progress(26, orders=(500, 400, 400)),
-        progress(27, orders=(600, 500, 400)),
-    )
-    assert row(text, "orders")[-2:] == ["4.0", "s"]
-
-
 @pytest.mark.usefixtures("_time_stands")
 def test_what_the_run_does_for_how_long_and_how_far_it_is() -> None:
     step = event_types.Step(text="verifying with Spark")
