@@ -57,17 +57,10 @@ def test_a_fault_neither_waits_for_the_proof_nor_for_the_healing_of_another() ->
     assert did.index("other heal") < did.index("late inject") < did.index("slow healed")
 
 
-def test_a_fault_waits_while_another_changes_its_container_and_how_late_it_is_is_told() -> None:
+@pytest.mark.parametrize("keys", [{"heal_seconds": 0.5}, {"bites_at": 6}], ids=["heals slowly", "is proven late"])
+def test_a_fault_waits_while_another_changes_its_container_and_how_late_it_is_is_told(keys: dict[str, Any]) -> None:
     notes, did = Notes(), []
-    faults = [FakeFault(did, "first", heal_seconds=0.5), FakeFault(did, "second", at=0.2)]
-    injector(notes).run(faults, start=time.monotonic(), cancelled=threading.Event())
-    assert did.index("first healed") < did.index("second inject")
-    assert notes.late[1] > 0.2
-
-
-def test_a_fault_waits_for_one_that_its_schedule_ends_before_it() -> None:
-    notes, did = Notes(), []
-    faults = [FakeFault(did, "slow", bites_at=6), FakeFault(did, "next", at=0.2)]
+    faults = [FakeFault(did, "slow", **keys), FakeFault(did, "next", at=0.2)]
     injector(notes).run(faults, start=time.monotonic(), cancelled=threading.Event())
     assert did.index("slow healed") < did.index("next inject")
     assert notes.late[1] > 0.2
@@ -156,13 +149,6 @@ def test_leaving_heals_everything_the_latest_first_and_once() -> None:
         broken.inject(FakeFault(did, "third"))
         broken.heal(first)
     assert [line for line in did if line.endswith("heal")] == ["first heal", "third heal", "second heal"]
-
-
-def test_an_injection_that_fails_half_way_is_healed() -> None:
-    notes, did = Notes(), []
-    with pytest.raises(RuntimeError, match="can't inject"), injector(notes) as broken:
-        broken.inject(FakeFault(did, "half", fails="inject"))
-    assert did == ["half inject", "half heal", "half healed"]
 
 
 def test_one_failing_heal_does_not_keep_the_others_from_being_healed() -> None:

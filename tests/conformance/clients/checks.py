@@ -17,7 +17,7 @@ from kafka_chaos.harness.identity import IDENTITY_HEADER, UNDECODABLE, IdentityC
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
-from tests.conformance.clients.kit import PARTITIONS, SIZE, TICK, Failed, Kit
+from tests.conformance.clients.kit import PARTITIONS, SIZE, TICK, Kit
 
 RECORDS = 200
 TRANSACTIONS = "transactions"
@@ -30,7 +30,7 @@ def checked(kit: Kit, names: Collection[str]) -> Iterator[tuple[str, str]]:
     for name in names:
         try:
             CHECKS[name](kit)
-        except Failed as failed:
+        except AssertionError as failed:
             yield name, str(failed)
         else:
             yield name, ""
@@ -44,25 +44,17 @@ def _records(kit: Kit, **settings: Any) -> None:
             producer.send(RECORDS // 4)
         kit.await_answers(producer)
     stored, rows = kit.stored(topic), kit.rows(topic)
-    if foreign := sum(identity == UNDECODABLE for identity in stored.values()):
-        raise Failed(f"{foreign} records carry no identity: expected its 20 bytes at the start of the value")
+    foreign = sum(identity == UNDECODABLE for identity in stored.values())
+    assert not foreign, f"{foreign} records carry no identity: expected its 20 bytes at the start of the value"
     places = {identity: place for place, identity in stored.items()}
-    if len(places) < len(stored):
-        raise Failed(f"{len(stored) - len(places)} records are in the log more than once")
+    assert len(places) == len(stored), f"{len(stored) - len(places)} records are in the log more than once"
     for row in rows:
         seq, place = row["seq"], places.get((7, row["seq"]))
-        if row["outcome"] != "ok":
-            raise Failed(f"record {seq} has the outcome {row['outcome']} ({row['error']}), on a cluster that is well")
-        if place is None:
-            raise Failed(f"record {seq} was said to be acknowledged, and is not in the log")
-        if place[0] != seq % PARTITIONS:
-            raise Failed(f"record {seq} is in partition {place[0]}: expected {seq % PARTITIONS}, its seq modulo theirs")
-        if row["offset"] is None:
-            raise Failed(f"record {seq} was acknowledged without its offset: expected {place[1]}")
-        if row["offset"] != place[1]:
-            raise Failed(f"record {seq} was said to be at offset {row['offset']}: it is at {place[1]}")
-    if unknown := len(places) - len(rows):
-        raise Failed(f"{unknown} records are in the log that were never handed out")
+        assert row["outcome"] == "ok", f"record {seq}, on a cluster that is well: {row['outcome']} ({row['error']})"
+        assert place is not None, f"record {seq} was said to be acknowledged, and is not in the log"
+        assert place[0] == seq % PARTITIONS, f"record {seq} is in partition {place[0]}: expected its seq modulo theirs"
+        assert row["offset"] == place[1], f"record {seq} was said to be at offset {row['offset']}: it is at {place[1]}"
+    assert len(places) == len(rows), f"{len(places) - len(rows)} records are in the log that were never handed out"
 
 
 def _unanswered(kit: Kit) -> None:
@@ -72,8 +64,7 @@ def _unanswered(kit: Kit) -> None:
         producer.send(RECORDS)
         kit.await_answers(producer)
     for row in kit.rows(topic):
-        if row["offset"] is not None:
-            raise Failed(f"record {row['seq']} was said to be at offset {row['offset']}: no broker answers to acks=0")
+        assert row["offset"] is None, f"record {row['seq']}, at offset {row['offset']}: no broker answers to acks=0"
 
 
 def _flush(kit: Kit) -> None:
@@ -104,11 +95,11 @@ def _in_doubt(kit: Kit) -> None:
     stored = set(kit.stored(topic).values())
     for row in kit.rows(topic):
         is_there = (7, row["seq"]) in stored
-        if row["outcome"] == "ok" and not is_there:
-            raise Failed(f"record {row['seq']} was said to be acknowledged, and is not in the log")
-        if row["outcome"] == "fail":
-            where = "is in the log" if is_there else "may have been sent: the leader was frozen"
-            raise Failed(f"record {row['seq']} was said to have failed for certain ({row['error']}), and {where}")
+        acknowledged = row["outcome"] == "ok"
+        assert is_there or not acknowledged, f"record {row['seq']} was said to be acknowledged, and is not in the log"
+        where = "is in the log" if is_there else "may have been sent: the leader was frozen"
+        failed = f"record {row['seq']} was said to have failed for certain ({row['error']}), and {where}"
+        assert row["outcome"] != "fail", failed
 
 
 def _ends(kit: Kit, end: Callable[[ProcessProducer], None], how: str) -> None:
@@ -116,14 +107,11 @@ def _ends(kit: Kit, end: Callable[[ProcessProducer], None], how: str) -> None:
     with kit.producing(kit.topic()) as producer:
         producer.send(RECORDS)
         end(producer)
-        if not kit.process.join(kit.gone_within):
-            raise Failed(f"it was {how}, and runs still after {kit.gone_within:g} s")
-        if kit.process.problem is not None:
-            raise Failed(kit.process.problem)
-        if kit.process.exit_code:
-            raise Failed(f"it was {how}, and ended with exit code {kit.process.exit_code}: expected 0")
-        if left := len(producer.rows.pending):
-            raise Failed(f"it was {how}, and ended while {left} of {producer.sent} records had no outcome")
+        assert kit.process.join(kit.gone_within), f"it was {how}, and runs still after {kit.gone_within:g} s"
+        kit.require_well()
+        code, left = kit.process.exit_code, len(producer.rows.pending)
+        assert not code, f"it was {how}, and ended with exit code {code}: expected 0"
+        assert not left, f"it was {how}, and ended while {left} of {producer.sent} records had no outcome"
 
 
 def _sigterm(kit: Kit) -> None:
@@ -142,8 +130,8 @@ def _orphan(kit: Kit) -> None:
     with kit.producing(kit.topic()):
         kit.process.may_end = True
         kit.process._process.stdin.close()  # type: ignore[union-attr]
-        if not kit.process.join(kit.gone_within):
-            raise Failed(f"its standard input was closed, and it runs still after {kit.gone_within:g} s")
+        still = f"its standard input was closed, and it runs still after {kit.gone_within:g} s"
+        assert kit.process.join(kit.gone_within), still
 
 
 def _reads(kit: Kit) -> None:
@@ -165,9 +153,8 @@ def _reads(kit: Kit) -> None:
     producer.flush(kit.answered_within)
     read = kit.read(topic)
     for place, identity in expected.items():
-        if read.get(place) != identity:
-            found = f"offset {place[1]} of partition {place[0]}: it read {read.get(place)}"
-            raise Failed(f"{found}, expected {identity} as (producer_id, seq)")
+        found = f"offset {place[1]} of partition {place[0]}: it read {read.get(place)}"
+        assert read.get(place) == identity, f"{found}, expected {identity} as (producer_id, seq)"
 
 
 def _transactions(kit: Kit) -> None:
@@ -189,16 +176,15 @@ def _transactions(kit: Kit) -> None:
             except ProducerLost:
                 pass
             else:
-                raise Failed("it said that it had ended a transaction after another one had begun under its id")
+                raise AssertionError("it had ended a transaction, after another one had begun under its id")
         producer.abandon()
     rows = kit.rows(topic)
     committed = {(7, row["seq"]) for row in rows if row["transaction"] in (0, 2)}
     for isolation, fewest in ((READ_COMMITTED, committed), (READ_UNCOMMITTED, {(7, row["seq"]) for row in rows[:6]})):
         read = set(kit.read(topic, isolation).values())
-        if missing := sorted(fewest - read):
-            raise Failed(f"its {isolation} consumer did not read record {missing[0][1]}")
-        if isolation == READ_COMMITTED and (more := sorted(read - fewest)):
-            raise Failed(f"its read_committed consumer read record {more[0][1]}, whose transaction is not committed")
+        assert fewest <= read, f"its {isolation} consumer did not read {sorted(fewest - read)}"
+        more = sorted(read - fewest)
+        assert isolation != READ_COMMITTED or not more, f"its read_committed consumer read {more}, not committed"
 
 
 def _transactional(kit: Kit, records: ProcessProducer) -> TransactionalProducer:
@@ -219,7 +205,7 @@ def _lasts(kit: Kit, call: Callable[[], object], what: str) -> None:
         call()
     except ProducerLost as lost:
         kit.require_well()
-        raise Failed(f"it could not {what}: {lost.error.str()}") from lost
+        raise AssertionError(f"it could not {what}: {lost.error.str()}") from lost
     kit.require_well()
 
 

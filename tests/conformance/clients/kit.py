@@ -33,10 +33,6 @@ _DELIVERY_MS = 60_000
 Row = dict[str, Any]
 
 
-class Failed(Exception):
-    """A check did not pass; the message says why."""
-
-
 @dataclass
 class Kit:
     """The checks of the client that `command` starts, on a cluster, of which one broker is frozen for a while.
@@ -97,18 +93,15 @@ class Kit:
     def await_that(
         self, holds: Callable[[], bool], problem: Callable[[], str], *, serve: Callable[[float], object], within: float
     ) -> None:
-        """Wait until it holds, at most `within` seconds, and `serve` meanwhile; raises `Failed` with the problem."""
+        """Wait until it holds, at most `within` seconds, and `serve` meanwhile; else the assertion fails."""
         deadline = time.monotonic() + within
         while not holds():
             self.require_well()
-            if time.monotonic() > deadline:
-                raise Failed(problem())
+            assert time.monotonic() <= deadline, problem()
             serve(TICK)
 
     def require_well(self) -> None:
-        """Raise `Failed` with what is wrong with the process."""
-        if self.process.problem is not None:
-            raise Failed(self.process.problem)
+        assert self.process.problem is None, self.process.problem
 
     @contextmanager
     def producing(self, topic: str, *, rows: str = "", **settings: object) -> Iterator[ProcessProducer]:
@@ -175,9 +168,8 @@ class Kit:
         read: dict[tuple[int, int], tuple[int, int]] = {}
         for row in self.rows(name, "consumed"):
             place = row["partition"], row["offset"]
-            if place in read:
-                again = f"it read offset {place[1]} of partition {place[0]} twice, under one name"
-                raise Failed(f"{again}: expected assigned")
+            again = f"it read offset {place[1]} of partition {place[0]} twice, under one name"
+            assert place not in read, f"{again}: expected assigned"
             read[place] = row["producer_id"], row["seq"]
         return read
 
@@ -197,8 +189,7 @@ class Kit:
         # A broker that was frozen may still append what waited in its sockets: behind these ends.
         while any((number, end - 1) not in found for number, end in ends.items() if end):
             message = consumer.poll(self.answered_within)
-            if message is None:
-                raise Failed(f"the topic {topic} could not be read back")
+            assert message is not None, f"the topic {topic} could not be read back"
             if message.error() is None:
                 found[message.partition() or 0, message.offset() or 0] = codec.decode(message.value())
         consumer.close()

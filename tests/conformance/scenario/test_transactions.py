@@ -1,18 +1,16 @@
 """Scenarios on transactions without brokers: what a run leaves behind, how it is shown, and what answers mean."""
 
-import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 from scenario_pages import tell_steps
 
 from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, ScenarioRecord, StepRecord
-from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter
 from kafka_chaos.conformance.scenario.transactions.producers import meaning
 from kafka_chaos.reference_model.lockstep.observation import Observation
 from kafka_chaos.reference_model.lockstep.stepping import step
 from kafka_chaos.reference_model.lockstep.transactions import TransactionsConfig, TransactionsModel
+from tests.conformance.scenario.telling.test_console import printed
 
 STEPS = (
     ("initialise", {"producer": "p", "id": "t"}),
@@ -48,16 +46,6 @@ def test_transactions_in_words() -> None:
         "Transactions: t CompleteCommit, epoch 0; p has epoch 0, OK; group's offset none."
     )
     assert lines[2].endswith("t Ongoing in 1, epoch 0; p has epoch 0, OK; group's offset none; another one is pending.")
-
-
-def printed(shown: ScenarioRecord) -> str:
-    out = io.StringIO()
-    reporter = ConsoleReporter(Console(file=out, width=120, highlight=False))
-    for act in shown.acts:
-        reporter("act", act)
-        for taken in act.steps:
-            reporter("step", (act, taken))
-    return out.getvalue()
 
 
 def test_a_difference_is_shown_beside_what_the_model_says() -> None:

@@ -3,7 +3,6 @@
 import socket
 import threading
 import uuid
-from typing import Any
 
 import pytest
 
@@ -19,13 +18,6 @@ TOPIC_ID = uuid.UUID(int=7)
 def asking(version: int) -> LeaderAndIsrRequest:
     state = {"leader": 3, "leader_epoch": 4, "isr": [5, 6], "replicas": [5, 6, 8]}
     return leader_and_isr(version, controller=1, controller_epoch=2, topic_name="AAA", partition_index=1, **state)
-
-
-def read(frame: memoryview) -> Any:
-    header = read_header(frame)
-    assert header is not None
-    found = MessageDecoder().request(header, frame, FetchSession())
-    return None if found is None else found.body
 
 
 def test_a_topic_without_an_id_goes_with_the_nil_one() -> None:
@@ -65,7 +57,9 @@ def test_a_request_is_sent_once_and_its_answer_read(version: int, flexible: byte
     header = read_header(memoryview(got[0]))
     assert header is not None
     assert (header.name, header.version, header.client_id) == ("LeaderAndIsr", version, "me")
-    assert read(memoryview(got[0]))["controller_epoch"] == 2
+    found = MessageDecoder().request(header, memoryview(got[0]), FetchSession())
+    assert found is not None
+    assert found.body["controller_epoch"] == 2
 
 
 def test_a_broker_that_hangs_up_is_told() -> None:

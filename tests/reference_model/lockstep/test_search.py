@@ -83,8 +83,3 @@ def test_the_full_model_and_the_prediction_agree_on_duplicates_with_acks_all(ide
     load = (produce("m1", idempotent=idempotence), produce("m2", idempotent=idempotence))
     found = search(config, load, KILL, SLOW_FOLLOWER)
     assert ("no_duplicate" in found.breaches) == predicted
-
-
-def test_electing_from_outside_the_isr_loses_records() -> None:
-    careless = replace(TWO, unclean_leader_election=True)
-    assert "acknowledged_by_all_kept" in search(careless, (produce("m1"),), KILL, SLOW_FOLLOWER).breaches

@@ -68,11 +68,6 @@ def test_faults_may_hit_as_many_replicas_of_an_internal_topic_as_it_has() -> Non
     assert internal_topic(wide, TRANSACTION_STATE).faults == wide.faults
 
 
-@pytest.mark.parametrize(("verifies", "concerned"), [(None, False), (True, False), (False, True)])
-def test_late_records_are_a_known_defect_of_brokers_that_do_not_verify(verifies: bool | None, concerned: bool) -> None:
-    assert MODELLED_DEFECTS["KAFKA-14402"].concerns(replace(TRANSACTIONS, verifies_transactions=verifies)) is concerned
-
-
 @pytest.mark.slow
 def test_without_verification_a_late_record_opens_a_transaction_in_any_version() -> None:
     def defects(**settings: Any) -> set[tuple[str, ...]]:

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from kafka_chaos.conformance.scenario.record import ScenarioRecord
+from kafka_chaos.conformance.scenario.record import Expectation, ScenarioRecord
 from kafka_chaos.conformance.scenario.registry import Scenario
 from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter, summary
 from tests.conformance.scenario.samples import SOURCE, planted_difference, scenario_record, sharing, truncation
@@ -20,27 +20,19 @@ def printed(*records: ScenarioRecord, width: int = 120, colours: bool = False) -
         file=out, width=width, highlight=False, force_terminal=colours, color_system="standard" if colours else None
     )
     reporter = ConsoleReporter(console, repeat=len(records))
-    for record in records:
-        play(reporter, record)
-    return out.getvalue()
-
-
-def play(reporter: ConsoleReporter, record: ScenarioRecord) -> None:
     story = "X loses what only it had."
-    reporter("scenario", Scenario(record.scenario, SOURCE, record.title, story, "a.yaml", lambda play: None))
-    for one in record.acts:
-        reporter("act", one)
-        for taken in one.steps:
-            reporter("step", (one, taken))
-        for expectation in one.expectations:
-            reporter("expectation", expectation)
-        for fact in one.facts.items():
-            reporter("fact", fact)
-    reporter("verdict", record)
-
-
-def stripped(text: str) -> str:
-    return "\n".join(line.rstrip() for line in text.splitlines()).strip() + "\n"
+    for record in records:
+        reporter("scenario", Scenario(record.scenario, SOURCE, record.title, story, "a.yaml", lambda play: None))
+        for one in record.acts:
+            reporter("act", one)
+            for taken in one.steps:
+                reporter("step", (one, taken))
+            for expectation in one.expectations:
+                reporter("expectation", expectation)
+            for fact in one.facts.items():
+                reporter("fact", fact)
+        reporter("verdict", record)
+    return out.getvalue()
 
 
 def test_the_story_as_printed_without_a_terminal() -> None:
@@ -64,8 +56,6 @@ def test_what_members_of_a_share_group_did_is_told_where_it_changed() -> None:
 def test_a_failed_expectation_shows_what_was_expected_and_observed() -> None:
     record = truncation()
     (played,) = record.acts
-    from kafka_chaos.conformance.scenario.record import Expectation
-
     played.expectations = [Expectation("M2 is kept", ["M1", "M2"], ["M1", "M3"], False)]
     record.verdict, record.reason = "violation", "M2 is kept: …"
     text = printed(record)
@@ -73,11 +63,11 @@ def test_a_failed_expectation_shows_what_was_expected_and_observed() -> None:
 
 
 def test_of_repeated_runs_the_first_and_those_that_do_not_conform_are_printed_in_full() -> None:
-    text = stripped(printed(truncation(), truncation(), planted_difference(), truncation()))
+    text = printed(truncation(), truncation(), planted_difference(), truncation())
     assert "acks-1-recovery (run 1 of 4)" in text
     assert "acks-1-recovery, run 2 of 4: conforms in 12.3 s" in text
     assert "acks-1-recovery (run 3 of 4)" in text
-    assert text.endswith("acks-1-recovery, run 4 of 4: conforms in 12.3 s\n")
+    assert text.rstrip().endswith("acks-1-recovery, run 4 of 4: conforms in 12.3 s")
     assert text.count("X is killed; a producer sends M3.") == 2
 
 

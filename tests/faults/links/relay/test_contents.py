@@ -1,5 +1,6 @@
 """A link reads requests of clients and of brokers as kafka-python writes them."""
 
+import struct
 import uuid
 from typing import Any
 
@@ -131,14 +132,6 @@ def test_names_of_topic_ids_are_learned_from_metadata() -> None:
     assert decoder.topic_names == {TOPIC_ID: "a"}
 
 
-def own_frame(api: int, version: int, body: bytes, *, flexible: bool) -> memoryview:
-    client = b"client"
-    header = (
-        api.to_bytes(2, "big") + version.to_bytes(2, "big") + (5).to_bytes(4, "big") + len(client).to_bytes(2, "big")
-    )
-    return memoryview(header + client + (b"\0" if flexible else b"") + body)
-
-
 @pytest.mark.parametrize("version", range(LeaderAndIsrRequest.max_version + 1))
 def test_what_a_controller_tells_brokers(version: int) -> None:
     state = {"topic_name": "a", "partition_index": 2, "leader": 1, "leader_epoch": 7, "isr": [1], "replicas": [1]}
@@ -165,7 +158,7 @@ def test_error_codes_of_partitions_count_too() -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 90), st.integers(0, 20))
 def test_no_bytes_make_it_raise(data: bytes, api: int, version: int) -> None:
-    frame = own_frame(api, version, data, flexible=False)
+    frame = memoryview(struct.pack(">hhih6s", api, version, 5, 6, b"client") + data)
     header = read_header(frame)
     if header is None:
         return

@@ -15,8 +15,8 @@ import pytest
 from kafka_chaos.faults.links.relay.connection import Conversation
 from kafka_chaos.faults.links.relay.pair import Pair
 from kafka_chaos.faults.links.relay.relay import MARK, Relay, redirection, undone
-from kafka_chaos.faults.links.relay.rules import ANSWER, CLIENTS, CUT, DROP, HOLD, RATE, RESPONSE, Rule
-from tests.faults.links.relay.test_conversation import end_txn
+from kafka_chaos.faults.links.relay.rules import ANSWER, CLIENTS, CUT, DROP, HOLD, RATE, RESPONSE
+from tests.faults.links.relay.test_conversation import end_txn, rule
 
 PATIENCE = 5.0
 
@@ -95,10 +95,6 @@ def both(relay: Relay) -> Iterator[Connected]:
     made = Connected(relay)
     yield made
     made.close()
-
-
-def rule(action: str, **named: Any) -> Rule:
-    return Rule(id="rule", node="broker-1", action=action, **named)
 
 
 def test_bytes_pass_both_ways(both: Connected) -> None:
