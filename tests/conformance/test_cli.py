@@ -32,29 +32,21 @@ def conforms(play: Play) -> None:
         play.notify("step", (played, step))
 
 
-def violates(play: Play) -> None:
-    """A rule is broken."""
-    raise ScenarioViolation("broker 3, log: …")
+def that_ends_with(error: Exception) -> Callable[[Play], None]:
+    def crashes(play: Play) -> None:
+        raise error
+
+    return crashes
 
 
-def fails(play: Play) -> None:
-    """The cluster fails."""
-    raise ClusterFailure("broker-1 did not start")
-
-
-def crashes(play: Play) -> None:
-    """The check itself is broken."""
-    raise KeyError("nobody")
-
-
-def lacks(play: Play) -> None:
-    """There is no engine."""
-    raise EnvironmentFailure("no Docker engine answers")
-
-
-PLAYS: dict[str, Callable[[Play], None]] = {
-    "good": conforms, "fine": conforms, "bad": violates, "ill": fails, "broken": crashes, "lacking": lacks
-}  # fmt: skip
+PLAYS = {
+    "good": conforms,
+    "fine": conforms,
+    "bad": that_ends_with(ScenarioViolation("broker 3, log: …")),
+    "ill": that_ends_with(ClusterFailure("broker-1 did not start")),
+    "broken": that_ends_with(KeyError("nobody")),
+    "lacking": that_ends_with(EnvironmentFailure("no Docker engine answers")),
+}
 BOUND = "it follows a ZooKeeper session to its end"
 
 

@@ -2,6 +2,7 @@
 where leaders do not verify."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -36,7 +37,10 @@ def test_a_late_record_is_taken_unless_leaders_verify(
         lease.admin.await_full_isr(["t"])
         with connected(lease) as client, connected(lease) as late:
             wait_until(lambda: client.coordinator("tx", CoordinatorKind.TRANSACTION), "a coordinator", timeout=30)
-            producer = begun(client)
+            producer = Producer("tx")
+            began = partial(client.initialise, producer, timeout_ms=60_000)
+            # Once the coordinator has loaded what it coordinates.
+            wait_until(lambda: began() == NONE, "the coordinator to give out a producer id", timeout=30, interval=0.2)
             assert producer.epoch == 0
             assert client.add_partition(producer, "t", 0) == NONE
 
@@ -58,19 +62,6 @@ def test_a_late_record_is_taken_unless_leaders_verify(
 
 def connected(lease: ClusterLease) -> TransactionClient:
     return TransactionClient(lease.cluster.addresses[1], timeout=30)
-
-
-def begun(client: TransactionClient) -> Producer:
-    """A new producer, once the coordinator has loaded what it coordinates."""
-
-    producer = Producer("tx")
-    wait_until(
-        lambda: client.initialise(producer, timeout_ms=60_000) == NONE,
-        "the coordinator to give out a producer id",
-        timeout=30,
-        interval=0.2,
-    )
-    return producer
 
 
 def held(lease: ClusterLease) -> list[str]:

@@ -11,8 +11,7 @@ from kafka_chaos.harness.clients.fetching import required
 from kafka_chaos.harness.clients.kinds import ChosenClient, OwnClient, chosen
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
-from tests.conformance.clients.checks import CHECKS, TRANSACTIONS
-from tests.conformance.clients.kits import kit_for, played
+from tests.conformance.clients.checks import CHECKS, TRANSACTIONS, problems
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -55,8 +54,7 @@ def built(program: str, folder: Path) -> OwnClient:
 @pytest.mark.parametrize("program", BUILDS)
 def test_the_program_speaks_the_protocol(program: str, cluster: Cluster, admin: ClusterAdmin, tmp_path: Path) -> None:
     names = [name for name in CHECKS if name != TRANSACTIONS]
-    kit = kit_for(built(program, tmp_path), cluster, admin, tmp_path)
-    assert played(kit, cluster, *names) == dict.fromkeys(names, "")
+    assert problems(built(program, tmp_path), cluster, admin, tmp_path, names) == dict.fromkeys(names, "")
 
 
 def test_the_programs_are_under_test_from_pytest(pytester: pytest.Pytester) -> None:

@@ -6,19 +6,17 @@ import pytest
 
 from kafka_chaos.harness.clients.kinds import KINDS, TRANSACTIONAL, chosen
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
-from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from tests.clusters import NEWEST, PLAIN, mode_of
-from tests.conformance.clients.checks import CHECKS, TRANSACTIONS
-from tests.conformance.clients.kits import kit_for, played
+from kafka_chaos.harness.cluster.cluster import Cluster
+from tests.clusters import NEWEST, PLAIN
+from tests.conformance.clients.checks import CHECKS, TRANSACTIONS, problems
+from tests.faults.on_brokers import in_both_modes
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 ALL = ("librdkafka 2.3.0", "java 4.1.1", *(f"{kind.name} {kind.version}" for kind in KINDS.values()))
 
 
-@pytest.fixture(scope="module", params=[PLAIN, NEWEST], ids=mode_of)
-def layout(request: pytest.FixtureRequest) -> ClusterLayout:
-    return request.param  # type: ignore[no-any-return]
+layout = in_both_modes(PLAIN, NEWEST)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -26,4 +24,4 @@ def test_every_kind_passes_the_kit(name: str, cluster: Cluster, admin: ClusterAd
     client = chosen(name)
     assert client is not None
     checks = [check for check in CHECKS if check != TRANSACTIONS or TRANSACTIONAL in client.kind.roles]
-    assert played(kit_for(client, cluster, admin, tmp_path), cluster, *checks) == dict.fromkeys(checks, "")
+    assert problems(client, cluster, admin, tmp_path, checks) == dict.fromkeys(checks, "")

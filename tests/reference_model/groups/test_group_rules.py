@@ -76,12 +76,6 @@ def test_a_story_tells_who_did_what() -> None:
     )
 
 
-def test_a_budget_that_is_too_small_answers_nothing() -> None:
-    found = MACHINE.examine(Setup(EAGER_RULES, AFTER, crashes=1, removals=1, leaves=1, is_static=True), Budget(50))
-    assert not found.complete
-    assert not found.stories
-
-
 def reached(setup: Setup) -> list[State]:
     search = breadth_first(
         canonical(initial_state(setup), setup),

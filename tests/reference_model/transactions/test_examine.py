@@ -61,10 +61,3 @@ def test_a_run_ends_only_where_no_coordinator_has_anything_to_do() -> None:
     known = state.coordinated[0]
     ongoing = known._replace(status=known.status._replace(status=1))
     assert ending(state._replace(coordinated=(ongoing,)), setup) is None
-
-
-def test_an_empty_budget_leaves_the_findings_incomplete() -> None:
-    asked_nowhere_else = replace(V1, name="of this test")
-    found = TRANSACTIONS.examine(Setup(asked_nowhere_else, size=1), Budget(50))
-    assert not found.complete
-    assert found.stories == {}
