@@ -13,14 +13,6 @@ LIST = "ss -tnH state established ( sport = :9094 or sport = :9095 )"
 TWO = "0 0 172.18.0.3:9094 172.18.0.1:40001\n0 12 172.18.0.3:9095 172.18.0.128:40002\n"
 
 
-def members(*numbers: int) -> list[FakeNode]:
-    return [FakeNode(f"orders-group-{number}", number) for number in numbers]
-
-
-def cluster_with(*numbers: int) -> FakeCluster:
-    return FakeCluster(processes={"orders": members(*numbers)})
-
-
 def test_a_reset_is_proven_by_connections_that_are_gone() -> None:
     cluster = FakeCluster()
     broker = cluster.brokers[1]
@@ -55,13 +47,11 @@ def test_where_nothing_is_reset_there_is_no_proof(state: dict[str, bool], reason
 
 
 def test_a_member_that_had_ended_by_itself_is_no_proof() -> None:
-    cluster = cluster_with(0)
-    cluster.processes["orders"][0].running = False
-    cluster.processes["orders"][0].exit_code = -9
+    member = FakeNode("orders-group-0", 0, running=False, exit_code=-9)
+    cluster = FakeCluster(processes={"orders": [member]})
     fault = ClientKill(target=Target.parse("member(orders)"))
-    nodes = tuple(cluster.processes["orders"])
-    fault.inject(cluster, nodes)
-    assert fault.proof(cluster, nodes).reason == "orders-group-0: its process had ended before"
+    fault.inject(cluster, (member,))
+    assert fault.proof(cluster, (member,)).reason == "orders-group-0: its process had ended before"
 
 
 EXPERIMENT = """

@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.faults import machine
 from kafka_chaos.faults.clock.clocks import ClockDrift, ClockStep, MovedClock
 from kafka_chaos.faults.fault import mark
 from kafka_chaos.faults.target import Target
@@ -83,15 +81,3 @@ def test_two_that_overlap_add_up_and_each_ends_for_itself() -> None:
 def test_values_that_mean_nothing_or_too_much_are_refused(kind: Any, keys: dict[str, Any], refused: str) -> None:
     with pytest.raises(ValueError, match=f"^{refused}"):
         kind(target=BROKER, **keys)
-
-
-def test_a_node_whose_clock_cannot_be_moved_is_refused() -> None:
-    cluster = FakeCluster()
-    with pytest.raises(UsageFailure, match="the clock of broker-1 can't be moved: start the cluster with clocks"):
-        STEP.inject(cluster, (cluster.brokers[1],))
-
-
-def test_a_machine_without_root_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(machine, "may_administer", lambda: False)
-    assert "clocks are in the containers' processes: it needs root" in str(MovedClock.unavailable())

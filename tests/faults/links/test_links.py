@@ -2,10 +2,7 @@
 
 import pytest
 
-from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.faults import machine
 from kafka_chaos.faults.fault import build
-from kafka_chaos.faults.links import on_frames
 from kafka_chaos.faults.links.on_frames import Answer, Cut, Delay, Drop, Hold, Rate
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeLink, FakeNode, hit_by
@@ -104,19 +101,3 @@ def test_a_value_that_is_none_is_refused(keys: dict[str, object]) -> None:
     for kind, given in ((Cut, keys), *others, (Answer, {"side": "request"})):
         with pytest.raises(ValueError, match=f"^{next(iter(given))}: .*expected"):
             build(kind, target=BROKER, at=0, duration=0, keys=given)
-
-
-def test_a_node_without_a_link_is_refused() -> None:
-    cluster = FakeCluster()
-    fault = Drop(target=BROKER)
-    with pytest.raises(UsageFailure, match="start the cluster with links"):
-        fault.inject(cluster, fault.target.resolve(cluster, 0))
-
-
-def test_a_machine_without_root_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(machine, "may_administer", lambda: False)
-    assert "root" in str(on_frames.why_no_links())
-    monkeypatch.setattr(machine, "may_administer", lambda: True)
-    monkeypatch.setattr(on_frames.shutil, "which", lambda _: None)
-    assert "util-linux" in str(on_frames.why_no_links())

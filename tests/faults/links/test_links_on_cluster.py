@@ -14,7 +14,6 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.links.on_frames import Answer, Delay, Drop, Hold
 from kafka_chaos.faults.process.ended import Kill
@@ -23,7 +22,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from tests.clusters import EQUIPPED, NEWEST_EQUIPPED, mode_of, needs_links
-from tests.faults.fakes import Notes
+from tests.faults.fakes import Notes, hit_by
 from tests.faults.on_brokers import in_both_modes
 
 pytestmark = [pytest.mark.cluster, needs_links]
@@ -79,12 +78,6 @@ class Sending:
         return self.seconds is not None
 
 
-def begin(cluster: Cluster, fault: Fault) -> None:
-    """Let a fault begin, before there is anything that would prove it."""
-    nodes = fault.target.resolve(ClusterView(cluster, cluster.admin()), 1)
-    fault.inject(ClusterView(cluster, cluster.admin()), nodes)
-
-
 def end_of(admin: ClusterAdmin, topic: str) -> int:
     return admin.end_offsets(topic, [0])[0]
 
@@ -97,7 +90,7 @@ def test_a_request_is_held_until_the_fault_ends_and_no_other(
     clients = producer(acks="all"), producer(acks="all")
     assert all(Sending(client, name).is_over() for client, name in zip(clients, (topic, other), strict=True))
     fault = Hold(target=BROKER, api="Produce", lane=topic, duration=10)
-    begin(cluster, fault)
+    hit_by(fault, ClusterView(cluster, admin))
     held, free = Sending(clients[0], topic), Sending(clients[1], other)
     assert free.is_over(5)
     assert not held.is_over(1.5)
@@ -122,7 +115,7 @@ def test_the_nth_request_alone_gets_lost_and_is_sent_again(
     assert Sending(client, topic).is_over()
     assert Sending(patient, topic).is_over()
     fault = Drop(target=BROKER, api="Produce", lane=topic, nth=2, duration=10)
-    begin(cluster, fault)
+    hit_by(fault, ClusterView(cluster, admin))
     # What a busy broker answers too late is sent again: the first request is one of a client that waits.
     assert Sending(patient, topic).is_over()
     before = end_of(admin, topic)
@@ -152,7 +145,7 @@ def test_a_record_that_is_answered_with_an_error_is_written_and_sent_again(
     assert Sending(client, topic).is_over()
     before = end_of(admin, topic)
     fault = Answer(target=BROKER, lane=topic, error="NOT_LEADER_OR_FOLLOWER", nth=1, duration=10)
-    begin(cluster, fault)
+    hit_by(fault, ClusterView(cluster, admin))
     sending = Sending(client, topic)
     assert sending.is_over()
     assert sending.error is None
@@ -169,7 +162,7 @@ def test_a_broker_that_starts_again_has_its_link_and_its_rules(
 ) -> None:
     kill = injector.inject(Kill(target=BROKER, duration=1))
     fault = Delay(target=BROKER, api="Metadata", sender="clients", seconds=0.3, duration=60)
-    begin(cluster, fault)
+    hit_by(fault, ClusterView(cluster, admin))
     injector.heal(kill)
     with cluster.broker_client(1) as client:
         began = time.monotonic()

@@ -37,7 +37,11 @@ REPLICATION, CONTROL = {"direction": "in", "port": "replication"}, {"direction":
     ],
 )
 def test_the_rules_of_a_fault(fault: Fault, expected: list[str]) -> None:
-    assert rules(fault) == [f"-A CHAIN-{rule}" for rule in expected]
+    cluster = FakeCluster()
+    fault.inject(cluster, (cluster.brokers[1],))
+    (script,) = (command[2] for command in cluster.brokers[1].commands if command[:2] == ("sh", "-c"))
+    lines = script.replace(chain_name(fault), "CHAIN").splitlines()
+    assert [line for line in lines if line.startswith("-A")] == [f"-A CHAIN-{rule}" for rule in expected]
 
 
 @pytest.mark.parametrize(
@@ -97,12 +101,3 @@ def test_rules_that_cannot_be_changed_are_an_error(action: str, monkeypatch: pyt
     cluster.brokers[1].answers["sh"] = (4, "Permission denied")
     with pytest.raises(RuntimeError, match="Permission denied"):
         getattr(Isolate(target=TARGET), action)(cluster, (cluster.brokers[1],))
-
-
-def rules(fault: Fault) -> list[str]:
-    """The rules that begin a fault at broker 1."""
-    cluster = FakeCluster()
-    fault.inject(cluster, (cluster.brokers[1],))
-    (script,) = (command[2] for command in cluster.brokers[1].commands if command[:2] == ("sh", "-c"))
-    lines = script.replace(chain_name(fault), "CHAIN").splitlines()
-    return [line for line in lines if line.startswith("-A")]

@@ -2,13 +2,10 @@
 
 import pytest
 
-from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.faults import machine
 from kafka_chaos.faults.fault import Fault
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.faults.storage import disks
 from kafka_chaos.faults.storage.disks import FailingSegment, FreezeDisk, FullDisk, PowerLoss, ReadOnlyDisk
 from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.faults.target import Target
@@ -76,14 +73,6 @@ def test_a_broker_that_ended_by_itself_on_a_filled_disk_proves_it(
     assert fault.proof(cluster, nodes).took_effect is proves
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_broker_without_a_disk_is_refused_with_the_way_to_get_one(kind: type[Fault]) -> None:
-    cluster = FakeCluster()
-    fault = kind(target=BROKER)  # type: ignore[call-arg]
-    with pytest.raises(UsageFailure, match="broker-1 has no disk of its own: start the cluster with disk_mib"):
-        fault.inject(cluster, fault.target.resolve(cluster, 0))
-
-
 def test_the_last_of_a_kill_and_a_full_disk_brings_the_broker_back(cluster: FakeCluster) -> None:
     with Injector(cluster, Notes(), seed=1) as injector:
         full = injector.inject(FullDisk(target=BROKER))
@@ -100,18 +89,3 @@ def test_the_last_of_a_kill_and_a_full_disk_brings_the_broker_back(cluster: Fake
 def test_they_and_no_others_need_disks() -> None:
     own = [kind for kind in fault_kinds().values() if kind.__module__.startswith("kafka_chaos.")]
     assert {kind.kind for kind in own if kind.needs_disk} == {kind.kind for kind in (*KINDS, SlowDisk)}
-
-
-def test_a_machine_without_root_can_do_none_of_them_and_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(machine, "may_administer", lambda: False)
-    assert {kind.unavailable() for kind in KINDS} == {
-        "disks are loop mounts: it needs root (in a container, with CAP_SYS_ADMIN)"
-    }
-
-
-def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DOCKER_HOST", raising=False)
-    monkeypatch.setattr(machine, "may_administer", lambda: True)
-    monkeypatch.setattr(disks.shutil, "which", lambda tool: None if tool == "mkfs.ext4" else f"/sbin/{tool}")
-    assert str(disks.why_no_disks()).startswith("mkfs.ext4 not found in PATH")

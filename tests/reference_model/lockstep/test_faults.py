@@ -91,10 +91,6 @@ def test_a_preferred_leader_outside_the_isr_or_dead_is_not_elected() -> None:
     assert the_partition(dead).leader == 1
 
 
-def leader_epochs(model: ClusterModel) -> int:
-    return the_partition(model).leader_epoch
-
-
 def test_power_loss_leaves_what_was_flushed() -> None:
     model = run(ClusterConfig(controller=2), produce("m1"), step("stop", broker=1), step("start", broker=1))
     model.apply(produce("m2"))
@@ -130,17 +126,17 @@ def test_every_new_controller_begins_a_leader_epoch_for_a_dead_last_member_of_th
     """Random walks showed it (seed 2): nothing else changes, but the controller writes it all the same."""
     config = ClusterConfig(assignment=(2, 3), controller=1)
     model = run(config, produce("m1"), *(step("stop", broker=broker) for broker in (3, 2)))
-    assert (leader_epochs(model), the_partition(model).isr, the_partition(model).leader) == (2, (2,), 0)
+    assert (the_partition(model).leader_epoch, the_partition(model).isr, the_partition(model).leader) == (2, (2,), 0)
     model.apply(step("stop", broker=1))
     model.apply(step("start", broker=3))
-    assert (leader_epochs(model), the_partition(model).isr, the_partition(model).leader) == (3, (2,), 0)
+    assert (the_partition(model).leader_epoch, the_partition(model).isr, the_partition(model).leader) == (3, (2,), 0)
 
 
 def test_a_leader_that_stays_in_a_new_epoch_still_knows_how_far_its_isr_was() -> None:
     """Random walks showed it (seed 7): the follower that is cut off lacks nothing, so it stays in the ISR."""
     config = ClusterConfig(controller=2, lag_is_short=True)
     model = run(config, cut(2, 1), step("kill", broker=3))
-    assert (leader_epochs(model), the_partition(model).isr) == (1, (1, 2))
+    assert (the_partition(model).leader_epoch, the_partition(model).isr) == (1, (1, 2))
     moved = run(config, cut(3, 2), step("kill", broker=1))
     assert (the_partition(moved).leader, the_partition(moved).isr) == (2, (2,))
 

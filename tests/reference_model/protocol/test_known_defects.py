@@ -79,16 +79,9 @@ NO_LONGER: list[tuple[str, Lane, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("id", "lane", "keys"), EACH_DEFECT)
-def test_the_lanes_that_a_defect_concerns(id: str, lane: Lane, keys: dict[str, Any]) -> None:
-    assert MODELLED_DEFECTS[id].concerns(replace(lane, **keys))
-
-
-@pytest.mark.parametrize(("id", "lane", "keys"), NO_LONGER)
-def test_without_one_of_its_conditions_a_defect_does_not_concern_a_lane(
-    id: str, lane: Lane, keys: dict[str, Any]
-) -> None:
-    assert not MODELLED_DEFECTS[id].concerns(replace(lane, **keys))
+@pytest.mark.parametrize(("id", "lane", "keys"), EACH_DEFECT + NO_LONGER)
+def test_a_defect_concerns_lanes_that_have_all_of_its_conditions(id: str, lane: Lane, keys: dict[str, Any]) -> None:
+    assert MODELLED_DEFECTS[id].concerns(replace(lane, **keys)) is ((id, lane, keys) in EACH_DEFECT)
 
 
 def test_a_defect_whose_rule_the_model_does_not_know_concerns_no_lane() -> None:

@@ -10,13 +10,8 @@ from kafka_chaos.faults.storage.devices.healing import remove_disks, thaw_disks
 from tests.faults.storage.devices.made_disks import LABELS, RUN
 
 
-@pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KAFKA_CHAOS_STATE", str(tmp_path / "state"))
-
-
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path, own_state: None) -> Iterator[Path]:
     yield tmp_path / "run" / "disks"
     thaw_disks(RUN)
     remove_disks(RUN)

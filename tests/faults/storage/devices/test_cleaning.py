@@ -27,13 +27,11 @@ class NoContainers:
         return []
 
 
-@pytest.fixture
-def engine() -> Any:
-    return NoContainers()
+ENGINE: Any = NoContainers()
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Iterator[Any]:
+def made(tmp_path: Path, own_state: None) -> Iterator[Any]:
     """Makes a run's disks for an owner, frozen."""
 
     def make(run_id: str, owner: str, **labels: str) -> Disk:
@@ -44,7 +42,7 @@ def made(tmp_path: Path) -> Iterator[Any]:
 
     yield make
     for recorded in list(journals()):
-        cleanup.remove_run(NoContainers(), recorded.run_id)  # type: ignore[arg-type]
+        cleanup.remove_run(ENGINE, recorded.run_id)
 
 
 def dead() -> str:
@@ -52,21 +50,21 @@ def dead() -> str:
     return current_owner().rpartition(":")[0] + ":1"
 
 
-def test_clean_thaws_first_and_removes_the_disks_of_dead_runs_only(made: Any, engine: Any, tmp_path: Path) -> None:
+def test_clean_thaws_first_and_removes_the_disks_of_dead_runs_only(made: Any, tmp_path: Path) -> None:
     lost = made("lost", dead())
     living = made("living", current_owner())
     kept = made("kept", dead(), **{KEEP: "true"})
-    (removed,) = cleanup.clean(engine)
+    (removed,) = cleanup.clean(ENGINE)
     assert (removed.run_id, removed.things, removed.alive, removed.kept) == ("lost", 1, False, False)
     assert not lost.files.image.exists()
     assert not (tmp_path / "lost").exists()
     assert living.is_frozen()
     assert kept.is_frozen()
-    assert [(left.run_id, left.alive, left.kept) for left in cleanup.leftovers(engine)] == [
+    assert [(left.run_id, left.alive, left.kept) for left in cleanup.leftovers(ENGINE)] == [
         ("kept", False, True),
         ("living", True, False),
     ]
-    assert [left.run_id for left in cleanup.clean(engine, kept=True)] == ["kept"]
+    assert [left.run_id for left in cleanup.clean(ENGINE, kept=True)] == ["kept"]
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -77,9 +75,9 @@ def test_clean_thaws_without_a_docker_engine(made: Any) -> None:
     assert (lost.is_frozen(), living.is_frozen()) == (False, True)
 
 
-def test_the_next_start_heals_what_a_dead_run_left(made: Any, engine: Any) -> None:
+def test_the_next_start_heals_what_a_dead_run_left(made: Any) -> None:
     made("lost", dead())
     living = made("living", current_owner())
-    cleanup.remove_abandoned_disks(engine)
+    cleanup.remove_abandoned_disks(ENGINE)
     assert [recorded.run_id for recorded in journals()] == ["living"]
     assert living.is_frozen()

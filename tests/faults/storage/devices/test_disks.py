@@ -176,7 +176,8 @@ def test_one_file_refuses_writes_also_by_those_who_have_it_open(disk: Disk) -> N
     disk.take_appends()
 
 
-def test_the_trial_of_the_doctor_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("own_state")
+def test_the_trial_of_the_doctor_leaves_nothing() -> None:
     assert lost_in_trial("test-trial", run_labels("test-trial", keep=False)) == 4096
     assert list(journals()) == []
     assert not Path("/tmp/kafka-chaos-disks-test-trial").exists()
