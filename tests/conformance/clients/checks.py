@@ -126,6 +126,16 @@ def _ends(kit: Kit, end: Callable[[ProcessProducer], None], how: str) -> None:
         assert not left, f"it was {how}, and ended while {left} of {producer.sent} records had no outcome"
 
 
+def _leave(kit: Kit) -> None:
+    """The order to leave comes while records are on their way."""
+
+    def order(_: ProcessProducer) -> None:
+        kit.process.may_end = True
+        kit.process.order("leave")
+
+    _ends(kit, order, "told to leave")
+
+
 def _sigterm(kit: Kit) -> None:
     """SIGTERM is as being told to leave."""
 
@@ -227,7 +237,7 @@ CHECKS: Mapping[str, Callable[[Kit], None]] = {
     "outcomes that no broker answers": _unanswered,
     "flush": _flush,
     "errors that leave the outcome open": _in_doubt,
-    "leave": lambda kit: _ends(kit, lambda _: kit.process.ask_to_leave(), "told to leave"),
+    "leave": _leave,
     "SIGTERM": _sigterm,
     "end of the harness": _orphan,
     "identities that a consumer reads": _reads,
