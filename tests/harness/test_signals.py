@@ -55,8 +55,8 @@ def test_a_client_is_made_before_the_interrupt_is_delivered() -> None:
     assert len(made) == 1
 
 
-def ended(body: str) -> subprocess.CompletedProcess[str]:
-    """Runs a process whose command is `body`, between `main`'s handlers and its answers."""
+def ended(body: str, *by: str) -> subprocess.CompletedProcess[str]:
+    """Runs a process, by another program or not, whose command is `body`, between `main`'s handlers and its answers."""
     program = """
         import os, signal, time
         from kafka_chaos.harness.cli import main as cli
@@ -72,28 +72,25 @@ def ended(body: str) -> subprocess.CompletedProcess[str]:
     """
     text = textwrap.dedent(program).replace("{body}", textwrap.indent(textwrap.dedent(body), "    "))
     return subprocess.run(
-        [*NOT_IGNORING, sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False
+        [*NOT_IGNORING, *by, sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False
     )
 
 
-@pytest.mark.parametrize("number", ENDING)
-def test_every_ending_signal_ends_the_command(number: signal.Signals) -> None:
-    process = ended(f"os.kill(os.getpid(), {int(number)}); time.sleep(30)")
-    assert process.returncode == 130, process.stderr
-    assert process.stderr == "kafka-chaos: interrupted; everything that was started is removed\n"
+IN_A_FINALIZER = """
+class Late:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+late = Late()
+del late
+time.sleep(30)
+"""
 
 
-def test_an_interrupt_in_a_finalizer_is_not_lost() -> None:
-    process = ended(
-        """
-        class Late:
-            def __del__(self):
-                signal.raise_signal(signal.SIGTERM)
-        late = Late()
-        del late
-        time.sleep(30)
-        """
-    )
+@pytest.mark.parametrize(
+    "body", [*(f"os.kill(os.getpid(), {int(one)}); time.sleep(30)" for one in ENDING), IN_A_FINALIZER]
+)
+def test_every_ending_signal_ends_the_command(body: str) -> None:
+    process = ended(body)
     assert process.returncode == 130, process.stderr
     assert process.stderr == "kafka-chaos: interrupted; everything that was started is removed\n"
 
@@ -121,27 +118,6 @@ def test_an_error_of_the_engine_is_one_line_and_says_what_to_do() -> None:
 
 
 def test_a_signal_that_the_process_ignores_stays_ignored() -> None:
-    process = subprocess.run(
-        [*NOT_IGNORING, "nohup", sys.executable, "-c", IGNORING],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    process = ended("os.kill(os.getpid(), signal.SIGHUP); print('went on')", "nohup")
     assert process.returncode == 0, process.stderr
     assert "went on" in process.stdout
-
-
-IGNORING = """
-import os, signal
-from kafka_chaos.harness.cli import main as cli
-from kafka_chaos.harness.cluster.containers import labels
-
-def run(**arguments):
-    os.kill(os.getpid(), signal.SIGHUP)
-    print("went on")
-
-labels.STARTED.add("a run of this process")
-cli.invoke = lambda *arguments: run()
-cli.main()
-"""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.harness.campaign.loop import Attempt, Budget, Policy, follow
+from tests.harness.report.report_runs import event
 
 
 def ended(policy: Policy[Any]) -> Any:
@@ -38,14 +39,7 @@ EXPERIMENT = {
 def requested(name: str, resolved: list[str], **fields: Any) -> dict[str, Any]:
     kind = name.partition("-")[0]
     given = {"target": "?", "lanes": ["acks1"], "parameters": {}, "late": 0.25, **fields}
-    return {
-        "ts_ns": 1,
-        "type": "fault_requested",
-        "fault_id": f"main/{name}",
-        "kind": kind,
-        "resolved": resolved,
-        **given,
-    }
+    return event(1, "fault_requested", fault_id=f"main/{name}", kind=kind, resolved=resolved, **given)
 
 
 EVENTS = [

@@ -5,9 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -20,11 +20,6 @@ from kafka_chaos.harness.cluster.containers import cleanup, engine
 from tests.commands import ended
 
 ROOT = Path(__file__).parents[3]
-
-
-def kafka_chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kafka_chaos.harness.cli.main", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.usefixtures("no_engine")
@@ -50,16 +45,9 @@ def test_clean_says_what_it_removed_what_it_left_and_that_nothing_was_there(monk
     )
 
 
-def raising(error: BaseException) -> Callable[[], int]:
-    def command() -> int:
-        raise error
-
-    return command
-
-
 def end(error: BaseException) -> int:
     with pytest.raises(SystemExit) as ended:
-        run_and_exit(raising(error))
+        run_and_exit(Mock(side_effect=error))
     assert isinstance(ended.value.code, int)
     return ended.value.code
 

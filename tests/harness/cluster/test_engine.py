@@ -4,7 +4,10 @@ import http.client
 import secrets
 import threading
 from collections.abc import Iterator
+from itertools import chain, repeat
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from docker.errors import APIError
@@ -98,37 +101,26 @@ def test_a_command_of_the_network_runs_beside_a_frozen_container(container: Any)
     assert len(docker_client().containers.list(all=True, filters={"label": run})) == 1
 
 
-class Stubborn:
+def stubborn(refusals: int, explanation: str = "OCI runtime pause failed: unable to freeze: unknown") -> Any:
     """A container whose freezing the engine refuses a given number of times."""
-
-    name = "stubborn"
-
-    def __init__(self, refusals: int, explanation: str = "OCI runtime pause failed: unable to freeze: unknown") -> None:
-        self.asked = 0
-        self._refusals = refusals
-        self._explanation = explanation
-
-    def pause(self) -> None:
-        self.asked += 1
-        if self.asked <= self._refusals:
-            raise APIError("500 Server Error", explanation=self._explanation)
+    refused = APIError("500 Server Error", explanation=explanation)
+    return SimpleNamespace(name="stubborn", pause=Mock(side_effect=chain(repeat(refused, refusals), repeat(None))))
 
 
 @pytest.mark.parametrize("explanation", ["OCI runtime pause failed: unable to freeze", "Container 1 is already paused"])
 def test_a_freeze_that_came_too_early_is_asked_for_again(explanation: str) -> None:
-    stubborn: Any = Stubborn(refusals=3, explanation=explanation)
-    freeze(stubborn)
-    assert stubborn.asked == 4
+    container = stubborn(refusals=3, explanation=explanation)
+    freeze(container)
+    assert container.pause.call_count == 4
 
 
 def test_a_freeze_that_never_comes_is_told() -> None:
-    stubborn: Any = Stubborn(refusals=10**6)
     with pytest.raises(WaitTimeout, match=r"for stubborn to be frozen after .* s; seen last: .*unable to freeze"):
-        freeze(stubborn, timeout=0.1)
+        freeze(stubborn(refusals=10**6), timeout=0.1)
 
 
 def test_another_refusal_is_not_asked_again() -> None:
-    stubborn: Any = Stubborn(refusals=1, explanation="no such container")
+    container = stubborn(refusals=1, explanation="no such container")
     with pytest.raises(APIError, match="no such container"):
-        freeze(stubborn)
-    assert stubborn.asked == 1
+        freeze(container)
+    assert container.pause.call_count == 1

@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,21 +32,17 @@ HARNESS_ALONE = Application()
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[LaneLoad] = []
-    ends: list[Callable[[], object]] = []
+    with ExitStack() as ends:
 
-    def load(application: Application = HARNESS_ALONE, **keys: Any) -> LaneLoad:
-        lane = LaneSpec(lane="orders", **keys)
-        settings = load_of(tmp_path, lane, SOURCE)
-        ends.append(settings.tables.close)
-        made.append(LaneLoad(LaneClients(lane, settings, application=application, source=SOURCE)))
-        return made[-1]
+        def load(application: Application = HARNESS_ALONE, **keys: Any) -> LaneLoad:
+            lane = LaneSpec(lane="orders", **keys)
+            settings = load_of(tmp_path, lane, SOURCE)
+            ends.callback(settings.tables.close)
+            made = LaneLoad(LaneClients(lane, settings, application=application, source=SOURCE))
+            ends.callback(made.close)
+            return made
 
-    yield load
-    for lane in made:
-        lane.close()
-    for end in ends:
-        end()
+        yield load
 
 
 def use(handle: Any) -> None:

@@ -1,5 +1,9 @@
 """Since when a client may have committed by itself."""
 
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from kafka_chaos.contract.lane.groups import Group
@@ -10,35 +14,17 @@ from kafka_chaos.harness.workload.groups.load import Planned, planned
 SECOND = 1_000_000_000
 
 
-class Clock:
-    """Shows whole seconds, one later at each look."""
-
-    def __init__(self) -> None:
-        self.seconds = 0
-
-    def monotonic_ns(self) -> int:
-        self.seconds += 1
-        return self.seconds * SECOND
-
-
-class Held:
-    """An assignment: its name, and the second at which it began."""
-
-    def __init__(self) -> None:
-        self.name, self.begun_ns = "m-1", SECOND
+@pytest.fixture
+def held() -> Any:
+    """An assignment that began at the first second."""
+    return SimpleNamespace(name="m-1", begun_ns=SECOND)
 
 
 @pytest.fixture
-def held() -> Held:
-    return Held()
-
-
-@pytest.fixture
-def positions(held: Held, monkeypatch: pytest.MonkeyPatch) -> Positions:
-    clock = Clock()
-    clock.monotonic_ns()
-    monkeypatch.setattr(commits_module, "time", clock)
-    return Positions(held)  # type: ignore[arg-type]
+def positions(held: Any, monkeypatch: pytest.MonkeyPatch) -> Positions:
+    """Its clock shows whole seconds, from the second one on, one later at each look."""
+    monkeypatch.setattr(commits_module, "time", SimpleNamespace(monotonic_ns=count(2 * SECOND, SECOND).__next__))
+    return Positions(held)
 
 
 def since(positions: Positions, partition: int, offset: int) -> tuple[int, str]:
@@ -61,7 +47,7 @@ def test_of_what_was_never_reached_only_the_begin_of_the_assignment_is_known(pos
 
 
 def test_a_commit_that_is_answered_in_a_later_assignment_belongs_to_that_of_its_records(
-    positions: Positions, held: Held
+    positions: Positions, held: Any
 ) -> None:
     positions.reaches({0: 5})
     held.name, held.begun_ns = "m-2", 10 * SECOND
@@ -79,7 +65,7 @@ def test_a_position_that_is_set_back_may_have_been_reached_before(positions: Pos
 
 
 def test_polls_shortly_after_one_another_are_kept_together(
-    positions: Positions, held: Held, monkeypatch: pytest.MonkeyPatch
+    positions: Positions, held: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commits_module, "_TOGETHER_NS", 60 * SECOND)
     for offset in range(1, 40):

@@ -18,9 +18,7 @@ from tests.harness.workload.loads import load_of, running
 from tests.harness.workload.processes.fake_client import Started
 from tests.parquet import rows_in
 
-READ = """
-tell("read", partition=[0, 0], offset=[0, 1], producer_id=[3, 3], seq=[0, 1])
-"""
+READ = 'tell("read", partition=[0, 0], offset=[0, 1], producer_id=[3, 3], seq=[0, 1])'
 
 
 @contextmanager
