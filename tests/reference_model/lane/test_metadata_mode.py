@@ -18,7 +18,7 @@ from tests.reference_model.answers import answer, shown
 from tests.reference_model.lane.every_state import search_in_full
 
 pytestmark = pytest.mark.xdist_group("answers")
-"""In one process, which asks for each answer once (`asked.py`)."""
+"""In one process, which asks for each answer once (`answers.py`)."""
 
 STOCK = Lane(lane="orders", acks="1", min_insync_replicas=2)
 SAFE = replace(STOCK, acks="all")

@@ -1,13 +1,21 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kafka_chaos
+from kafka_chaos.contract.lane.groups import Group
+from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.reference_model import Anomaly, Lane, LockstepStep, Status, predict
 from kafka_chaos.reference_model.predict import cache as cache_module
 
 LANE = Lane(lane="cached", acks="0", faults=("kill",), replication_factor=2)
+TRANSACTIONS = replace(LANE, acks="all", faults=(), idempotence=True, transactional=Transactional(size=1))
+GROUP = replace(LANE, acks="all", faults=(), group=Group(members=2))
+OTHER_GROUPS: list[dict[str, Any]] = [
+    {"commits": "before"}, {"crashes": 1}, {"leaves": 1}, {"static": True}, {"members": 1}, {"assignor": "range"},
+]  # fmt: skip
 
 
 def no_exploring(*_: object, **__: object) -> None:
@@ -39,19 +47,25 @@ def test_an_altered_answer_is_not_believed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("lane", "changes"),
     [
-        replace(LANE, acks="1"),
-        replace(LANE, faults=("kill", "kill")),
-        replace(LANE, min_insync_replicas=2),
-        replace(LANE, replication_factor=3),
-        replace(LANE, unclean_leader_election=True),
-        replace(LANE, max_in_flight=1),
-        replace(LANE, acks="all", idempotence=True),
+        (LANE, {"acks": "1"}),
+        (LANE, {"faults": ("kill", "kill")}),
+        (LANE, {"min_insync_replicas": 2}),
+        (LANE, {"replication_factor": 3}),
+        (LANE, {"unclean_leader_election": True}),
+        (LANE, {"max_in_flight": 1}),
+        (LANE, {"acks": "all", "idempotence": True}),
+        (TRANSACTIONS, {"transactional": None}),
+        (TRANSACTIONS, {"transactional": Transactional(size=2)}),
+        (TRANSACTIONS, {"transactional": Transactional(size=1, producers=2)}),
+        (TRANSACTIONS, {"partitions": 2}),
+        (TRANSACTIONS, {"kafka_version": "3.5.2"}),
+        *((GROUP, {"group": Group(**{"members": 2, **change})}) for change in OTHER_GROUPS),
     ],
 )
-def test_what_matters_is_in_the_key(other: Lane) -> None:
-    assert cache_module.cache_key(other, None) != cache_module.cache_key(LANE, None)
+def test_what_matters_is_in_the_key(lane: Lane, changes: dict[str, Any]) -> None:
+    assert cache_module.cache_key(replace(lane, **changes), None) != cache_module.cache_key(lane, None)
 
 
 def test_the_lockstep_is_in_the_key_and_the_order_of_faults_is_not() -> None:

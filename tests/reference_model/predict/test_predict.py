@@ -12,7 +12,7 @@ from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from tests.reference_model.answers import answer
 
 pytestmark = pytest.mark.xdist_group("answers")
-"""In one process, which asks for each answer once (`asked.py`)."""
+"""In one process, which asks for each answer once (`answers.py`)."""
 
 
 def lane(acks: str, *faults: str, idempotence: bool = False, **settings: object) -> Lane:

@@ -16,7 +16,7 @@ from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from tests.reference_model.answers import answer
 
 pytestmark = pytest.mark.xdist_group("answers")
-"""In one process, which asks for each answer once (`asked.py`)."""
+"""In one process, which asks for each answer once (`answers.py`)."""
 
 TABLE = YAML(typ="safe").load(Path(__file__).with_name("truth_table.yaml"))
 """Loading refuses a lane that names an anomaly twice."""

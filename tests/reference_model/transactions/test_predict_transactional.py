@@ -107,20 +107,6 @@ def test_a_search_that_is_not_exhausted_is_no_answer(monkeypatch: pytest.MonkeyP
     assert {entry["status"] for entry in answer["transactions"].values()} == {"not exhausted"}
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        replace(ONE, transactional=None),
-        replace(ONE, transactional=Transactional(size=2)),
-        replace(ONE, transactional=Transactional(size=1, producers=2)),
-        replace(ONE, partitions=2),
-        replace(ONE, kafka_version="3.5.2"),
-    ],
-)
-def test_what_matters_to_transactions_is_in_the_key(other: Lane) -> None:
-    assert cache_key(other, None) != cache_key(ONE, None)
-
-
 def test_what_does_not_matter_is_not_in_the_key() -> None:
     more = replace(ONE, transactional=Transactional(size=20, abort=0.5, producers=7, timeout_ms=1), partitions=8)
     other = replace(ONE, transactional=Transactional(size=2, producers=2), partitions=2)
