@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -59,23 +60,11 @@ def test_a_cluster_is_kept_only_when_asked_for_and_a_test_failed(
         assert "remove it: kafka-chaos clean --kept" in notes[-1]
 
 
-class Node:
-    def __init__(self, running: bool) -> None:
-        self.running, self.thawed = running, False
-        self.disk = FakeDisk(frozen=True)
-
-    def unpause(self) -> None:
-        self.thawed = True
-
-    def is_running(self) -> bool:
-        return self.running
-
-
 def test_whatever_a_test_did_by_hand_is_undone_before_the_next_run() -> None:
-    nodes = [Node(True), Node(False)]
+    nodes = [Mock(is_running=lambda up=up: up, disk=FakeDisk(frozen=True)) for up in (True, False)]
     started: list[Any] = []
     restore(SimpleNamespace(nodes=nodes, start_again=started.extend))  # type: ignore[arg-type]
-    assert all(node.thawed for node in nodes)
+    assert all(node.unpause.called for node in nodes)
     assert not any(node.disk.frozen for node in nodes)
     assert started == [nodes[1]]
 

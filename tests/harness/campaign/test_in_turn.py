@@ -41,7 +41,7 @@ schedule:
 class Runs:
     """Replaces real runs: 100 s each, with the given losses."""
 
-    def __init__(self, losses: Sequence[int | Exception], status: Status = Status.PERMITTED) -> None:
+    def __init__(self, losses: Sequence[int | BaseException], status: Status = Status.PERMITTED) -> None:
         self.losses = list(losses)
         self.status = status
         self.now = 0.0
@@ -51,7 +51,7 @@ class Runs:
         self.now += 100
         self.seeds.append(experiment.seed)
         lost = self.losses.pop(0)
-        if isinstance(lost, Exception):
+        if isinstance(lost, BaseException):
             raise lost
         path = root / f"run-{len(self.seeds)}"
         path.mkdir(parents=True)
@@ -151,16 +151,7 @@ def test_a_run_that_failed_is_told_and_never_clean(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_night_leaves_what_was_counted(tmp_path: Path) -> None:
-    runs = Runs([5])
-    nightly_run = nightly_of(tmp_path, runs, repeats=2)
-    original = nightly_run.run_experiment
-
-    def interrupted(experiment: Experiment, root: Path, listeners: Sequence[Listener]) -> RunResult:
-        if len(runs.seeds) == 1:
-            raise KeyboardInterrupt
-        return original(experiment, root, listeners)
-
-    nightly_run.run_experiment = interrupted
+    nightly_run = nightly_of(tmp_path, Runs([5, KeyboardInterrupt()]), repeats=2)
     with pytest.raises(KeyboardInterrupt):
         nightly_run.run()
     summary = json.loads((nightly_run.folder / "summary.json").read_text())

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
@@ -154,17 +155,13 @@ def test_the_command_attaches_with_the_client_s_settings(tmp_path: Path, monkeyp
     experiment, properties = tmp_path / "a.yaml", tmp_path / "client.properties"
     experiment.write_text(TEXT.format(topic="orders"))
     properties.write_text("security.protocol=SSL\n")
-    asked: list[Attached] = []
-
-    def refuse(_: object, cluster: Attached, **__: object) -> None:
-        asked.append(cluster)
-        raise UsageFailure("not today")
-
+    refuse = Mock(side_effect=UsageFailure("not today"))
     monkeypatch.setattr("kafka_chaos.harness.run.attach.run_attached", refuse)
     arguments = ["run", str(experiment), "--attach", "broker:9093", "--client-config", str(properties)]
     result = CliRunner().invoke(cli, arguments)
     assert str(result.exception) == "not today"
-    assert asked == [Attached("broker:9093", {"security.protocol": "SSL"})]
+    refuse.assert_called_once()
+    assert refuse.call_args.args[1] == Attached("broker:9093", {"security.protocol": "SSL"})
     for option in ("--client-config", "--nodes", "--allow-faults"):
         alone = CliRunner().invoke(cli, ["run", str(experiment), option, str(properties)])
         assert str(alone.exception) == f"{option}: expected together with --attach"

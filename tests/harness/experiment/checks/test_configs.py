@@ -1,7 +1,8 @@
 """Configuration that no prediction knows is refused, or assumed; what the model knows reaches the lane."""
 
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -182,15 +183,7 @@ def test_an_application_s_settings_are_refused_unless_they_are_assumed() -> None
         ConsumerHandle(spec, NO_CLUSTER, NOBODY).consumer({"auto.offset.reset": "latest"})
     with pytest.raises(UsageFailure, match=r"lane orders: queuing\.strategy=lifo"):
         ProducerHandle(spec, NO_CLUSTER, NOBODY).producer({"queuing.strategy": "lifo"})
-    made: list[object] = []
-
-    class Recorder:
-        configs: ClassVar[dict[str, object]] = {}
-
-        def client(self, configs: object) -> None:
-            made.append(configs)
-
-    recorder: Any = Recorder()
+    recorder = Mock(configs={})
     ConsumerHandle(assuming, NO_CLUSTER, recorder).consumer({"auto.offset.reset": "latest"})
     ProducerHandle(assuming, NO_CLUSTER, recorder).producer({"queuing.strategy": "lifo", "on_delivery": print})
-    assert len(made) == 2
+    assert recorder.client.call_count == 2

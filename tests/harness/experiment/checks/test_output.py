@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -33,10 +34,7 @@ def test_a_path_at_or_below_a_file_is_refused(tmp_path: Path, below: str) -> Non
 def test_a_folder_that_can_not_be_written_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
 ) -> None:
-    def refuse(**_: object) -> object:
-        raise OSError(number, "as the system says")
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(tempfile, "TemporaryFile", Mock(side_effect=OSError(number, "as the system says")))
     with pytest.raises(kind, match=f"--out {tmp_path}: .*{tmp_path}.*: choose another path"):
         check_output(tmp_path, EXPERIMENT)
 

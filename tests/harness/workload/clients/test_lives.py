@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -125,11 +126,8 @@ def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(load: LoadSetti
 
 
 def test_what_a_start_raises_is_raised_where_the_load_ends(load: LoadSettings) -> None:
-    def connect(number: int, place: int) -> Follower:
-        raise OSError("no such program")
-
     load.clock.began = 0.0
-    consumers = FurtherConsumers(connect, "a", load, [LifeSpec(at=0.0)])
+    consumers = FurtherConsumers(Mock(side_effect=OSError("no such program")), "a", load, [LifeSpec(at=0.0)])
     consumers.start()
     with pytest.raises(OSError, match="no such program"):
         consumers.left()

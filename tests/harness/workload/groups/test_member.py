@@ -2,6 +2,7 @@
 
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
@@ -22,23 +23,21 @@ class Run:
     def __init__(self, consumer: FakeConsumer, *, commits: str = "after", **orders: Any) -> None:
         self.told: Told = []
         self.slept: list[float] = []
+
+        def connect(configs: dict[str, Any]) -> Any:
+            self.configs = configs
+            return consumer
+
         settings = MemberSettings(
             group="g", name="g-0", lane=LANE, topic=LANE, configs={}, commits=commits, freeze_seconds=12.0
         )
         self.member = Member(
             settings,
-            connect=self._connect(consumer),
+            connect=connect,
             tell=lambda kind, **values: self.told.append((kind, values)),
             orders=FakeOrders(consumer, **orders),
             sleep=self.slept.append,
         )
-
-    def _connect(self, consumer: FakeConsumer) -> Any:
-        def connect(configs: dict[str, Any]) -> FakeConsumer:
-            self.configs = configs
-            return consumer
-
-        return connect
 
     def all(self, kind: str) -> list[dict[str, Any]]:
         return [values for one, values in self.told if one == kind]
@@ -175,10 +174,7 @@ def test_a_frozen_one_has_its_batch_and_then_commits_it() -> None:
 def test_a_crash_comes_amid_processing(
     commits: str, given: tuple[int, ...], order: list[str], read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def died() -> None:
-        raise Died
-
-    monkeypatch.setattr(member_module, "die", died)
+    monkeypatch.setattr(member_module, "die", Mock(side_effect=Died))
     run = Run(FakeConsumer([lambda it: it.gives(0), records(0, *given)]), commits=commits, crashing=True)
     with pytest.raises(Died):
         run.member.run()

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from typing import Any
+from unittest.mock import Mock
 
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.waiting import wait_until
@@ -27,20 +27,10 @@ SETTINGS = MemberSettings(
 BEGINS_WITHIN = 60.0
 
 
-class Taker:
-    """Takes what the member tells."""
-
-    def takes(self, kind: str, values: dict[str, Any]) -> None:
-        """Nothing of it is looked at."""
-
-    def ends(self) -> None:
-        """The same."""
-
-
 def test_what_the_client_refuses_is_told_with_its_reason() -> None:
     settings = replace(SETTINGS, configs={**SETTINGS.configs, "partition.assignment.strategy": "no"})
     member = SupervisedProcess(
-        command_of(MODULE), settings.to_json(), Taker(), name=settings.name, on_notice=print, may_end=True
+        command_of(MODULE), settings.to_json(), Mock(), name=settings.name, on_notice=print, may_end=True
     )
     assert member.join(BEGINS_WITHIN)
     assert member.exit_code == 70
