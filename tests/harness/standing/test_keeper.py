@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Self
 
 import pytest
@@ -34,16 +34,6 @@ from tests.faults.fakes import FakeCluster
 pytestmark = pytest.mark.usefixtures("own_state")
 
 
-class Admin:
-    """Knows one topic."""
-
-    def topics(self) -> list[str]:
-        return ["orders"]
-
-    def partitions(self, topic: str) -> dict[int, PartitionState]:
-        return {0: PartitionState(1, (1, 2, 3), (1, 2, 3))}
-
-
 class Running(FakeCluster):
     """A fake cluster with what the supervisor asks of a real one."""
 
@@ -62,8 +52,10 @@ class Running(FakeCluster):
     def nodes(self) -> list[Any]:
         return list(self.brokers.values())
 
-    def admin(self) -> Admin:
-        return Admin()
+    def admin(self) -> Any:
+        """Knows one topic."""
+        state = PartitionState(1, (1, 2, 3), (1, 2, 3))
+        return SimpleNamespace(topics=lambda: ["orders"], partitions=lambda _: {0: state})
 
     def controller(self, admin: object = None) -> int | None:
         return 1

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -86,23 +87,12 @@ class Records:
         return 0
 
 
-class SilentProcess:
-    """A client process that takes orders and says nothing."""
-
-    is_ready, problem = True, None
-
-    def __init__(self, silent: str) -> None:
-        self.is_ready = silent != "init_transactions"
-
-    def order(self, what: str, **values: Any) -> bool:
-        return True
-
-
 def client_of(kind: str, silent: str) -> Any:
     if kind == "in process":
         return FakeProducer({"transactional.id": "pay-0"}, {silent: [TIMED_OUT] * 1_000}, [], silent=False)
     rows: Any = SimpleNamespace(lane="pay", producer_id=0, pending={}, takes_outcomes=print)
-    return ProcessProducer(lambda _: SilentProcess(silent), rows)  # type: ignore[arg-type,return-value]
+    takes_orders_and_says_nothing = Mock(is_ready=silent != "init_transactions", problem=None)
+    return ProcessProducer(lambda _: takes_orders_and_says_nothing, rows)
 
 
 @pytest.mark.parametrize(

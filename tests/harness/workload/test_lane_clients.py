@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -158,25 +159,16 @@ def test_an_application_s_consumer_reports_where_it_ended(tmp_path: Path) -> Non
     ]
 
 
-class FakeLane:
-    has_failed = False
+def fake_lane(counts: tuple[int, int, int], *, seconds: float = 0.0) -> Any:
+    """Its reader takes so many seconds to the end; `timeouts` are those that it was given."""
+    timeouts: list[float] = []
 
-    def __init__(self, counts: tuple[int, int, int], *, seconds: float = 0.0) -> None:
-        self.counts = Counts(*counts)
-        self.readers = lambda: (SimpleNamespace(drain=self._drain),)
-        self.group = None
-        self.timeouts: list[float] = []
-        self._seconds = seconds
+    def drain(ends: object, *, timeout: float, cancelled: object) -> None:
+        timeouts.append(timeout)
+        time.sleep(seconds)
 
-    def raise_error(self) -> None:
-        pass
-
-    def falls_silent(self, seconds: float) -> bool:
-        return False
-
-    def _drain(self, ends: object, *, timeout: float, cancelled: object) -> None:
-        self.timeouts.append(timeout)
-        time.sleep(self._seconds)
+    does = {"falls_silent.return_value": False, "readers.return_value": (SimpleNamespace(drain=drain),)}
+    return Mock(has_failed=False, counts=Counts(*counts), group=None, timeouts=timeouts, **does)
 
 
 @pytest.fixture
@@ -194,14 +186,14 @@ def phase_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load
 
 def test_a_consumer_that_reads_nothing_does_not_hold_up_the_phase(phase_load: Loaded) -> None:
     load, lanes, notices = phase_load
-    lanes.update(read=FakeLane((3, 2, 1)), unread=FakeLane((3, 2, 0)))
+    lanes.update(read=fake_lane((3, 2, 1)), unread=fake_lane((3, 2, 0)))
     load.await_first_acknowledgements(timeout=1)
     assert notices == ["the consumer of lane unread read nothing within 0.2 s of the first acknowledgements"]
 
 
 def test_a_lane_without_an_acknowledgement_is_named(phase_load: Loaded) -> None:
     load, lanes, notices = phase_load
-    lanes.update(fine=FakeLane((3, 2, 1)), refused=FakeLane((3, 0, 0)))
+    lanes.update(fine=fake_lane((3, 2, 1)), refused=fake_lane((3, 0, 0)))
     with pytest.raises(WaitTimeout, match=r"every lane to have a record acknowledged after .*none yet in refused$"):
         load.await_first_acknowledgements(timeout=0.1)
     assert notices == []
@@ -209,7 +201,7 @@ def test_a_lane_without_an_acknowledgement_is_named(phase_load: Loaded) -> None:
 
 def test_lanes_share_the_time_to_reach_the_end(phase_load: Loaded) -> None:
     load, lanes, _ = phase_load
-    lanes.update(slow=FakeLane((0, 0, 0), seconds=1.1), next=FakeLane((0, 0, 0)))
+    lanes.update(slow=fake_lane((0, 0, 0), seconds=1.1), next=fake_lane((0, 0, 0)))
     load.drain({"slow": {}, "next": {}}, timeout=1.0)
     (first,) = lanes["slow"].timeouts
     assert 0 < first <= 1.0
@@ -218,7 +210,7 @@ def test_lanes_share_the_time_to_reach_the_end(phase_load: Loaded) -> None:
 
 def test_a_consumer_is_awaited_until_its_stall_would_be_beyond_its_bound(phase_load: Loaded) -> None:
     load, lanes, _ = phase_load
-    lanes.update(quick=FakeLane((0, 0, 0)), slow=FakeLane((0, 0, 0)))
+    lanes.update(quick=fake_lane((0, 0, 0)), slow=fake_lane((0, 0, 0)))
     load.drain({"quick": {}, "slow": {}}, timeout=1.0, patience={"quick": 0.5, "slow": 50.0})
     assert 0.5 < lanes["quick"].timeouts[0] <= 1.0
     assert 49.0 < lanes["slow"].timeouts[0] <= 50.0

@@ -56,15 +56,11 @@ class LoopProducer(FakeProducer):
 done: list[str] = []
 
 
-class FakeAssignment:
-    name = "g-0-1"
-
-
 class FakeMember:
     def __init__(self, tell: Any) -> None:
         self.tell, self.orders = tell, SimpleNamespace(gives_up=lambda: False)
         self.client = FakeConsumer()
-        self.commits = Commits(self.client, LANE, FakeAssignment(), tell)  # type: ignore[arg-type]
+        self.commits = Commits(self.client, LANE, SimpleNamespace(name="g-0-1"), tell)  # type: ignore[arg-type]
 
     def read(self, messages: list[Message]) -> list[tuple[int, int]]:
         done.append(f"read {len(messages)}")
