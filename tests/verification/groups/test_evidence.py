@@ -23,17 +23,8 @@ from tests.verification.samples.partitions import FULL
 LANE = Lane(lane="a", group=Group(members=2))
 OUTPUT = Lane(lane="out", loop=Loop(source="a", offsets="after", group=Group(members=2)))
 PLACE = GroupPartitionLedger(partition=0, processed_to=9, acknowledged=10, final=10)
-FACTS = GroupLedger(
-    group="a-group",
-    reads="a",
-    assignments=2,
-    members=2,
-    processed=10,
-    acknowledged=2,
-    refused=0,
-    in_doubt=0,
-    partitions=(PLACE,),
-)
+COUNTS = {"assignments": 2, "members": 2, "processed": 10, "acknowledged": 2, "refused": 0, "in_doubt": 0}
+FACTS = GroupLedger(group="a-group", reads="a", partitions=(PLACE,), **COUNTS)
 OF_LOOP = replace(FACTS, group="out-loop")
 
 
@@ -63,12 +54,11 @@ def test_a_lane_without_a_group_has_nothing_of_it() -> None:
 
 @pytest.mark.parametrize(("policy", "verdict"), [("compact,delete", Verdict.UNKNOWN), ("compact", Verdict.VIOLATION)])
 def test_a_group_that_retention_may_have_set_back_lost_no_commit(policy: str, verdict: Verdict) -> None:
-    found = verdict_of(FACTS, lane=replace(LANE, cleanup_policy=policy), counts={A.COMMIT_LOST: 1})
+    lane = replace(LANE, cleanup_policy=policy)
+    found = verdict_of(FACTS, lane=lane, counts={A.COMMIT_LOST: 1})
     assert found.verdict == verdict
     assert any("retention may have removed what was read" in one for one in found.reasons) == (policy != "compact")
-    assert (
-        verdict_of(FACTS, lane=replace(LANE, cleanup_policy=policy), counts={A.OWNED_TWICE: 1}).verdict == "violation"
-    )
+    assert verdict_of(FACTS, lane=lane, counts={A.OWNED_TWICE: 1}).verdict == Verdict.VIOLATION
 
 
 BY_THE_LOG = {*OF_LOOPS, A.SKIPPED_AFTER_REBALANCE}
@@ -109,12 +99,8 @@ def test_without_a_log_what_was_skipped_is_not_known() -> None:
 
 
 def test_an_output_in_transactions_needs_their_markers() -> None:
-    lane = Lane(
-        lane="out",
-        idempotence=True,
-        transactional=Transactional(producers=2),
-        loop=Loop(source="a", group=Group(members=2)),
-    )
+    loop = Loop(source="a", group=Group(members=2))
+    lane = Lane(lane="out", idempotence=True, transactional=Transactional(producers=2), loop=loop)
     verdict = verdict_of(OF_LOOP, lane=lane)
     assert set(OF_LOOPS) <= not_judged(verdict)
     assert verdict.verdict == Verdict.UNKNOWN

@@ -99,8 +99,7 @@ def test_what_the_verifiable_tools_tell(tmp_path: Path) -> None:
     refused = failed("2", "RecordTooLargeException"), failed("3", "TimeoutException")
     producer = lines(tmp_path / "p", START, sent("0", 0), sent("1", 1, partition=2), *refused, END, data)
     assigned = {"timestamp": 1, "name": "partitions_assigned", "partitions": []}
-    count = {"timestamp": 3000, "name": "records_consumed", "count": 2, "partitions": []}
-    consumer = lines(tmp_path / "c", START, assigned, given("0", 0), given("0", 1), count, assigned, given("?", 2))
+    consumer = lines(tmp_path / "c", START, assigned, given("0", 0), given("0", 1), READ, assigned, given("?", 2))
     out = tmp_path / "run"
     result = run("verifiable", producer, "--consumer", consumer, "--out", out, "--acks", "1", "--faults", "kill")
     assert (result.exit_code, result.output) == (0, f"{out}: lane t, 3 partitions\n")
@@ -174,7 +173,7 @@ def test_a_bad_line_is_named_and_nothing_is_left(tmp_path: Path, events: Any, li
 
 def test_a_consumer_that_does_not_tell_records_and_a_directory_that_is_there(tmp_path: Path) -> None:
     producer = lines(tmp_path / "p", START, sent("0", 0))
-    quiet = lines(tmp_path / "c", START, {"timestamp": 1, "name": "records_consumed", "count": 1, "partitions": []})
+    quiet = lines(tmp_path / "c", START, {**READ, "count": 1})
     result = run("verifiable", producer, "--consumer", quiet, "--out", tmp_path / "run")
     assert (result.exit_code, "--verbose" in result.output) == (64, True)
     result = run("verifiable", producer, "--consumer", quiet, "--out", tmp_path)
@@ -211,12 +210,12 @@ def test_the_output_of_a_share_consumer_is_named(tmp_path: Path, event: dict[str
 
 
 def test_history_txt_is_refused_for_history_edn(tmp_path: Path) -> None:
-    result = run(
-        "jepsen", lines(tmp_path / "history.txt", "0\t:invoke\t:send\t[[:send 0 1]]"), "--out", tmp_path / "run"
-    )
+    path = lines(tmp_path / "history.txt", "0\t:invoke\t:send\t[[:send 0 1]]")
+    result = run("jepsen", path, "--out", tmp_path / "run")
     assert (result.exit_code, "expected the history.edn beside it" in result.output) == (64, True)
 
 
+POLLED = {1: [[0, 10], [1, 99]], 0: [[0, 20]]}
 OPERATIONS = [
     {"type": "invoke", "process": 0, "f": "send", "value": [["send", 1, 10], ["send", 0, 20]], "time": 1},
     {"type": "invoke", "process": 1, "f": "subscribe", "value": [0, 1], "time": 2},
@@ -224,13 +223,7 @@ OPERATIONS = [
     {"type": "ok", "process": 0, "f": "send", "value": [["send", 1, [0, 10]], ["send", 0, [None, 20]]], "time": 4},
     {"type": "info", "process": "nemesis", "f": "kill", "value": None, "time": 5},
     {"type": "invoke", "process": 1, "f": "txn", "value": [["poll"], ["send", 1, 11]], "time": 6},
-    {
-        "type": "info",
-        "process": 1,
-        "f": "txn",
-        "value": [["poll", {1: [[0, 10], [1, 99]], 0: [[0, 20]]}], ["send", 1, 11]],
-        "time": 7,
-    },
+    {"type": "info", "process": 1, "f": "txn", "value": [["poll", POLLED], ["send", 1, 11]], "time": 7},
     {"type": "invoke", "process": 2, "f": "send", "value": [["send", 1, 12]], "time": 8},
     {"type": "fail", "process": 2, "f": "send", "value": [["send", 1, 12]], "time": 9, "error": ["aborted"]},
     {"type": "invoke", "process": 3, "f": "send", "value": [["send", 1, 13]], "time": 10},
@@ -265,9 +258,6 @@ def test_an_operation_log(tmp_path: Path, form: str) -> None:
     result = run("jepsen", path, "--out", tmp_path / "run", "--lane", "j", "--no-transactional")
     assert (result.exit_code, result.output) == (0, f"{tmp_path / 'run'}: lane j, 2 partitions\n")
     produced = rows_in(tmp_path / "run/produced")
-    assert sorted((r["producer_id"], r["seq"], r["partition"], r["offset"], r["outcome"]) for r in produced[:1]) == [
-        (0, 0, 1, 0, "ok")
-    ]
     assert {(r["producer_id"], r["seq"]): (r["partition"], r["offset"], r["outcome"]) for r in produced} == {
         (0, 0): (1, 0, "ok"),
         (0, 1): (0, None, "ok"),
@@ -324,12 +314,8 @@ def test_a_transaction_in_doubt_that_a_committed_reader_has_read_was_committed_b
         ("jsonl", "3", "expected an operation"),
         ("jsonl", '{"type": "invoke", "process": 9, "f": "send", "value": []}', "time is None"),
         ("jsonl", '{"type": "ok", "process": 9, "f": "send", "value": [], "time": 1}', "never invoked"),
-        ("jsonl", '{"type": "invoke", "process": 9, "f": "send", "value": [["push", 1]], "time": 1}', "neither"),
-        (
-            "jsonl",
-            '{"type": "invoke", "process": 9, "f": "send", "value": [["send", 1, 10]], "time": 1}',
-            "second time",
-        ),
+        ("jsonl", operation(value=[["push", 1]]), "neither"),
+        ("jsonl", operation(value=[["send", 1, 10]]), "second time"),
         ("jsonl", operation(process="0"), "process is '0', expected a whole number, or nemesis"),
         ("jsonl", operation(process=True), "process is True"),
         ("jsonl", operation(f="sned"), "f is 'sned', expected one of send, poll, txn"),

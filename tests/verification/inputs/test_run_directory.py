@@ -83,6 +83,10 @@ def test_a_nullable_column_may_be_missing(run_dir: Path) -> None:
     assert open_run(run_dir).tables["produced"].rows == 10
 
 
+def lanes(*given: dict[str, Any], version: int = 1) -> str:
+    return json.dumps({"format_version": version, "lanes": given})
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
@@ -94,24 +98,15 @@ def test_a_nullable_column_may_be_missing(run_dir: Path) -> None:
         ("lanes.json", '{"format_version": 1, "lanes": {"a": 1}}', ": lanes: expected a list of at least one lane$"),
         ("lanes.json", '{"format_version": 1, "lanes": [3]}', r": lanes\[0\]: expected an object$"),
         ("lanes.json", '{"format_version": 1, "lanes": [{"lane": "a", "acks": "2"}]}', r": lanes\[0\]\.acks: acks"),
+        ("lanes.json", lanes({"lane": "a"}, {"lane": "a"}), r"1\]\.lane: 'a' is named twice$"),
         (
             "lanes.json",
-            '{"format_version": 1, "lanes": [{"lane": "a"}, {"lane": "a"}]}',
-            r"1\]\.lane: 'a' is named twice$",
-        ),
-        (
-            "lanes.json",
-            json.dumps(
-                {
-                    "format_version": 2,
-                    "lanes": [{"lane": "a"}, {"lane": "b", "loop": {"source": "z", "offsets": "after"}}],
-                }
-            ),
+            lanes({"lane": "a"}, {"lane": "b", "loop": {"source": "z", "offsets": "after"}}, version=2),
             r": lanes\[1\]\.loop\.source: 'z' is no lane; they are a, b$",
         ),
         (
             "lanes.json",
-            json.dumps({"format_version": 1, "lanes": [{"lane": "a", "idempotence": True, "transactional": {}}]}),
+            lanes({"lane": "a", "idempotence": True, "transactional": {}}),
             ": format_version: is 1, expected 2: lane 'a' has transactions or a group$",
         ),
         (

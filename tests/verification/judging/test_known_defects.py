@@ -249,24 +249,10 @@ def late(**changes: Any) -> tuple[Rows, DefectPrecondition]:
     """Record 7 of producer 1, in transaction 3: it was to be aborted, and an EndTxn that came late committed it."""
     rows = Rows().send(7, 10, producer_id=1)
     rows.produced[0] |= {"invoke_ns": 150, "complete_ns": None, "transaction": changes.get("transaction", 3)}
-    rows.transactions = [
-        {
-            "lane": "a",
-            "producer_id": 1,
-            "transaction": 3,
-            "transactional_id": changes.get("writer", "t"),
-            "begin_ns": 100,
-        }
-        | {"end_ns": changes.get("end_ns", 300), "outcome": changes.get("outcome", "aborted")},
-        {
-            "lane": "a",
-            "producer_id": 2,
-            "transaction": 0,
-            "transactional_id": "t",
-            "begin_ns": 900,
-            "outcome": "committed",
-        },
-    ]
+    first = {"producer_id": 1, "transaction": 3, "transactional_id": changes.get("writer", "t"), "begin_ns": 100}
+    first |= {"end_ns": changes.get("end_ns", 300), "outcome": changes.get("outcome", "aborted")}
+    later = {"producer_id": 2, "transaction": 0, "transactional_id": "t", "begin_ns": 900, "outcome": "committed"}
+    rows.transactions = [{"lane": "a", **first}, {"lane": "a", **later}]
     usual = [(9, 1, "abort"), (11, 5, "abort"), (12, 1, "commit"), (20, 1, "abort")]
     for broker in (1, 2):
         markers = [*changes.get("all_markers", usual), *(changes.get("markers", []) if broker == 2 else [])]
