@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt
@@ -153,6 +154,14 @@ class Answer(OnFrames):
     kind: ClassVar[str] = "answer"
     fate: ClassVar[str] = "answered with an error"
     appearance: ClassVar[Appearance] = Appearance("#1f6f78", "#7fd0d9", Pattern.CROSSES)
+
+    def __post_init__(self) -> None:
+        from kafka_chaos.contract.wire.errors import RETRIABLE_ERRORS
+
+        OnFrames.__post_init__(self)
+        if self.error not in RETRIABLE_ERRORS:
+            near = ", ".join(get_close_matches(self.error, RETRIABLE_ERRORS)) or "such as NOT_LEADER_OR_FOLLOWER"
+            raise ValueError(f"error: expected an error after which clients try again, {near}; got {self.error!r}")
 
     def _action(self) -> dict[str, Any]:
         return {"action": self.kind, "error": self.error}

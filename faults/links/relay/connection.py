@@ -8,17 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from kafka_chaos.contract.wire.errors import RETRIABLE_ERRORS
 from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
 from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
-from kafka_chaos.faults.links.relay.frames import (
-    FETCH,
-    METADATA,
-    PRODUCE,
-    RETRIABLE_ERRORS,
-    Header,
-    correlation_id,
-    read_header,
-)
+from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, PRODUCE, Header, correlation_id, read_header
 from kafka_chaos.faults.links.relay.rules import ANSWER, CUT, DROP, REQUEST, RESPONSE, Tally
 from kafka_chaos.faults.links.relay.stream import HEAD, Fate
 
@@ -127,7 +120,7 @@ class Conversation:
         possible = self._possible(header)
         is_answered_for = any(tally.rule.action == ANSWER for tally in possible)
         if (header.api == METADATA or traces_all or is_answered_for) and len(frame) < size:
-            # Metadata is read for the names of topic ids.
+            # Metadata is read for the names of topic ids, and an error is put into a whole response.
             counts.answers -= 1
             counts.bytes -= size
             return Fate.WHOLE
@@ -197,16 +190,16 @@ class Conversation:
             rule = tally.rule
             if rule.side != side or not rule.names(exchange.contents):
                 continue
-            code, answer = RETRIABLE_ERRORS.get(rule.error), None
-            if code is not None:
-                answer = self.context.decoder.with_error(exchange.header, frame, code)
+            answer = None
+            if rule.action == ANSWER:
+                answer = self.context.decoder.with_error(exchange.header, frame, RETRIABLE_ERRORS[rule.error])
                 if answer is None:
                     continue
             if not tally.takes(exchange.header, self.peer, exchange.contents):
                 continue
             exchange.fault = {"rule": rule.id, "action": rule.action, "side": side, "at_ns": time.monotonic_ns()}
-            if code is not None and answer is not None:
-                exchange.errors = (code,)
+            if answer is not None:
+                exchange.errors = (RETRIABLE_ERRORS[rule.error],)
                 return answer
             if rule.action == CUT:
                 return Fate.LAST if side == REQUEST else Fate.END

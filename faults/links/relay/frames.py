@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from kafka_chaos.contract.wire.kafka_python import ApiKey, kafka_errors
+from kafka_chaos.contract.wire.kafka_python import ApiKey
 
 SIZE_BYTES = 4
 MAX_FRAME = 100 * 2**20
@@ -18,22 +18,6 @@ PRODUCE, FETCH, METADATA, SASL_HANDSHAKE = 0, 1, 3, 17
 API_NAMES: dict[int, str] = {key.value: key.name for key in ApiKey}
 """Kafka's name of each API by its key."""
 API_KEYS = {name: key for key, name in API_NAMES.items()}
-
-_RENAMED = {"NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER"}
-RETRIABLE_ERRORS: dict[str, int] = {
-    _RENAMED.get(error.message, error.message): code
-    for code, error in kafka_errors.items()
-    if code is not None and code > 0 and error.retriable
-}
-"""The codes of the errors after which clients try again, by Kafka's names."""
-
-
-def not_retriable(error: str) -> str | None:
-    """The message, with similar names, that this is no error after which clients try again; None if it is."""
-    if error in RETRIABLE_ERRORS:
-        return None
-    near = ", ".join(get_close_matches(error, RETRIABLE_ERRORS)) or "such as NOT_LEADER_OR_FOLLOWER"
-    return f"expected an error after which clients try again, {near}; got {error!r}"
 
 
 def unknown_api(name: str) -> str | None:

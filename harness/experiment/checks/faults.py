@@ -255,7 +255,7 @@ def _cut(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse what links can't do, and other faults of connections where the connections of clients end at links."""
-    from kafka_chaos.faults.links.relay.frames import not_retriable, unknown_api
+    from kafka_chaos.faults.links.relay.frames import unknown_api
 
     keys = parameters(fault)
     if not fault.needs_links:
@@ -277,8 +277,6 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     api = keys.get("api")
     if api is not None and (refusal := unknown_api(api)) is not None:
         yield ("api",), refusal
-    if "error" in keys and (refusal := not_retriable(keys["error"])) is not None:
-        yield ("error",), refusal
     if fault.kind == "answer" and api == "Produce":
         # Such a producer's record counts as not written, since the broker says so; but the broker has written it.
         for lane in phase.lanes:

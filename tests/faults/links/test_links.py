@@ -98,6 +98,6 @@ def test_what_is_held_is_lost_if_asked_for(cluster: FakeCluster) -> None:
 @pytest.mark.parametrize("keys", [{"side": "both"}, {"sender": "everybody"}, {"nth": 0}, {"sender": "broker:x"}])
 def test_a_value_that_is_none_is_refused(keys: dict[str, object]) -> None:
     others = (Hold, {"then": "keep"}), (Delay, {"seconds": 0}), (Rate, {"kbit_per_second": 0})
-    for kind, given in ((Cut, keys), *others, (Answer, {"side": "request"})):
+    for kind, given in ((Cut, keys), *others, (Answer, {"side": "request"}), (Answer, {"error": "NOT_LEADER"})):
         with pytest.raises(ValueError, match=f"^{next(iter(given))}: .*expected"):
             build(kind, target=BROKER, at=0, duration=0, keys=given)

@@ -1,0 +1,14 @@
+"""Kafka's errors after which clients try again.
+
+Source: https://kafka.apache.org/protocol.html#protocol_error_codes (the column "Retriable").
+"""
+
+from kafka_chaos.contract.wire.kafka_python import kafka_errors
+
+_RENAMED = {"NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER"}
+RETRIABLE_ERRORS: dict[str, int] = {
+    _RENAMED.get(error.message, error.message): code
+    for code, error in kafka_errors.items()
+    if code is not None and code > 0 and error.retriable
+}
+"""The codes of these errors by Kafka's names."""
