@@ -144,9 +144,12 @@ def without_defaults(entries: Mapping[str, Any]) -> dict[str, str]:
     A broker also tells keys that nothing in it reads, such as those that an image makes of variables, and hides their
     values as it hides passwords (`KafkaConfig.maybeSensitive`).
     """
-    defined = {key for kind in ("broker", "topic") for key in keys_of_all_versions(kind)}
-    undefined = {key for key, entry in entries.items() if entry.is_sensitive and key not in defined}
-    return {key: entry.value or "" for key, entry in entries.items() if not entry.is_default and key not in undefined}
+    kinds = [keys_of_all_versions(kind) for kind in ("broker", "topic")]
+    return {
+        key: entry.value or ""
+        for key, entry in entries.items()
+        if not entry.is_default and (not entry.is_sensitive or any(key in defined for defined in kinds))
+    }
 
 
 def with_brokers_configuration(
