@@ -1,7 +1,7 @@
 """The report of a run: one HTML file that opens offline and says what was predicted and what was found.
 
-Guarantee: `report.html` is written whole or not at all, stays below 2 MB for a run of any size, loads nothing from
-anywhere, and says by name what the run directory lacks. Only verdict.json and lanes.json are required.
+Guarantee: `report.html` is written whole or not at all, stays below 2 MB for a run of any size, loads no other
+file or page, and names what the run directory lacks. Only verdict.json and lanes.json are required.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """The evidence ledger of verdict.json as a table: per lane what was recorded, and whether it suffices for a verdict.
 
-Guarantee: what the ledger lacks is shown as unknown, never as 0, and so is the ledger of a lane that another version
-wrote in another form. A verdict without a ledger has no table.
+Guarantee: a number that the ledger lacks is shown as unknown, never as 0. So is the whole ledger of a lane if another
+version wrote it in another form. A verdict without a ledger has no table.
 """
 
 import json
@@ -20,18 +20,18 @@ COLUMNS = {
     "Acknowledged records judged": "acknowledged records whose fate the evidence shows",
     "Partitions read to the end": "some consumer read past the last record",
     "Faults proven and healed": "requested, then proven, then healed",
-    "Replicas": "replicas collected with their high watermark, of those that the topic has",
-    "Recovery": "the longest time without service, of the time that the lane's time-outs allow",
+    "Replicas": "replicas collected with their high watermark, out of the replication factor",
+    "Recovery": "the longest time without service, out of the time that the lane's time-outs allow",
     "High watermark reports": "high watermarks that the brokers reported while the run went on",
     "Prediction": "whether this verification computed the model's prediction again",
-    "In this run": "partitions whose ISRs are all known, and lost brokers to faults alone",
+    "In this run": "partitions whose ISRs are all known and lost brokers only to faults",
 }
 """The table's columns, and what each counts."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One kind of evidence of a lane. `state`: `whole`, `short`, or `none` where there is nothing to expect."""
+    """How much a lane has of one kind of evidence. `state`: `whole`, `short`, or `none` if nothing was expected."""
 
     text: str
     state: str
@@ -68,20 +68,22 @@ class Ledger:
 
 def ledger_of(evidence: Evidence) -> Ledger | None:
     """The ledger of a verdict; None where it was written without one."""
-    reader, of_tables = TypeAdapter(contract.Ledger), TypeAdapter(contract.TableLedger)
-    ledgers = {lane: _read(reader, entry["ledger"]) for lane, entry in evidence.judged.items() if entry.get("ledger")}
+    of_lane, of_table = TypeAdapter(contract.Ledger), TypeAdapter(contract.TableLedger)
+    ledgers = {lane: _read(of_lane, entry["ledger"]) for lane, entry in evidence.judged.items() if entry.get("ledger")}
     if not ledgers:
         return None
     readable = {lane: ledger for lane, ledger in ledgers.items() if ledger is not None}
-    # The parts that were left out, each once, with its lanes where it is not left out everywhere.
-    lanes: dict[str, list[str]] = {}
+    # Evidence that was left out is named once; its lanes are named unless they are all lanes.
+    left_out: dict[str, list[str]] = {}
     for lane, ledger in readable.items():
         for sentence in ledger.left_out:
-            lanes.setdefault(sentence, []).append(lane)
+            left_out.setdefault(sentence, []).append(lane)
     return Ledger(
         rows=[_row(lane, ledger) for lane, ledger in ledgers.items()],
-        tables=[_table(name, _read(of_tables, table)) for name, table in evidence.verified_tables.items()],
-        left_out=[text if len(at) == len(readable) else f"{text} ({join(at)})" for text, at in lanes.items()],
+        tables=[_table(name, _read(of_table, table)) for name, table in evidence.verified_tables.items()],
+        left_out=[
+            text if len(lanes) == len(readable) else f"{text} ({join(lanes)})" for text, lanes in left_out.items()
+        ],
         watermark_reports=sum(ledger.high_watermark_reports for ledger in readable.values()),
     )
 
@@ -138,7 +140,7 @@ def _recovery(recovery: Sequence[contract.RecoveryLedger]) -> Cell:
 
 
 def _observations(observations: contract.ObservationsLedger | None) -> Cell:
-    """The partitions whose observations suffice for statuses in this run; others have those for these faults."""
+    """How many partitions' observations suffice for statuses in this run, instead of those for these faults."""
     if observations is None:
         return Cell("as for these faults", "none")
     searchable = sum(partition.reason is None for partition in observations.partitions)
@@ -150,7 +152,7 @@ def _share(part: int, whole: int) -> Cell:
 
 
 def _table(name: str, table: contract.TableLedger | None) -> Cell:
-    """A table's rows as its footers promise them and as they were read."""
+    """How many of the rows that a table's footers promise were read."""
     if table is None:
         return Cell(f"{name}/: rows unknown", "short")
     footers, read, files = table.rows_by_footer, table.rows_as_read, counted(len(table.files), "file")

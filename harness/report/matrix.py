@@ -35,7 +35,7 @@ class Cell:
     """One anomaly of one lane.
 
     `predicted`: the status in this run. `count` is None where the anomaly was not judged, and `note` says why.
-    Otherwise `note` has the status for these faults in general, if that is another. `state`: a key of `STATES`.
+    Otherwise `note` explains a status of this run alone, or an unexplained finding. `state`: a key of `STATES`.
     """
 
     anomaly: AnyAnomaly
@@ -53,7 +53,7 @@ class Cell:
 
     @property
     def notable(self) -> bool:
-        """Whether the cell is more than a forbidden anomaly that did not occur, or was not judged."""
+        """Whether the anomaly was judged, and was found or might have been."""
         return self.state not in {"clean", "not-judged"}
 
 
@@ -68,7 +68,7 @@ class Row:
     reasons: tuple[str, ...] = ()
 
     def cell(self, anomaly: AnyAnomaly) -> Cell:
-        """The cell of an anomaly; `not-judged` for one that the lane can't show, such as an anomaly of transactions."""
+        """The cell of an anomaly. If the lane can't show the anomaly, a `not-judged` cell says what the lane lacks."""
         family = "transactions" if isinstance(anomaly, TransactionAnomaly) else "group or loop that shows it"
         lacking = "bound of recovery" if isinstance(anomaly, RecoveryAnomaly) else family
         without = Cell(anomaly, "", None, "not-judged", f"the lane has no {lacking}")
@@ -82,7 +82,7 @@ def columns(table: Sequence[Row]) -> list[AnyAnomaly]:
 
 
 def rows(evidence: Evidence) -> list[Row]:
-    """The matrix, in the order of lanes.json; lanes that only the verdict knows come last."""
+    """The matrix, in the order of lanes.json; lanes that only verdict.json names come last."""
     names = [*(lane for lane in evidence.lanes if lane in evidence.judged), *evidence.judged.keys() - evidence.lanes]
     return [_row(evidence, name) for name in names]
 
@@ -108,12 +108,12 @@ def settings(lane: Mapping[str, Any]) -> str:
 
 
 def notable_anomalies(table: Sequence[Row]) -> list[AnyAnomaly]:
-    """The columns in which some lane shows something."""
+    """The anomalies that have a notable cell in some lane."""
     return [anomaly for anomaly in columns(table) if any(row.cell(anomaly).notable for row in table)]
 
 
 def quiet_columns(table: Sequence[Row]) -> list[str]:
-    """A sentence for each kind of column in which no lane shows anything."""
+    """Sentences on the columns without a notable cell: what is forbidden and was not found, and what was not judged."""
     quiet = [anomaly for anomaly in columns(table) if anomaly not in notable_anomalies(table)]
     cells = {anomaly: [cell for row in table for cell in row.cells if cell.anomaly == anomaly] for anomaly in quiet}
     unjudged = [anomaly for anomaly in quiet if any(cell.state == "not-judged" for cell in cells[anomaly])]
@@ -161,7 +161,7 @@ def _row(evidence: Evidence, name: str) -> Row:
 
 
 def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list[AnyAnomaly]:
-    """A lane's anomalies: those of transactions and groups only if it has such, or if the verdict names them."""
+    """A lane's anomalies; those of transactions and groups only if the lane has these, or verdict.json names them."""
     named = {*as_dict(entry.get("predicted")), *as_dict(entry.get("anomalies")), *as_dict(entry.get("not_judged"))}
     lane, expected = evidence.lanes.get(name, {}), set[AnyAnomaly](Anomaly)
     for key, anomalies in {
@@ -189,7 +189,7 @@ def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: AnyA
     # Without a final log, an unseen record may only be unread: unknown, not a violation.
     unread = anomaly is Anomaly.UNSEEN and not evidence.tables.get("log")
     state = _state(in_this_run, count, verdict, unread=unread)
-    # Without a violation it is no deviation: verdicts of older versions call `unexplained` what is `unobserved` now.
+    # Only in a lane with a violation: older versions wrote `unexplained` also for what is now called `unobserved`.
     if state == "confirmed" and verdict is Verdict.VIOLATION and as_dict(observed.get("causes")).get(Cause.UNEXPLAINED):
         state, note = "violation", "no behaviour of the model explains all of these"
     return Cell(anomaly, in_this_run, count, state, note)

@@ -1,8 +1,8 @@
 """Fills the template of the report's page with everything that it shows.
 
-Guarantee: the page is one self-contained file below `LIMIT`. If a run has more than fits, it shows less detail and says
-so. Every text from the run is escaped. That offsets were used again is concluded from the elections; any other cause of
-a finding is the one that the verification recorded, or none.
+Guarantee: the page is one self-contained file below `LIMIT`. If not everything fits, the page shows less detail and
+says so. Every text from the run is escaped. The page concludes one cause itself, from the elections: that a new leader
+assigned offsets again. It takes all other causes from the verification, and says where none is recorded.
 """
 
 import shlex
@@ -16,11 +16,12 @@ from markupsafe import Markup
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.events import LeaderElected, LogTruncated
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES, CAUSED, Cause
+from kafka_chaos.contract.run_directory import TRACE_FILE
 from kafka_chaos.harness.report import ledger, matrix
 from kafka_chaos.harness.report.inputs.cases import MOST_ROWS
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.inputs.series import SLOT_NS, FindingRange, LaneSeries, Series
-from kafka_chaos.harness.report.inputs.trace import around_faults, has_trace, read_trace
+from kafka_chaos.harness.report.inputs.trace import around_faults, read_trace
 from kafka_chaos.harness.report.pages import environment, join, label, lateness, shapes, static
 from kafka_chaos.harness.report.stories import stories_of
 from kafka_chaos.harness.report.svg import Scale, clock, duration, even_ticks
@@ -29,15 +30,14 @@ from kafka_chaos.harness.report.timeline.events import Timeline
 from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, style_sheet
 
 LEFT, RIGHT = 150, 992
-_REUSED = (Anomaly.INCONSISTENT_OFFSET,)
 
 
 @dataclass(frozen=True)
 class Panel:
     """The findings of one partition of a lane, or, where records have no offsets, of one producer's sequence.
 
-    `lines`: ranges of findings for the table under the picture: anomaly, where, how many, and why. `total` counts all
-    ranges, also those that `lines` leaves out.
+    `lines`: the table under the picture, with anomaly, place, count and cause of the largest ranges of findings.
+    `total`: the number of all ranges.
     """
 
     title: str
@@ -47,12 +47,12 @@ class Panel:
 
 
 def panels(series: Series, timeline: Timeline, *, lines: int, most: int) -> dict[str, list[Panel]]:
-    """Per lane the panels of its partitions with findings: at most `most` panels with `lines` ranges in words each."""
+    """By lane, the panels of partitions with findings: at most `most` panels, each with at most `lines` table lines."""
     groups: dict[tuple[str, int | None, int | None], list[FindingRange]] = {}
-    for records in series.ranges:
-        if records.anomaly in ALL_ANOMALIES:
-            partition = None if records.by_sequence else records.partition
-            groups.setdefault((records.lane, partition, records.producer_id), []).append(records)
+    for finding in series.ranges:
+        if finding.anomaly in ALL_ANOMALIES:
+            partition = None if finding.by_sequence else finding.partition
+            groups.setdefault((finding.lane, partition, finding.producer_id), []).append(finding)
     order = [anomaly.value for anomaly in ALL_ANOMALIES]
     shown: dict[str, list[Panel]] = {}
     for number, ((lane, partition, producer), ranges) in enumerate(islice(groups.items(), most)):
@@ -63,13 +63,13 @@ def panels(series: Series, timeline: Timeline, *, lines: int, most: int) -> dict
         place = partition if partition is not None else -1
         elections = sorted(timeline.elections.get(lane, {}).get(place, ()), key=lambda won: won.leader_epoch)
         truncations = timeline.truncations.get(lane, {}).get(place, ())
-        largest = sorted(ranges, key=lambda records: -records.count)[:lines]
-        listed = sorted(largest, key=lambda records: (order.index(records.anomaly), records.first))
+        largest = sorted(ranges, key=lambda finding: -finding.count)[:lines]
+        listed = sorted(largest, key=lambda finding: (order.index(finding.anomaly), finding.first))
         panel = Panel(
             title=title,
             picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get((lane, place)), number),
             lines=[
-                (label(records.anomaly), records.where, records.count, cause(records, elections)) for records in listed
+                (label(finding.anomaly), finding.where, finding.count, cause(finding, elections)) for finding in listed
             ],
             total=len(ranges),
         )
@@ -77,20 +77,19 @@ def panels(series: Series, timeline: Timeline, *, lines: int, most: int) -> dict
     return shown
 
 
-def cause(records: FindingRange, elections: Sequence[LeaderElected]) -> str:
+def cause(finding: FindingRange, elections: Sequence[LeaderElected]) -> str:
     """Why the records of a range were lost or stored twice, or why their offsets were used again, in a sentence."""
-    begin = max(
-        (won for won in elections if won.leader_epoch > 0 and won.start_offset <= records.first),
-        key=lambda won: (won.start_offset, -won.leader_epoch),
+    # The leader whose epoch begins at or before the range; of several that begin at one offset, the first.
+    leader = max(
+        (election for election in elections if election.leader_epoch > 0 and election.start_offset <= finding.first),
+        key=lambda election: (election.start_offset, -election.leader_epoch),
         default=None,
     )
-    first = f"irst case: {records.cause}." if records.cause else "or the first case, no cause is recorded."
-    if records.anomaly in _REUSED and begin is not None and not records.by_sequence:
-        return (
-            f"From offset {begin.start_offset:,} on, broker {begin.broker} assigned the offsets again in leader epoch "
-            f"{begin.leader_epoch}; f{first}"
-        )
-    return f"F{first}"
+    recorded = f"first case: {finding.cause}." if finding.cause else "for the first case, no cause is recorded."
+    if finding.anomaly == Anomaly.INCONSISTENT_OFFSET and leader is not None and not finding.by_sequence:
+        assigned = f"broker {leader.broker} assigned the offsets again in leader epoch {leader.leader_epoch}"
+        return f"From offset {leader.start_offset:,} on, {assigned}; {recorded}"
+    return recorded[0].upper() + recorded[1:]
 
 
 def _draw(
@@ -101,14 +100,13 @@ def _draw(
     end: int | None,
     number: int,
 ) -> Markup:
-    starts = [won.start_offset for won in elections]
-    high = max([end or 0, *starts, *(records.last for records in ranges)]) + 1
+    starts = [election.start_offset for election in elections]
+    high = max([end or 0, *starts, *(finding.last for finding in ranges)]) + 1
     x = Scale(0, high, LEFT, RIGHT)
-    by_anomaly = [(anomaly, [records for records in ranges if records.anomaly == anomaly]) for anomaly in ALL_ANOMALIES]
-    findings = [finding.words for finding in ranges[:10]]
+    by_anomaly = [(anomaly, [finding for finding in ranges if finding.anomaly == anomaly]) for anomaly in ALL_ANOMALIES]
     epochs = [f"epoch {won.leader_epoch} of broker {won.broker} from {won.start_offset:,}" for won in elections[:10]]
     cuts = [f"broker {cut.broker} truncated to {cut.offset:,}" for cut in truncations[:10]]
-    sentences = [*findings, *([join(epochs)] if epochs else []), *([join(cuts)] if cuts else [])]
+    sentences = [finding.words for finding in ranges[:10]] + [join(texts) for texts in (epochs, cuts) if texts]
     drawn: str = shapes("offsets").offsets(
         x,
         [(anomaly, findings) for anomaly, findings in by_anomaly if findings],
@@ -127,7 +125,7 @@ LIMIT = 2_000_000
 """The limit of a report's size, in bytes."""
 
 REQUESTS = 6
-"""Requests hit by faults that a report shows, each with its neighbours."""
+"""The most requests hit by faults that a report shows, each with its neighbours."""
 
 _WORST_FIRST = (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS)
 LEVELS = (
@@ -139,12 +137,13 @@ LEVELS = (
 
 
 def render(evidence: Evidence, timeline: Timeline, series: Series) -> str:
-    """The page at the most detail that stays below `LIMIT`."""
+    """The page with the first of `LEVELS`, from the most detail to none, that stays below `LIMIT`."""
     template = environment().get_template("report.html.j2")
     rows = sorted(matrix.rows(evidence), key=lambda row: _WORST_FIRST.index(row.verdict))
     cells = [(row.lane, cell) for row in rows for cell in row.cells]
-    cells.sort(key=lambda cell: cell[1].state == "confirmed")
-    requests = read_trace(evidence.path) if has_trace(evidence.path) else []
+    cells.sort(key=lambda lane_and_cell: lane_and_cell[1].state == "confirmed")
+    # Only connections that pass links are traced.
+    requests = read_trace(evidence.path) if (evidence.path / TRACE_FILE).is_file() else []
     stories = stories_of(cells, evidence, timeline, series.ranges, requests, LEVELS[0].findings)
     page = ""
     for detail in LEVELS:
@@ -166,13 +165,13 @@ def render(evidence: Evidence, timeline: Timeline, series: Series) -> str:
 
 def _context(evidence: Evidence, timeline: Timeline, series: Series, detail: Detail) -> dict[str, Any]:
     everything = matrix.rows(evidence)
-    # What deviates is shown before what conforms, if not everything can be shown.
+    # If not all lanes can be shown, those with a violation come first, and those that conform last.
     kept = {row.lane for row in sorted(everything, key=lambda row: _WORST_FIRST.index(row.verdict))[: detail.rows]}
     table = [row for row in everything if row.lane in kept]
     phases = [
         (phase, [row for row in table if timeline.phase_of(row.lane) is phase]) for phase in (*timeline.phases, None)
     ]
-    named = [(phase.name if phase else "other lanes", members) for phase, members in phases if members]
+    named_phases = [(phase.name if phase else "other lanes", members) for phase, members in phases if members]
     return {
         "style": Markup(static("report.css")) + style_sheet(),
         "script": Markup(static("report.js")),
@@ -184,20 +183,20 @@ def _context(evidence: Evidence, timeline: Timeline, series: Series, detail: Det
         "safe_lanes": matrix.safe_lanes(everything),
         "reasons": [(row.lane, reason) for row in table for reason in row.reasons][:60],
         "table": table,
-        "phases": named,
+        "phases": named_phases,
         "anomalies": matrix.columns(everything),
         "states": matrix.STATES,
         "notable": matrix.notable_anomalies(everything),
         "quiet_columns": matrix.quiet_columns(everything),
         "clients": {name: lane["client"] for name, lane in evidence.lanes.items() if lane.get("client")},
         "summaries": {row.lane: _summary(row, evidence, series) for row in table},
-        "placed": {row.lane: (name, row.verdict) for name, members in named for row in members},
+        "placed": {row.lane: (name, row.verdict) for name, members in named_phases for row in members},
         "ledger": ledger.ledger_of(evidence),
         "ledger_columns": ledger.COLUMNS,
         "charts": draw_charts(table, timeline, series, detail),
         "faults": [(fault, _fault_times(fault, timeline)) for fault in timeline.faults[: detail.events]],
         "panels": panels(series, timeline, lines=detail.lines, most=detail.panels),
-        "panel_count": len({(found.lane, found.partition, found.producer_id) for found in series.ranges}),
+        "panel_count": len({(finding.lane, finding.partition, finding.producer_id) for finding in series.ranges}),
         "detail": detail,
         "series": series,
         "traces": _traces(table, evidence)[: max(10, detail.rows // 4)],
@@ -215,7 +214,7 @@ def _context(evidence: Evidence, timeline: Timeline, series: Series, detail: Det
 
 
 def _summary(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str, str]:
-    """A lane's counts in words, beside those of its cells; where a run did not record one, they say so."""
+    """A lane's counts in words, by name: `not recorded` or `not known` where the run lacks a count."""
     entry = evidence.judged[row.lane]
     work = as_dict(entry.get("work"))
     errors = [f"{name} {count:,}" for counts in as_dict(work.get("errors")).values() for name, count in counts.items()]
@@ -236,8 +235,8 @@ def _without_cause(anomalies: Mapping[str, Any]) -> str:
     causes = [as_dict(as_dict(anomalies[name]).get("causes")) for name in CAUSED if name in anomalies]
     if not all(causes):
         return "not recorded"
-    without = (Cause.UNOBSERVED, Cause.UNEXPLAINED)
-    return f"{sum(int(counts.get(cause) or 0) for counts in causes for cause in without):,}"
+    no_cause = (Cause.UNOBSERVED, Cause.UNEXPLAINED)
+    return f"{sum(int(counts.get(cause) or 0) for counts in causes for cause in no_cause):,}"
 
 
 def _longest_gap(series: LaneSeries | None) -> str:
@@ -247,7 +246,7 @@ def _longest_gap(series: LaneSeries | None) -> str:
 
 
 def _fault_times(fault: Any, timeline: Timeline) -> tuple[str, str]:
-    """When a fault began, from the start of the phase around it, and how long it lasted."""
+    """When a fault began, counted from the start of its phase, and how long it lasted."""
     starts = [phase.start_ns for phase in timeline.phases if phase.start_ns is not None]
     before = [start for start in starts if start <= fault.request.ts_ns]
     begun = clock((fault.request.ts_ns - max(before)) / 1e9) if before else "not known"
@@ -257,7 +256,7 @@ def _fault_times(fault: Any, timeline: Timeline) -> tuple[str, str]:
 
 
 def _traces(table: Sequence[matrix.Row], evidence: Evidence) -> list[dict[str, Any]]:
-    """The model's reasons for everything that was found or missed; lanes with the same reasons share them."""
+    """The model's traces for anomalies that were found, or required but not found; equal traces of lanes are one."""
     traces: dict[tuple[object, ...], dict[str, Any]] = {}
     for row in table:
         predicted = evidence.predictions_of(row.lane)
@@ -293,7 +292,7 @@ def _workloads(evidence: Evidence) -> list[tuple[str, Mapping[str, Any], Mapping
 
 
 def _commands(evidence: Evidence) -> dict[str, str]:
-    """The commands that repeat the run, for the directory in which it was started."""
+    """The commands that repeat and verify the run, for the directory that has the folder of all runs."""
     resolved = evidence.path.resolve()
     place = shlex.quote(f"{resolved.parent.name}/{resolved.name}")
     seed = evidence.experiment.get("seed")
@@ -303,6 +302,6 @@ def _commands(evidence: Evidence) -> dict[str, str]:
         if recorded
         else f"kafka-chaos run {place}/experiment.yaml" + (f" --seed {seed}" if isinstance(seed, int) else "")
     )
-    commands = {name: f"kafka-chaos {name} {place}" for name in ("verify", "report", "again", "shrink")}
+    commands = {name: f"kafka-chaos {name} {place}" for name in ("verify", "report", "shrink")}
     commands["again"] = f"kafka-chaos replay {place} --times 5"
     return {"replay": replay, **commands} if evidence.experiment else commands

@@ -1,4 +1,4 @@
-"""The templates of pages, in which every text is escaped and a missing name is an error, and words that pages share."""
+"""Loads the templates of pages, escaping texts and refusing undefined names, and has the words that pages share."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -18,7 +18,7 @@ def label(name: str) -> str:
 
 
 LATE = 1.0
-"""A fault that comes later than its schedule asks by more than this many seconds is named."""
+"""Pages say that a fault came late if it began more than this many seconds after its scheduled time."""
 
 
 def lateness(late: float | None) -> str:
@@ -47,22 +47,22 @@ _PACKAGE, _FOLDER = "kafka_chaos.harness.report", "templates"
 @cache
 def environment() -> Environment:
     """The Jinja environment of all pages that this project writes; it keeps compiled templates for later pages."""
-    made = Environment(
+    pages = Environment(
         loader=PackageLoader(_PACKAGE, _FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(label=label, counted=counted, clock=clock, short=short)
-    return made
+    pages.filters.update(label=label, counted=counted, clock=clock, short=short)
+    return pages
 
 
 @cache
 def shapes(name: str) -> Any:
-    """The macros of a template of pictures, NAME.svg.j2: each returns `Markup`.
+    """The macros of the template NAME.svg.j2, which draw parts of pictures. Each macro returns `Markup`.
 
-    The macros print numbers without digits that nobody can see, and texts without characters that XML lacks.
+    They print numbers with at most one decimal, and texts without the characters that XML forbids.
     """
     drawing = environment().overlay(finalize=_printed)
     drawing.globals.update(scale=Scale, compact=compact, duration=duration)
@@ -76,5 +76,5 @@ def _printed(value: object) -> object:
 
 
 def static(name: str) -> str:
-    """A file that a page contains unchanged."""
+    """The text of a file in `templates/` that a page contains unchanged."""
     return resources.files(_PACKAGE).joinpath(_FOLDER, name).read_text(encoding="utf-8")

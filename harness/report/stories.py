@@ -1,8 +1,8 @@
 """Tells what happened to the records of each finding's first cases, from everything that the run directory has.
 
 A case's story is one list in order of time: the record's attempts, acknowledgements and reads, the requests that links
-saw, the faults and the changes of its partition, and the nodes' log lines that name the partition. Guarantee: it has no
-more than `MOST_MOMENTS` moments, those nearest to what happened to the record, and counts what it leaves out.
+saw, the faults and the changes of its partition, and the nodes' log lines that name the partition. Guarantee: it has
+all moments of the record itself, is filled up to `MOST_MOMENTS` with the nearest others, and counts the rest.
 """
 
 from collections import defaultdict
@@ -23,16 +23,16 @@ from kafka_chaos.harness.report.timeline.events import Timeline
 from kafka_chaos.harness.report.timeline.frame import Frame
 
 MOST_MOMENTS = 36
-_OF_A_KIND = 8
-"""Most requests, and most log lines, of a story."""
+_MOST_OF_A_KIND = 8
+"""The most requests, and the most log lines, in a story."""
 _MARGIN_NS = 2_000_000_000
-"""How long before the first and after the last thing that happened to a record its story begins and ends."""
+"""A story begins this long before the first moment of its record, and ends this long after the last one."""
 
 
 class Moment(NamedTuple):
     """One thing that happened, at a time in nanoseconds.
 
-    `what` is a sentence (`kind` fault, cluster or log), a request (request), or a row of produced/ (sends, ends),
+    By `kind`, `what` is a sentence (fault, cluster, log), a request (request), or a row of produced/ (sends, ends),
     consumed/ (reads) or deliveries/ (takes).
     """
 
@@ -46,7 +46,7 @@ _TIME = attrgetter("ts_ns")
 
 
 class Story(NamedTuple):
-    """A case, and what happened, with the time in seconds since the lane's phase began."""
+    """A case and its moments, each with its time in seconds since the lane's phase began."""
 
     case: Case
     moments: Sequence[tuple[float, Moment]] = ()
@@ -54,7 +54,7 @@ class Story(NamedTuple):
 
 
 Finding = tuple[str, matrix.Cell, Sequence[Story]]
-"""A lane and a cell of it, with the stories of the cell's first cases."""
+"""A lane, one of its cells, and the stories of the cell's first cases."""
 
 
 def stories_of(
@@ -65,11 +65,12 @@ def stories_of(
     requests: Sequence[Traced],
     most: int,
 ) -> list[Finding]:
-    """The first `most` of these lanes' cells that have cases in `findings/`, with their stories."""
-    found = first_cases(ranges)
-    kept = [(lane, cell, found[lane, cell.anomaly]) for lane, cell in cells if (lane, cell.anomaly) in found][:most]
+    """The stories of the first `most` of `cells`, given with their lanes, that have cases in findings/."""
+    cases_of = first_cases(ranges)
+    with_cases = [(lane, cell) for lane, cell in cells if (lane, cell.anomaly) in cases_of]
+    kept = [(lane, cell, cases_of[lane, cell.anomaly]) for lane, cell in with_cases[:most]]
     teller = _Teller(evidence, timeline)
-    cases = [teller.placed(case) for *_, of_cell in kept for case in of_cell]
+    cases = [teller.with_partition(case) for *_, of_cell in kept for case in of_cell]
     fill_rows(cases, evidence.path)
     for request in requests if cases else ():
         for topic, number in request.partitions:
@@ -83,15 +84,15 @@ def stories_of(
 
 
 class _Teller:
-    """Tells cases. `requests`, and `lines` of nodes' logs: by partition of a topic, such as `orders-0`."""
+    """Tells the story of a case. `requests` and `lines` (of nodes' logs): by partition, such as `orders-0`."""
 
     def __init__(self, evidence: Evidence, timeline: Timeline) -> None:
         self.evidence, self.timeline = evidence, timeline
         self.requests: defaultdict[str, list[Traced]] = defaultdict(list)
         self.lines: defaultdict[str, list[Moment]] = defaultdict(list)
 
-    def placed(self, case: Case) -> Case:
-        """The case with its partition: a producer that awaits no acknowledgement learns none of the only one."""
+    def with_partition(self, case: Case) -> Case:
+        """The case with partition 0 if its topic has no other: with `acks=0`, a producer does not learn it."""
         only = as_dict(self.evidence.lanes.get(case.lane)).get("partitions", 1) == 1
         return replace(case, partition=0) if case.partition is None and only else case
 
@@ -99,7 +100,7 @@ class _Teller:
         return f"{as_dict(self.evidence.lanes.get(case.lane)).get('topic') or case.lane}-{case.partition}"
 
     def story(self, case: Case) -> Story:
-        own = sorted(_of_record(case), key=_TIME)
+        own = sorted(_own_moments(case), key=_TIME)
         if not own:
             return Story(case)
         around = self._around(case, [moment.ts_ns for moment in own])
@@ -110,9 +111,9 @@ class _Teller:
         return Story(case, moments, len(own) + len(around) - len(told))
 
     def _around(self, case: Case, times: list[int]) -> list[Moment]:
-        """What happened around a record, to which something happened at these `times`: the nearest comes first."""
+        """What else happened around the `times` of the record's own moments; the nearest comes first."""
         around = list(self._requested(case, min(times), max(times)))
-        # A broker that was down drops what the others lack when it is back, long after clients saw the record.
+        # A broker that was down truncates its log when it is back, which may be long after clients saw the record.
         times += [
             cut.ts_ns
             for partition, cuts in self.timeline.truncations.get(case.lane, {}).items()
@@ -133,24 +134,24 @@ class _Teller:
             if fault.concerns(case.lane) and fault.request.ts_ns <= last and (fault.healed_ns or last) >= first:
                 around.append(Moment(fault.request.ts_ns, "fault", "fault", f"{what} begins"))
                 around += [Moment(fault.healed_ns, "fault", "fault", f"{what} ends")] if fault.healed_ns else []
-        # Brokers trace each request of the controller: what they log besides says more.
+        # Brokers log a TRACE line for each request of the controller; other lines say more.
         lines = [line for line in self.lines[self.partition(case)] if distance(line) <= _MARGIN_NS]
-        lines = sorted(lines, key=lambda line: (line.what.startswith("TRACE"), distance(line)))[:_OF_A_KIND]
+        lines = sorted(lines, key=lambda line: (line.what.startswith("TRACE"), distance(line)))[:_MOST_OF_A_KIND]
         return sorted([*around, *lines], key=distance)
 
     def _requested(self, case: Case, first: int, last: int) -> Iterator[Moment]:
-        """The requests about a case's partition from one time to another: first those that faults hit."""
+        """The requests about a case's partition between two times; requests that faults hit come first."""
         begun = self.evidence.events[0].ts_ns if self.evidence.events else 0
         since, until = (first - begun) / 1e9, (last - begun) / 1e9
         requests = self.requests[self.partition(case)]
-        meanwhile = [one for one in requests if one.asked <= until and (one.answered or one.asked) >= since]
+        meanwhile = [sent for sent in requests if sent.asked <= until and (sent.answered or sent.asked) >= since]
         meanwhile.sort(key=lambda request: (request.fault is None, request.api != "Produce", request.asked))
-        for request in meanwhile[:_OF_A_KIND]:
+        for request in meanwhile[:_MOST_OF_A_KIND]:
             yield Moment(begun + round(request.asked * 1e9), "request", request.sender, request)
 
 
-def _of_record(case: Case) -> Iterator[Moment]:
-    """What clients saw of the case's record, and of others at its offset."""
+def _own_moments(case: Case) -> Iterator[Moment]:
+    """When clients sent, read or were given the case's record, or another record at its offset."""
     for row in case.rows.get("produced", ()):
         yield Moment(row["invoke_ns"], "sends", f"producer {row['producer_id']}", row)
         if row["complete_ns"] is not None:

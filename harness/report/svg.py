@@ -1,6 +1,6 @@
-"""Places, numbers and times in pictures; their shapes are in the templates.
+"""Computes coordinates and words of pictures, whose shapes are in the templates.
 
-Guarantee: text of any origin comes out without characters that XML lacks; coordinates are rounded to a tenth of a unit;
+Guarantee: no text has characters that XML forbids; coordinates are rounded to a tenth of a unit;
 equal input gives equal text.
 """
 
@@ -13,12 +13,12 @@ _TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800
 
 
 def trim(value: float) -> str:
-    """A number without digits that nobody can see."""
+    """A number with at most one decimal: a picture shows no more."""
     return f"{round(value, 1):g}" if abs(value) < 1e5 else f"{value:.0f}"
 
 
 def clean(words: str) -> str:
-    """The words with `�` for each character that XML lacks."""
+    """The words with `�` in place of each character that XML forbids."""
     if words.isprintable():
         return words
     lacking = {letter for letter in words if unicodedata.category(letter) in ("Cc", "Cs", "Cn") and letter != "\n"}
@@ -46,7 +46,7 @@ class Scale:
 
 
 def round_up(value: float) -> float:
-    """The next number that is 1, 2, 2.5 or 5 times a power of ten."""
+    """The least number from `value` on that is 1, 2, 2.5 or 5 times a power of ten; floats may round a bit below it."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

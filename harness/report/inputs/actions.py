@@ -1,7 +1,7 @@
 """Finds which actions of the model a run shows, in its events and in the outcomes that its producers learned.
 
-Guarantee: an action counts only in a lane whose history has its trace. Most actions leave no trace of their own, such
-as a fetch, or an answer that comes too late: they are not in `ACTIONS`, and no run is said to lack them.
+Guarantee: an action counts only in a lane whose history has its trace. Most actions, such as a fetch or a late answer,
+leave no trace: they are not in `ACTIONS`, and no run is said to lack them.
 """
 
 from collections import Counter
@@ -19,14 +19,14 @@ from kafka_chaos.verification.inputs.documents.events import Change, Events, is_
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import read_lanes
 
-_SHOWN = toml_of(__package__, "actions.toml")
-_FAULTS, _ENDS, _ERRORS, _OUTCOMES = (_SHOWN[name] for name in ("faults", "ends", "errors", "outcomes"))
-ACTIONS: Mapping[str, str] = _SHOWN["actions"]
+_TRACES = toml_of(__package__, "actions.toml")
+_FAULTS, _ENDS, _ERRORS, _OUTCOMES = (_TRACES[name] for name in ("faults", "ends", "errors", "outcomes"))
+ACTIONS: Mapping[str, str] = _TRACES["actions"]
 """The evidence that shows each action, from actions.toml."""
 
 
 def lanes_and_events(run_dir: Path) -> tuple[Sequence[Lane], Events]:
-    """The lanes and events of a run; none where its documents can't be used."""
+    """The lanes and events of a run; none if a file can't be used."""
     try:
         lanes = read_lanes(run_dir / LANES_FILE)
         return lanes, read_events(run_dir / EVENTS_FILE, lanes)
@@ -35,7 +35,7 @@ def lanes_and_events(run_dir: Path) -> tuple[Sequence[Lane], Events]:
 
 
 def actions_of(run_dir: Path) -> dict[str, Counter[str]]:
-    """How often each action of `ACTIONS` has a trace, by lane; nothing for a run whose documents can't be used."""
+    """How often each action of `ACTIONS` has a trace, by lane; empty if a file of the run can't be used."""
     lanes, events = lanes_and_events(run_dir)
     by_lane = {lane.lane: Counter[str]() for lane in lanes}
     for (lane, _), changes in events.changes.items():
@@ -46,14 +46,14 @@ def actions_of(run_dir: Path) -> dict[str, Counter[str]]:
             if fault.proven and fault.denied is None:
                 actions.update(_of_fault(fault, partitions))
     for name, outcome, error, count in outcomes_of(run_dir):
-        learned = (_OUTCOMES.get(outcome), _ERRORS.get(str(error).lstrip("_")))
+        shown = (_OUTCOMES.get(outcome), _ERRORS.get(str(error).lstrip("_")))
         if name in by_lane:
-            by_lane[name].update({action: count for action in learned if action is not None})
+            by_lane[name].update({action: count for action in shown if action is not None})
     return by_lane
 
 
 def _of_brokers(changes: list[Change]) -> Iterator[str]:
-    """The brokers' actions that the changes of a partition show, in order of time. Its first leader is not elected."""
+    """The brokers' actions that a partition's changes, in order of time, show. The first leader is not an election."""
     isr: tuple[int, ...] | None = None
     epoch: int | None = None
     for change in changes:
@@ -70,7 +70,7 @@ def _of_brokers(changes: list[Change]) -> Iterator[str]:
 
 
 def _of_fault(fault: FaultRecord, partitions: Iterable[Iterable[Change]]) -> Iterator[str]:
-    """The actions that a fault and its end stand for. `partitions`: the changes of each partition of the lane."""
+    """The actions of a fault and of its end. `partitions`: the changes of each partition of the lane."""
     if fault.kind not in _FAULTS:
         return
     for name in fault.resolved:
@@ -79,7 +79,7 @@ def _of_fault(fault: FaultRecord, partitions: Iterable[Iterable[Change]]) -> Ite
             continue
         if fault.kind in _ENDS:
             yield _ENDS[fault.kind]
-        if _ENDS.get(fault.kind) != "restart":
+        if _ENDS.get(fault.kind) != "restart":  # A broker that lived on learns afterwards that it was replaced.
             replaced = (_was_replaced(name, fault, changes) for changes in partitions)
             yield from ("learn" for was_replaced in replaced if was_replaced)
 

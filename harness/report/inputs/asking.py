@@ -1,6 +1,6 @@
 """Queries a run's tables, which are Parquet files, in SQL.
 
-Guarantee: DuckDB reads the files bit by bit, and spills what takes more than `MEMORY`; a nullable column that a file
+Guarantee: DuckDB reads the files in pieces, and spills to disk what exceeds `MEMORY`. A nullable column that a file
 lacks is null.
 """
 
@@ -19,7 +19,7 @@ from kafka_chaos.verification.engines.duckdb_engine import parquet, selected
 
 MEMORY = "1GB"
 PER_BUCKET = 3
-"""Slots of a bucket. What is in one slot can't be told apart in a picture."""
+"""Slots per bucket. Times in one slot can't be told apart in a picture."""
 
 Frames = Mapping[str, tuple[int, int]]
 """By lane: where its chart begins, and the width of its buckets, in nanoseconds."""
@@ -27,12 +27,12 @@ Frames = Mapping[str, tuple[int, int]]
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """The database of this process: to open one takes longer than most statements on a usual run."""
+    """The database of this process, opened once: opening takes longer than most statements on a usual run."""
     spilled = tempfile.TemporaryDirectory(prefix="kafka-chaos-report-")
     atexit.register(spilled.cleanup)
     database = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": spilled.name})
-    a_slot = f"greatest(width // {PER_BUCKET}, 1)"
-    database.execute(f"CREATE MACRO slot(moment, start, width) AS (moment - start) // {a_slot}")
+    slot_width = f"greatest(width // {PER_BUCKET}, 1)"
+    database.execute(f"CREATE MACRO slot(moment, start, width) AS (moment - start) // {slot_width}")
     return database
 
 
@@ -52,8 +52,8 @@ def ask(
         return []
     with _database().cursor() as connection:
         source = parquet(map(str, files))
-        there = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
-        entries = selected(columns, there)
+        existing = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
+        entries = selected(columns, existing)
         if frames is not None:
             starts, widths = zip(*frames.values(), strict=True)
             connection.register("frames", pa.table({"lane": list(frames), "start": starts, "width": widths}))

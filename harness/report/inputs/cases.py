@@ -1,7 +1,7 @@
-"""Finds the first cases of each finding, and every row of a run's tables about their records and their places.
+"""Finds the first cases of each finding, and the rows of a run's tables about their records and their offsets.
 
-Guarantee: a table is read once for all cases, and no more than `MOST_CASES` of a finding are kept, and `MOST_ROWS` of a
-table (of each broker, where it has brokers) about a case. Of a node's log, the last `MOST_BYTES` are searched.
+Guarantee: a table is read once for all cases. A finding keeps at most `MOST_CASES` cases, and a case `MOST_ROWS` rows
+of a table; of replicas/, so many of each broker. Of a node's log, the last `MOST_BYTES` are searched.
 """
 
 import re
@@ -19,22 +19,22 @@ MOST_CASES = 3
 MOST_ROWS = 12
 MOST_BYTES = 32 << 20
 
-# What constants leave over is little: to join whole tables takes twice as long.
+# WHERE repeats the join's condition with constants, which leave few rows: a join of whole tables takes twice as long.
 _MATCHES = """
 WITH cases AS (SELECT unnest($cases, recursive := true))
 SELECT number, row(e.producer_id, e.seq) IS DISTINCT FROM row(c.producer_id, c.seq) AS other, e.*
 FROM entries e JOIN cases c ON e.lane = c.lane AND ((e.producer_id = c.producer_id AND e.seq = c.seq)
   OR (e.partition = c.partition AND e."offset" = c."offset"))
 WHERE e.seq IN ({numbers}) OR e."offset" IN ({offsets})
-QUALIFY row_number() OVER (PARTITION BY {log} ORDER BY other, e."offset", e.seq) <= $most
-ORDER BY {log}, other, e."offset", e.seq
+QUALIFY row_number() OVER (PARTITION BY {each} ORDER BY other, e."offset", e.seq) <= $most
+ORDER BY {each}, other, e."offset", e.seq
 """
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case of a finding. `rows`: by table, what it has of the case's record, or, if a row is `other`, of another
-    one at the case's offset; a table that the run directory lacks is left out."""
+    """One case of a finding. `rows`: by table, those about the case's record, and, marked as `other`, those about
+    another record at its offset. A table that the run directory lacks has no entry."""
 
     lane: str
     anomaly: str
@@ -49,28 +49,28 @@ class Case:
 def first_cases(ranges: Iterable[FindingRange]) -> dict[tuple[str, str], list[Case]]:
     """The first cases of each finding's largest ranges, by lane and anomaly, without their rows.
 
-    Neighbours have the same story, so that no second case of a range is told.
+    One case of a range is enough: its neighbours have the same story.
     """
     cases: dict[tuple[str, str], list[Case]] = {}
-    for found in sorted(ranges, key=lambda found: -found.count):
-        of_finding = cases.setdefault((found.lane, found.anomaly), [])
-        offset = None if found.by_sequence else found.first
-        producer_id, seq = found.record.get("producer_id"), found.record.get("seq")
+    for part in sorted(ranges, key=lambda part: -part.count):
+        of_finding = cases.setdefault((part.lane, part.anomaly), [])
+        offset = None if part.by_sequence else part.first
+        producer_id, seq = part.record.get("producer_id"), part.record.get("seq")
         if len(of_finding) < MOST_CASES:
-            of_finding.append(Case(found.lane, found.anomaly, found.partition, offset, producer_id, seq, found.cause))
+            of_finding.append(Case(part.lane, part.anomaly, part.partition, offset, producer_id, seq, part.cause))
     return cases
 
 
 def fill_rows(cases: Sequence[Case], run_dir: Path) -> None:
-    """Fill the `rows` of cases."""
+    """Read the `rows` of all cases from the tables of the run."""
     named = ("lane", "partition", "offset", "producer_id", "seq")
     keys = [{"number": number, **{key: getattr(case, key) for key in named}} for number, case in enumerate(cases)]
     offsets, numbers = (
         ", ".join({str(key[name]) for key in keys if key[name] is not None}) or "NULL" for name in ("offset", "seq")
     )
     for table in ("produced", "consumed", "deliveries", "log", "replicas") if cases else ():
-        log = "number, broker" if table == "replicas" else "number"
-        matches = _MATCHES.format(log=log, offsets=offsets, numbers=numbers)
+        each = "number, broker" if table == "replicas" else "number"
+        matches = _MATCHES.format(each=each, offsets=offsets, numbers=numbers)
         if files := sorted((run_dir / table).glob("*.parquet")):
             for case in cases:
                 case.rows[table] = []
@@ -81,7 +81,7 @@ def fill_rows(cases: Sequence[Case], run_dir: Path) -> None:
 def log_lines(files: Collection[Path], partitions: Collection[str]) -> Iterator[tuple[int, str, str, str]]:
     """The lines of nodes' logs that name one of the `partitions`, such as `orders-0`: nanoseconds since the epoch, the
     node, the partition, and the line without its time."""
-    # Of two topics whose names begin alike, the longer one is tried first.
+    # Longer names come first: a shorter one may be their beginning.
     names = "|".join(sorted(map(re.escape, partitions), key=len, reverse=True))
     time = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
     line = re.compile(rf"{time}(.*?(?<![\w.-])({names})(?!\d).*)$".encode(), re.MULTILINE)
@@ -90,6 +90,6 @@ def log_lines(files: Collection[Path], partitions: Collection[str]) -> Iterator[
             opened.seek(max(0, file.stat().st_size - MOST_BYTES))
             for match in line.finditer(opened.read()):
                 # Nodes log in UTC.
-                at = datetime.fromisoformat(f"{match[1].decode().replace(',', '.')}+00:00").timestamp()
+                seconds = datetime.fromisoformat(f"{match[1].decode().replace(',', '.')}+00:00").timestamp()
                 text = match[2].decode(errors="replace").strip()
-                yield int(at * 1000) * 1_000_000, file.stem, match[3].decode(), text
+                yield int(seconds * 1000) * 1_000_000, file.stem, match[3].decode(), text

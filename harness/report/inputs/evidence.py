@@ -45,13 +45,13 @@ _OF_SOME_LANES = {
 }
 """Tables of lanes with certain keys in lanes.json: what a report can't show without the table, and the keys."""
 MOST_EVENTS = 200_000
-"""The most events that are read, without those of progress."""
+"""The most events that are read; events of progress do not count."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFiles:
-    """Documents of a run directory. `lanes`: the entries of lanes.json by name, in their order; `judged`: those of
-    verdict.json."""
+    """Documents of a run directory. `lanes` and `judged`: the entries of lanes.json and of verdict.json by lane, in
+    the order of the file."""
 
     path: Path
     verdict: str
@@ -116,10 +116,11 @@ def read_evidence(run_dir: Path) -> Evidence:
         if any(lane.get(key) for lane in lanes.values() for key in keys)
     }
     missing += [f"{name}/: no {lack}" for name, lack in lacks.items() if not tables[name]]
-    marks = run_dir / CHECKPOINTS_FILE
-    ends = _optional_object(marks, _optional_text(marks, missing) if marks.is_file() else "", parsed, missing)
+    ends_file = run_dir / CHECKPOINTS_FILE
+    ends_text = _optional_text(ends_file, missing) if ends_file.is_file() else ""
+    ends = _optional_object(ends_file, ends_text, parsed, missing)
     events = tuple(_read_events(_optional_text(run_dir / EVENTS_FILE, missing).splitlines(), missing))
-    # A lane's `client` is as its processes reported it, or else as lanes.json declares it.
+    # A lane's `client` is what its processes reported, or else what lanes.json declares.
     declared = {name: named(lane["client"]) for name, lane in lanes.items() if isinstance(lane.get("client"), Mapping)}
     started = [event for event in events if isinstance(event, ClientStarted)]
     clients = declared | {event.lane: f"{event.client} {event.version}" for event in started}
@@ -179,7 +180,7 @@ def _optional_object(path: Path, text: str, parse: Callable[[str], Any], missing
 
 
 def _read_events(lines: Iterable[str], missing: list[str]) -> list[Event]:
-    """The events in order of time, without progress. Lines that are no events, as after a crash, go to `missing`."""
+    """The events in order of time, without progress. Lines that a crash left broken are counted in `missing`."""
     events: list[Event] = []
     broken = 0
     for line in lines:

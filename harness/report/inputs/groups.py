@@ -1,7 +1,7 @@
-"""Condenses `assignments/` and `commits/` into what a picture can show: per group, who held what, and who committed.
+"""Condenses assignments/ and commits/ into what a picture can show: the partitions that members held, and commits.
 
-Guarantee: the number of assignments, of members, of partitions and of slots bounds what is kept; the number of commits
-does not. Counts are exact.
+Guarantee: what is kept grows with the assignments, members, partitions and slots of time, but not with the commits.
+Counts are exact.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ _SAME_NS = 1_000_000
 @dataclass(frozen=True)
 class Holding:
     """The time in which a member held a partition. `end_ns` None: it never gave the partition back. `generations`: the
-    first and the last one."""
+    group's first and last one in that time."""
 
     partition: int
     member: str
@@ -65,7 +65,7 @@ class GroupOverTime:
 
     @property
     def partitions(self) -> list[int]:
-        """The partitions that were held or committed."""
+        """The partitions that a member held or committed."""
         held = {holding.partition for holding in self.holdings}
         return sorted(held | {commit.partition for commit in self.commits})
 
@@ -87,21 +87,21 @@ def read_groups(
 
 
 def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Sequence[Committed]) -> GroupOverTime:
-    """A group from its assignments. A member that gets a partition back at once holds it without a break."""
+    """A group, from its assignments. A member that gets a partition back at once counts as having kept it."""
     holdings: list[Holding] = []
-    latest: dict[tuple[int, str], int] = {}
+    last_holding: dict[tuple[int, str], int] = {}
     rebalances: dict[int, int] = {}
     for row in rows:
-        member, generation = _short(group, row), row["generation"]
+        member, generation = _member_name(group, row), row["generation"]
         if generation is not None:
             rebalances.setdefault(generation, row["start_ns"])
-        place = (row["partition"], member)
-        before = holdings[latest[place]] if place in latest else None
+        key = (row["partition"], member)
+        before = holdings[last_holding[key]] if key in last_holding else None
         if before is not None and before.end_ns is not None and row["start_ns"] - before.end_ns <= _SAME_NS:
             kept = replace(before, end_ns=row["end_ns"], generations=(before.generations[0], generation))
-            holdings[latest[place]] = kept
+            holdings[last_holding[key]] = kept
             continue
-        latest[place] = len(holdings)
+        last_holding[key] = len(holdings)
         holdings.append(Holding(row["partition"], member, row["start_ns"], row["end_ns"], (generation, generation)))
     return GroupOverTime(
         group=group,
@@ -109,12 +109,12 @@ def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Seque
         holdings=holdings,
         commits=commits,
         members=sorted({holding.member for holding in holdings}, key=natural),
-        rebalances=sorted((at, generation) for generation, at in rebalances.items()),
+        rebalances=sorted((start_ns, generation) for generation, start_ns in rebalances.items()),
     )
 
 
-def _short(group: str, row: dict[str, Any]) -> str:
-    """The number that the harness gave to a member, or else the name that the member's client has for it."""
+def _member_name(group: str, row: dict[str, Any]) -> str:
+    """The number that the harness gave a member, or else the name that the member's client gave it."""
     prefix = f"{group}-"
     number = str(row["consumer"]).removeprefix(prefix).rpartition("-")[0]
     return number if str(row["consumer"]).startswith(prefix) and number else str(row["member"])

@@ -1,7 +1,7 @@
 """Condenses a run's tables into what a page can show.
 
-Guarantee: the length of the run, its lanes and its partitions with findings bound what is kept; the number of records
-does not. Counts, maxima and gaps are exact, p50 and p99 are within `LATENCY_STEP` of the true value.
+Guarantee: what is kept grows with the run's length, its lanes and its partitions with findings, but not with its
+records. Counts, maxima and gaps are exact; p50 and p99 are within `LATENCY_STEP` of the true value.
 
 Findings are joined into ranges: where in a partition, or in a producer's sequence, an anomaly occurs. Every finding
 that has an offset, or a producer and a sequence number, is counted in exactly one range; the number of ranges is
@@ -25,12 +25,12 @@ from kafka_chaos.harness.report.inputs.transactions import TransactionalId, read
 from kafka_chaos.harness.report.pages import label
 
 RANGES = 200
-"""Findings of an anomaly in a partition form one range if they are closer than the 200th part of all that they span."""
+"""Findings of an anomaly in a partition form one range if closer than 1/200 of the distance from first to last."""
 MOST_RANGES = 20_000
-"""Most ranges that are kept: those with most findings."""
+"""The most ranges that are kept: those with the most findings."""
 
-# `spot`: the offset of a finding, or without one the sequence number of its producer. Of several findings at the first
-# place of a range, one that has a cause counts as the first.
+# `spot`: the finding's offset, or, if it has none, its sequence number. Of several findings at the first spot of a
+# range, one that has a cause counts as the first.
 _JOINED = """
 WITH placed AS (
   SELECT lane, anomaly, partition, CASE WHEN "offset" IS NULL THEN producer_id END AS producer_id,
@@ -93,17 +93,17 @@ class FindingRange:
 
 
 BUCKETS = 160
-"""Most buckets of time per lane."""
+"""The most buckets of time per lane."""
 GAPS = 12
-"""Most availability gaps per lane, the longest ones."""
+"""The most availability gaps per lane: the longest ones."""
 ERRORS = 8
-"""Most different errors per lane."""
+"""The most different errors per lane: the most frequent ones."""
 SLOT_NS = 10_000_000
-"""Gaps between acknowledgements are exact from this length on; buckets are whole numbers of slots."""
+"""The length of a slot of time. Gaps this long or longer are exact; a bucket is a whole number of slots."""
 SHORTEST_GAP_NS = 500_000_000
 """A shorter pause is no availability gap."""
 LATENCY_STEP = 0.01
-"""Relative width of the steps that latencies are counted in."""
+"""The relative width of the steps in which latencies are counted."""
 
 
 _EXTENTS = """
@@ -191,15 +191,15 @@ class LaneSeries:
         return bucket.ok * 1e9 / self.width_ns
 
     @property
-    def runs(self) -> list[list[Bucket]]:
-        """Buckets without a hole between them, those with acknowledgements only."""
-        runs: list[list[Bucket]] = []
+    def stretches(self) -> list[list[Bucket]]:
+        """The buckets with acknowledgements, in stretches of consecutive ones."""
+        stretches: list[list[Bucket]] = []
         for bucket in self.buckets:
-            if bucket.ok and runs and bucket.index == runs[-1][-1].index + 1:
-                runs[-1].append(bucket)
+            if bucket.ok and stretches and bucket.index == stretches[-1][-1].index + 1:
+                stretches[-1].append(bucket)
             elif bucket.ok:
-                runs.append([bucket])
-        return runs
+                stretches.append([bucket])
+        return stretches
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Phase:
-    """A phase of the run: load on some lanes, from `start_ns` to `end_ns`; None where no event tells the time."""
+    """A phase of the run: load on `lanes` from `start_ns` to `end_ns`, which are None if no event tells them."""
 
     name: str
     lanes: tuple[str, ...]
@@ -227,20 +227,20 @@ class Phase:
 
 
 def condense(tables: Mapping[str, Sequence[Path]], phases: Sequence[Phase]) -> Series:
-    """Aggregate the tables of a run with these phases."""
+    """Aggregate the tables of a run. `tables`: the Parquet files of each; lanes without a phase have no series."""
     produced = tables.get("produced", ())
     extents = {row["lane"]: (row["first"], row["last"]) for row in ask(_EXTENTS, produced, PRODUCED)}
     frames = _frames(extents, phases)
     findings = ask(_JOINED, tables.get("findings", ()), FINDINGS, ranges=RANGES, most=MOST_RANGES)
     ranges = [FindingRange(**row) for row in findings]
-    concerned = {findings.lane for findings in ranges}
+    lanes_with_findings = {finding.lane for finding in ranges}
     return Series(
         lanes=_over_time(produced, frames),
         ranges=ranges,
         ends={
             (row["lane"], row["partition"]): row["last"]
             for row in ask(_ENDS, tables.get("log", ()) if ranges else (), LOG)
-            if row["lane"] in concerned
+            if row["lane"] in lanes_with_findings
         },
         transactions=read_transactions(tables.get("transactions", ()), frames),
         groups=read_groups(tables.get("assignments", ()), tables.get("commits", ()), frames),
@@ -248,7 +248,7 @@ def condense(tables: Mapping[str, Sequence[Path]], phases: Sequence[Phase]) -> S
 
 
 def bucket_width(span_ns: int, buckets: int) -> int:
-    """The smallest round width (1, 2 or 5 times a power of ten, at least a slot) that needs no more buckets."""
+    """The smallest width by which `buckets` cover `span_ns`: a slot times 1, 2 or 5 times a power of ten."""
     widths: Iterator[int] = (step * SLOT_NS * 10**power for power in count() for step in (1, 2, 5))
     return next(width for width in widths if width * buckets >= span_ns)
 
@@ -256,7 +256,7 @@ def bucket_width(span_ns: int, buckets: int) -> int:
 def _frames(extents: Mapping[str, tuple[int, int]], phases: Sequence[Phase]) -> Frames:
     """Start and bucket width per lane: lanes of one phase share both, so that their charts can be compared.
 
-    `extents`: the times of a lane's first and last record.
+    `extents`: by lane, the times of its first and last record.
     """
     frames: dict[str, tuple[int, int]] = {}
     for phase in phases:
@@ -308,10 +308,10 @@ def _buckets(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Bucket, ...]]
 def _latency(steps: Sequence[tuple[int, int]], share: float) -> int:
     """A percentile of latencies in nanoseconds: `share` of the records are below it.
 
-    `steps`: by logarithmic step of `LATENCY_STEP`, the number of records. Between two records, it is interpolated.
+    `steps`: each logarithmic step of `LATENCY_STEP`, with its number of records. Between records, it interpolates.
     """
     rank, reached = share * (sum(count for _, count in steps) - 1), np.cumsum([count for _, count in steps])
     low, high = (
-        steps[int(np.searchsorted(reached, at, side="right"))][0] for at in (math.floor(rank), math.ceil(rank))
+        steps[int(np.searchsorted(reached, index, side="right"))][0] for index in (math.floor(rank), math.ceil(rank))
     )
     return round(math.exp((low + (high - low) * (rank % 1)) * math.log1p(LATENCY_STEP)))

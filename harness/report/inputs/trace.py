@@ -1,7 +1,7 @@
 """Reads the trace of a run: every request that passed a link, and what became of it.
 
-Guarantee: the requests in the order in which they were sent, with the times in seconds from the run's first event. A
-torn last line, which a killed run leaves, is left out. Raises `UsageFailure` where there is no trace.
+Guarantee: requests come in the order in which they were sent, with times in seconds from the run's first event. A torn
+last line, which a killed run leaves, is left out. Raises `UsageFailure` if there is no trace.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,14 @@ from kafka_chaos.verification.inputs.documents.reading import json_lines
 _NS = 1e9
 _AS_TRACED = ("sender", "node", "port", "connection", "api", "version", "correlation_id", "client_id")
 _AROUND = 12
-"""Requests that are shown around one that a fault hit, at most."""
-_AHEAD = 5_000
+"""The most requests that are shown after one that a fault hit."""
+_BEFORE, _AFTER = 500, 5_000
+"""How many requests before and after a hit one are searched for its neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracedFault:
-    """The effect of a fault on a request or its answer: `until` is when waiting frames went on, None: never."""
+    """The effect of a fault on a request or its answer, which began `at`; held frames went on at `until`, or never."""
 
     action: str
     side: str
@@ -62,7 +63,7 @@ class Traced:
 
     @property
     def about(self) -> str:
-        """The request's subject in short: `late-0, commit`, `orders-0`."""
+        """The request's subject in short, such as `late-0, commit` or `orders-0`."""
         words = list(self.transactional_ids)
         if "committed" in self.detail:
             words.append("commit" if self.detail["committed"] else "abort")
@@ -72,11 +73,6 @@ class Traced:
         if len(self.partitions) > 3:
             words.append(f"{len(self.partitions) - 3} more")
         return ", ".join(words)
-
-
-def has_trace(run_dir: Path) -> bool:
-    """Whether connections of the run passed links."""
-    return (run_dir / TRACE_FILE).is_file()
 
 
 def read_trace(run_dir: Path) -> list[Traced]:
@@ -117,10 +113,10 @@ def _traced(line: dict[str, Any], start: int) -> Traced:
 
 
 def around_faults(requests: Sequence[Traced], most: int) -> list[tuple[str, list[Traced]]]:
-    """For the first `most` requests that faults hit: a title, and the request with its neighbours.
+    """The first request that each rule of a fault hit, with a title and its neighbours; at most `most` requests.
 
-    Neighbours have the same API and speak of the same transaction, group or partitions; else they share the connection.
-    Of a rule that hit many, the first one stands for all.
+    A request's neighbours have the same sender and transactional id. If it has no such id, they have its API, and its
+    sender and a partition, or, if it names no partition, its connection.
     """
     shown: list[tuple[str, list[Traced]]] = []
     rules = set()
@@ -128,15 +124,15 @@ def around_faults(requests: Sequence[Traced], most: int) -> list[tuple[str, list
         if hit.fault is None or hit.fault.rule in rules or len(shown) == most:
             continue
         rules.add(hit.fault.rule)
-        before = [other for other in requests[max(0, number - 500) : number] if _related(other, hit)][-2:]
-        later = [other for other in requests[number + 1 : number + _AHEAD] if _related(other, hit)]
-        words = ", ".join(filter(None, (f"{hit.api} of {hit.sender} to {hit.node}", hit.about, hit.fault.described)))
-        shown.append((words, [*before, hit, *_near(hit, later)]))
+        before = [other for other in requests[max(0, number - _BEFORE) : number] if _related(other, hit)][-2:]
+        later = [other for other in requests[number + 1 : number + _AFTER] if _related(other, hit)]
+        title = ", ".join(filter(None, (f"{hit.api} of {hit.sender} to {hit.node}", hit.about, hit.fault.described)))
+        shown.append((title, [*before, hit, *_near(hit, later)]))
     return shown
 
 
 def _near(hit: Traced, later: list[Traced]) -> list[Traced]:
-    """Some of the `later` requests: the first ones, and those under way when the hit request went on."""
+    """Some `later` requests: the first ones, and the last before and the first after the hit request went on."""
     until = hit.fault.until if hit.fault is not None else None
     if until is None:
         return later[:_AROUND]

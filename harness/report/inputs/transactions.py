@@ -1,7 +1,7 @@
-"""Condenses `transactions/` into what a picture can show: per transactional id, its transactions over time.
+"""Condenses transactions/ into what a picture can show: the transactions of each transactional id over time.
 
-Guarantee: the number of transactional ids, of errors, and of slots bounds what is kept; the number of transactions does
-not. Counts are exact. A transaction that takes longer than a slot is kept by itself.
+Guarantee: what is kept grows with the transactional ids, errors and slots of time, but not with the transactions that
+fit into a slot. Counts are exact.
 """
 
 import re
@@ -31,9 +31,9 @@ FROM entries GROUP BY lane, transactional_id, producer_id ORDER BY start_ns
 
 @dataclass(frozen=True)
 class Bar:
-    """One transaction, or `count` of one outcome and error that began and ended within one slot.
+    """One transaction, or `count` transactions with one outcome and error that began, and ended, in the same slots.
 
-    `end_ns` None: it was left behind open.
+    `end_ns` None: the transaction was left open.
     """
 
     begin_ns: int
@@ -49,7 +49,7 @@ class Bar:
 
     @property
     def style(self) -> str:
-        """The CSS classes of the bar: how it ended, and whether it stands for several, or was left open."""
+        """The CSS classes of the bar: the outcome, and whether it stands for several transactions or an open one."""
         style = "in-doubt" if self.outcome == IN_DOUBT else self.outcome
         return f"{style} many" if self.count > 1 else f"{style} open" if self.end_ns is None else style
 
@@ -85,7 +85,7 @@ class TransactionalId:
         return max((bar.end_ns - bar.begin_ns for bar in self.bars if bar.end_ns is not None), default=0)
 
     def ends_at(self, bar: Bar) -> int | None:
-        """When a transaction ended: as it was learned, or else when the next incarnation ended it."""
+        """When a transaction ended, as its producer learned, or else when the next incarnation began and ended it."""
         if bar.end_ns is not None:
             return bar.end_ns
         starts = (incarnation.start_ns for incarnation in self.incarnations)
@@ -93,7 +93,7 @@ class TransactionalId:
 
 
 def read_transactions(files: Sequence[Path], frames: Frames) -> dict[str, list[TransactionalId]]:
-    """The transactional ids of each lane, in the order in which people count their names."""
+    """The transactional ids of each lane, in the order of `natural`."""
     bars: defaultdict[tuple[str, str], list[Bar]] = defaultdict(list)
     for row in ask(_BARS, files, TRANSACTIONS, frames):
         bars[row.pop("lane"), row.pop("transactional_id")].append(Bar(**row))
@@ -107,10 +107,10 @@ def read_transactions(files: Sequence[Path], frames: Frames) -> dict[str, list[T
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """Orders names as people count: `a-2` before `a-10`."""
+    """The sort key of a name that orders numbers as people count: `a-2` before `a-10`."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def totals(writers: Sequence[TransactionalId]) -> Mapping[str, int]:
-    """How many transactions of each outcome these transactional ids have."""
+    """The number of transactions of `writers` by outcome."""
     return Counter({outcome: sum(writer.count(outcome) for writer in writers) for outcome in TRANSACTION_OUTCOMES})

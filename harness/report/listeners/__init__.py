@@ -1,1 +1,1 @@
-"""Listeners: show a run on the terminal and in CI systems, by its events alone."""
+"""Listeners that show a run on the terminal and in CI systems, from its events alone."""

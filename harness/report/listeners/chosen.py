@@ -1,4 +1,4 @@
-"""The listeners that a command's options and its environment ask for: JUnit XML, and the summary of a GitHub job.
+"""The listeners that a command's options and environment ask for: JUnit XML, events, and a GitHub job's summary.
 
 JUnit XML has one test case per lane. A violation is a failure, or skipped if it was accepted as a known defect. An
 unknown lane, and a run that ended without verdicts, are errors. The summary goes to the file that GITHUB_STEP_SUMMARY
@@ -17,8 +17,8 @@ from kafka_chaos.harness.report.pages import environment, label
 from kafka_chaos.harness.report.svg import clean
 
 
-class WholeRun:
-    """Listener that fills a template when a run has ended, however it ended, and hands the text to `write`.
+class RunSummary:
+    """Listener that fills a template when a run has ended or failed, and hands the text to `write`.
 
     A run that failed before it began has the experiment `kafka-chaos` and no lanes.
     """
@@ -51,27 +51,27 @@ def _found_in(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{label(anomaly)} {count:,}" for anomaly, count in counts.items()) or "no anomaly"
 
 
-VARIABLE = "GITHUB_STEP_SUMMARY"
+_SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
 
 def write_job_summary(text: str) -> None:
     """Append Markdown to the summary of a job of GitHub Actions; elsewhere, do nothing."""
-    if path := os.environ.get(VARIABLE):
+    if path := os.environ.get(_SUMMARY_VARIABLE):
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(f"{text.rstrip()}\n\n")
 
 
 def chosen_listeners(*, junit: Path | None = None, events: Path | None = None) -> list[Listener]:
-    """JUnit XML and JSON lines into files, and the job summary in GitHub Actions; `UsageFailure` for a bad path."""
+    """Listeners for JUnit XML, JSON lines, and GitHub's job summary; raises `UsageFailure` for a bad path."""
     for option, path in (("--junit", junit), ("--events", events)):
         if path is not None and not path.parent.is_dir():
             raise UsageFailure(f"{option}: {path}: there is no folder {path.parent}; create it first")
     listeners: list[Listener] = []
     if junit is not None:
-        listeners.append(WholeRun("junit.xml.j2", partial(junit.write_text, encoding="utf-8")))
+        listeners.append(RunSummary("junit.xml.j2", partial(junit.write_text, encoding="utf-8")))
     if events is not None:
         events.unlink(missing_ok=True)
         listeners.append(EventFile(events))
-    if os.environ.get(VARIABLE):
-        listeners.append(WholeRun("job-summary.md.j2", write_job_summary))
+    if os.environ.get(_SUMMARY_VARIABLE):
+        listeners.append(RunSummary("job-summary.md.j2", write_job_summary))
     return listeners

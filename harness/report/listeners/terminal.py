@@ -25,13 +25,13 @@ from kafka_chaos.harness.report.listeners.terminal_live import LiveView
 from kafka_chaos.harness.report.pages import lateness
 
 _MOST_MOVES = 8
-"""When a broker dies, each of its partitions gets another leader: this many are printed, and the rest is counted."""
+"""When a broker dies, all its partitions get new leaders: this many changes are printed, the rest are counted."""
 
 
 class TerminalListener:
     """Prints events as they happen; use as a context manager, so that the live view ends with the run.
 
-    `above` returns a first line for the live view; with it, there is the view alone, and no event is printed. `doing`:
+    With `above`, which returns the first line of the live view, no event is printed: there is the view alone. `doing`:
     what the view says until the first event.
     """
 
@@ -131,7 +131,7 @@ class TerminalListener:
 
 @contextmanager
 def on_terminal(shows: bool, above: Callable[[], str] | None = None) -> Iterator[list[Listener]]:
-    """The listeners that show runs on the terminal while the block lasts; none where they are not to be shown."""
+    """Show runs on the terminal while the block lasts, if `shows`: yields the listener that does, or an empty list."""
     if not shows:
         yield []
         return

@@ -12,8 +12,8 @@ from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.events import Event
 from kafka_chaos.harness.report.listeners.waiting import TimedStep, duration
 
-_RATE_OVER = 1.0
-_OTHER_LINES = 10
+_RATE_OVER_S = 1.0
+_OTHER_LINES = 10  # of the terminal: for the events above the view
 _HEALED_SHOWN = 3
 _STATES: Mapping[type[Event], str] = {
     event_types.FaultProven: "took effect",
@@ -123,9 +123,9 @@ class LiveView:
     def _count(self, event: event_types.Progress) -> None:
         if self._before is None:
             self._before = (event.ts_ns, event.counts)
-        then, before = self._before
-        elapsed = (event.ts_ns - then) / 1e9
-        if elapsed >= _RATE_OVER:
+        before_ns, before = self._before
+        elapsed = (event.ts_ns - before_ns) / 1e9
+        if elapsed >= _RATE_OVER_S:
             for lane, (sent, acknowledged, _) in event.counts.items():
                 sent_before, acknowledged_before, _ = before.get(lane, (0, 0, 0))
                 newly = max(0, sent - sent_before), max(0, acknowledged - acknowledged_before)

@@ -1,4 +1,4 @@
-"""Shows the progress of a command as a line on a terminal: its step, how far it is, the time so far, the time left.
+"""Shows a command's progress as a line on a terminal: its step, the part under way, the time so far and left.
 
 Without a terminal, only the lines of `Waiting.say` are printed.
 """
@@ -40,7 +40,7 @@ class TimedStep:
 
 
 class Waiting:
-    """A context manager that shows the line on standard error if that is a terminal. `text`: the first step."""
+    """A context manager that shows the step under way on standard error, if that is a terminal. `text`: the first."""
 
     def __init__(self, text: str = "", *, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)

@@ -1,12 +1,12 @@
 """Draws the transactions of a lane over time, and the groups that read it, each with what happened in words.
 
-Transactions: a row per transactional id, and how far the last stable offsets are behind. Height and place say how a
-transaction ended, as colour does: committed above, aborted below it, in doubt at the bottom. Where many follow each
-other closely, a lighter bar stands for all that began and ended there.
+Transactions: a row per transactional id, and a row per partition with the distance from its last stable offset to its
+high watermark. Besides the colour, a bar's height and place say how a transaction ended: committed at the top, aborted
+below it, in doubt at the bottom. Where many follow each other closely, a lighter bar stands for all of them.
 
 Groups: a row per partition with the members that held it, and what the members did. Where two members believed that
-they had a partition, the former one's bar goes on below that of the next. Ticks at the top of a row are commits; a
-cross is one that was refused, a circle one whose outcome nobody learned.
+they had a partition, the earlier member's bar continues below the later one's. Ticks at the top of a row are commits; a
+cross is a refused commit, a circle a commit whose outcome nobody learned.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -42,11 +42,12 @@ _NAMES = {COMMITTED: "committed", ABORTED: "aborted", IN_DOUBT: "in doubt"}
 _LONG_NAME = 18
 _ROW = 25
 _COLOURS = 6
+_LETTER = 6.2  # pixels, on average
 _LINES = 3
-"""Most lines of words above each other in the row of members; what then still overlaps has a mark without words."""
-_NEVER_GIVEN_BACK = ("crashes", "is killed")
+"""The most lines of words in the row of members; a change that overlaps others on all lines has no words."""
+_DEATHS = ("crashes", "is killed")
 _TOGETHER_NS = 100_000_000
-"""Changes of several partitions within this time are shown once."""
+"""Equal events of several partitions within this time are told as one."""
 
 T = TypeVar("T")
 
@@ -60,8 +61,8 @@ def draw_transactions(
     rows: int,
     events: int,
 ) -> Activity:
-    """The picture of at most `rows` transactional ids, and of the offsets of these partitions."""
-    # If not all ids can be shown, those with the most transactions that were not committed are; in their own order.
+    """The picture of at most `rows` transactional ids and of `offsets`, by partition; `number` makes its id unique."""
+    # If not all ids fit, those with the most uncommitted transactions are shown, in the order of `ids`.
     by_gravity = sorted(
         ids, key=lambda writer: (-writer.count(IN_DOUBT), -writer.count(ABORTED), -writer.count(COMMITTED))
     )
@@ -109,7 +110,7 @@ def _row_of_id(frame: Frame, writer: TransactionalId) -> Markup:
 
 
 def _offsets(frame: Frame, partition: int, reports: Sequence[Offsets]) -> Markup:
-    # Of the reports within one pixel, the one that holds back most.
+    # Of the reports within one pixel, the one with the most offsets held back.
     steps: dict[int, int] = {}
     for report in reports:
         x = round(frame.x(report.ts_ns))
@@ -176,12 +177,12 @@ def draw_group(
     heading = f"Group {group.group}" + ("" if group.lane == frame.lane else f", which reads {group.lane}")
     described = _describe_group(frame, group, changes, {partition: held[partition] for partition in shown})
     picture = compose(frame, drawn, name=name, title=f"Group {group.group} over time", description=described)
-    return Activity(heading, _group_summed(group, shown), picture, *gravest(frame, texts, events))
+    return Activity(heading, _group_summary(group, shown), picture, *gravest(frame, texts, events))
 
 
 @dataclass(frozen=True)
 class _Span:
-    """A holding as it is drawn: until `end`, and whether it was given back."""
+    """A holding as a bar: `end` is where it ends; `is_given_back`: whether the member gave the partition back."""
 
     holding: Holding
     end: int
@@ -201,10 +202,10 @@ class _Span:
 
 
 def _spans(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], partition: int) -> list[_Span]:
-    """Who held a partition, in order of time. If it was never given back, the time ends with that member, or with the
-    next member's."""
+    """The bars of a partition, in order of time. One that was never given back ends when its member died, or else when
+    the next bar begins."""
     of_partition = [holding for holding in group.holdings if holding.partition == partition]
-    ended = {change.member: change.ts_ns for change in changes if change.change in _NEVER_GIVEN_BACK}
+    ended = {change.member: change.ts_ns for change in changes if change.change in _DEATHS}
     spans = []
     for index, holding in enumerate(of_partition):
         following = of_partition[index + 1].start_ns if index + 1 < len(of_partition) else frame.end_ns
@@ -217,7 +218,7 @@ def _spans(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], 
 def _marks(frame: Frame, changes: Sequence[MemberChange]) -> Row:
     """The members' changes as marks with words, on as many lines as keep them apart."""
     words = [f"member {change.member} {change.change}" for change in changes]
-    places = [(frame.x(change.ts_ns), 6.2 * len(text) + 18) for change, text in zip(changes, words, strict=True)]
+    places = [(frame.x(change.ts_ns), _LETTER * len(text) + 18) for change, text in zip(changes, words, strict=True)]
     spans = [(x if x + reach <= RIGHT else x - reach, reach) for x, reach in places]
     lines = lines_apart([(left, left + reach) for left, reach in spans], _LINES)
     at_right = [x + reach <= RIGHT for x, reach in places]
@@ -226,7 +227,7 @@ def _marks(frame: Frame, changes: Sequence[MemberChange]) -> Row:
     return Row(max(_ROW, height) + 3, shapes("timeline").members(frame, placed))
 
 
-def _group_summed(group: GroupOverTime, shown: Sequence[int]) -> str:
+def _group_summary(group: GroupOverTime, shown: Sequence[int]) -> str:
     """A group's members, partitions, generations and commits in a sentence; `shown`: the partitions that are drawn."""
     by_outcome = {outcome: sum(commit.count for commit in group.commits if commit.outcome == outcome)
                   for outcome in ("ok", "fail", "info")}  # fmt: skip
@@ -266,14 +267,14 @@ def _describe_group(
 
 
 def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list[EventText]:
-    """Rebalances, partitions that nobody held, and commits that were not acknowledged."""
+    """A group's generations, the partitions that nobody held, and the commits without an acknowledgement."""
     events: list[EventText] = [
         (at_ns, ORDINARY, f"generation {generation} begins for the first member")
         for at_ns, generation in group.rebalances
     ]
     gaps = [(start, end, partition) for partition, spans in held.items() for start, end in _gaps(spans)]
     for of_gap in _together(sorted(gaps), lambda gap: (gap[0], None)):
-        partitions = _partitions(gap[2] for gap in of_gap)
+        partitions = _partitions(partition for _, _, partition in of_gap)
         shortest = min(end - start for start, end, _ in of_gap)
         least = "at least " if len({end for _, end, _ in of_gap}) > 1 else ""
         events.append((of_gap[0][0], NOTABLE, f"nobody holds {partitions} for {least}{duration(shortest)}"))
@@ -284,7 +285,7 @@ def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list
 
 
 def _together(changes: Sequence[T], key: Callable[[T], tuple[int, object]]) -> list[list[T]]:
-    """The changes in groups of one kind that come within `_TOGETHER_NS`. `key`: a change's time and kind."""
+    """Groups of changes that have one kind and lie within `_TOGETHER_NS`. `key`: a change's time and kind."""
     groups: list[list[T]] = []
     latest: dict[object, list[T]] = {}
     for change in changes:

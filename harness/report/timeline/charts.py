@@ -1,7 +1,7 @@
 """Draws the lanes of a run over time: acknowledgements, latencies, outcomes, elections, leaders and ISR, with faults as
-bands, and each picture in words.
+bands, and describes each picture in words.
 
-Guarantee: shows no more than `Detail` allows, and counts everything that it leaves out. No meaning is carried by colour
+Guarantee: a page shows no more than `Detail` allows, and counts what it leaves out. No meaning is carried by colour
 alone.
 """
 
@@ -32,7 +32,7 @@ from kafka_chaos.harness.report.timeline.frame import (
 
 T = TypeVar("T")
 _STRIP_HEIGHT = 28
-_BURSTS = 40
+_MOST_BURSTS = 40
 _BURST_NAME = 64
 """Pixels that the name of a burst takes."""
 
@@ -59,7 +59,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Chart:
-    """A lane's picture over time with its events and errors in words, and those of its transactions and groups."""
+    """A lane's picture over time, its events and errors in words, and the pictures of its transactions and groups."""
 
     row: matrix.Row
     picture: Markup
@@ -123,7 +123,7 @@ def _activities(
 
 
 def _span(lane: str, timeline: Timeline, series: Series) -> tuple[int, int] | None:
-    """When a lane's chart begins and ends: with its phase, the first record and the last acknowledgement included."""
+    """When a lane's chart begins and ends: it includes the lane's phase and records. None if neither is known."""
     phase, over_time = timeline.phase_of(lane), series.lanes.get(lane)
     edges = [edge for edge in (phase.start_ns, phase.end_ns) if edge is not None] if phase else []
     if over_time is not None and over_time.buckets:
@@ -151,7 +151,7 @@ def _strips(lane: str, timeline: Timeline, partitions: int, end_ns: int) -> list
 
 
 def events_of(lane: str, timeline: Timeline, frame: Frame, partition: int | None = None) -> list[EventText]:
-    """Elections, truncations, and changes as clients saw them, in words; of all partitions, or of one."""
+    """A lane's elections, truncations, and changes that clients saw, in words; of one partition, or of all if None."""
     events: list[EventText] = []
 
     def of_lane(by_lane: ByPartition[T]) -> Iterator[tuple[int, T]]:
@@ -179,7 +179,7 @@ def events_of(lane: str, timeline: Timeline, frame: Frame, partition: int | None
 
 def _draw_lane(frame: Frame, series: LaneSeries | None, strips: Sequence[Strip], number: int) -> Markup:
     """The picture of one lane; `number` makes its ids unique in the page."""
-    rows = list(_of_records(frame, series)) if series is not None and series.buckets else []
+    rows = list(_record_rows(frame, series)) if series is not None and series.buckets else []
     rows += [Row(_STRIP_HEIGHT, shapes("timeline").states(frame, strip)) for strip in strips]
     return compose(
         frame,
@@ -190,9 +190,9 @@ def _draw_lane(frame: Frame, series: LaneSeries | None, strips: Sequence[Strip],
     )
 
 
-def _of_records(frame: Frame, series: LaneSeries) -> Iterator[Row]:
+def _record_rows(frame: Frame, series: LaneSeries) -> Iterator[Row]:
     rates = sorted(series.per_second(bucket) for bucket in series.buckets if bucket.ok) or [1e9 / series.width_ns]
-    # The axis ends below a lone burst, which would flatten all the rest.
+    # A lone burst exceeds the axis: an axis up to it would flatten all other rates.
     draws, highest = shapes("timeline"), round_up(min(rates[-1], 4 * rates[len(rates) // 2]))
     yield Row(90, draws.rates(frame, series, highest, list(_bursts(frame, series, highest))))
     if others := max(bucket.fail + bucket.info for bucket in series.buckets):
@@ -202,10 +202,10 @@ def _of_records(frame: Frame, series: LaneSeries) -> Iterator[Row]:
 
 
 def _bursts(frame: Frame, series: LaneSeries, highest: float) -> Iterator[tuple[float, float, str]]:
-    """The edges of each bucket that exceeds the axis, and its true height in words, if there is room for them."""
+    """The edges of each bucket that exceeds the axis, with its true rate in words, if they have room."""
     beyond = [bucket for bucket in series.buckets if series.per_second(bucket) > highest]
     taken: list[float] = []
-    for bucket in sorted(beyond, key=lambda bucket: -bucket.ok)[:_BURSTS]:
+    for bucket in sorted(beyond, key=lambda bucket: -bucket.ok)[:_MOST_BURSTS]:
         left, right = frame.edges(series, bucket)
         centre, words = (left + right) / 2, ""
         if all(abs(centre - other) > _BURST_NAME for other in taken):
@@ -215,7 +215,7 @@ def _bursts(frame: Frame, series: LaneSeries, highest: float) -> Iterator[tuple[
 
 
 def _latency_axis(series: LaneSeries) -> tuple[Scale, list[tuple[float, str]]]:
-    """A logarithmic scale from one power of ten to another, and marks for the powers between them that have room."""
+    """A logarithmic scale between two powers of ten, with marks at both and at those between them that have room."""
     measured = [bucket for bucket in series.buckets if bucket.max_ns is not None]
     low = len(str(max(1, min(bucket.p50_ns or 1 for bucket in measured)))) - 1
     high = max(low + 1, len(str(max(bucket.max_ns or 1 for bucket in measured))))

@@ -23,7 +23,7 @@ P = TypeVar("P", bound=_OfPartition)
 ByPartition = Mapping[str, Mapping[int, Sequence[T]]]
 """Entries in order of time, by lane and partition."""
 WHOLE_RUN = "run"
-"""The name of the only phase of a run whose events name no phase."""
+"""The name of the phase that stands for a run whose events name no phase."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class FaultSpan:
 
 @dataclass(frozen=True)
 class Change:
-    """From `ts_ns` on, `value` holds: a leader, an election or an ISR in words; `short` fits where they do not."""
+    """From `ts_ns` on, `value` holds: a leader, an election or an ISR in words. `short` is for small spaces."""
 
     ts_ns: int
     value: str
@@ -60,7 +60,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Offsets:
-    """The last report of a partition's leader: its high watermark, and its last stable offset."""
+    """What a partition's leader reported last: its high watermark and its last stable offset."""
 
     ts_ns: int
     high_watermark: int
@@ -86,7 +86,7 @@ class Timeline:
     """Everything that the events of a run show.
 
     `leaders`, `isrs` and `controllers` as clients saw them, `elections` and `truncations` as brokers logged them.
-    `offsets`: of transactional lanes. `members`: by group. `notices`: how many clients gave. `seconds`: of the run.
+    `offsets`: of transactional lanes. `members`: by group. `notices`: how many clients reported. `seconds`: in all.
     """
 
     phases: tuple[Phase, ...]
@@ -138,19 +138,19 @@ def _of(events: Iterable[contract.Event], kind: type[E]) -> list[E]:
 
 
 def _by_partition(
-    events: Iterable[contract.Event], kind: type[P], shown: Callable[[P], T]
+    events: Iterable[contract.Event], kind: type[P], entry: Callable[[P], T]
 ) -> dict[str, dict[int, list[T]]]:
     by_lane: dict[str, dict[int, list[T]]] = {}
     for event in _of(events, kind):
-        by_lane.setdefault(event.lane, {}).setdefault(event.partition, []).append(shown(event))
+        by_lane.setdefault(event.lane, {}).setdefault(event.partition, []).append(entry(event))
     return by_lane
 
 
 def _offsets(events: Iterable[contract.Event]) -> ByPartition[Offsets]:
     """The offsets that the leaders of transactional lanes reported, from the first report of both offsets on.
 
-    The two offsets are requested one after the other: a last stable offset above an earlier high watermark is capped
-    to it.
+    The two offsets are requested one after the other. A last stable offset that is above the high watermark, since it
+    is newer, is capped to it.
     """
     marks: dict[Place, int] = {}
     stable: dict[Place, int] = {}
@@ -175,7 +175,7 @@ def _brokers(*brokers: int | None) -> str:
 
 
 def _phases(evidence: Evidence) -> tuple[Phase, ...]:
-    """The recorded phases; lanes that none of them names form another phase."""
+    """The recorded phases; the lanes that no phase names form another one."""
     phases: dict[str, Phase] = {}
     for event in evidence.events:
         if isinstance(event, contract.PhaseStarted) and event.lanes is not None:
@@ -210,7 +210,7 @@ def _faults(events: Iterable[contract.Event]) -> tuple[FaultSpan, ...]:
 
 
 def election_states(elections: Sequence[LeaderElected]) -> list[Change]:
-    """The leaders of a partition with their leader epochs, in order of time, one from each election."""
+    """A change for each election of a partition, in order of time: the leader epoch and the leader."""
     ordered = sorted(elections, key=lambda won: (won.ts_ns, won.leader_epoch))
     skipped = {after: before for before, after in pairwise(ordered) if after.leader_epoch > before.leader_epoch + 1}
     return [

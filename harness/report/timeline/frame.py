@@ -1,6 +1,6 @@
-"""What all pictures over time share: the axis of time, the faults as bands behind the rows, and events in words.
+"""What all pictures over time share: the axis of time, faults as bands behind the rows, and events in words.
 
-A kind of fault that is not installed where the report is written has the neutral style. Every picture has a title and
+A fault kind that is not installed on the report's machine is drawn in the neutral style. Every picture has a title and
 a description that say in words what it shows.
 """
 
@@ -22,7 +22,7 @@ LEFT, RIGHT = 132, 992
 
 
 class FaultLabel(NamedTuple):
-    """The name of a fault: `x` is the pixel of its `anchor`, `line` counts the lines above the bands from 0 on."""
+    """A fault's name in a picture: `anchor` says which end of it is at pixel `x`; `line` counts lines from the top."""
 
     words: str
     style: str
@@ -42,20 +42,20 @@ class Frame:
 
     @property
     def seconds(self) -> float:
-        """Length of the phase."""
+        """The length of the phase in seconds."""
         return max((self.end_ns - self.start_ns) / 1e9, 1e-3)
 
-    def at(self, ts_ns: int) -> float:
-        """Seconds since the phase began."""
+    def seconds_at(self, ts_ns: int) -> float:
+        """The time in seconds since the phase began; negative before it."""
         return (ts_ns - self.start_ns) / 1e9
 
     def clock(self, ts_ns: int) -> str:
         """The time since the phase began, in words; a time before counts as the phase's start."""
-        return clock(max(0.0, self.at(ts_ns)))
+        return clock(max(0.0, self.seconds_at(ts_ns)))
 
     def x(self, ts_ns: int) -> float:
         """The pixel of a time."""
-        return Scale(0, self.seconds, LEFT, RIGHT)(self.at(ts_ns))
+        return Scale(0, self.seconds, LEFT, RIGHT)(self.seconds_at(ts_ns))
 
     def edges(self, series: LaneSeries, bucket: Bucket) -> tuple[float, float]:
         """The pixels of a bucket's beginning and end."""
@@ -64,7 +64,7 @@ class Frame:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """The pixels of round moments, each with its time in words."""
+        """The pixels of round times, each with its time in words."""
         return [(Scale(0, self.seconds, LEFT, RIGHT)(tick), clock(tick)) for tick in time_ticks(self.seconds)]
 
     @property
@@ -78,7 +78,7 @@ class Frame:
 
     @property
     def labels(self) -> list[FaultLabel]:
-        """The names of the faults, on lines above the bands that keep them apart."""
+        """The names of the faults above their bands, on different lines where they would overlap."""
         labels, spans = [], []
         for fault in self.faults:
             start, words = self.x(fault.request.ts_ns), f"{fault.name} {', '.join(fault.request.resolved)}".strip()
@@ -117,8 +117,8 @@ def describe_faults(frame: Frame) -> list[str]:
     sentences = []
     for fault in frame.faults:
         hit = ", ".join(fault.request.resolved) or fault.request.target
-        end = ", not healed" if fault.healed_ns is None else f" to {clock(frame.at(fault.healed_ns))}"
-        sentences.append(f"{fault.name} of {hit} from {clock(frame.at(fault.request.ts_ns))}{end}")
+        end = ", not healed" if fault.healed_ns is None else f" to {clock(frame.seconds_at(fault.healed_ns))}"
+        sentences.append(f"{fault.name} of {hit} from {clock(frame.seconds_at(fault.request.ts_ns))}{end}")
     return sentences
 
 
@@ -147,7 +147,7 @@ def patterns() -> Markup:
 
 
 GRAVE, NOTABLE, ORDINARY = range(3)
-"""The ranks of events: if not all fit, ordinary ones are left out first, and grave ones last."""
+"""The ranks of events. If not all fit, ordinary events are left out first, and grave events last."""
 
 
 @dataclass(frozen=True)
@@ -168,4 +168,4 @@ EventText = tuple[int, int, str]
 def gravest(frame: Frame, events: Sequence[EventText], most: int) -> tuple[list[tuple[str, str]], int]:
     """The `most` gravest events in order of time, each as (time, words), and how many events are left out."""
     kept = sorted(sorted(events, key=lambda event: (event[1], event[0]))[:most])
-    return [(f"{frame.at(ts_ns):+.2f} s", text) for ts_ns, _, text in kept], len(events) - len(kept)
+    return [(f"{frame.seconds_at(ts_ns):+.2f} s", text) for ts_ns, _, text in kept], len(events) - len(kept)

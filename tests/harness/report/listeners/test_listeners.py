@@ -9,7 +9,7 @@ import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.events import Event, LaneJudged, RunEnded, RunStarted, Step
-from kafka_chaos.harness.report.listeners.chosen import WholeRun, chosen_listeners
+from kafka_chaos.harness.report.listeners.chosen import RunSummary, chosen_listeners
 
 STARTED = RunStarted(run_id="r", experiment="demo", lanes=("good", "bad", "open"))
 
@@ -69,7 +69,7 @@ def test_a_violation_that_was_accepted_is_skipped_and_says_so(tmp_path: Path) ->
     assert [suite.get(key) for key in ("failures", "skipped")] == ["0", "1"]
     (skipped,) = suite.iter("skipped")
     assert skipped.get("message") == f"violation: {'; '.join(reasons)}"
-    summary = WholeRun("job-summary.md.j2", (tmp_path / "summary.md").write_text)
+    summary = RunSummary("job-summary.md.j2", (tmp_path / "summary.md").write_text)
     for event in events:
         summary(event)
     assert "| bad | ⚠️ violation | " in (tmp_path / "summary.md").read_text()
@@ -109,4 +109,4 @@ def test_options_choose_listeners_and_a_folder_that_is_not_there_is_refused(
     with pytest.raises(UsageFailure, match=r"--junit: .*there is no folder .*create it first"):
         chosen_listeners(junit=tmp_path / "nowhere" / "junit.xml")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    assert [type(one) for one in chosen_listeners()] == [WholeRun]
+    assert [type(one) for one in chosen_listeners()] == [RunSummary]
