@@ -93,9 +93,9 @@ def run_command(
     require_known(accept_known, "--accept-known")
     overrides: dict[str, Any] = {} if seed is None else {"seed": seed}
     if on is not None:
-        from kafka_chaos.harness.standing.place import find
+        from kafka_chaos.harness.standing.place import find_cluster
 
-        overrides["cluster"] = find(on).cluster
+        overrides["cluster"] = find_cluster(on).cluster
     if advertise is not None:
         if on is not None or attach is not None:
             raise UsageFailure("--advertise: expected without --on and --attach: that cluster runs already")

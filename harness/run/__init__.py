@@ -1,1 +1,1 @@
-"""A run from plan to verdict: phases, faults, collection. Also runs that only load an attached cluster."""
+"""A run from plan to verdict: phases, faults, collection. Also runs on an attached cluster."""

@@ -54,10 +54,10 @@ _UNTOLD = object()
 def _read_log(
     lane: LaneSpec, configs: Mapping[str, object], starts: Mapping[int, int], ends: Mapping[int, int], folder: Path
 ) -> None:
-    """Read a lane's records from offsets `starts` up to (excluding) `ends` into `folder`. `configs`: the client's."""
-    usual = {"group.id": "kafka-chaos-log", "log_level": 0}
-    reads = {"auto.offset.reset": "error", "enable.partition.eof": True, "isolation.level": "read_uncommitted"}
-    consumer = new_client(Consumer, {**usual, **configs, **reads, "enable.auto.commit": False})
+    """Write a lane's records from offsets `starts` up to (excluding) `ends` to `folder`. `configs`: the consumer's."""
+    defaults = {"group.id": "kafka-chaos-log", "log_level": 0}
+    required = {"auto.offset.reset": "error", "enable.partition.eof": True, "isolation.level": "read_uncommitted"}
+    consumer = new_client(Consumer, {**defaults, **configs, **required, "enable.auto.commit": False})
     writer, codec = HistoryWriter(folder), IdentityCodec(lane.lane)
     try:
         messages = _messages(consumer, lane.topic_name, starts, ends)
@@ -70,17 +70,17 @@ def _read_log(
 
 
 def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Message]:
-    """Read a topic's records between these offsets, by partition, in the order in which they come."""
-    left = {number for number, end in ends.items() if end > starts[number]}
-    consumer.assign([TopicPartition(topic, number, starts[number]) for number in sorted(left)])
+    """Consume a topic's records between these offsets, given by partition, in the order in which they arrive."""
+    unread = {number for number, end in ends.items() if end > starts[number]}
+    consumer.assign([TopicPartition(topic, number, starts[number]) for number in sorted(unread)])
     deadline = time.monotonic() + _TIMEOUT
-    while left:
+    while unread:
         if time.monotonic() > deadline:
             raise ClusterFailure(f"the log of topic {topic} was not read to its end within {_TIMEOUT:g} s")
         for message in consumer.consume(10_000, timeout=0.5):
             error = message.error()
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                left.discard(message.partition())
+                unread.discard(message.partition())
             elif error is not None:
                 raise ClusterFailure(f"the log of topic {topic} can't be read: {error.name()}")
             elif int(message.offset() or 0) < ends[int(message.partition() or 0)]:
@@ -94,7 +94,7 @@ class Attached:
     bootstrap_servers: str = field(repr=False)
     client_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
     nodes: NodesFile | None = field(default=None, repr=False)
-    """How its nodes are broken; None: nothing is broken."""
+    """The commands that break its nodes; None: nothing is broken."""
     allowed: tuple[str, ...] = ()
     """The names of the nodes that may be broken."""
 
@@ -108,10 +108,10 @@ def run_attached(
     accept_known: Collection[str] = (),
     engine: Engine = Engine.SPARK,
 ) -> RunResult:
-    """Load the experiment's existing topics, and verify this run's records. `accept_known`, `engine`: see `verify`.
+    """Load existing topics as the experiment says, and verify the records. `accept_known`, `engine`: see `verify`.
 
-    Raises `UsageFailure` if the experiment would inject or change what it may not, or if its lanes do not match the
-    cluster's topics. Raises `EnvironmentFailure` if the cluster does not answer, or a node is down before it is broken.
+    Raises `UsageFailure` if the experiment has faults or changes that are not allowed, or if its lanes do not match the
+    cluster's topics. Raises `EnvironmentFailure` if the cluster does not answer, or a node is down at the start.
     """
     require_engine(engine)
     _refuse_what_changes(experiment, cluster)
@@ -139,9 +139,9 @@ def run_attached(
 
 
 def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> AttachedCluster | None:
-    """The nodes that may be broken; None if nothing may be.
+    """The cluster with the nodes that may be broken; None if none may be.
 
-    Heals what an earlier run left broken when it died. Raises `EnvironmentFailure` if a node does not run.
+    First heals what an earlier run had broken when it died. Raises `EnvironmentFailure` if a node does not run.
     """
     if cluster.nodes is None:
         return None
@@ -160,7 +160,7 @@ def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -
 
 @dataclass(frozen=True)
 class _Stages:
-    """The stages of a run that need the cluster. `unknown`: what predictions depend on and nobody told."""
+    """The stages of a run that need the cluster. `unknown`: what predictions depend on, and the run could not learn."""
 
     run: Run
     cluster: Attached
@@ -239,7 +239,7 @@ def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
 def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> list[str]:
     """Compare every lane with its topic: a prediction for other settings would be wrong.
 
-    Returns what predictions depend on and the cluster does not tell, as brokers that are not Apache Kafka.
+    Returns what predictions depend on and the cluster does not tell; brokers other than Apache Kafka may not.
     """
     try:
         wait_until(admin.live_brokers, "the cluster to answer", timeout=_ANSWER_TIMEOUT)
@@ -256,24 +256,24 @@ def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin
     if mode not in (None, expected):
         message = f"{expected!r}, but the attached cluster's mode is {mode}"
         raise ExperimentError(("cluster", "metadata_mode"), message)
-    # Modes differ in elections, and elections need faults.
+    # The metadata mode and unclean elections matter only under faults, since elections need them.
     untold = ["its metadata mode"] if mode is None and any(lane.faults for _, _, lane in experiment.lanes) else []
     for number, phase in enumerate(experiment.phases):
         for index, lane in enumerate(phase.lanes):
-            for key, wanted, found in _compared(lane, admin):
-                if found is _UNTOLD:
+            for key, wanted, actual in _compared(lane, admin):
+                if actual is _UNTOLD:
                     if key != "unclean_leader_election" or experiment.as_lane(phase, lane).faults:
                         untold.append(f"{key} of topic {lane.topic_name}")
-                elif wanted != found:
+                elif wanted != actual:
                     raise ExperimentError(
                         ("phases", number, "lanes", index, key),
-                        f"{wanted!r}, but the topic {lane.topic_name} has {found!r}",
+                        f"{wanted!r}, but the topic {lane.topic_name} has {actual!r}",
                     )
     return untold
 
 
 def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object, object]]:
-    """The settings that a lane and its topic should share: the key, the lane's value, the topic's or `_UNTOLD`."""
+    """The settings that a lane should have like its topic: key, the lane's value, the topic's value or `_UNTOLD`."""
     try:
         partitions = admin.known_partitions(lane.lane, timeout=_ANSWER_TIMEOUT)
     except WaitTimeout:
@@ -288,9 +288,9 @@ def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object
         )
     configs = {key: entry.value for key, entry in entries.items()}
     minimum, unclean = configs.get("min.insync.replicas"), configs.get(UNCLEAN)
-    removal = {"cleanup.policy", "retention.ms", "retention.bytes"} <= configs.keys()
+    tells_removal = {"cleanup.policy", "retention.ms", "retention.bytes"} <= configs.keys()
     yield "min_insync_replicas", lane.min_insync_replicas, _UNTOLD if minimum is None else int(minimum)
     yield "unclean_leader_election", lane.unclean_leader_election, _UNTOLD if unclean is None else unclean == "true"
-    yield "cleanup_policy", lane.cleanup_policy, cleanup_of(configs) if removal else _UNTOLD
+    yield "cleanup_policy", lane.cleanup_policy, cleanup_of(configs) if tells_removal else _UNTOLD
     for _, message in refused_of("topic", without_defaults(entries), lane.as_lane(())):
         raise UsageFailure(f"topic {lane.topic_name}: {message}")

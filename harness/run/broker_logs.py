@@ -46,11 +46,11 @@ def read_broker_log(
 ) -> Iterator[Event]:
     """The events of one node's log, a broker's or a controller's, for the lanes' topics and transactional ids only.
 
-    `topics` and `transactional_ids` map their names to lanes. `monotonic_at_epoch_ns`: add it to a wall-clock time, in
-    nanoseconds since the epoch, to get the monotonic clock's time.
+    `topics` and `transactional_ids` map names to lanes. `monotonic_at_epoch_ns`: the monotonic clock's time, in
+    nanoseconds, at the wall clock's epoch.
 
-    KRaft's active controller logs a change as it writes it, and takes it back if it is deposed before the others have
-    it. So if a node was deposed, what it logged of partitions' states while it was active is left out.
+    KRaft's active controller logs a change when it writes it, and takes it back if it is deposed before the others have
+    the change. So the states of partitions that a node logged while it was active are left out if it was deposed.
     """
     log = _NodeLog(broker, topics, monotonic_at_epoch_ns, transactional_ids)
     since_election: list[Event] = []
@@ -66,14 +66,14 @@ def read_broker_log(
 
 @dataclass
 class _NodeLog:
-    """Reads the lines of one node's log in their order, and remembers what the events of later lines need."""
+    """Turns the lines of one node's log into events, and remembers what the events of later lines need."""
 
     broker: int
     topics: Mapping[str, str]
     monotonic_at_epoch_ns: int
     transactional_ids: Mapping[str, str]
     states: set[PartitionChanged] = field(default_factory=set)
-    """The states of partitions that were logged, without their times: each is an event once."""
+    """The logged states of partitions, without their times: a state that is logged again is no second event."""
     _last_timed: str = ""
     _blocked: set[str] = field(default_factory=set)
     _reasons: dict[_Partition, str] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class _NodeLog:
     def _truncated(self, match: re.Match[str]) -> Event:
         partition = _partition(match)
         reason = self._reasons.get(partition, "not given")
-        # A new follower truncates before it fetches. What a second truncation drops, it fetched since.
+        # A new follower truncates before it fetches. At a second truncation it has fetched: its log end is unknown.
         log_end = self._log_ends.pop(partition, None)
         offset = int(match["offset"])
         return LogTruncated(**self._place(match), broker=self.broker, offset=offset, reason=reason, log_end=log_end)
@@ -161,7 +161,7 @@ class _NodeLog:
         return PartitionOffline(**self._place(match), controller=self.broker, leader_epoch=int(match["epoch"]))
 
     def _place(self, match: re.Match[str]) -> dict[str, Any]:
-        """The fields that all events of partitions have."""
+        """The fields that all events about a partition have."""
         topic, partition = _partition(match)
         return {"ts_ns": self._time(match), "lane": self.topics[topic], "partition": partition}
 

@@ -1,4 +1,4 @@
-"""The run directory: a run's evidence, written during the run."""
+"""Writes the run directory, which holds a run's evidence, during the run."""
 
 import json
 import platform
@@ -20,7 +20,7 @@ LATEST = "latest"
 
 
 def new_run_id(experiment: str) -> str:
-    """A unique id that sorts by time."""
+    """A unique id of a run of this experiment; ids sort by time."""
     plain = re.sub(r"[^a-z0-9]+", "-", experiment.lower()).strip("-")
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{plain}-{secrets.token_hex(2)}"
 
@@ -60,7 +60,7 @@ def versions(kafka_version: str) -> dict[str, str]:
         "librdkafka": libversion()[0],
         "python": platform.python_version(),
     }
-    with suppress(PackageNotFoundError):  # An extra, or a platform's own Spark.
+    with suppress(PackageNotFoundError):  # PySpark is an extra, and a platform may bring its own.
         recorded["spark"] = version("pyspark")
     return recorded
 

@@ -1,8 +1,8 @@
 """Runs a lock-step phase: a sequence of faults at one leader, in which each step waits for its own condition.
 
 The prediction of a lock-step phase holds under two conditions: the ISR is full when the cut begins, and the kill comes
-before `replica.lag.time.max.ms` could shrink it. If the steps miss one, the phase reports it, and its lanes get another
-prediction, which does not need the conditions.
+before `replica.lag.time.max.ms` could shrink the ISR. If a condition is missed, the phase reports it, and its lanes get
+another prediction, which does not need the conditions.
 """
 
 import threading
@@ -49,27 +49,27 @@ class LockstepRun:
         self._occurrences: dict[str, Occurrence] = {}
 
     def run(self, steps: Sequence[LockstepStep]) -> str | None:
-        """Execute the steps in order; returns the last condition that was missed, in words, or None."""
+        """Execute the steps in order. Returns how a condition was missed, the last one if several were, or None."""
         actions: Mapping[LockstepStep, Callable[[], str | None]] = {
             LockstepStep.CUT_REPLICATION: self._cut,
             LockstepStep.HEAL_REPLICATION: lambda: self._heal("partition"),
             LockstepStep.APPEND: self._append,
             LockstepStep.KILL_LEADER: self._kill,
-            LockstepStep.PAUSE_LEADER: lambda: self._inject(Pause(target=self._same_broker())),
+            LockstepStep.PAUSE_LEADER: lambda: self._inject(Pause(target=self._first_leader())),
             LockstepStep.EXPIRE_SESSION: self._await_other_leader,
             LockstepStep.THAW: lambda: self._heal("pause"),
             LockstepStep.ELECT: self._await_other_leader,
             LockstepStep.RESTART: lambda: self._heal("kill"),
         }
         self._leader = self.admin.await_leader(self.topics[0], self.target.partition)
-        broken = self._isr_is_not_full()
+        missed = self._why_isr_is_not_full()
         for step in steps:
             self.say(f"executing step {step}")
-            broken = actions[step]() or broken
-        return broken
+            missed = actions[step]() or missed
+        return missed
 
     def _cut(self) -> str | None:
-        self._inject(Partition(target=self._same_broker(), direction="in", port="replication", action="reject"))
+        self._inject(Partition(target=self._first_leader(), direction="in", port="replication", action="reject"))
         self._cut_at = time.monotonic()
         return None
 
@@ -80,7 +80,7 @@ class LockstepRun:
 
         def behind() -> list[str]:
             now = self.counts()
-            # With acks=1 the cut leader goes on acknowledging, and these records count. Else sent ones count.
+            # With acks=1, the leader that is cut off still acknowledges: these records count. Else, sent records do.
             appended = {
                 lane: now[lane].acknowledged - before[lane].acknowledged
                 if self.acks[lane] == "1"
@@ -99,19 +99,19 @@ class LockstepRun:
         return None
 
     def _kill(self) -> str | None:
-        broken = self._isr_is_not_full()
-        self._inject(Kill(target=self._same_broker()))
+        missed = self._why_isr_is_not_full()
+        self._inject(Kill(target=self._first_leader()))
         if self._cut_at is not None:
             lasted = time.monotonic() - self._cut_at
             if lasted >= self.lag_time_max:
-                broken = f"the cut lasted {lasted:.1f} s, longer than replica.lag.time.max.ms"
-        return broken
+                missed = f"the cut lasted {lasted:.1f} s, longer than replica.lag.time.max.ms"
+        return missed
 
     def _await_other_leader(self) -> None:
         for topic in self.topics:
             self.admin.await_leader(topic, 0, other_than=self._leader, timeout=_STEP_TIMEOUT)
 
-    def _isr_is_not_full(self) -> str | None:
+    def _why_isr_is_not_full(self) -> str | None:
         for topic in self.topics:
             for number, state in self.admin.known_partitions(topic).items():
                 if set(state.isr) != set(state.replicas):
@@ -120,7 +120,7 @@ class LockstepRun:
                     return f"{topic}-{number} was led by broker {state.leader} instead of {self._leader}"
         return None
 
-    def _same_broker(self) -> Target:
+    def _first_leader(self) -> Target:
         if self._leader is None:
             raise ClusterFailure(f"{self.target.text}: nobody holds this role at the moment")
         return Target(self.target.text, "broker", numbers=(self._leader,))

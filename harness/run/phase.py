@@ -25,8 +25,8 @@ from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.load import PhaseLoad
 
 FIRST_RECORDS_TIMEOUT = 60.0
-TIMED_OUT_CHECKS = 30.0
-"""Seconds that coordinators may take to notice a time-out and abort: three times the interval of their checks."""
+ABORT_DELAY = 30.0
+"""Seconds that a coordinator may take to abort a timed-out transaction: it checks for them every 10 s."""
 
 
 @dataclass
@@ -35,10 +35,10 @@ class PhaseRun:
 
     `client_configs`: further settings of all clients. `start_offsets`: where consumers begin, by lane and partition.
     `brokers`: the brokers' client addresses by id, if high watermarks are to be recorded. `controller` returns the
-    controller's id in ZooKeeper mode; in KRaft mode clients can't learn it (None). `patience`: by lane, the seconds for
-    which its consumers are awaited at least, so that a stall shows. `gaps`: by lane, the longest time between two
+    controller's id, or None if nobody knows it. `patience`: by lane, the least time in seconds for which its consumers
+    are awaited, so that a stall shows. `gaps`: by lane, the longest time between two
     acknowledgements in seconds, once the phase has settled. `seed` decides the random choices of the load. `outside`:
-    the kinds of faults that may occur beside those that the run injects.
+    the kinds of faults that others may inject meanwhile.
     """
 
     phase: PhaseSpec
@@ -157,7 +157,7 @@ class PhaseRun:
         self.gaps = {name: lane.written.longest_gap_ns / 1e9 for name, lane in load.lanes.items()}
 
     def _await_full_isr(self, timeout: float) -> None:
-        """Wait for every replica to be in sync. One that stays behind is reported, and judged as `isr_not_restored`."""
+        """Wait for every replica to be in sync. One that is not is only reported; `isr_not_restored` judges it."""
         try:
             self.admin.await_full_isr(self.lanes, timeout=timeout)
         except WaitTimeout as waited:
@@ -170,7 +170,7 @@ class PhaseRun:
         """The lanes' end offsets by partition, once their transactions have ended and everything is replicated."""
         for lane in lanes:
             self._await_transactions(lane)
-        # Consumers get only what is replicated: the rest would look lost.
+        # Consumers get only replicated records: others would look lost.
         try:
             await_replicated(self.admin, [lane.lane for lane in lanes], timeout=self.phase.workload.settle_timeout)
         except MechanismUnknown as unknown:
@@ -179,11 +179,11 @@ class PhaseRun:
         return {lane.lane: self.admin.end_offsets(lane.lane, self.admin.partition_numbers(lane.lane)) for lane in lanes}
 
     def _await_transactions(self, lane: LaneSpec) -> None:
-        """Wait until every transaction of a lane has ended. One that hangs is reported, and the run goes on."""
+        """Wait until every transaction of a lane has ended. A hanging one is reported, and the run goes on."""
         if lane.transactional is None:
             return
         self.events.emit(event_types.Step(text=f"waiting for the transactions of lane {lane.lane} to end"))
-        timeout = lane.transactional.timeout_ms / 1000 + TIMED_OUT_CHECKS
+        timeout = lane.transactional.timeout_ms / 1000 + ABORT_DELAY
         try:
             self.admin.await_stable_end(lane.lane, self.admin.partition_numbers(lane.lane), timeout=timeout)
         except WaitTimeout as waited:

@@ -1,7 +1,7 @@
-"""What every run has in common, on whichever cluster: a plan and a prediction before it, a verdict and a report after.
+"""What runs on any cluster have in common: first a plan and a prediction, at the end a verdict and a report.
 
-Whatever happens in between, Ctrl-C included, the events say how the run ended and their file is closed; what had been
-written by then can still be verified.
+Whatever happens in between, Ctrl-C included, the events say how the run ended, and their file is closed. What was
+written until then can still be verified.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class RunResult:
 class Run:
     """A run in progress, with its directory and its events.
 
-    `replay` is the command that does it again, where the experiment's file alone does not. `cancelled` is set once the
-    run is over, whatever became of it. `accept_known`, `engine`: see `verify`. `report`: whether one will be written.
+    `replay`: the command that repeats the run, if the experiment's file alone can't. `cancelled` is set once the run is
+    over, however it ended. `accept_known`, `engine`: see `verify`. `report`: whether a report will be written.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class Run:
         report: bool = True,
     ) -> None:
         require_engine(engine)
-        before = EventBus(*listeners)
+        early_events = EventBus(*listeners)  # There is no run directory yet.
         clients = (lane.client for phase in experiment.phases for lane in phase.lanes)
-        fetched(clients, lambda text: before.emit(event_types.Step(text=text)))
+        fetched(clients, lambda text: early_events.emit(event_types.Step(text=text)))
         self.experiment = experiment
         self.gaps: dict[str, float] = {}
         self.started_at = time.time()
-        # Read together: what to add to a wall-clock time to get the monotonic clock that histories use.
+        # Added to a time of the wall clock, it gives the time of the monotonic clock, which histories use.
         self.monotonic_at_epoch_ns = time.monotonic_ns() - time.time_ns()
         self.directory = RunDirectoryWriter(root, new_run_id(experiment.name))
         self.cancelled = threading.Event()
@@ -108,9 +108,9 @@ class Run:
         return RunResult(self.directory.path, verdict, self.gaps)
 
     def start_spark(self) -> None:
-        """Let Spark start and warm up on the side, from the first call on."""
+        """Begin to start and warm up Spark in the background; only the first call does so."""
         if self._spark is None and self._engine == Engine.SPARK:
-            # Each record is produced, read, in the log and in its replicas.
+            # A record has a row in each of produced/, consumed/ and log/, and as many in replicas/ as it has replicas.
             rows = sum(
                 round(phase.workload.rate * phase.workload.duration) * (3 + lane.replication_factor)
                 for phase, _, lane in self.experiment.lanes
@@ -124,11 +124,11 @@ class Run:
         assert self._spark is not None
         return self._spark.result()
 
-    def predict_timed(self, phase: PhaseSpec) -> None:
-        """Predict the lanes of a lock-step phase whose conditions were missed anew, for its faults at any moment."""
+    def predict_faults_at_any_time(self, phase: PhaseSpec) -> None:
+        """Predict the lanes of a lock-step phase that missed a condition again, for its faults at any time."""
         for lane in phase.grown().lanes:
-            with_free_faults = self.experiment.as_lane(phase, lane)
-            self._predictions[lane.lane] = predict_cached(with_free_faults).to_json()
+            with_faults = self.experiment.as_lane(phase, lane)
+            self._predictions[lane.lane] = predict_cached(with_faults).to_json()
         self.directory.write_predictions(self._predictions)
 
     def say(self, text: str, *, seconds: float | None = None) -> None:
@@ -166,7 +166,7 @@ class Run:
         self.directory.write_predictions(self._predictions)
 
     def _verify(self) -> RunVerdict:
-        """The verdict out of a complete run directory, and the report if there is to be one."""
+        """The verdict on a complete run directory; writes the report, too, if there is to be one."""
         from kafka_chaos.verification import verify
 
         by_spark = self._engine == Engine.SPARK
@@ -199,7 +199,7 @@ class Run:
 def predicted(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
     """The prediction for a lane of this phase: its entry of prediction.json."""
     lockstep = phase.lockstep_steps()
-    # The steps of a lock-step phase are all its faults: they take the place of faults at any moment.
+    # A lock-step phase has no faults but its steps, which replace the lane's faults at any time.
     without_faults = lane if lockstep is None else replace(lane, faults=())
     return predict_cached(without_faults, lockstep=lockstep).to_json()
 
@@ -213,7 +213,7 @@ def _start_spark(rows: int) -> SparkSession:
     was_started = is_started()
     session = spark_session(rows=rows)
     if not was_started:
-        # If it fails, only time is lost. A problem that lasts shows in the verification itself.
+        # A failure costs only time here. If its cause lasts, the verification fails, too.
         with suppress(Exception):
             warm_up(session, rows=rows)
     return session

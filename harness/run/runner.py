@@ -34,7 +34,7 @@ from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.workload.application.handles import Application
 
 DISKS_FOLDER = "disks"
-"""Where the brokers' disks are during a run; gone when it has ended."""
+"""The folder of the brokers' disks in a run directory; removed at the end of the run."""
 
 
 def run_experiment(
@@ -108,13 +108,13 @@ class Stages:
             admin = cluster.admin(topics=topics)
             phases = self.run.experiment.phases
             for number, phase in enumerate(phases):
-                # Spark's start takes both cores for seconds, which would delay timed faults: so it waits until the last
+                # Spark's start takes two cores for seconds, which would delay timed faults: so it waits until the last
                 # of them is over. Steps that wait for conditions, and phases that settle, bear the delay.
-                no_timed_left = all(later.steps is not None for later in phases[number + 1 :])
-                if no_timed_left and phase.steps is not None:
+                is_last_timed = all(later.steps is not None for later in phases[number + 1 :])
+                if is_last_timed and phase.steps is not None:
                     self.run.start_spark()
                 with self.phase(cluster, admin, phase):
-                    if no_timed_left:
+                    if is_last_timed:
                         self.run.start_spark()
             self.collect(cluster, admin)
 
@@ -148,7 +148,7 @@ class Stages:
 
     @contextmanager
     def traced(self, cluster: Cluster) -> Iterator[None]:
-        """Record what passes the cluster's links, if it has some."""
+        """Trace the requests that pass the cluster's links during the block, if it has links."""
         if cluster.links is None:
             yield
             return
@@ -213,15 +213,15 @@ class Stages:
             patience=patience_of(own_clients, layout),
         )
         self.run.say(f"making {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
-        # A broker of a cluster that other runs have used may still be coming back: no new topic would get it as leader.
+        # On a cluster that served other runs, a broker may still be starting: no new topic would get it as leader.
         admin.await_brokers(layout.brokers)
-        made = [lane for lane in phase.lanes if lane.created_at is None]
+        created_now = [lane for lane in phase.lanes if lane.created_at is None]
         for lane in phase.lanes:
-            if lane not in made and admin.partitions(lane.lane):
+            if lane not in created_now and admin.partitions(lane.lane):
                 raise ClusterFailure(f"the topic {lane.topic_name} exists already")
-        for lane in made:
+        for lane in created_now:
             create_topic(admin, lane, brokers=layout.brokers)
-        admin.await_full_isr([lane.lane for lane in made])
+        admin.await_full_isr([lane.lane for lane in created_now])
         groups = {lane.lane: lane.group_id for lane in phase.lanes}
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=running.lanes)
         with running.loaded() as load:
@@ -231,7 +231,7 @@ class Stages:
                 if phase.steps is None:
                     self.follow_schedule(phase, injector)
                 elif not running.run_lockstep(injector, load, lag_time_max=lag_time_max):
-                    self.run.predict_timed(phase)
+                    self.run.predict_faults_at_any_time(phase)
                 injector.heal_all()
             yield
         self.run.gaps.update(running.gaps)
@@ -248,7 +248,7 @@ class Stages:
         self.run.cancelled.wait(max(0.0, left))
 
     def collect(self, cluster: Cluster, admin: ClusterAdmin) -> None:
-        """Read the final log and every replica; from then on the run directory is complete."""
+        """Read the final log and every replica into the run directory."""
         self.run.say("reading the final log and every replica from the brokers' own files")
         stored = [
             StoredLane(lane.lane, lane.topic_name, lane.partitions, transactional=lane.transactional is not None)

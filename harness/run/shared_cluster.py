@@ -1,4 +1,4 @@
-"""A cluster that several runs use, one after the other: whole before each, and without the topics of the others."""
+"""A cluster that several runs use: it is repaired before each run, and the run's topics are deleted after it."""
 
 import contextlib
 import itertools
@@ -22,7 +22,7 @@ _numbers = itertools.count(1)
 
 
 def restore(cluster: Cluster) -> None:
-    """Let every container and disk of a cluster work again, whatever faults have left."""
+    """Let every container and disk of a cluster work again, whatever faults have left behind."""
     for node in cluster.nodes:
         node.unpause()
         if node.disk is not None:
@@ -45,9 +45,9 @@ def delete_topics(cluster: Cluster, topics: Sequence[str]) -> None:
 
 @dataclass
 class ClusterOfRuns:
-    """Runs experiments one after the other, on one cluster as long as it has what they need.
+    """Runs experiments one after the other, on the same cluster as long as it has what they need.
 
-    `name`: what the clusters' ids begin with. `engine`: what verifies the runs; with duckdb there are no reports.
+    `name`: the beginning of the clusters' ids. `engine` verifies the runs; with duckdb there are no reports.
 
     Guarantee: a cluster on which a run failed is not used again, and at the end of the context none is left.
     """
@@ -67,11 +67,11 @@ class ClusterOfRuns:
     def run(self, experiment: Experiment, *, root: Path, listeners: Sequence[Listener]) -> RunResult:
         """Run an experiment, and delete its topics."""
         layout = experiment.layout
-        has = None if self._cluster is None else self._cluster.spec
-        if has is not None and (
-            has.lacks(layout) or (has.versions, has.metadata_mode) != (layout.versions, layout.metadata_mode)
+        spec = None if self._cluster is None else self._cluster.spec
+        if spec is not None and (
+            spec.lacks(layout) or (spec.versions, spec.metadata_mode) != (layout.versions, layout.metadata_mode)
         ):
-            # It lacks disks, links or clocks that faults of this experiment need, or has brokers of another version.
+            # It lacks disks, links or clocks that the experiment's faults need, or has another version or mode.
             self._discard()
         if self._cluster is None:
             run_id = f"{self.name}-{secrets.token_hex(4)}"

@@ -1,1 +1,1 @@
-"""Clusters that stay until `cluster down`: a process keeps each, and does what commands ask it by a socket."""
+"""Clusters that stand until `cluster down`. A process keeps each of them, and does what commands ask over a socket."""

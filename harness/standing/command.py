@@ -1,4 +1,4 @@
-"""`kafka-chaos cluster`, `break`, `heal` and `state`: a cluster that stays, and what is done to it by hand."""
+"""`kafka-chaos cluster`, `break`, `heal` and `state`: start a cluster that stays, and break it by hand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.containers.labels import owner_is_alive
 from kafka_chaos.harness.event_bus import EventBus, Listener
-from kafka_chaos.harness.standing.place import Standing, find, log_of, run_id_of, standing
+from kafka_chaos.harness.standing.place import StandingCluster, find_cluster, log_of, run_id_of, standing_clusters
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
@@ -62,7 +62,7 @@ def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: 
 
     if not _NAME.fullmatch(name):
         raise UsageFailure(f"{name}: expected a name of small letters, digits and '-', of 31 characters at most")
-    if any(cluster.name == name for cluster in standing()):
+    if any(cluster.name == name for cluster in standing_clusters()):
         raise UsageFailure(f"{name}: this cluster stands already: `kafka-chaos cluster down {name}` removes it")
     spec = {key: value for key, value in keys.items() if value is not None and value is not False}
     if "kafka_version" in spec and known_version(spec["kafka_version"]).modes == (KRAFT,):
@@ -77,11 +77,11 @@ def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: 
     wanted = layout(spec, disks=disks, clocks=clocks)
     path = os.environ.get("PYTHONPATH", "")
     _start(name, {"spec": spec, "disks": disks, "clocks": clocks, "python_path": path}, wanted)
-    _show(find(name))
+    _show(find_cluster(name))
 
 
-def _start(name: str, asked: dict[str, Any], layout: ClusterLayout) -> None:
-    """Build what is missing, start the process that keeps the cluster, and wait until it serves."""
+def _start(name: str, arguments: dict[str, Any], layout: ClusterLayout) -> None:
+    """Build missing images, start the process that keeps the cluster with these arguments, and wait until it serves."""
     from kafka_chaos.harness.cluster.containers.cleanup import remove_run
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.image import ensure_image
@@ -95,13 +95,13 @@ def _start(name: str, asked: dict[str, Any], layout: ClusterLayout) -> None:
         if process.poll() is not None:
             words = log.read_text(encoding="utf-8").strip().removeprefix("kafka-chaos: ")
             raise EnvironmentFailure(f"{name} did not start: {words or f'exit code {process.returncode}'}")
-        return any(cluster.name == name for cluster in standing())
+        return any(cluster.name == name for cluster in standing_clusters())
 
     with Waiting() as waiting:
         for version in (layout.version, *layout.versions):
             ensure_image(version.number, clock=layout.clocks, say=waiting.say)
         waiting.say(f"starting {layout.described}")
-        command = command_of("kafka_chaos.harness.standing.keeper", name, json.dumps(asked))
+        command = command_of("kafka_chaos.harness.standing.keeper", name, json.dumps(arguments))
         with log.open("w", encoding="utf-8") as output:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -112,14 +112,14 @@ def _start(name: str, asked: dict[str, Any], layout: ClusterLayout) -> None:
             process.terminate()
             process.wait()
             raise
-    # The keeper outlives this process, which would warn of that without a return code.
+    # The keeper outlives this process. Without a return code, Python would warn of that.
     process.returncode = 0
 
 
 @cluster_command.command("status")
 def status_command() -> None:
     """List the clusters that stand."""
-    clusters = standing()
+    clusters = standing_clusters()
     for cluster in clusters:
         _show(cluster)
     if not clusters:
@@ -130,7 +130,7 @@ def status_command() -> None:
 @click.argument("name", required=False)
 def down_command(name: str | None) -> None:
     """Heal and remove a cluster; NAME may be left out where one stands alone."""
-    cluster, start = find(name), time.monotonic()
+    cluster, start = find_cluster(name), time.monotonic()
     os.kill(cluster.pid, signal.SIGTERM)
     gone: Callable[[], bool] = lambda: not Path(cluster.folder).exists() and not owner_is_alive(cluster.labels)  # noqa: E731
     wait_until(gone, f"the cluster {cluster.name} to be removed", timeout=_END_TIMEOUT, interval=0.1)
@@ -152,14 +152,14 @@ def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | Non
     from kafka_chaos.harness.experiment.file import document_of
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 
-    cluster = find(name)
+    cluster = find_cluster(name)
     for pair in keys:
         if not re.match(r"[a-z_]+=", pair):
             raise UsageFailure(f"{pair}: expected KEY=VALUE")
     text = "\n".join(pair.replace("=", ": ", 1) for pair in keys)
-    given = document_of(text or "{}", "keys", "a fault")[1]
+    parameters = document_of(text or "{}", "keys", "a fault")[1]
     with TerminalListener(console(), doing=f"breaking: {kind} {target}") as listener:
-        proven = cluster.ask("break", listener, fault=kind, target=target, keys=given)
+        proven = cluster.ask("break", listener, fault=kind, target=target, keys=parameters)
     sys.exit(ExitCode.CONFORMS if proven else ExitCode.UNKNOWN)
 
 
@@ -170,7 +170,7 @@ def heal_command(faults: tuple[str, ...], name: str | None) -> None:
     """Heal what was broken by hand: these faults by their names, such as pause-1, or all."""
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 
-    cluster = find(name)
+    cluster = find_cluster(name)
     with TerminalListener(console(), doing="healing") as listener:
         healed = cluster.ask("heal", listener, faults=faults)
     if not healed:
@@ -182,7 +182,7 @@ def heal_command(faults: tuple[str, ...], name: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def state_command(name: str | None, as_json: bool) -> None:
     """Print what runs, who leads, and what is broken."""
-    cluster = find(name)
+    cluster = find_cluster(name)
     state = _state(cluster)
     if as_json:
         click.echo(json.dumps({"name": cluster.name, **state}))
@@ -200,8 +200,8 @@ def state_command(name: str | None, as_json: bool) -> None:
         console().print(table)
 
 
-def _state(cluster: Standing) -> dict[str, Any]:
-    """The nodes by the state of their containers, the leaders as brokers tell, and the faults in the journal."""
+def _state(cluster: StandingCluster) -> dict[str, Any]:
+    """The nodes with their containers' states, the leaders as brokers tell them, and the faults in the journal."""
     from kafka_chaos.harness.cluster.admin import ClusterAdmin
     from kafka_chaos.harness.cluster.broker.client import active_controller
     from kafka_chaos.harness.cluster.containers.engine import docker_client
@@ -213,7 +213,7 @@ def _state(cluster: Standing) -> dict[str, Any]:
     for container in docker_client().containers.list(
         all=True, filters={"label": f"{RUN}={run_id}"}, ignore_removed=True
     ):
-        # Containers of former versions of a node have other names.
+        # A node that was upgraded has containers of its former versions, too, under other names.
         if (node := container.labels.get(ROLE)) is not None and container.name == f"kafka-chaos-{run_id}-{node}":
             status = container.attrs["State"]
             nodes[node] = "frozen" if status["Paused"] else "running" if status["Running"] else "down"
@@ -242,9 +242,9 @@ def run_on(
     accept_known: tuple[str, ...],
     engine: str,
 ) -> RunResult:
-    """Run an experiment on a cluster that stands; the arguments as those of `run_experiment`."""
+    """Run an experiment on the standing cluster `name`; for the other arguments see `run_experiment`."""
     values = experiment.model_dump(mode="json")
-    result: RunResult = find(name).ask(
+    result: RunResult = find_cluster(name).ask(
         "run",
         EventBus(*listeners).emit,
         values=values,
@@ -255,7 +255,7 @@ def run_on(
     return result
 
 
-def _show(cluster: Standing) -> None:
+def _show(cluster: StandingCluster) -> None:
     click.echo(
         f"{cluster.name}: {cluster.described}\n  bootstrap.servers={cluster.configs['bootstrap.servers']}\n"
         f"  in containers of the network {cluster.network}: bootstrap.servers={cluster.servers_in_network}\n"

@@ -39,16 +39,16 @@ from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment
 from kafka_chaos.harness.run.shared_cluster import restore, topic_name
 from kafka_chaos.harness.signals import end_on_signals
-from kafka_chaos.harness.standing.place import SOCKET, Standing, run_id_of
+from kafka_chaos.harness.standing.place import SOCKET, StandingCluster, run_id_of
 
 _A_DAY = 86_400
-"""The planned duration of a fault by hand, in seconds: `heal` ends it."""
+"""The planned duration of a fault that is injected by hand, in seconds. In fact, `heal` ends it."""
 
 
 class Keeper:
     """Does the jobs of commands on a standing cluster, which `note` describes: break, heal, run an experiment."""
 
-    def __init__(self, note: Standing, cluster: Cluster, injector: Injector, view: ClusterView[Any]) -> None:
+    def __init__(self, note: StandingCluster, cluster: Cluster, injector: Injector, view: ClusterView[Any]) -> None:
         self._note, self._cluster, self._injector, self._view = note, cluster, injector, view
         self._faults: dict[str, Occurrence] = {}
         self._command: Connection[Any, Any] | None = None
@@ -74,7 +74,7 @@ class Keeper:
         raise KeyboardInterrupt
 
     def see(self, event: Event) -> None:
-        """Pass an event of the present job to its command. Called from several threads."""
+        """Pass an event of the present job to its command, or interrupt the job if that has ended. For any thread."""
         if (command := self._command) is not None:
             try:
                 command.send(event)
@@ -154,7 +154,7 @@ class Keeper:
 
 
 def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayout:
-    """The layout of an experiment's `cluster`, with disks and clocks on request; raises `UsageFailure`."""
+    """The layout of a `cluster` as experiments have it, with disks and clocks on request. Raises `UsageFailure`."""
     try:
         cluster = ClusterSpec(**spec)
     except ValidationError as error:
@@ -164,14 +164,14 @@ def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayo
 
 
 def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool, python_path: str = "") -> int:
-    """Start the cluster and serve until SIGTERM. `python_path`: PYTHONPATH as the user has it."""
-    # Otherwise, clients that are commands of the user's would import what this process does.
+    """Start the cluster and serve until SIGTERM. `python_path`: the user's PYTHONPATH."""
+    # Otherwise, clients that are the user's own commands would import from the path of this process.
     os.environ["PYTHONPATH"] = python_path
     run_id = run_id_of(name)
     with Cluster(layout(spec, disks=disks, clocks=clocks), run_id=run_id) as cluster:
         folder = SecretFolder(run_id)
         configs = {"bootstrap.servers": cluster.bootstrap_servers, **cluster.client_configs}
-        note = Standing(
+        note = StandingCluster(
             name=name,
             described=cluster.spec.described,
             cluster=dict(spec),

@@ -1,4 +1,4 @@
-"""The notes of standing clusters, and the way in which a command asks the process that keeps a cluster.
+"""The notes of standing clusters, by which commands find a cluster and ask the process that keeps it.
 
 Guarantee: a note is written once the cluster serves, and removed with the cluster. The note of a process that has died
 does not count. Only this user can read notes and use sockets.
@@ -23,8 +23,8 @@ SOCKET = "socket"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
-    """The note of a standing cluster.
+class StandingCluster:
+    """A standing cluster, as its note describes it.
 
     `cluster`: the layout as in an experiment's `cluster`. `mode`: the metadata mode. `folder` has the socket.
     `client_config`: the path of a file with librdkafka's keys. `pid`: the id of the process that keeps the cluster.
@@ -44,12 +44,12 @@ class Standing:
 
     @property
     def journal(self) -> JournalFile:
-        """The note, followed by a line for each injection or healing of a fault by hand."""
+        """The file of the note: its first line; the others tell each fault that was injected or healed by hand."""
         return JournalFile(_KIND, self.name)
 
     @property
     def configs(self) -> dict[str, str]:
-        """Clients' configuration, address included, in librdkafka's keys. Secret."""
+        """The configuration of clients in librdkafka's keys, with the address. Secret."""
         lines = Path(self.client_config).read_text(encoding="utf-8").splitlines()
         return {key: value for key, _, value in (line.partition("=") for line in lines)}
 
@@ -103,16 +103,16 @@ def log_of(name: str) -> Path:
     return journal_folder(_KIND) / f"{name}.log"
 
 
-def standing() -> list[Standing]:
-    """All of this user's clusters that stand, by name."""
+def standing_clusters() -> list[StandingCluster]:
+    """All of this user's clusters that stand, sorted by name."""
     journals = [JournalFile(_KIND, name).lines() for name in journaled_runs(_KIND)]
-    clusters = [Standing(**lines[0]) for lines in journals if lines]
+    clusters = [StandingCluster(**lines[0]) for lines in journals if lines]
     return [cluster for cluster in clusters if owner_is_alive(cluster.labels)]
 
 
-def find(name: str | None) -> Standing:
+def find_cluster(name: str | None) -> StandingCluster:
     """The standing cluster of this name, or without a name the only one; raises `UsageFailure`."""
-    clusters = {cluster.name: cluster for cluster in standing()}
+    clusters = {cluster.name: cluster for cluster in standing_clusters()}
     names = ", ".join(clusters) or "none: `kafka-chaos cluster up` starts one"
     if name is None and len(clusters) == 1:
         return next(iter(clusters.values()))

@@ -1,1 +1,1 @@
-"""Observations of a cluster and of faults during a run, and the collection after it, as events."""
+"""Observes a cluster and its faults during a run and collects logs after it; what they show becomes events."""

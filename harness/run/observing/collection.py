@@ -1,4 +1,4 @@
-"""Collects the containers' logs and the events that they record, and finds the end of each partition's log."""
+"""Collects the containers' logs, emits the events that they record, and finds the end of each partition's log."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -29,13 +29,13 @@ def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) 
 
 
 def leader_ends(admin: ClusterAdmin, lanes: Iterable[StoredLane]) -> dict[tuple[str, int], LeaderEnd]:
-    """Each partition's leader, high watermark and replicas, by topic and partition; no fault may be in progress.
+    """Each partition's leader, high watermark and replicas, by topic and partition. No fault may be in effect.
 
     Raises `WaitTimeout` if a partition has no leader, or its high watermark does not become the end of its log.
     """
     ends = {}
     lanes = list(lanes)
-    # The final log ends at the high watermark: what is behind it would look lost.
+    # The final log ends at the high watermark: records beyond it would look lost.
     await_replicated(admin, [lane.lane for lane in lanes])
     for lane in lanes:
         partitions = admin.known_partitions(lane.lane)
@@ -55,11 +55,10 @@ def emit_broker_events(
 ) -> None:
     """Emit the events that the logs of brokers and controllers in `folder` record for the lanes, with their times.
 
-    `topics` maps topics' names, which the logs use, to lanes' names; `transactional_ids` maps ids to them. Every
-    controller that replays an epoch without a leader logs it, and many nodes log the same state of a partition: the
-    first report counts.
+    `topics` and `transactional_ids` map the names in the logs to lanes' names. Every controller logs an epoch without a
+    leader when it replays it, and many nodes log the same state of a partition: the earliest report counts.
     """
-    first: dict[tuple[object, ...], PartitionOffline | PartitionChanged] = {}
+    earliest: dict[tuple[object, ...], PartitionOffline | PartitionChanged] = {}
     for path in sorted([*folder.glob("broker-*.log"), *folder.glob("controller-*.log")]):
         with path.open(encoding="utf-8", errors="replace") as lines:
             for event in read_broker_log(
@@ -73,20 +72,20 @@ def emit_broker_events(
                     events.emit(event)
                 else:
                     content = _content(event)
-                    first[content] = min(event, first.get(content, event), key=lambda other: other.ts_ns)
+                    earliest[content] = min(event, earliest.get(content, event), key=lambda other: other.ts_ns)
     newest: dict[tuple[str, int], int] = {}
-    for event in first.values():
+    for event in earliest.values():
         if isinstance(event, PartitionChanged):
             place = event.lane, event.partition
             newest[place] = max(event.partition_epoch, newest.get(place, 0))
-    for event in first.values():
+    for event in earliest.values():
         if isinstance(event, PartitionChanged):
             event = replace(event, newest=newest[event.lane, event.partition])
         events.emit(event)
 
 
 def _content(event: PartitionOffline | PartitionChanged) -> tuple[object, ...]:
-    """The change of a partition that a node reports, without the node and its time."""
+    """What a node reports of a partition, without the node and its time: equal for all reports of one change."""
     if isinstance(event, PartitionOffline):
         return event.lane, event.partition, event.leader_epoch
     return event.lane, event.partition, event.partition_epoch, None if event.isr is None else frozenset(event.isr)
@@ -104,10 +103,10 @@ _ANSWER_TIMEOUT = 5.0
 def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: float = 60.0) -> None:
     """Wait until the high watermark of every partition of these lanes is the end of its leader's log.
 
-    A full ISR does not prove that. A leader acknowledges a record with acks=1 before its followers have it, and they
-    stay in the ISR for `replica.lag.time.max.ms` without it: consumers do not get the record yet. Every broker that
-    says it leads a partition has to confirm it. Raises `WaitTimeout`, and `MechanismUnknown` where no broker can be
-    asked.
+    A full ISR does not prove that: with acks=1, a leader acknowledges a record before its followers have it, and they
+    may lack it for `replica.lag.time.max.ms` and stay in the ISR. Consumers do not get the record yet. Every broker
+    that claims to lead a partition has to confirm it. Raises `WaitTimeout`, and `MechanismUnknown` if single requests
+    can't use the clients' SASL mechanism.
     """
     partitions = {admin.topic(lane): admin.partition_numbers(lane) for lane in lanes}
     configs = {key: str(value) for key, value in admin.configs.items()}
@@ -128,7 +127,7 @@ def _behind(addresses: Iterable[str], partitions: Mapping[str, Sequence[int]], c
     for address in addresses:
         try:
             with BrokerClient(address, timeout=_ANSWER_TIMEOUT, configs=configs) as client:
-                # The end of the log first: a high watermark that is asked for later has to have reached it.
+                # The log's end is asked for first: the high watermark, which is asked for later, must have reached it.
                 ends = client.log_ends(partitions)
                 marks = client.latest_offsets(partitions)
         except MechanismUnknown:

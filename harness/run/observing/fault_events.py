@@ -1,4 +1,4 @@
-"""Emits what the injector does to faults as events."""
+"""Emits an event for each thing that an injector does."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -29,7 +29,7 @@ class FaultEvents(Observer):
                 lanes=tuple(lane for lane in self.lanes if concerns(fault, lane)),
                 parameters=parameters(fault),
                 model_faults=fault.model_faults(len(resolved)),
-                at=None if late is None else fault.at,  # Faults of lock-step phases have no time.
+                at=None if late is None else fault.at,  # A fault of a lock-step phase is not scheduled.
                 duration=None if late is None else fault.duration,
                 late=None if late is None else round(late, 3),
             )

@@ -1,7 +1,7 @@
 """Finds in a run's trace when the precondition of a known defect has occurred.
 
-KAFKA-17754: an EndTxn request arrived after its producer had sent it again. Only a link sees both times: when a request
-was sent, and when it went on to the broker.
+KAFKA-17754: an EndTxn request arrived after its producer had sent it again. Only a link sees when a request was sent
+and when it went on to the broker.
 """
 
 import json
@@ -20,17 +20,17 @@ _NS = 1e9
 
 
 def late_end_txns(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectPrecondition]:
-    """One event per EndTxn that came late. `lanes`: by transactional id. `transactions/` must have been written."""
+    """An event for each EndTxn that came late. `lanes`: by transactional id. transactions/ must have been written."""
     incarnations = _incarnations(run_directory)
     for transactional_id, sent in sorted(_end_txns(run_directory).items()):
         for late, again, arrived in _overtaken(sent) if transactional_id in lanes else ():
-            before = [(ns, producer) for ns, producer in incarnations.get(transactional_id, ()) if ns <= late["ns"]]
-            if not before:
+            senders = [(ns, producer) for ns, producer in incarnations.get(transactional_id, ()) if ns <= late["ns"]]
+            if not senders:
                 continue
             yield DefectPrecondition(
                 defect="KAFKA-17754",
                 lane=lanes[transactional_id],
-                producer_id=max(before)[1],
+                producer_id=max(senders)[1],
                 evidence=f"an EndTxn request of {transactional_id} (correlation id {late['correlation_id']}) arrived "
                 f"{(arrived - late['ns']) / _NS:.1f} s late, {(arrived - again['ns']) / _NS:.1f} s after it had been "
                 "sent again",
@@ -60,7 +60,7 @@ def _overtaken(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dic
 
 
 def _incarnations(run_directory: Path) -> Mapping[str, set[tuple[int, int]]]:
-    """The incarnations of the producers by transactional id: when each began, in nanoseconds, and its producer id."""
+    """By transactional id, its producers' incarnations: when each began, in nanoseconds, and its producer id."""
     incarnations: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
     for path in (run_directory / "transactions").glob("*.parquet"):
         for row in pq.read_table(path, columns=["transactional_id", "producer_id", "initialised_ns"]).to_pylist():

@@ -5,9 +5,9 @@
   A thread per broker sends one request per interval, so that a frozen broker does not delay the reports of others.
 - `PauseWatch`: for how long the harness had work to do and no processor, since the machine had other work. For each
   second that is the longest time for which one of its threads waited for a processor (`/proc/self/task/*/schedstat`,
-  Linux), or by which the measuring thread woke up too late. A recovery waits for one thread at a time, so it lost no
-  more of this second. Waiting as a share of waiting and running would exaggerate: threads that wait for 0.25 s and run
-  for 0.03 s in all would count as 0.9 s without a processor.
+  Linux), or, if longer, the time by which the measuring thread woke up late. A recovery waits for one thread at a time,
+  so it lost no more of this second. The share of waiting in waiting and running would exaggerate: threads that wait for
+  0.25 s and run for 0.03 s in all would count as 0.9 s without a processor.
 """
 
 import threading
@@ -74,7 +74,7 @@ class Monitor(Background):
         self._topics = topics
         self._events = events
         self._counts = counts
-        self._known: dict[tuple[str, int], PartitionState] = {}
+        self._states: dict[tuple[str, int], PartitionState] = {}
         self._controller: int | None = None
         self._ask_controller = controller
         # The controller has a thread of its own: in KRaft mode a frozen one delays the answer by seconds.
@@ -103,8 +103,8 @@ class Monitor(Background):
             self._controller = controller
 
     def _compare(self, topic: str, partition: int, state: PartitionState) -> None:
-        before = self._known.get((topic, partition), PartitionState(None, (), ()))
-        self._known[topic, partition] = state
+        before = self._states.get((topic, partition), PartitionState(None, (), ()))
+        self._states[topic, partition] = state
         if state.leader != before.leader:
             self._events.emit(LeaderChanged(lane=topic, partition=partition, before=before.leader, leader=state.leader))
         if set(state.isr) != set(before.isr):
@@ -112,7 +112,7 @@ class Monitor(Background):
 
 
 _PAUSE_INTERVAL = 1.0
-_LEAST = 0.1
+_LEAST_WAIT = 0.1
 """The shortest wait that is reported, in seconds."""
 _TASKS = Path("/proc/self/task")
 
@@ -131,7 +131,7 @@ class PauseWatch(Background):
             threads = waited_now.keys() & waited_before.keys()
             longest = max((waited_now[thread] - waited_before[thread] for thread in threads), default=0.0)
             lost = max(now - before - _PAUSE_INTERVAL, longest)
-            if lost >= _LEAST:
+            if lost >= _LEAST_WAIT:
                 self._events.emit(HarnessPaused(seconds=round(min(lost, now - before), 3)))
             before, waited_before = now, waited_now
 
@@ -151,7 +151,7 @@ _ANSWER_TIMEOUT = 1.0
 
 
 class HighWatermarkRecorder(Background):
-    """Asks every broker for the high watermarks of those partitions of `lanes` that it leads.
+    """Asks every broker for the high watermarks of the partitions of `lanes` that it leads.
 
     `brokers` maps broker ids to client addresses; `configs`: see `BrokerClient`. An unchanged answer is not reported
     again. `reports`: the number of `high_watermark` events so far.
@@ -175,7 +175,7 @@ class HighWatermarkRecorder(Background):
         self._events = events
         self._lock = threading.Lock()
         super().__init__(
-            {f"high-watermarks-{broker}": partial(self._follow, broker, at) for broker, at in brokers.items()}
+            {f"high-watermarks-{broker}": partial(self._follow, broker, host) for broker, host in brokers.items()}
         )
 
     def _follow(self, broker: int, address: str) -> None:
@@ -195,7 +195,7 @@ class HighWatermarkRecorder(Background):
                 self.stop.wait(_INTERVAL)
 
     def _answers(self, client: BrokerClient) -> Iterator[tuple[Kind, tuple[str, int], dict[str, Any]]]:
-        """The broker's answers: the kind of event, the partition, and the event's fields that the broker decides."""
+        """The broker's answers: the kind of event, the partition, and the event's fields that the answer has."""
         for place, (epoch, mark) in client.high_watermarks(self._partitions).items():
             yield HighWatermark, place, {"leader_epoch": epoch, "high_watermark": mark}
         if self._transactional:

@@ -13,7 +13,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin, PartitionState
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
-from kafka_chaos.harness.run.phase import TIMED_OUT_CHECKS, PhaseRun
+from kafka_chaos.harness.run.phase import ABORT_DELAY, PhaseRun
 
 
 class Offsets(ClusterAdmin):
@@ -87,6 +87,6 @@ def test_a_run_goes_on_past_a_hanging_transaction(transactional: Any, tmp_path: 
     if transactional is None:
         assert (waited, notices) == ([], [])
     else:
-        assert waited == [4 + TIMED_OUT_CHECKS]
+        assert waited == [4 + ABORT_DELAY]
         assert len(notices) == 1
         assert "all transactions in pay to end" in notices[0]

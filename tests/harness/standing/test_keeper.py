@@ -28,7 +28,7 @@ from kafka_chaos.harness.cluster.containers.labels import OWNER, remove_secrets,
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.standing.keeper import Keeper
-from kafka_chaos.harness.standing.place import SOCKET, Standing, find, standing
+from kafka_chaos.harness.standing.place import SOCKET, StandingCluster, find_cluster, standing_clusters
 from tests.faults.fakes import FakeCluster
 
 pytestmark = pytest.mark.usefixtures("own_state")
@@ -61,8 +61,8 @@ class Running(FakeCluster):
         return 1
 
 
-def noted(name: str, folder: Path, labels: dict[str, str] | None = None) -> Standing:
-    cluster = Standing(
+def noted(name: str, folder: Path, labels: dict[str, str] | None = None) -> StandingCluster:
+    cluster = StandingCluster(
         name=name,
         described="3 brokers",
         cluster={},
@@ -77,7 +77,7 @@ def noted(name: str, folder: Path, labels: dict[str, str] | None = None) -> Stan
 
 
 @pytest.fixture
-def served() -> Iterator[Standing]:
+def served() -> Iterator[StandingCluster]:
     # The path of a socket is short.
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     cluster, events = Running(leaders={("orders", 0): 1}), EventBus()
@@ -100,7 +100,7 @@ def served() -> Iterator[Standing]:
     shutil.rmtree(folder)
 
 
-def test_a_fault_by_hand_is_proven_noted_and_healed(served: Standing) -> None:
+def test_a_fault_by_hand_is_proven_noted_and_healed(served: StandingCluster) -> None:
     events: list[Event] = []
     assert served.ask("break", events.append, fault="pause", target="leader(orders)", keys={}) is True
     assert [type(event) for event in events] == [FaultRequested, FaultProven]
@@ -124,7 +124,7 @@ def test_a_fault_by_hand_is_proven_noted_and_healed(served: Standing) -> None:
     ],
 )
 def test_what_the_cluster_cannot_have_is_refused_by_name(
-    served: Standing, fault: str, target: str, keys: dict[str, Any], refusal: str
+    served: StandingCluster, fault: str, target: str, keys: dict[str, Any], refusal: str
 ) -> None:
     with pytest.raises(KafkaChaosError, match=refusal) as raised:
         served.ask("break", fault=fault, target=target, keys=keys)
@@ -132,7 +132,7 @@ def test_what_the_cluster_cannot_have_is_refused_by_name(
     assert served.faults() == {}
 
 
-def test_only_what_is_broken_is_healed(served: Standing) -> None:
+def test_only_what_is_broken_is_healed(served: StandingCluster) -> None:
     assert served.ask("heal", faults=()) == []
     with pytest.raises(KafkaChaosError, match="pause-2: no such fault; there are: none"):
         served.ask("heal", faults=("pause-2",))
@@ -167,14 +167,14 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
     """
     command = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", PROCESS]
     with subprocess.Popen(command, cwd=Path(__file__).parents[3]) as process:
-        wait_until(standing, "the cluster to serve", timeout=30)
+        wait_until(standing_clusters, "the cluster to serve", timeout=30)
         yield process
         process.kill()
     remove_secrets("cluster-test")
 
 
 def test_one_job_at_a_time_and_a_command_that_is_interrupted_ends_its_own(process: subprocess.Popen[bytes]) -> None:
-    cluster = find("test")
+    cluster = find_cluster("test")
 
     def hear(event: Event) -> None:
         with pytest.raises(EnvironmentFailure, match="test: busy with another command"):
@@ -189,17 +189,17 @@ def test_one_job_at_a_time_and_a_command_that_is_interrupted_ends_its_own(proces
 
 
 def test_a_command_that_was_killed_ends_its_job_at_the_next_event(process: subprocess.Popen[bytes]) -> None:
-    with Client(str(Path(find("test").folder, SOCKET)), "AF_UNIX") as connection:
+    with Client(str(Path(find_cluster("test").folder, SOCKET)), "AF_UNIX") as connection:
         connection.send(("run", RUN))
         assert isinstance(connection.recv(), Event)
     start = time.monotonic()
-    assert find("test").ask("heal", faults=()) == []
+    assert find_cluster("test").ask("heal", faults=()) == []
     assert time.monotonic() - start < 60, "the run has ended"
 
 
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_sigterm_ends_the_process_and_its_note(process: subprocess.Popen[bytes], is_busy: bool) -> None:
-    cluster = find("test")
+    cluster = find_cluster("test")
     assert cluster.ask("break", fault="pause", target="broker:2", keys={}) is True
     if is_busy:
         assert cluster.ask("heal", faults=()) == ["pause-1"]
@@ -208,7 +208,7 @@ def test_sigterm_ends_the_process_and_its_note(process: subprocess.Popen[bytes],
         assert isinstance(connection.recv(), Event)
     os.kill(cluster.pid, signal.SIGTERM)
     assert process.wait(10) == 0
-    assert standing() == []
+    assert standing_clusters() == []
     with pytest.raises(EnvironmentFailure, match="the process that keeps the cluster test has ended"):
         cluster.ask("heal", faults=())
 
@@ -217,17 +217,17 @@ def test_a_cluster_whose_process_died_does_not_stand(tmp_path: Path) -> None:
     dead = {**run_labels("cluster-old", keep=False)}
     machine, boot, _, start = dead[OWNER].split(":")
     noted("old", tmp_path, {**dead, OWNER: f"{machine}:{boot}:{os.getpid()}:{int(start) - 1}"})
-    assert standing() == []
+    assert standing_clusters() == []
     with pytest.raises(UsageFailure, match="--on: expected the name of a cluster; those that stand: none: "):
-        find(None)
+        find_cluster(None)
     here = noted("new", tmp_path)
-    assert find(None).name == find("new").name == "new"
+    assert find_cluster(None).name == find_cluster("new").name == "new"
     with pytest.raises(UsageFailure, match="other: no such cluster; those that stand: new"):
-        find("other")
+        find_cluster("other")
     with pytest.raises(EnvironmentFailure, match="the process that keeps the cluster new has ended"):
         here.ask("heal", faults=())
     noted("third", tmp_path)
     with pytest.raises(UsageFailure, match="--on: expected the name of a cluster; those that stand: new, third"):
-        find(None)
+        find_cluster(None)
     here.journal.end()
     assert not here.journal.path.exists()
