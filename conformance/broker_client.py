@@ -1,4 +1,4 @@
-"""Requests to one chosen broker that steps and observations of scenarios send, beside those of the harness."""
+"""Requests to one chosen broker that only scenarios send, in their steps and observations."""
 
 from typing import Any
 

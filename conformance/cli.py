@@ -1,4 +1,4 @@
-"""`kafka-chaos scenario list|run`: the documented behaviours.
+"""`kafka-chaos scenario list|run`: list the documented behaviours, and play them.
 
 Guarantee: bad arguments exit with 64 before anything starts. The file of results appears whole or not at all, after
 every scenario, so that an interrupted run keeps its results. Whatever was started is removed on every way out.
@@ -67,7 +67,7 @@ def list_command(as_json: bool) -> None:
 @click.option("--quiet", is_flag=True, help="Do not print the story; --json still prints the document.")
 @file_option("--out", "Also write the JSON document to this file, after every scenario.")
 @click.option(
-    "--kraft", metavar="VERSION", help="In KRaft mode, in this version or the later one that they need; not with --all."
+    "--kraft", metavar="VERSION", help="In KRaft mode, with this version or a later one that they need; not with --all."
 )
 def run_command(
     ids: tuple[str, ...], everything: bool, as_json: bool, repeat: int, quiet: bool, out: Path | None, kraft: str | None

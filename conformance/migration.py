@@ -4,7 +4,7 @@
 2. `join`: each broker is restarted so that it registers with the controllers, too. When the last one has, the active
    controller claims `/controller` in ZooKeeper and copies the metadata. From then on it writes all changes twice.
 3. `convert`: each broker is restarted as a broker in KRaft mode, on the same files.
-4. `leave`: each controller is restarted without ZooKeeper. Then nothing leads back.
+4. `leave`: each controller is restarted without ZooKeeper. After that, no way leads back.
 
 Everything but `add_controllers` takes a node that is down and changes what it finds when it starts again.
 """
@@ -121,7 +121,7 @@ class Migration(ZooKeeperMode):
 
 
 class MigratingMetadata:
-    """The `Metadata` in ZooKeeper, which KRaft controllers keep up to date, and in the end those of the quorum."""
+    """The `Metadata` in ZooKeeper, which KRaft controllers keep up to date; after the migration those of the quorum."""
 
     def __init__(self, migration: Migration, members: Members) -> None:
         self._migration = migration
@@ -137,7 +137,7 @@ class MigratingMetadata:
         return self._source.controller()
 
     def controller_epoch(self) -> int:
-        """The controller epoch in ZooKeeper, and in the end that of the quorum, which is lower."""
+        """The controller epoch in ZooKeeper, and after the migration that of the quorum, which is lower."""
         return self._source.controller_epoch()
 
     def brokers(self) -> frozenset[int] | None:
@@ -148,7 +148,7 @@ class MigratingMetadata:
         return self.zookeeper.brokers() | ((self._quorum.brokers() or frozenset()) & converted)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
-        """The partition's record in ZooKeeper, and in the end that of the quorum."""
+        """The partition's record in ZooKeeper, and after the migration that of the quorum."""
         return self._source.partition(topic, partition)
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:

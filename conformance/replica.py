@@ -54,7 +54,7 @@ class ReplicaFiles:
 
 
 class NoReplica(ClusterFailure):
-    """The broker has no replica of that partition in that log directory."""
+    """The broker has no replica of the partition in the log directory."""
 
 
 def read_replica(node: Node, topic: str, partition: int, *, data: str = BROKER_DATA) -> ReplicaFiles:

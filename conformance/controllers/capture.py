@@ -1,7 +1,7 @@
 """The requests of controllers in ZooKeeper mode and the answers of brokers, captured from the cluster's links.
 
-Guarantee: every request that arrived from the beginning of the `with` block to its end is there, with its answer if
-there was one, or `Capture.unreadable` is not 0.
+Guarantee: a capture has every request that arrived during its `with` block, with its answer if there was one.
+Otherwise `Capture.unreadable` is not 0.
 """
 
 import json
@@ -44,7 +44,7 @@ class Exchange:
         return ["no answer"] if self.response is None else errors_of(self.response, [topic, *ids])
 
     def states_of(self, topic: str) -> list[Mapping[str, Any]]:
-        """The partition states of a topic in the request, whatever form its version gives them."""
+        """The partition states of a topic in the request, in whichever form its version has them."""
         for flat in ("ungrouped_partition_states", "ungrouped_partitions"):
             if flat in self.request:
                 return [state for state in self.request[flat] if state["topic_name"] == topic]
@@ -57,7 +57,7 @@ class Exchange:
         return states
 
     def deletes(self, topic: str) -> bool:
-        """Whether the request asks for the replica of a partition to be deleted."""
+        """Whether the request tells the broker to delete its replica of a partition of the topic."""
         deletes_all = self.request.get("delete_partitions", False)
         return any(state.get("delete_partition", deletes_all) for state in self.states_of(topic))
 
@@ -100,14 +100,14 @@ class Capture:
     def await_exchange(self, wanted: Callable[[Exchange], bool], what: str) -> None:
         """Wait for an answered exchange for which `wanted` is true; `what` names it in errors."""
         wait_until(
-            lambda: any(e.response is not None and wanted(e) for e in self.exchanges()),
+            lambda: any(sent.response is not None and wanted(sent) for sent in self.exchanges()),
             what,
             timeout=_PATIENCE,
             seen=lambda: ", ".join(f"{e.api} v{e.version} to broker {e.broker}" for e in self.exchanges()[-10:]),
         )
 
     def await_answers(self) -> None:
-        """Wait until every request so far has been answered."""
+        """Wait until every request that was sent so far has been answered."""
         wait_until(
             lambda: self._links.counts()["unanswered"] == 0,
             "every request of a controller to be answered",

@@ -91,7 +91,7 @@ _OPERATIONS_FOR_EVERYBODY = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DE
 def allow_cluster_action_to_brokers_only(cluster: Cluster) -> None:
     """Allow ClusterAction to the brokers' addresses alone, and wait until every broker refuses it to this client."""
     acls = [_allow(operation, _ANY_HOST) for operation in _OPERATIONS_FOR_EVERYBODY]
-    # All in one request: an ACL that is in force alone denies whatever it does not allow, also to create further ACLs.
+    # One request has all ACLs: as soon as one is in force, whatever none allows is denied, even to create further ACLs.
     acls += [_allow("ALL", node.address) for node in cluster.brokers.values()]
     client = new_client(AdminClient, {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     try:
@@ -105,7 +105,7 @@ def allow_cluster_action_to_brokers_only(cluster: Cluster) -> None:
 
 
 def _refuses_us(address: str) -> bool:
-    """Whether a broker denies this client ClusterAction. Harmless: the request names no replica."""
+    """Whether a broker denies this client ClusterAction. The request is harmless: it names no replica."""
     answer = send_as_controller(address, StopReplicaRequest(version=0, ungrouped_partitions=[]))
     return errors_of(answer) == ["CLUSTER_AUTHORIZATION_FAILED"]
 

@@ -1,4 +1,4 @@
-"""Producers and consumers of a scenario. Producers send one record at a time, and keep every answer in its order."""
+"""Producers and consumers of a scenario. Producers send one record at a time, and keep all answers in their order."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ class Answer:
     producer: str
     offset: int | None
     error: str | None
-    at: float
+    arrived: float
     """When the answer arrived, by this process's monotonic clock, in seconds."""
 
 
@@ -116,7 +116,7 @@ class Clients:
             "reconnect.backoff.max.ms": 250,
             "topic.metadata.refresh.fast.interval.ms": 100,
             "message.timeout.ms": 300_000,
-            # Brokers are broken on purpose; the answer per record is what counts.
+            # Brokers are broken on purpose: only the answers to records count.
             "log_level": 0,
             "error_cb": reported,
             **configs,
@@ -145,7 +145,7 @@ def read_partitions(
 ) -> dict[int, list[tuple[int, str]]]:
     """By partition, (offset, record) of everything that a consumer reads from the first offset to the end.
 
-    Raises `ClusterFailure` on an error, or if there is nothing for `timeout` seconds before the end.
+    Raises `ClusterFailure` on an error, or if no record comes for `timeout` seconds before the end.
     """
     consumer = new_client(
         Consumer,

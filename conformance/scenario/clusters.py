@@ -64,8 +64,8 @@ class ClusterProfile:
     def in_kraft(self, kafka_version: str) -> Self:
         """The same profile in KRaft mode with dedicated controllers, without the keys of brokers with ZooKeeper.
 
-        `kafka_version` replaces the default version, and an older one that a profile in KRaft mode sets. Any other
-        version stays: the profile needs it.
+        `kafka_version` replaces the default version, and an older version of a profile in KRaft mode. Any other version
+        stays: the profile needs it.
         """
         is_older = self.metadata_mode == KRAFT and release(self.kafka_version) < release(kafka_version)
         version = kafka_version if is_older or self.kafka_version == KAFKA_VERSION else self.kafka_version
@@ -121,7 +121,7 @@ _COMMON_CONFIGS: Mapping[str, object] = {
 }
 
 STEADY = ClusterProfile(name="steady")
-"""A follower stays in the ISR however long it is cut off. All else is Kafka's default, or what observations need."""
+"""A follower stays in the ISR however long it is cut off. Other settings are Kafka's defaults or for observations."""
 
 QUICK = ClusterProfile(name="short lag time", lag_is_short=True, configs={"replica.lag.time.max.ms": 2500})
 """A follower that does not fetch leaves the ISR after 2.5 to 3.8 seconds."""
@@ -129,14 +129,14 @@ QUICK = ClusterProfile(name="short lag time", lag_is_short=True, configs={"repli
 
 @dataclass
 class ClusterLease:
-    """A running cluster and the connections to it. `lasts`: whether further acts may use the cluster."""
+    """A running cluster and the connections to it. `is_reusable`: whether further acts may use the cluster."""
 
     profile: ClusterProfile
     cluster: Cluster
     admin: ClusterAdmin
     metadata: Metadata
     view: ClusterView[Node]
-    lasts: bool = True
+    is_reusable: bool = True
 
     def close(self) -> None:
         """Close the connections and remove the cluster."""
@@ -174,21 +174,21 @@ class ClusterLease:
         return controller
 
     def _await_settled_controller(self) -> int:
-        """The id of the controller, once every broker names it: only then its election is over."""
+        """The id of the controller, once every broker names it: only then is its election over."""
 
-        def named() -> dict[int, int | None]:
+        def by_broker() -> dict[int, int | None]:
             addresses = self.cluster.addresses.items()
             return {number: next(answers([address], BrokerClient.controller), None) for number, address in addresses}
 
         def agreed() -> int | None:
             controller = self.metadata.controller()
-            return controller if set(named().values()) == {controller} else None
+            return controller if set(by_broker().values()) == {controller} else None
 
         return wait_until(
             agreed,
             "all brokers to know the controller",
             timeout=30,
-            seen=lambda: f"ZooKeeper: {self.metadata.controller()}, brokers: {named()}",
+            seen=lambda: f"ZooKeeper: {self.metadata.controller()}, brokers: {by_broker()}",
         )
 
     def isolation(self, broker: int) -> Rules:
@@ -235,13 +235,13 @@ class ClusterPool:
             self._running.clear()
 
     def enter(self, profile: ClusterProfile) -> ClusterLease:
-        """A clean cluster of this profile: the running one if it can be cleaned up and is not `fresh`, or a new one."""
+        """A clean cluster of this profile. It is new if the profile is `fresh`, or the running one can't be cleaned up."""
         if self._kraft_version is not None:
             profile = profile.in_kraft(self._kraft_version)
         lease = self._running.get(profile.name)
         if lease is not None:
             try:
-                if lease.lasts and not profile.fresh:
+                if lease.is_reusable and not profile.fresh:
                     lease.clean_up()
                     return lease
             except KafkaChaosError as trouble:
@@ -268,7 +268,7 @@ class ClusterPool:
 
     def _remove(self, lease: ClusterLease) -> None:
         lease.close()
-        # Only now: after an interrupt, leaving the pool removes the rest.
+        # Only now: if closing is interrupted, leaving the pool closes the cluster.
         del self._running[lease.profile.name]
 
 

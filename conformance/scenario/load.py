@@ -35,7 +35,7 @@ _RECORDS_PER_SECOND = 200
 
 @dataclass
 class Load:
-    """Lanes under load until `verify`. `faults`: the faults that may hit them meanwhile, as in lanes.json."""
+    """Lanes under load until `verify`. `faults`: what may hit them meanwhile, as the `faults` of lanes.json."""
 
     lease: ClusterLease
     faults: tuple[str, ...]
@@ -73,13 +73,13 @@ class Load:
 @contextmanager
 def load_beside(lease: ClusterLease, faults: Sequence[str], lanes: Sequence[LaneSpec] = LANES) -> Iterator[Load]:
     """Put lanes with topics of their own under load, until `Load.verify` or the end of the `with` block."""
-    mark, cluster = secrets.token_hex(3), lease.cluster
-    marked = tuple(lane.model_copy(update={"topic": f"{lane.lane}-{mark}"}) for lane in lanes)
+    suffix, cluster = secrets.token_hex(3), lease.cluster
+    own_lanes = tuple(lane.model_copy(update={"topic": f"{lane.lane}-{suffix}"}) for lane in lanes)
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-load-") as folder, ExitStack() as loading:
-        admin = cluster.admin(topics={lane.lane: lane.topic_name for lane in marked})
+        admin = cluster.admin(topics={lane.lane: lane.topic_name for lane in own_lanes})
         directory = RunDirectoryWriter(Path(folder), "load")
         run = PhaseRun(
-            PhaseSpec(phase="load", lanes=marked, workload=WorkloadSpec(rate=_RECORDS_PER_SECOND)),
+            PhaseSpec(phase="load", lanes=own_lanes, workload=WorkloadSpec(rate=_RECORDS_PER_SECOND)),
             admin,
             cluster.bootstrap_servers,
             directory.path,
@@ -87,7 +87,7 @@ def load_beside(lease: ClusterLease, faults: Sequence[str], lanes: Sequence[Lane
             threading.Event(),
             seed=0,
         )
-        for lane in marked:
+        for lane in own_lanes:
             create_topic(admin, lane, brokers=cluster.spec.brokers)
         admin.await_full_isr(run.lanes)
         loading.enter_context(run.loaded())

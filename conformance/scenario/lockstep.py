@@ -1,8 +1,8 @@
 """One scenario, two interpreters: each step is executed on real brokers and in the model, and then both must agree.
 
-After a step every replica is observed until two equal observations in a row are a state in which the model may settle.
-A step waits for that condition, never for time. If it does not come true, the step names the replica and the field that
-differ. Observations narrow the model's states, so that later steps are as exact as the observations allow.
+After a step every replica is observed until two observations in a row are equal and match a state in which the model
+may settle. A step waits for that condition, never for time. If it does not come true, the step names the replica and
+the field that differ. Observations narrow the model's states, which makes the comparisons of later steps more exact.
 """
 
 import re
@@ -22,9 +22,9 @@ from kafka_chaos.reference_model.lockstep.observation import Comparison, Observa
 from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel
 
 SETTLE_TIMEOUT = 45.0
-"""Seconds that the brokers have to agree with the model; after that, they disagree."""
+"""The seconds within which the brokers must agree with the model; otherwise they disagree."""
 _PATIENCE = 40.0
-"""Seconds in which an awaited observation has to come about."""
+"""The seconds within which an awaited observation must come about."""
 
 Listener = Callable[[str, Any], None]
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class Observer(Protocol):
     """An observer of an act's topic on Kafka."""
 
     def observe(self) -> Observation:
-        """Everything that can be observed now. It is not one moment: rely on two equal observations in a row."""
+        """Observe all that is observable now. It is not one moment: rely only on two equal observations in a row."""
 
 
 class ScenarioViolation(Exception):
@@ -56,7 +56,7 @@ class LockStep:
 
     def take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
         """Execute a step: `act` does on Kafka what `actions` do in the model."""
-        # Time has passed since the last observation, so that events that need no step may have happened.
+        # Since the last observation, events that need no step may have happened.
         self.model.states = self.model.settle(self.model.states)
         start = time.monotonic()
         act()
@@ -71,7 +71,7 @@ class LockStep:
             raise ScenarioViolation(f"{self.act.name}, step {record.number} ({sentence}) {what}")
 
     def await_seen(self, sentence: str, condition: Callable[[Observation], bool]) -> None:
-        """A step that waits for an observation that comes about by itself.
+        """A step that only waits for an observation, which comes about by itself.
 
         Raises `ScenarioViolation` if it does not come about in time, although the cluster can be observed.
         """
@@ -115,8 +115,8 @@ class LockStep:
         """A connection to a broker's client port."""
         return ObservingClient(self.lease.cluster.addresses[broker])
 
-    def asked(self, broker: int, question: Callable[[ObservingClient], T]) -> T:
-        """A broker's answer, on a connection of its own."""
+    def answer_from(self, broker: int, question: Callable[[ObservingClient], T]) -> T:
+        """A broker's answer to a question, on a new connection."""
         with self.ask(broker) as client:
             return question(client)
 
@@ -129,12 +129,12 @@ class LockStep:
         """The first line of a broker's log since the act began that has all of `parts`; waits for it."""
         wanted = [re.compile(re.escape(part)) if isinstance(part, str) else part for part in parts]
 
-        def find() -> str | None:
+        def first_line() -> str | None:
             lines = self.node(broker).log(since=self.began).splitlines()
             return next((line for line in lines if all(part.search(line) for part in wanted)), None)
 
         words = " … ".join(part.pattern for part in wanted)
-        return wait_until(find, f"{self.name(broker)} to log {words!r}", timeout=timeout, interval=0.2)
+        return wait_until(first_line, f"{self.name(broker)} to log {words!r}", timeout=timeout, interval=0.2)
 
     # --- Expectations ----------------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ class LockStep:
             raise ScenarioViolation(f"{text}: expected {expected!r}, observed {seen!r}")
 
     def expect_eventually(self, text: str, observe: Callable[[], Any], expected: Any = True) -> None:
-        """As `expect`, but `observe` is repeated until its result is the expected one."""
+        """Like `expect`, but `observe` is repeated until its result is the expected one."""
         seen = None
 
         def holds() -> bool:
@@ -185,9 +185,9 @@ class LockStep:
     def _agree(self) -> tuple[Observation, Comparison[Any]]:
         """The first observation that the model allows and that came twice in a row, and its comparison with the model.
 
-        Without such an observation in time, the last one. An observation is not made in one moment, so that a single
-        one may show a state that never was. Raises `KafkaChaosError` if nothing could be observed, or if no allowed
-        observation came twice in a row.
+        If none comes in time, the last observation. A single one may show a state that never was, since its parts are
+        not of one moment. Raises `KafkaChaosError` if nothing could be observed, or if no allowed observation came
+        twice in a row.
         """
         last: Observation | None = None
         comparison: Comparison[Any] | None = None

@@ -1,6 +1,6 @@
-"""Observes every replica of a partition from outside, without asking the leader about the others.
+"""Observes every replica of a partition from outside, without asking the leader about other replicas.
 
-Where each field comes from, and how exact it is: the table in `docs/scenarios.md.jinja`.
+The table in `docs/scenarios.md.jinja` says where each field comes from, and how exact it is.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ def _named(record: Record) -> str:
 
 @dataclass
 class ReplicaObserver:
-    """Observes one partition of a cluster on the brokers `replicas`; those `without_files` lost their log directory."""
+    """Observes partition 0 of a topic on the brokers `replicas`; brokers `without_files` lost their log directory."""
 
     cluster: Cluster
     metadata: Metadata
@@ -53,12 +53,12 @@ class ReplicaObserver:
     replicas: tuple[int, ...]
     without_files: frozenset[int] = frozenset()
     sees_controller: bool = True
-    """Whether the controller and its epoch are observed. They are not where they change without a step of the model."""
+    """Whether the controller and its epoch are observed; False if they change without a step of the model."""
     beside: Callable[[], Mapping[str, Any]] = dict
-    """Observes the group of the act, if there is one: the field of an observation that it is."""
+    """Observes the act's group, if it has one: returns it under the name of its field in `Observation`."""
 
     def observe(self) -> Observation:
-        """Everything that can be observed now. It is not one moment: rely on two equal observations in a row."""
+        """Observe all that is observable now. It is not one moment: rely only on two equal observations in a row."""
         with ThreadPoolExecutor(max_workers=len(self.replicas)) as threads:
             seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
         partition = self.metadata.partition(self.topic)
@@ -102,7 +102,7 @@ class ReplicaObserver:
             # A broker without a replica answers like a follower, so its answers say nothing.
             return ReplicaObservation(log=(), log_end=0, epochs=())
         on_disk = ReplicaObservation(
-            log=tuple((r.offset, _named(r), r.leader_epoch) for r in files.records),
+            log=tuple((record.offset, _named(record), record.leader_epoch) for record in files.records),
             log_end=files.log_end,
             # Before 2.0.1, a leader's file had an epoch only from its first record on (KAFKA-7415).
             epochs=tuple(files.leader_epochs) if self.cluster.spec.at_least("2.0.1") else None,
@@ -116,8 +116,8 @@ class ReplicaObserver:
                 error, _ = client.latest_offset(self.topic)
                 role = _ROLES.get(error, f"error {error}")
                 fetched = client.fetch(self.topic, offset=on_disk.log_end or 0)
-                known = client.metadata(self.topic)
-                epoch = client.leader_epoch(self.topic, guess=known.leader_epoch)
+                metadata = client.metadata(self.topic)
+                epoch = client.leader_epoch(self.topic, guess=metadata.leader_epoch)
         except BrokerUnreachable:
             return replace(on_disk, role=UNREACHABLE)
         answers = fetched.error == NO_ERROR
@@ -126,6 +126,6 @@ class ReplicaObserver:
             role=role,
             high_watermark=fetched.high_watermark if answers else None,
             log_start=fetched.log_start if answers and fetched.log_start >= 0 else None,
-            leader=None if role == NONE else known.leader or NOBODY,
+            leader=None if role == NONE else metadata.leader or NOBODY,
             leader_epoch=epoch,
         )

@@ -1,4 +1,4 @@
-"""The observations that a scenario's file can name, such as `log(2)`: of the last step, a log, a client or a broker."""
+"""The observations that a scenario's file can name, such as `log(2)`: of the last step, logs, clients or brokers."""
 
 import json
 import re
@@ -35,7 +35,7 @@ AnyStage = Stage | TransactionsStage
 def observe(stage: AnyStage, name: str) -> Any:
     """The value of an observation as JSON, by a name such as `log(2)`.
 
-    It is looked for in `OBSERVED_BY`, among the attributes and methods of the stage, and in the last observation.
+    It is looked up in `OBSERVED_BY`, then in the attributes and methods of the stage, then in the last observation.
     """
     word, arguments = _parsed(name)
     functions = (of_kind[word] for kind, of_kind in OBSERVED_BY.items() if isinstance(stage, kind) and word in of_kind)
@@ -48,7 +48,7 @@ def observe(stage: AnyStage, name: str) -> Any:
 
 
 def field_of(seen: Observation, name: str) -> Any:
-    """A field of an observation, or of a replica, such as `role(1)`."""
+    """A field of an observation, such as `leader`, or of one of its replicas, such as `role(1)`."""
     word, brokers = _parsed(name)
     return plain(getattr(seen.replicas[brokers[0]] if brokers else seen, word.replace(" ", "_")))
 
@@ -76,36 +76,36 @@ def _checkpoint_line(stage: Stage, broker: int) -> str:
 
 
 def _refusals(stage: Stage, broker: int) -> list[str]:
-    """The answers of a broker to requests that only a leader serves: Produce, ListOffsets and Fetch 10."""
-    with stage.ask(broker) as asked:
+    """A broker's answers to requests that only a leader serves: Produce, ListOffsets and Fetch 10."""
+    with stage.ask(broker) as client:
         codes = (
-            asked.produce(stage.topic, "astray")[0],
-            asked.latest_offset(stage.topic)[0],
-            asked.fetch(stage.topic, version=FETCH_FROM_LEADER).error,
+            client.produce(stage.topic, "astray")[0],
+            client.latest_offset(stage.topic)[0],
+            client.fetch(stage.topic, version=FETCH_FROM_LEADER).error,
         )
     return [error_name(code) for code in codes]
 
 
 def _latest_offset(stage: Stage, broker: int) -> tuple[str, int]:
-    error, offset = stage.asked(broker, lambda client: client.latest_offset(stage.topic))
+    error, offset = stage.answer_from(broker, lambda client: client.latest_offset(stage.topic))
     return error_name(error), offset
 
 
 def _answer_to_any_fetch(stage: Stage, broker: int) -> tuple[str, int]:
-    """The error and the high watermark of a Fetch 12, without a leader epoch."""
-    answer = stage.asked(broker, lambda client: client.fetch(stage.topic))
+    """The error and the high watermark in the answer to a Fetch 12 request without a leader epoch."""
+    answer = stage.answer_from(broker, lambda client: client.fetch(stage.topic))
     return error_name(answer.error), answer.high_watermark
 
 
 def _answer_in_named_epoch(stage: Stage, broker: int) -> str:
-    """The error of a fetch that goes to the leader that a broker names, in the leader epoch that it names."""
-    named = stage.asked(broker, lambda client: client.metadata(stage.topic))
+    """The error of a fetch from the leader that a broker names, in the leader epoch that the broker names."""
+    named = stage.answer_from(broker, lambda client: client.metadata(stage.topic))
     fetch = partial(ObservingClient.fetch, topic=stage.topic, leader_epoch=named.leader_epoch)
-    return error_name(stage.asked(named.leader or broker, fetch).error)
+    return error_name(stage.answer_from(named.leader or broker, fetch).error)
 
 
 def _described(stage: Stage) -> tuple[int | None, tuple[int, ...], list[int]]:
-    """The leader, the replicas and the ISR of the partition, as an admin client is told."""
+    """The leader, the replicas and the ISR of the partition, as an admin client gets them."""
     partition = stage.lease.admin.known_partitions(stage.topic)[0]
     return partition.leader, partition.replicas, sorted(partition.isr)
 
@@ -131,7 +131,7 @@ def _logged(node: Node, since: float, *parts: str) -> list[str]:
 
 
 def first_logged(stage: Stage, where: int | str, *parts: str) -> tuple[float, int]:
-    """When a node first logged a line with all of `parts`, in seconds of the clock, and its number; waits for it."""
+    """When a node first logged a line with all `parts`, in seconds of the clock, and its number; waits for it."""
 
     def find() -> tuple[float, int] | None:
         logged = ((node, line) for node in _nodes(stage, where) for line in _logged(node, stage.clock_started, *parts))
@@ -155,7 +155,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "log starts": lambda stage: [stage.replica(broker).log_start for broker in stage.act.replicas],
     "segments": lambda stage, broker: stage.observer.files(broker).base_offsets,
     "error of a record without a key": lambda stage, broker: error_name(
-        stage.asked(broker, lambda client: client.produce(stage.topic, "no key")[0])
+        stage.answer_from(broker, lambda client: client.produce(stage.topic, "no key")[0])
     ),
     "topic config": lambda stage, topic, key: stage.lease.admin.described(ResourceType.TOPIC, topic)[key].value,
     "checkpoint line": _checkpoint_line,
@@ -195,7 +195,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
         {"base offset": b.base_offset, "last offset": b.last_offset, "leader epoch": b.leader_epoch, "bytes": b.size}
         for b in stage.observer.files(broker).batches
     ],
-    # To the last byte.
+    # Equal to the last byte.
     "batches are equal": lambda stage: (
         len({tuple(b.data for b in stage.observer.files(broker).batches) for broker in stage.act.replicas}) == 1
     ),
@@ -205,10 +205,10 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "who logged": lambda stage, where, *parts: first_logged(stage, where, *parts)[1],
     "logged": lambda stage, broker, *parts: _logged(stage.node(broker), stage.clock_started, *parts),
     "was logged": lambda stage, broker, *parts: bool(_logged(stage.node(broker), stage.clock_started, *parts)),
-    "lines of controller": lambda stage, one, text: _logged(stage.controller_node(one), stage.clock_started, text),
+    "lines of controller": lambda stage, node, text: _logged(stage.controller_node(node), stage.clock_started, text),
     "rise": lambda stage, *moments: sorted(map(float, moments)) == [*map(float, moments)],
     "is past half of": lambda stage, moment, whole: 2 * float(moment) > float(whole),
-    # The active controller and one other of three.
+    # The active controller and one of the two others.
     "majority": lambda stage: sorted(
         sorted(stage.lease.profile.voters, key=lambda voter: voter != stage.seen.controller)[:2]
     ),
@@ -217,10 +217,10 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "lines": lambda stage, broker, text: _logged(stage.node(broker), stage.began, stage.topic, text),
     "line without topic": lambda stage, broker, *parts: stage.await_line(broker, *parts),
     "line of whole ISR": lambda stage, broker: stage.await_line(broker, _WHOLE_ISR, stage.topic),
-    "leader named by": lambda stage, broker: stage.asked(broker, lambda client: client.metadata(stage.topic).leader),
+    "leader named by": lambda stage, node: stage.answer_from(node, lambda client: client.metadata(stage.topic).leader),
     "was shut down cleanly": _shut_down_cleanly,
 }
-"""Names for a file besides the attributes of `Stage`, `Observation` and `ReplicaObservation`."""
+"""Observations that files can name, besides the attributes of `Stage`, `Observation` and `ReplicaObservation`."""
 
 
 def _names(stage: TransactionsStage, partition: int) -> list[str]:
@@ -229,7 +229,7 @@ def _names(stage: TransactionsStage, partition: int) -> list[str]:
 
 
 _OF_TRANSACTIONS: Mapping[str, Callable[..., Any]] = {
-    "error": lambda stage, producer: stage.clients.known[producer].error,
+    "error": lambda stage, producer: stage.clients.by_name[producer].error,
     "has another coordinator": lambda stage: stage.coordinator != stage.killed,
     "committed": lambda stage, partition=0: stage.now.partitions[partition].read_committed,
     "uncommitted": lambda stage, partition=0: stage.now.partitions[partition].read_uncommitted,
@@ -250,7 +250,7 @@ _OF_TRANSACTIONS: Mapping[str, Callable[..., Any]] = {
     "epoch of": lambda stage, producer: stage.now.producers[producer].epoch,
     "line of leader": lambda stage, partition, *parts: stage.await_line(stage.leader(partition), *parts),
 }
-"""The same for transactions, beside what `TransactionsStage` has."""
+"""Observations of transactions, besides the attributes of `TransactionsStage`."""
 
 _OF_GROUPS: Mapping[str, Callable[..., Any]] = {
     "members": lambda stage: stage.group.members,
@@ -261,7 +261,7 @@ _OF_GROUPS: Mapping[str, Callable[..., Any]] = {
     "other member": lambda stage, member: 3 - member,
     "has one of": lambda stage, partition, *members: (stage.group.owners or (0,))[partition] in members,
     "committed": lambda stage, *partitions: [
-        at for number, at in enumerate(stage.group.committed or ()) if not partitions or number in partitions
+        offset for number, offset in enumerate(stage.group.committed or ()) if not partitions or number in partitions
     ],
     "given": lambda stage: stage.did(GIVEN),
     "given to": lambda stage, member: stage.did(GIVEN)[member],
@@ -274,16 +274,16 @@ _OF_GROUPS: Mapping[str, Callable[..., Any]] = {
     "coordinator is no longer": lambda stage, broker: stage.coordinator != broker,
     "coordinator does not lead": lambda stage: stage.coordinator != stage.seen.leader,
 }
-"""The same for the members of a group, beside what `GroupStage` has."""
+"""Observations of a group and its members, besides the attributes of `GroupStage`."""
 
 _OF_SHARES: Mapping[str, Callable[..., Any]] = {
     "start offset": lambda stage: stage.shares.start,
-    "follower": lambda stage: next(one for one in stage.act.replicas if one != stage.seen.leader),
+    "follower": lambda stage: next(broker for broker in stage.act.replicas if broker != stage.seen.leader),
     "given to": lambda stage, member: stage.given()[member],
     "leader is no longer": lambda stage, broker: stage.seen.leader not in (0, broker),
     "share coordinator is no longer": lambda stage, broker: stage.share_coordinator != broker,
 }
-"""The same for the members of a share group, beside what `ShareStage` has."""
+"""Observations of a share group and its members, besides the attributes of `ShareStage`."""
 
 OBSERVED_BY: Mapping[type, Mapping[str, Callable[..., Any]]] = {
     GroupStage: _OF_GROUPS,

@@ -1,4 +1,4 @@
-"""One run of a scenario: acts on new topics of shared clusters, each with a model that starts in the same state."""
+"""One run of a scenario: acts on new topics of shared clusters, each with a model that starts in the topic's state."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,8 +61,8 @@ class Play:
     ) -> Iterator[Stage]:
         """An act on a new topic, with the keys of `Topic`.
 
-        `controller` is the broker that must be controller, by default the last of all. `load`: the faults that may hit
-        the load beside the act; without any, there is no load.
+        `controller`: the broker that must be controller, by default the last of the topic's. `load`: the faults that
+        may hit the load beside the act; without any, there is no load.
         """
         from kafka_chaos.conformance.scenario.load import load_beside
 
@@ -76,7 +76,7 @@ class Play:
 
     @contextmanager
     def stage(self, lease: ClusterLease, name: str, topic: Topic, *, controller: int) -> Iterator[Stage]:
-        """The stage of an act: a new topic on a running cluster, whose controller is known, and its model."""
+        """The stage of an act: a new topic on a running cluster with this controller, and its model."""
         topic_name, brokers = self.topic_name(name), (*topic.replicas, *topic.others)
         configs = {
             "min.insync.replicas": topic.min_insync_replicas,
@@ -110,6 +110,6 @@ class Play:
         self.notify("act", act)
 
     def topic_name(self, act: str) -> str:
-        """A topic's name that tells scenario and act, and that no other topic has."""
+        """A topic's name that no other topic has, with the scenario and the act in it."""
         words = "".join(letter if letter.isalnum() else "-" for letter in f"{self.record.scenario}-{act}".lower())
         return f"{words}-{time.time_ns() % 10**9:09d}"

@@ -16,11 +16,11 @@ from kafka_chaos.reference_model.lockstep.observation import Difference, Observa
 FORMAT_VERSION = 1
 
 REPLICAS, PARTITIONS = "replicas", "partitions"
-"""The kinds of acts, by their rows: the replicas of one partition by broker, or partitions with transactions."""
+"""The kinds of acts: they observe the replicas of one partition by broker, or partitions with transactions."""
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: tuples as lists, dataclasses as objects, sets sorted, keys and other types as text."""
+    """A value as JSON: tuples as lists, dataclasses as objects, sets as sorted lists, keys and other types as text."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, frozenset | set):
@@ -38,13 +38,13 @@ def observation_json(observation: Observation) -> dict[str, Any]:
     """An observation as JSON values; what was not observed is left out."""
     of_replicas = [field.name for field in fields(ReplicaObservation)]
     return {
-        "partition": _known(observation, ("leader", "leader_epoch", "isr", "controller_epoch")),
-        "replicas": {str(broker): _known(replica, of_replicas) for broker, replica in observation.replicas.items()},
-        **_known(observation, ("acknowledged", "group", "shares", "transactions")),
+        "partition": _set_in(observation, ("leader", "leader_epoch", "isr", "controller_epoch")),
+        "replicas": {str(broker): _set_in(replica, of_replicas) for broker, replica in observation.replicas.items()},
+        **_set_in(observation, ("acknowledged", "group", "shares", "transactions")),
     }
 
 
-def _known(observed: object, names: Iterable[str]) -> dict[str, Any]:
+def _set_in(observed: object, names: Iterable[str]) -> dict[str, Any]:
     return {name: plain(value) for name in names if (value := getattr(observed, name)) is not None}
 
 
@@ -91,8 +91,8 @@ class Expectation:
 class ActRecord:
     """One act: the profile of its cluster, its steps, expectations, and facts that were measured or quoted.
 
-    By `kind`, `replicas` are the ids of brokers or the numbers of partitions, and `protocol` is that by which followers
-    truncate, or that of transactional producers.
+    `replicas` are ids of brokers, and `protocol` is that by which followers truncate. If `kind` is `PARTITIONS`, they
+    are numbers of partitions and the protocol of transactional producers.
     """
 
     name: str
@@ -109,8 +109,8 @@ class ActRecord:
         """The name of a broker or partition: `X (broker 1)`, or `broker 1` if the document gives it no name."""
         if self.kind == PARTITIONS:
             return f"partition {broker}"
-        given = self.names.get(broker)
-        return f"{given} (broker {broker})" if given else f"broker {broker}"
+        name = self.names.get(broker)
+        return f"{name} (broker {broker})" if name else f"broker {broker}"
 
 
 @dataclass

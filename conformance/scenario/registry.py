@@ -1,8 +1,8 @@
 """Scenarios by id, from the YAML files of packages that the entry point group `kafka_chaos.scenarios` names.
 
-Such a package has `documents.toml`: the source of each of its scenarios by id, in the order in which they are listed,
-run and documented, and where the documents and the brokers differ. Its YAML files have the `acts` (`script.py`),
-which are checked before any cluster starts: their keys, their clusters, and every step.
+Such a package has `documents.toml`: it names the source of each scenario by id, in the order in which scenarios are
+listed, run and documented, and says where documents and brokers differ. The YAML files have the `acts` (`script.py`).
+Their keys, their clusters and every step are checked before any cluster starts.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage, group_on
 from kafka_chaos.conformance.scenario.observed import OBSERVED_BY, AnyStage
 from kafka_chaos.conformance.scenario.play import Play, Topic
-from kafka_chaos.conformance.scenario.script import OBSERVING, OF_ACTS, PLACE, WHEN, filled, play_acts
+from kafka_chaos.conformance.scenario.script import ACT_KEYS, OBSERVING, PLACE, WHEN, filled, play_acts
 from kafka_chaos.conformance.scenario.shares.stage import ShareStage, shares_on
 from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
@@ -28,34 +28,34 @@ from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
 
-_OF_ACTS = OF_ACTS | {"for", "controller", "load"} | {field.name for field in fields(Topic)}
-_OF_CLUSTERS = {field.name for field in fields(ClusterProfile)}
+_ACT_KEYS = ACT_KEYS | {"for", "controller", "load"} | {field.name for field in fields(Topic)}
+_CLUSTER_KEYS = {field.name for field in fields(ClusterProfile)}
 _KEYS_OF = {
     "group": {field.name for field in fields(Group)},
     "reads": set(inspect.signature(group_on).parameters) - {"stage", "group"},
     "shares": set(inspect.signature(shares_on).parameters) - {"stage"},
     "transactional": set(inspect.signature(transactional_act).parameters) - {"play", "name", "profile"},
 }
-"""The keys of the mappings that an act may have."""
+"""The keys of each mapping that an act may have."""
 
 
 def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
-    """Check the acts of a scenario, at the place `where`, in a file with these `clusters` and `parts`.
+    """Check the acts of a scenario, which may use the `clusters` and `parts` of its `file`.
 
-    Raises `UsageFailure` with the place of the first key or step that can't be played.
+    Raises `UsageFailure` with the place, below `where`, of the first key or step that can't be played.
     """
     if not isinstance(acts, list) or not acts:
         raise UsageFailure(f"{where}: expected a list of `acts`")
     for key in ("clusters", "parts"):
         _require_type(f"{where}: {key}", file.get(key, {}), dict)
     for name, keys in file.get("clusters", {}).items():
-        _known_keys(f"{where}: clusters.{name}", keys, _OF_CLUSTERS)
+        _known_keys(f"{where}: clusters.{name}", keys, _CLUSTER_KEYS)
     clusters = {"steady", "quick", *file.get("clusters", {})}
     for number, act in enumerate(acts, 1):
         place = f"{where}, act {number}"
         if not isinstance(act, dict) or not isinstance(act.get("act"), str) or not isinstance(act.get("steps"), list):
             raise UsageFailure(f"{place}: expected `act`, its name, and a list of `steps`")
-        _known_keys(place, act, _OF_ACTS)
+        _known_keys(place, act, _ACT_KEYS)
         _require_type(f"{place}, for", act.get("for", []), list)
         for values in act.get("for", [{}]):
             _require_type(f"{place}, for", values, dict)
@@ -65,7 +65,7 @@ def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
 def _check_act(place: str, act: Mapping[str, Any], clusters: set[str], parts: Mapping[str, Any]) -> None:
     cluster = act.get("cluster", "steady")
     if isinstance(cluster, dict):
-        _known_keys(f"{place}, cluster", cluster, _OF_CLUSTERS)
+        _known_keys(f"{place}, cluster", cluster, _CLUSTER_KEYS)
     elif not isinstance(cluster, str) or cluster not in clusters:
         raise UsageFailure(f"{place}: no cluster {cluster!r}: expected one of {', '.join(sorted(clusters))}")
     for key, known in _KEYS_OF.items():
@@ -73,9 +73,10 @@ def _check_act(place: str, act: Mapping[str, Any], clusters: set[str], parts: Ma
     if "group" in act and "reads" not in act:
         raise UsageFailure(f"{place}: expected `reads` beside `group`: the number of records that the group reads")
     _require_type(f"{place}, before", act.get("before", []), list)
-    first: type[AnyStage] = TransactionsStage if "transactional" in act else Stage
-    _check_steps(place, act.get("before", []), first, parts)
-    _check_steps(place, act["steps"], GroupStage if "group" in act else ShareStage if "shares" in act else first, parts)
+    plain_stage: type[AnyStage] = TransactionsStage if "transactional" in act else Stage
+    _check_steps(place, act.get("before", []), plain_stage, parts)
+    stage = GroupStage if "group" in act else ShareStage if "shares" in act else plain_stage
+    _check_steps(place, act["steps"], stage, parts)
 
 
 def _require_type(place: str, value: object, kind: type[list[Any]] | type[dict[str, Any]]) -> None:
@@ -146,7 +147,7 @@ GROUP = "kafka_chaos.scenarios"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text that describes behaviours of Kafka: its title in English, its own title, and its date if it has one."""
+    """A text that describes behaviours of Kafka: its title in English and in its language, and its date, if known."""
 
     title: str
     original_title: str
@@ -155,7 +156,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The section of a document that describes a behaviour, named in English and as in the document itself."""
+    """The section of a document that describes a behaviour: its name in English, and its name in the document."""
 
     document: Document
     section: str
@@ -164,9 +165,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A documented behaviour: its id, its source, what it shows in one line and as a story, and its steps.
+    """A documented behaviour. `title` says in a line what it shows, `story` in full; `play` takes its steps.
 
-    `file`: where its steps are, as a path from the project's root. `needs_zookeeper`: why the scenario can't run
+    `file`: the file of its steps, as a path from the project's root. `needs_zookeeper`: why the scenario can't run
     in KRaft mode; None if it can.
     """
 
@@ -180,7 +181,7 @@ class Scenario:
 
 
 def folders() -> Mapping[str, Path]:
-    """The folders of the installed packages of scenarios by name, this project's first."""
+    """The folders of the installed packages of scenarios, by package; this project's packages come first."""
     names = {entry.value for entry in entry_points(group=GROUP)}
     if not names:
         raise EnvironmentFailure(f"no package of {GROUP} is installed: reinstall kafka-chaos")
@@ -239,7 +240,7 @@ def scenarios_in(path: Path) -> list[Scenario]:
 
 
 def _scenario(name: str, entry: Mapping[str, Any], source: Source, content: Mapping[str, Any], file: str) -> Scenario:
-    """A scenario from its entry in a file with this content."""
+    """A scenario from its `entry` in a file, whose whole content is `content`."""
     story = " ".join(entry["story"].split())
     play = partial(play_acts, acts=entry["acts"], file=content)
     return Scenario(name, source, entry["title"], story, file, play, entry.get("needs_zookeeper"))

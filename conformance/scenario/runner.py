@@ -47,7 +47,7 @@ class Tally:
 
     @property
     def median(self) -> float:
-        """The median of the seconds."""
+        """The median of the runs' seconds."""
         return median(self.seconds)
 
     def plus(self, other: Tally) -> Tally:
@@ -78,7 +78,7 @@ def tallies(records: Iterable[ScenarioRecord]) -> dict[str, Tally]:
 
 
 def results_json(records: Sequence[ScenarioRecord], *, seconds: float, not_run: Sequence[str] = ()) -> dict[str, Any]:
-    """All runs as JSON values. `not_run`: the scenarios of runs that are still planned; each counts as `unknown`."""
+    """All runs as JSON values. `not_run`: the scenarios of planned runs that did not end, which count as `unknown`."""
     verdicts = [*(record.verdict for record in records), *(Verdict.UNKNOWN for _ in not_run)]
     verdict = Verdict.gravest(verdicts, default=Verdict.UNKNOWN)
     return {
@@ -92,7 +92,7 @@ def results_json(records: Sequence[ScenarioRecord], *, seconds: float, not_run: 
 
 
 def write_or_refuse(path: Path, text: str) -> None:
-    """Write a file, its folder included. Raises `UsageFailure` where it can't be written."""
+    """Write a file, and create its folder if need be. Raises `UsageFailure` if it can't be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text)
@@ -110,7 +110,6 @@ def run_scenario(
     """Run one scenario. A disagreement or a broken expectation is a violation; a failure of the cluster is unknown."""
     record = ScenarioRecord(scenario.id, scenario.source.document.title, scenario.title)
     notify("scenario", scenario)
-
     start = time.monotonic()
     try:
         scenario.play(Play(pool, record, notify, model_of))

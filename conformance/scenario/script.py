@@ -2,10 +2,10 @@
 
 A file has `scenarios` by id (`title`, `story`, `needs_zookeeper`, `acts`), the `clusters` that acts name (keys of
 `ClusterProfile`), and `parts`: steps that acts share, with places such as {acks} for values. An act has the keys of
-`Play.act`, or under `transactional` those of `transactional_act`; with `for`, it is played once for each mapping there,
-whose values fill its places. With `group`, the keys of `Group`, a group of members reads its topic, after the steps
-`before`, and with `shares`, the keys of `shares_on`, a share group. With `coordinator_last`, the coordinator of groups
-and that of share groups are neither leader nor controller.
+`Play.act`, or under `transactional` those of `transactional_act`. With `for`, it is played once for each mapping there,
+whose values fill its places. With `group` (keys of `Group`) a consumer group reads its topic, with `shares` (keys of
+`shares_on`) a share group; the steps `before` are taken before the group starts. With `coordinator_last`, the brokers
+that coordinate groups and share groups are neither leader nor controller.
 
 | a step | what it is |
 | --- | --- |
@@ -42,47 +42,45 @@ from kafka_chaos.reference_model.lockstep.observation import Observation
 from kafka_chaos.reference_model.lockstep.stepping import step as model_step
 
 PLACE = re.compile(r"\{([\w ]+)\}")
-OF_ACTS = frozenset(
-    {"act", "cluster", "steps", "transactional", "group", "shares", "reads", "before", "coordinator_last"}
-)  # fmt: skip
-"""Keys of an act beside those of `Play.act`."""
+ACT_KEYS = {"act", "cluster", "steps", "transactional", "group", "shares", "reads", "before", "coordinator_last"}
+"""The keys of an act besides those of `Play.act`."""
 OBSERVING = frozenset({"expect", "await", "fact", "table", "remember"})
-"""Steps that are no methods of a stage."""
+"""The steps that are not methods of a stage."""
 WHEN = {"eligible": True, "not eligible": False}
-"""Whether leaders are elected from the eligible leader replicas, too (KIP-966)."""
+"""The values of `when`: whether leaders are elected from the eligible leader replicas, too (KIP-966)."""
 
 
 def play_acts(play: Play, acts: Sequence[Mapping[str, Any]], file: Mapping[str, Any]) -> None:
-    """Play the acts of a scenario, in a file with these `clusters` and `parts`."""
+    """Play the acts of a scenario, which may use the `clusters` and `parts` of its `file`."""
     clusters = {name: ClusterProfile(**keys) for name, keys in file.get("clusters", {}).items()}
     clusters |= {"steady": STEADY, "quick": QUICK}
     remembered: dict[str, Any] = {}
     for act in acts:
         for values in act.get("for", [{}]):
-            of_values = filled({key: value for key, value in act.items() if key != "for"}, values)
+            filled_act = filled({key: value for key, value in act.items() if key != "for"}, values)
             parts = file.get("parts", {})
-            with _entered(play, clusters, of_values) as stage:
-                _Script(stage, parts, remembered).take(of_values.get("before", []))
-                with _grouped(stage, of_values) as acting:
-                    _Script(acting, parts, remembered).take(of_values["steps"])
+            with _entered(play, clusters, filled_act) as stage:
+                _Script(stage, parts, remembered).take(filled_act.get("before", []))
+                with _grouped(stage, filled_act) as grouped:
+                    _Script(grouped, parts, remembered).take(filled_act["steps"])
 
 
 def _grouped(stage: Any, act: Mapping[str, Any]) -> AbstractContextManager[Any]:
-    """The stage of the act's group or share group, or the stage itself."""
+    """The stage with the act's group or share group; the stage itself if the act has neither."""
     if "group" in act:
         return group_on(stage, Group(**act["group"]), **act["reads"])
     return shares_on(stage, **act["shares"]) if "shares" in act else nullcontext(stage)
 
 
 def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[str, Any]) -> AbstractContextManager[Any]:
-    keys = {key: value for key, value in act.items() if key not in OF_ACTS}
+    keys = {key: value for key, value in act.items() if key not in ACT_KEYS}
     cluster = act.get("cluster", "steady")
     profile = clusters[cluster] if isinstance(cluster, str) else ClusterProfile(**cluster)
     if "transactional" in act:
         return transactional_act(play, act["act"], profile=profile, **act["transactional"], **keys)
     if act.get("coordinator_last"):
         with play.pool.leased(profile) as lease:
-            # It coordinates every group: __consumer_offsets has one partition.
+            # One broker coordinates every group: __consumer_offsets has one partition.
             coordinators = [await_coordinator(lease.cluster, "any", CoordinatorKind.GROUP)]
             if "shares" in act:
                 coordinators.append(share_coordinator_of(lease, first=coordinators[0]))
@@ -92,7 +90,7 @@ def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[st
 
 
 def filled(value: Any, values: Mapping[str, Any]) -> Any:
-    """A value of a file whose places have the given values; a text that is a place alone becomes the value itself."""
+    """A value of a file with its places filled; a text that is nothing but a place becomes the value itself."""
     if isinstance(value, Mapping):
         return {filled(key, values): filled(item, values) for key, item in value.items()}
     if isinstance(value, list):
@@ -107,14 +105,14 @@ def filled(value: Any, values: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """A player of steps on a stage. `values`: what this act and those before it remembered, for places in steps."""
+    """Takes steps on a stage. `values`: what this act and earlier ones remembered, for the places in steps."""
 
     stage: AnyStage
     parts: Mapping[str, Any]
     values: dict[str, Any]
 
     def take(self, steps: Sequence[Any]) -> None:
-        """Take steps, one after the other; a step may stand for several."""
+        """Take steps one after the other. A list among them has further steps."""
         for step in steps:
             if isinstance(step, list):
                 self.take(step)
@@ -162,7 +160,7 @@ class _Script:
 
 
 def _method(stage: AnyStage, verb: str) -> Callable[..., None]:
-    """The step of a stage that a file names. Raises `LookupError` for one that it does not have."""
+    """The step of a stage that a file names. Raises `LookupError` if the stage has no such step."""
     if isinstance(stage, GroupStage) and verb in MEMBER_STEPS:
         return partial(stage.member_step, verb)
     method: Callable[..., None] | None = getattr(stage, verb.replace(" ", "_"), None)

@@ -1,4 +1,4 @@
-"""The process of a scenario's member, which polls, processes and commits only on a command of the scenario.
+"""The process of a group's member, which polls, processes and commits only when the scenario commands it.
 
 Between batches all partitions are paused: the member takes part in rebalances and is given nothing. In the middle of a
 batch it does not poll. When its standard input ends, because the harness has ended, it dies.
@@ -27,7 +27,7 @@ _SILENT.addHandler(logging.NullHandler())
 
 
 class SteppedMember:
-    """A member that reads `topic` in batches of one record; `commits` is that of a lane's group."""
+    """A member that reads `topic` in batches of one record. `commits`: as in the `group` of a lane."""
 
     def __init__(self, topic: str, commits: str, configs: dict[str, Any], *, incremental: bool) -> None:
         self._topic = topic
@@ -41,7 +41,7 @@ class SteppedMember:
         self._client.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
 
     def serve(self) -> None:
-        """Take part in rebalances, between batches."""
+        """Take part in rebalances between batches; in the middle of a batch, only wait."""
         if self._record is None:
             message = self._client.poll(_POLL)
             if message is not None and message.error() is None:
@@ -67,7 +67,7 @@ class SteppedMember:
         return {"offset": None}
 
     def process(self) -> dict[str, Any]:
-        """Process the record in hand, and answer which one it is."""
+        """Process the record in hand, and answer its partition and offset."""
         assert self._record is not None
         partition, offset = self._record
         if self._commits != AFTER:
@@ -75,7 +75,7 @@ class SteppedMember:
         return {"partition": partition, "offset": offset}
 
     def commit(self, partition: int) -> dict[str, Any]:
-        """Commit the offset after the last record that was given, and answer it with the error, if any."""
+        """Commit the offset after the last record that was given. Answers this offset, and the error if any."""
         offset = self._given[partition] + 1
         error = None
         try:
@@ -87,13 +87,13 @@ class SteppedMember:
         return {"offset": offset, "error": error}
 
     def end_batch(self, refused: bool) -> dict[str, Any]:
-        """Go on after the answer to a commit: the batch is over, or the record is still to be processed."""
+        """After the answer to a commit, end the batch, unless its record is still to be processed."""
         if self._commits != BEFORE or refused:
             self._record = None
         return {}
 
     def tell(self) -> dict[str, Any]:
-        """Answer the member id, and between batches also the generation and the partitions."""
+        """Answer the member id and, between batches, the generation and the partitions."""
         answer = {"id": self._client.memberid(), "generation": None, "has": None}
         if self._record is not None:
             return answer
@@ -126,7 +126,7 @@ def main() -> None:
     while not (is_over or member.has_left):
         member.serve()
         is_over = bool(select.select([STDIN], [], [], 0)[0]) and commands.read()
-    # A member that has lost its harness does not close its client, so it dies without leaving the group.
+    # Without closing the client: a member whose harness has ended dies without leaving the group.
     os._exit(0)
 
 

@@ -1,7 +1,7 @@
 """The members of a scenario's consumer group, each a process, and observations of the group from outside.
 
-Partitions have owners only while no rebalance goes on, and a rebalance that waits for a member may last. The generation
-and partitions of a member are observed only between its batches, and not while it is frozen or dead.
+The owners of partitions are observed only while no rebalance is in progress; a rebalance that waits for a member may
+take long. A member's generation and partitions are observed only between its batches, and not if it is frozen or dead.
 """
 
 import signal
@@ -41,7 +41,7 @@ _ANSWER_TIMEOUT_S = 20.0
 
 
 class MemberProcess(Helper):
-    """The process of a member. `did`: the member's deeds so far, also those before its process was started again."""
+    """The process of a member. `did`: all deeds of the member so far, also of its former process if it was killed."""
 
     def __init__(self, settings: Mapping[str, Any], did: list[Deed]) -> None:
         super().__init__(_MODULE, "member", settings)
@@ -92,9 +92,9 @@ class Members:
     # --- What members do -------------------------------------------------------------------------------------------
 
     def join(self, number: int, *, place_of: int | None = None) -> None:
-        """Start a member; a member that was killed keeps its history.
+        """Start a member. A member that was killed keeps its deeds.
 
-        `place_of`: the number of the member whose `group.instance.id` it takes over, if any.
+        `place_of`: the number of the member whose `group.instance.id` the new member takes over, if any.
         """
         configs = {
             **member_configs(self.group),
@@ -103,7 +103,7 @@ class Members:
             "client.id": _client_id(number),
             "enable.auto.commit": False,
             "enable.partition.eof": False,
-            # In the middle of a batch a member does not poll, for as long as the steps of others take.
+            # In the middle of a batch a member does not poll while other steps are taken, however long they take.
             "max.poll.interval.ms": 900_000,
             **({"heartbeat.interval.ms": self.heartbeat_ms} if self.group.protocol == CLASSIC else {}),
             **({"group.instance.id": _client_id(place_of or number)} if self.group.static else {}),
@@ -112,8 +112,8 @@ class Members:
         settings = {"topic": self.topic, "commits": self.group.commits, "configs": configs, "incremental": incremental}
         if place_of is not None:
             self._successors[place_of] = number
-        before = self._processes.get(number)
-        self._processes[number] = MemberProcess(settings, [] if before is None else before.did)
+        former = self._processes.get(number)
+        self._processes[number] = MemberProcess(settings, [] if former is None else former.did)
 
     def poll(self, number: int, partition: int) -> None:
         """Let a member poll until it is given a record of `partition`."""
@@ -124,7 +124,7 @@ class Members:
         member.did.append((GIVEN, partition, offset))
 
     def process(self, number: int, partition: int) -> None:
-        """Let a member process the record that it was given, of whichever `partition` that is."""
+        """Let a member process the record in hand; the member knows its partition, so `partition` is not used."""
         member = self._processes[number]
         answer = member.ask("process", within=_ANSWER_TIMEOUT_S)
         member.did.append((PROCESSED, answer["partition"], answer["offset"]))
@@ -160,10 +160,10 @@ class Members:
     # --- What is seen of them --------------------------------------------------------------------------------------
 
     def observe(self) -> GroupObservation:
-        """Observe members, owners of partitions, committed offsets, and the answers of each member.
+        """Observe members, owners of partitions, committed offsets, and what each member tells and did.
 
-        Raises `ClusterFailure` if the coordinator does not answer, or if a rebalance goes on although every member
-        answers, so that it will be over soon.
+        Raises `ClusterFailure` if the coordinator does not answer, or if a rebalance is in progress that will soon be
+        over, since every member answers.
         """
         described = self._described()
         each = {number: self._member(process) for number, process in self._processes.items()}

@@ -1,8 +1,8 @@
-"""The steps of scenarios with a consumer group: what its members do, each the same on Kafka and in the model.
+"""The steps of a consumer group's members in scenarios, each the same on Kafka and in the model.
 
-A group's members read the act's topic. The model has the rules of `reference_model/groups/`; after every step who is in
-the group, in which generation and with which partitions, what is committed, and what each member was given, processed
-and committed must agree with it, beside the replicas.
+A group's members read the act's topic. The model has the rules of `reference_model/groups/`. After every step it must
+agree with Kafka on the replicas, on the members with their generations and partitions, on the committed offsets, and on
+what each member was given, processed and committed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,18 +21,18 @@ from kafka_chaos.reference_model.lockstep.groups import GroupModel, first_state
 from kafka_chaos.reference_model.lockstep.observation import GIVEN, PROCESSED, GroupObservation
 from kafka_chaos.reference_model.lockstep.stepping import step
 
-_OFTEN = 9
+_UNLIMITED = 9  # No scenario has as many crashes, removals, joins or leaves.
 
 
 @dataclass(kw_only=True)
 class GroupStage(Stage):
-    """The running act, with the steps of a group's members besides its own. Members are numbered from 1."""
+    """The stage of a running act, with the steps of a group's members, too. Members are numbered from 1."""
 
     members: Members
     group_model: GroupModel
 
     def member_step(self, what: str, member: int, partition: int = 0) -> None:
-        """A member takes one of `MEMBER_STEPS`; those in `AT_PARTITION` concern a `partition`."""
+        """A member takes one of `MEMBER_STEPS`. `partition` concerns only the steps in `AT_PARTITION`."""
         template, action, act = MEMBER_STEPS[what]
         sentence = template.format(member=member, of=f" partition {partition}" if self.members.partitions > 1 else "")
         where = {"partition": partition} if what in AT_PARTITION else {}
@@ -76,7 +76,7 @@ class GroupStage(Stage):
         return sorted({deed[1:] for deed in given if given.count(deed) > 1})
 
     def processed(self) -> list[int]:
-        """The offsets of all that was processed, in order of offset."""
+        """The offsets of all processed records, sorted."""
         return sorted(offset for offsets in self.did(PROCESSED).values() for offset in offsets)
 
     @property
@@ -98,10 +98,10 @@ MEMBER_STEPS: Mapping[str, tuple[str, str, Callable[..., object]]] = {
     "thaw": ("Member {member} continues (SIGCONT).", "member_thaws", partial(Members.signal, kind=SIGCONT)),
     "leave": ("Member {member} leaves.", "member_leaves", Members.leave),
 }  # fmt: skip
-"""The steps of a member by name: its sentence, the model's action, and the call, for those in `AT_PARTITION` with one.
+"""A member's steps by name: the sentence, the model's action, and the call, with a partition if in `AT_PARTITION`.
 
-A join ends when each member has its partitions. A commit is repeated until it has an answer; it is that of the offset
-after the record that was given last."""
+A join ends when each member has its partitions. A commit is repeated until it has an answer; it commits the offset
+after the record that the member was given last."""
 
 
 @contextmanager
@@ -119,10 +119,10 @@ def group_on(
         is_static=group.static,
         slots=group.members,
         records=records,
-        crashes=_OFTEN,
-        removals=_OFTEN,
-        joins=_OFTEN,
-        leaves=_OFTEN,
+        crashes=_UNLIMITED,
+        removals=_UNLIMITED,
+        joins=_UNLIMITED,
+        leaves=_UNLIMITED,
     )
     model = GroupModel(setup, frozenset([first_state(setup, partitions)]))
     servers = stage.lease.cluster.bootstrap_servers

@@ -1,4 +1,4 @@
-"""The members of a scenario's share group, request by request, and the start offset that the coordinator tells.
+"""The members of a scenario's share group, who send single requests, and the start offset that the coordinator tells.
 
 A member asks for one record at a time and sends each acknowledgement alone, so that each answer of the partition's
 leader belongs to one step. Its session at a leader is its connection there.
@@ -26,8 +26,8 @@ from kafka_chaos.reference_model.lockstep.shares import ACCEPT, NO_SESSION, NOT_
 
 _TYPES = {ACCEPT: 1, RELEASE: 2, REJECT: 3}
 """The codes of acknowledgements (KIP-932)."""
-_ANSWERS = (TAKEN, NOT_ACQUIRED, NO_SESSION)
-"""What answers an acknowledgement for good; after any other error it is sent again."""
+_FINAL_ANSWERS = (TAKEN, NOT_ACQUIRED, NO_SESSION)
+"""The final answers to an acknowledgement. After any other error it is sent again."""
 _WITHIN = 60.0
 _WAIT_MS = 500
 
@@ -50,8 +50,8 @@ class _Session:
 
 
 @dataclass
-class Sharer:
-    """One member. `did`: in order; `errors`: the names of the errors after which it sent a request again."""
+class ShareMember:
+    """One member. `did`: its deeds in order. `errors`: the names of the errors after which it sent a request again."""
 
     group: str
     topic_id: Any
@@ -61,10 +61,10 @@ class Sharer:
     session: _Session | None = None
 
     def fetch(self, session: _Session) -> tuple[int, int] | None:
-        """Ask for one record: its offset and its delivery count, if there is one."""
-        begins = session.epoch == 0
-        asked = ShareFetchRequest.FetchTopic
-        topics = [asked(topic_id=self.topic_id, partitions=[asked.FetchPartition(partition_index=0)])]
+        """Ask for one record. Returns its offset and delivery count, or None if no record came."""
+        is_first = session.epoch == 0
+        topic_type = ShareFetchRequest.FetchTopic
+        topics = [topic_type(topic_id=self.topic_id, partitions=[topic_type.FetchPartition(partition_index=0)])]
         answer = session.connection.request(
             ShareFetchRequest(
                 group_id=self.group,
@@ -75,7 +75,7 @@ class Sharer:
                 max_bytes=MAX_BYTES,
                 max_records=1,
                 batch_size=1,
-                topics=topics if begins else [],
+                topics=topics if is_first else [],
                 forgotten_topics_data=[],
                 version=1,
             )
@@ -84,11 +84,11 @@ class Sharer:
         if (error := _first_error(answer, *parts)) != TAKEN:
             self.errors.append(error)
             self.close()
-        acquired = [one for part in parts for one in part.acquired_records or ()]
+        acquired = [batch for part in parts for batch in part.acquired_records or ()]
         return (int(acquired[0].first_offset), int(acquired[0].delivery_count)) if acquired else None
 
     def acknowledgement(self, session: _Session, kind: str, offset: int) -> Any:
-        """The request by which it acknowledges a record."""
+        """The request by which the member acknowledges a record."""
         topic = ShareAcknowledgeRequest.AcknowledgeTopic
         part = topic.AcknowledgePartition
         batch = part.AcknowledgementBatch(first_offset=offset, last_offset=offset, acknowledge_types=[_TYPES[kind]])
@@ -110,13 +110,13 @@ class Sharer:
 
 
 @dataclass
-class Sharers:
+class ShareMembers:
     """The members of a share group that reads partition 0 of `topic`, numbered from 1; a context manager."""
 
     topic: str
     count: int
     cluster: Cluster
-    members: dict[int, Sharer] = field(default_factory=dict)
+    members: dict[int, ShareMember] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.id = f"{self.topic}-shares"
@@ -131,13 +131,13 @@ class Sharers:
             member.close()
 
     def poll(self, number: int) -> None:
-        """Let a member ask, again and again, until it is given a record."""
+        """Let a member ask again and again until it is given a record."""
         what = f"member {number} to be given a record"
         offset, count = wait_until(lambda: self.given(number), what, timeout=_WITHIN, interval=0.05)
         self.members[number].did.append((GIVEN, offset, count))
 
     def given(self, number: int) -> tuple[int, int] | None:
-        """What a member is given if it asks once, within a time in which a record that is available comes."""
+        """What a member is given if it asks once; an available record comes within the time that it waits."""
         member = self.members[number]
         try:
             return member.fetch(self._session(member))
@@ -147,7 +147,7 @@ class Sharers:
             return None
 
     def acknowledge(self, number: int, kind: str, offset: int) -> None:
-        """Let a member acknowledge a record, again and again, until that is taken or refused."""
+        """Let a member acknowledge a record again and again until the acknowledgement is taken or refused."""
         member = self.members[number]
 
         def answered() -> str | None:
@@ -160,16 +160,16 @@ class Sharers:
             error = _first_error(answer, *(part for topic in answer.responses for part in topic.partitions))
             if error == NO_SESSION:
                 member.close()
-            if error not in _ANSWERS:
+            if error not in _FINAL_ANSWERS:
                 member.errors.append(error)
-            return error if error in _ANSWERS else None
+            return error if error in _FINAL_ANSWERS else None
 
         what = f"an answer to member {number}, which acknowledges offset {offset}"
         error = wait_until(answered, what, timeout=_WITHIN, interval=0.2, seen=lambda: str(member.errors))
         member.did.append((kind, offset, error))
 
     def acknowledge_unheard(self, number: int, kind: str, offset: int) -> None:
-        """Let a member send an acknowledgement, and hear no answer."""
+        """Let a member send an acknowledgement without receiving the answer."""
         member = self.members[number]
         if member.session is None:
             raise ClusterFailure(f"member {number} has no session: expected one, since it has a record in hand")
@@ -177,22 +177,22 @@ class Sharers:
 
     def observe(self) -> ShareObservation:
         """Observe the group. Raises `ClusterFailure` while no coordinator answers."""
-        asked = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-        topic = asked.DescribeShareGroupOffsetsRequestTopic(topic_name=self.topic, partitions=[0])
-        request = DescribeShareGroupOffsetsRequest(groups=[asked(group_id=self.id, topics=[topic])], version=0)
+        group_type = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+        topic = group_type.DescribeShareGroupOffsetsRequestTopic(topic_name=self.topic, partitions=[0])
+        request = DescribeShareGroupOffsetsRequest(groups=[group_type(group_id=self.id, topics=[topic])], version=0)
         with self._coordinator() as coordinator:
             group = coordinator.request(request).groups[0]
-        parts = [part for one in group.topics for part in one.partitions]
+        parts = [part for answered in group.topics for part in answered.partitions]
         if (error := _first_error(group, *parts)) != TAKEN or not parts:
             raise ClusterFailure(f"the start offset of {self.id} can't be read: {error}")
         did = {number: tuple(member.did) for number, member in self.members.items()}
         return ShareObservation(start=int(parts[0].start_offset), did=did)
 
-    def _session(self, member: Sharer, *, keeps_epoch: bool = False) -> _Session:
-        """A connection of the member to the leader, which a request in epoch 0 makes its session.
+    def _session(self, member: ShareMember, *, keeps_epoch: bool = False) -> _Session:
+        """The member's session at the leader. If it had none there, a new connection becomes one by a fetch in epoch 0.
 
-        With `keeps_epoch`, a member that was connected to another leader goes on with its epoch there: it does not know
-        that its session is over. Raises `ClusterFailure` while there is no leader that takes a connection.
+        With `keeps_epoch`, a member that was connected to another leader goes on with the epoch of that session, not
+        knowing that it is over. Raises `ClusterFailure` while there is no leader that takes a connection.
         """
         leader, session = leader_of(self.cluster, self.topic, 0), member.session
         if session is None or session.leader != leader:
@@ -201,7 +201,7 @@ class Sharers:
             member.session = session = _Session(leader, self.cluster.addresses[leader], epoch)
         return session
 
-    def _joined(self) -> Sharer:
+    def _joined(self) -> ShareMember:
         """A new member, once the group's coordinator has assigned the partition to it."""
         name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         epoch = 0
@@ -227,7 +227,8 @@ class Sharers:
             topics = answer.assignment.topic_partitions if answer.assignment is not None else ()
             return topics[0].topic_id if topics else None
 
-        return Sharer(self.id, wait_until(assigned, f"{self.id} to have a member", timeout=_WITHIN, interval=0.5), name)
+        topic_id = wait_until(assigned, f"{self.id} to have a member", timeout=_WITHIN, interval=0.5)
+        return ShareMember(self.id, topic_id, name)
 
     def _coordinator(self) -> BrokerClient:
         """A connection to the group's coordinator. Raises `ClusterFailure` if no broker names one that answers."""

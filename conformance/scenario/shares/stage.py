@@ -1,7 +1,7 @@
-"""The steps of scenarios with a share group: what its members do, each the same on Kafka and in the model.
+"""The steps of a share group's members in scenarios, each the same on Kafka and in the model.
 
-The group reads the act's topic from its beginning. After every step what each member was given and was answered, and
-the start offset that the group's coordinator tells, must agree with the model, beside the replicas.
+The group reads the act's topic from its beginning. After every step the model must agree with Kafka on the replicas, on
+what each member was given and was answered, and on the start offset that the group's coordinator tells.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from functools import partial
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.conformance.scenario.clusters import ClusterLease
-from kafka_chaos.conformance.scenario.shares.members import Sharers
+from kafka_chaos.conformance.scenario.shares.members import ShareMembers
 from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.contract.lane.lanes import SHARE_STATE
 from kafka_chaos.reference_model.lockstep.cluster_model import AccompaniedModel
@@ -25,9 +25,9 @@ _MEMBERS = 2
 
 @dataclass(kw_only=True)
 class ShareStage(Stage):
-    """The running act, with the steps of a share group's members besides its own. Members are numbered from 1."""
+    """The stage of a running act, with the steps of a share group's members, too. Members are numbered from 1."""
 
-    members: Sharers
+    members: ShareMembers
 
     def poll(self, member: int) -> None:
         """A member asks until it is given a record."""
@@ -35,13 +35,13 @@ class ShareStage(Stage):
         self.take(f"Member {member} asks for a record.", act, step("sharer_polls", member=member))
 
     def acknowledge(self, member: int, kind: str, offset: int) -> None:
-        """A member accepts, releases or rejects a record, until that is taken or refused."""
+        """A member accepts, releases or rejects a record, until the leader takes or refuses the acknowledgement."""
         act = partial(self.members.acknowledge, member, kind, offset)
         taken = step("sharer_acknowledges", member=member, kind=kind, offset=offset)
         self.take(f"Member {member} {kind}s offset {offset}.", act, taken)
 
     def acknowledge_unheard(self, member: int, kind: str, offset: int) -> None:
-        """The same, but the member hears no answer."""
+        """A member accepts, releases or rejects a record, and hears no answer."""
         act = partial(self.members.acknowledge_unheard, member, kind, offset)
         taken = step("sharer_acknowledges_unheard", member=member, kind=kind, offset=offset)
         self.take(f"Member {member} {kind}s offset {offset}, and hears no answer.", act, taken)
@@ -52,7 +52,7 @@ class ShareStage(Stage):
         self.take(f"Member {member} dies: its connection ends.", act, step("sharer_dies", member=member))
 
     def await_start(self, sentence: str, offset: int) -> None:
-        """A step that waits until the coordinator answers with a start offset: what came before it is persisted."""
+        """A step that waits until the coordinator answers this start offset: everything below it is persisted."""
         self.await_seen(sentence, lambda seen: seen.shares is not None and seen.shares.start == offset)
 
     @property
@@ -62,7 +62,7 @@ class ShareStage(Stage):
         return self.seen.shares
 
     def given(self) -> dict[int, list[list[int | str]]]:
-        """By member, offset and delivery count of what it was given, in order."""
+        """By member, the offset and delivery count of each record that it was given, in order."""
         return {number: [list(deed[1:]) for deed in did if deed[0] == GIVEN] for number, did in self.shares.did.items()}
 
     def answer(self, member: int) -> int | str:
@@ -79,23 +79,23 @@ class ShareStage(Stage):
 def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False) -> Iterator[ShareStage]:
     """A share group of two members that reads the act's topic.
 
-    `delivery_limit`, and whether locks may end between two steps, are as the configuration of the cluster says.
+    `delivery_limit`, and `locks_end` (whether locks may end between two steps), must fit the cluster's configuration.
     """
     lease = stage.lease
     lease.admin.alter(ResourceType.GROUP, f"{stage.topic}-shares", {"share.auto.offset.reset": "earliest"})
-    with Sharers(stage.topic, _MEMBERS, lease.cluster) as sharers:
+    with ShareMembers(stage.topic, _MEMBERS, lease.cluster) as members:
         setup = ShareSetup(members=_MEMBERS, delivery_limit=delivery_limit, locks_end=locks_end)
         model = ShareModel(setup, stage.model)
         stage.model = model.cluster = AccompaniedModel(stage.model, model, "shares")
-        stage.observer.beside = lambda: {"shares": sharers.observe()}
+        stage.observer.beside = lambda: {"shares": members.observe()}
         stage.settle("Two members join a new share group.")
-        yield ShareStage(**stage.parts, members=sharers)
+        yield ShareStage(**stage.parts, members=members)
 
 
 def share_coordinator_of(lease: ClusterLease, *, first: int = 1) -> int:
     """The share coordinator, which leads the only partition of `__share_group_state`.
 
-    If there is no such topic yet, the broker `first` will lead it.
+    If this topic does not exist, it is created with the broker `first` as leader.
     """
     if not lease.admin.partitions(SHARE_STATE):
         configs: Mapping[str, object] = {"min.insync.replicas": 2, "cleanup.policy": "delete", "retention.ms": -1}

@@ -1,1 +1,1 @@
-"""The steps that files of scenarios name, each the same on Kafka and in the model."""
+"""The steps that scenario files name, each the same on Kafka and in the model."""

@@ -1,4 +1,4 @@
-"""Measures for how long no broker serves each partition, by polling all brokers for the partitions that they lead.
+"""Measures how long no broker serves a partition, by polling all brokers for the partitions that they lead.
 
 A partition is served if some broker answers ListOffsets for the latest offset, which only a leader does. The result is
 the longest time between two answers. Its resolution is the time between two polls, which is reported too.
@@ -47,7 +47,7 @@ class Availability:
 
     @contextmanager
     def polled(self, addresses: list[str]) -> Iterator[None]:
-        """Poll all brokers during the block; then the gaps are final."""
+        """Poll all brokers during the block; after it, the gaps are final."""
         partitions = [(topic, number) for topic, count in self.topics.items() for number in range(count)]
         self.note(partitions)
         with ThreadPoolExecutor(len(addresses)) as threads:
@@ -87,7 +87,7 @@ class Availability:
 
 @dataclass
 class AvailabilitySteps(FaultSteps):
-    """The faults of a running act, and how long no broker serves the partitions of further topics."""
+    """The steps of `FaultSteps`, and steps that measure how long no broker serves the partitions of further topics."""
 
     availability: Availability = field(default_factory=lambda: Availability({}))
 

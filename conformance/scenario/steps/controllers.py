@@ -1,4 +1,4 @@
-"""The steps of scenarios that capture requests of controllers, send requests in their name, or have them refused."""
+"""The steps of scenarios that capture requests of controllers, send some in their name, or make brokers refuse them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from kafka_chaos.reference_model.lockstep.stepping import step
 
 @dataclass
 class ControllerSteps(FaultSteps):
-    """The faults of a running act, and the requests that its controllers send."""
+    """The steps of `FaultSteps`, and steps about the requests that controllers send."""
 
     observer: ReplicaObserver
     answer_errors: dict[str, str] = field(default_factory=dict)
@@ -29,13 +29,13 @@ class ControllerSteps(FaultSteps):
     _capture: Capture | None = None
 
     def capture(self) -> None:
-        """From now on the controller's requests are captured, on a cluster with links."""
+        """Begin to capture the controllers' requests, on a cluster with links."""
         self._capture = self.watching.enter_context(captured(self.lease.cluster))
 
     def end_capture(self, api: str = "", broker: int = 0) -> None:
-        """End the capture once every request has its answer, among them an `api` request to `broker` about the topic.
+        """End the capture once every request has its answer.
 
-        If `api` is StopReplica, this is one that asks for the replica to be deleted.
+        With `api`, first wait for such a request to `broker` about the topic; a StopReplica must delete the replica.
         """
         capture = self._capture
         assert capture is not None, "nothing is captured"
@@ -54,7 +54,7 @@ class ControllerSteps(FaultSteps):
     def note_requests(self) -> None:
         """Record the captured requests as a table.
 
-        A broker must refuse a LeaderAndIsr in a leader epoch that it has, by the partition's error; no other request.
+        A broker must refuse each LeaderAndIsr in a leader epoch that it has, by the partition's error; nothing else.
         """
         epochs: dict[int, int] = {}
         unexpected, rows = [], []
@@ -85,8 +85,8 @@ class ControllerSteps(FaultSteps):
     ) -> None:
         """Send a broker a LeaderAndIsr request in the name of broker 3.
 
-        By default in the present controller epoch, with the broker as leader. `authorized`: whether brokers allow it.
-        `answer_errors` gets, by `sentence`, the answer's own error and, where that is NONE, that of the partition.
+        By default, it has the present controller epoch, and the broker as leader. `authorized`: whether brokers allow
+        it. `answer_errors` gets, by `sentence`, the answer's own error and, if that is NONE, the partition's error.
         """
         request = leader_and_isr(
             controller=3,
@@ -111,17 +111,17 @@ class ControllerSteps(FaultSteps):
         allow_cluster_action_to_brokers_only(self.lease.cluster)
 
     def lose_log_directory(self, broker: int) -> None:
-        """Move a broker's second log directory away, which has the replica, as if its disk had failed.
+        """Move away a broker's second log directory, which has the replica, as if its disk had failed.
 
         The broker notices at its next checkpoint, and goes on with the other directory.
         """
         node, folder = self.node(broker), SECOND_BROKER_DATA
-        # A broker creates a new replica where it has the fewest: the topic of a former act is in the first directory.
+        # A broker creates a replica in the directory with the fewest: an earlier act's topic is in the first one.
         is_there = f"{self.topic}-0" in node.must_execute("ls", folder).split()
         self.expect("The replica is in the second log directory", is_there)
         self.observer.without_files = frozenset({broker})
         # No other act may use a broker without a log directory.
-        self.lease.lasts = False
+        self.lease.is_reusable = False
 
         def lose() -> None:
             node.must_execute("mv", folder, f"{folder}.gone")

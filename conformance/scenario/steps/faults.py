@@ -1,4 +1,4 @@
-"""The steps of scenarios that are faults of brokers and controllers, each the same on Kafka and in the model.
+"""The steps of scenarios that break brokers, controllers and links, each the same on Kafka and in the model.
 
 A loss of power is played by cutting whole batches from the end of the newest segment of a killed broker, above the
 recovery point, since everything below was flushed. At its next start, the broker recovers the log by itself: it
@@ -28,13 +28,13 @@ _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 Port = Literal["replication", "control"]
 Action = Literal["drop", "reject"]
 Channel = tuple[str, int, int]
-"""A kind of requests, with the node that sends them and the node that they go to."""
+"""Requests of one kind from one node to another: kind, source, target."""
 
 
 def cut_last_batch(node: Node, topic: str, partition: int) -> tuple[Record, ...]:
     """Cut off the last batch of a log, as a loss of power would have; returns the lost records.
 
-    Raises `ClusterFailure` where no loss of power could have done that: the broker runs or was shut down cleanly, the
+    Raises `ClusterFailure` if no loss of power could have done that: the broker runs or was shut down cleanly, the
     batch was flushed, or the newest segment has no batch.
     """
     where = f"{node.name}: {topic}-{partition}"
@@ -82,7 +82,7 @@ def healed(*channels: Channel) -> list[Step]:
 
 @dataclass
 class FaultSteps(LockStep):
-    """The faults of a running act."""
+    """The stage of a running act, with the steps that are faults."""
 
     model: ClusterModel
     _cuts: dict[Channel, Partition] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class FaultSteps(LockStep):
     """The captures and polls that steps have begun; they end with the act at the latest."""
 
     def lose_power(self, broker: int, *, kept: int, lost: str) -> None:
-        """Let a killed broker lose its last batch, so that its log ends at `kept`; `lost` is the batch in the story."""
+        """Let a killed broker lose its last batch, so that its log ends at `kept`; the story calls the batch `lost`."""
         self.take(
             f"Power loss at {self.name(broker)}: {lost} is gone.",
             lambda: cut_last_batch(self.node(broker), self.topic, 0),
@@ -114,7 +114,7 @@ class FaultSteps(LockStep):
 
     def start(self, broker: int, *, how: str = "") -> None:
         """Restart a broker; `how` completes the sentence of the story."""
-        # Packet filter rules go with the container's network.
+        # Packet filter rules vanish with the container's network.
         lifted = [cut for cut in self._cuts if cut[2] == broker]
         for cut in lifted:
             del self._cuts[cut]
@@ -165,7 +165,7 @@ class FaultSteps(LockStep):
         def cut() -> None:
             fault.inject(self.lease.view, nodes)
             if follows:
-                # Until its connection breaks, a follower still gets the answer to the fetch that it has sent.
+                # Until the connection breaks, the follower can still get the answer to a fetch that it sent before.
                 wait_until(
                     lambda: fault.proof(self.lease.view, nodes).took_effect,
                     f"{self.name(source)}'s connection to {self.name(target)} to break",
@@ -225,13 +225,13 @@ class FaultSteps(LockStep):
             for node in nodes:
                 node.kill()
 
-        self._do(f"{_listed(nodes)} killed (SIGKILL).", kill, step("kill_controllers", controllers=controllers))
+        self._do(f"{_with_verb(nodes)} killed (SIGKILL).", kill, step("kill_controllers", controllers=controllers))
 
     def start_controllers(self, *controllers: int) -> None:
         """Restart controllers that were killed."""
         nodes = [self.controller_node(controller) for controller in controllers]
         started = step("start_controllers", controllers=controllers)
-        self._do(f"{_listed(nodes)} restarted.", lambda: self.lease.cluster.start_again(nodes), started)
+        self._do(f"{_with_verb(nodes)} restarted.", lambda: self.lease.cluster.start_again(nodes), started)
 
     def cut_off_controller(self, controller: int) -> None:
         """Cut a controller off from the other controllers; brokers still reach it."""
@@ -279,6 +279,6 @@ def _controller_cut(controller: int) -> Partition:
     return Partition(target=Target.parse(f"controller:{controller - CONTROLLER_IDS}"), port="control")
 
 
-def _listed(nodes: Sequence[Node]) -> str:
+def _with_verb(nodes: Sequence[Node]) -> str:
     names = [node.name for node in nodes]
     return f"{names[0]} is" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} are"

@@ -1,4 +1,4 @@
-"""The steps of scenarios that are no faults: what producers, consumers and topics do, on Kafka and in the model."""
+"""The steps of scenarios that are not faults: producers, consumers and topics, on Kafka and in the model."""
 
 import time
 from collections import Counter
@@ -25,7 +25,7 @@ from kafka_chaos.reference_model.lockstep.stepping import Step, step
 
 @dataclass
 class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
-    """The running act, whose methods are the steps of scenario files, by name (`kill and send`)."""
+    """The stage of a running act. Its methods are the steps of scenario files: `kill and send` is `kill_and_send`."""
 
     model: ClusterModel
     clients: Clients
@@ -40,7 +40,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     @property
     def parts(self) -> dict[str, Any]:
-        """All that the stage consists of, for a stage that goes on with the steps of further clients."""
+        """The fields of the stage, by which another stage goes on with the steps of further clients."""
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
     def produce(
@@ -60,12 +60,12 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         """A producer sends a record and retries until it gets an answer; `then`: actions of the model that follow.
 
         `asks`: the only brokers that the producer asks for the leader. `knows_only`: a frozen broker, to which it has a
-        connection and a request in flight; it asks no other broker before this one continues.
+        connection and a request in flight. The producer asks no other broker before this one continues.
         """
         if knows_only is not None:
             self._open_at_thaw = [(CLIENTS, CLIENT, other) for other in self.act.replicas if other != knows_only]
         configs = {**(configs or {}), **(self.reachable(*asks) if asks else {})}
-        chosen: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "producer": producer,
             "acks": acks,
             "idempotent": idempotent,
@@ -76,9 +76,9 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         subject += f", which takes {self.name(knows_only)} for the leader," if knows_only is not None else ""
         self.take(
             f"{subject} sends {record} with acks={acks}{f' and key {key}' if key else ''}.",
-            lambda: self.clients.send(record, **chosen, configs=configs),
+            lambda: self.clients.send(record, **settings, configs=configs),
             *cuts(*self._open_at_thaw),
-            step("produce", record=record, **chosen),
+            step("produce", record=record, **settings),
             *then,
         )
 
@@ -99,7 +99,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         self.take(sentence, act, step("kill", broker=broker), step("produce", record=record))
 
     def one_leads(self, brokers: Sequence[int]) -> bool:
-        """Whether one of these brokers serves the partition, as only a leader does; `answers` counts their answers."""
+        """Whether one of these brokers serves the partition, which only a leader does. `answers` counts answers."""
         leads, addresses = False, [self.lease.cluster.addresses[broker] for broker in brokers]
         for error, _ in answers(addresses, lambda client: client.latest_offset(self.topic)):
             self.answers["served" if error == NONE else error_name(error)] += 1
@@ -149,8 +149,8 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         self._clock, self.clock_started = time.monotonic(), time.time()
 
     def seconds_until_answered(self, record: str) -> float:
-        """From `start_clock` until the record's producer got its answer, rounded to hundredths."""
-        answered = {answer.record: answer.at for answer in self.clients.answers()}
+        """The time from `start_clock` until the record's producer got its answer, in seconds with two decimals."""
+        answered = {answer.record: answer.arrived for answer in self.clients.answers()}
         return round(answered[record] - self._clock, 2)
 
     def send_once(self, record: str, *, sentence: str) -> None:

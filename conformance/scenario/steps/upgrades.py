@@ -1,4 +1,4 @@
-"""The steps of scenarios in which nodes come back with another version of Kafka, or migrate from ZooKeeper to KRaft."""
+"""The steps of scenarios that upgrade nodes to another version of Kafka, or migrate them from ZooKeeper to KRaft."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -23,20 +23,20 @@ _TAKES_OVER = "to DUAL_WRITE state"
 
 @dataclass
 class UpgradeSteps(FaultSteps):
-    """The faults of a running act, upgrades, and the steps of a migration (`conformance/migration.py`)."""
+    """The steps of `FaultSteps`, upgrades, and the steps of a migration (`conformance/migration.py`)."""
 
     observer: ReplicaObserver
     load: Load | None = None
     """The load beside the act, if it has any."""
     views: list[dict[str, Any]] = field(default_factory=list)
-    """The rows that `note_controllers` has noted."""
+    """What `note_controllers` has noted, a row for each call."""
 
     def ignore_controller(self) -> None:
-        """From now on the controller is not compared: it changes without a step of the model."""
+        """Compare the controller no longer: from now on it changes without a step of the model."""
         self.observer.sees_controller = False
 
     def assume(self, rules: Mapping[str, Any]) -> None:
-        """From now on the model follows other rules: keys of `ClusterConfig`, with their values."""
+        """Let the model follow other rules from now on. `rules`: keys of `ClusterConfig` with their values."""
         self.model.config = replace(self.model.config, **rules)
 
     def expect_nothing_lost(self) -> None:
@@ -89,8 +89,8 @@ class UpgradeSteps(FaultSteps):
         """The feature levels in force, once all brokers name the same."""
 
         def agreed() -> dict[str, int] | None:
-            levels = [self.asked(broker, ObservingClient.features) for broker in self.act.replicas]
-            return levels[0] if all(of_broker == levels[0] for of_broker in levels) else None
+            levels = [self.answer_from(broker, ObservingClient.features) for broker in self.act.replicas]
+            return levels[0] if all(other == levels[0] for other in levels) else None
 
         return wait_until(agreed, "all brokers to name the same feature levels", timeout=20)
 
@@ -109,7 +109,7 @@ class UpgradeSteps(FaultSteps):
         self.take("Three KRaft controllers start in migration mode.", add)
 
     def join(self, broker: int, *, is_last: bool = False) -> None:
-        """Restart a broker in migration mode; once the last one is, a KRaft controller takes over."""
+        """Restart a broker in migration mode. After the restart of the last one, a KRaft controller takes over."""
         self.stop(broker)
         self.migration.join(self.node(broker))
         if not is_last:
@@ -160,10 +160,10 @@ class UpgradeSteps(FaultSteps):
             self.take("ZooKeeper is shut down.", node.stop)
 
     def note_controllers(self, when: str) -> None:
-        """Note the controller that ZooKeeper has, and that which each broker names to a client."""
+        """Note which controller ZooKeeper has, and which one each broker names to a client."""
         view: dict[str, Any] = {"when": when, "ZooKeeper": self.zookeeper.controller()}
         for broker in self.act.replicas:
-            view[f"broker {broker} names"] = self.asked(broker, ObservingClient.controller)
+            view[f"broker {broker} names"] = self.answer_from(broker, ObservingClient.controller)
         record = self.zookeeper.partition(self.topic)
         assert record is not None
         view["partition"] = f"leader {record.leader}, leader epoch {record.leader_epoch}, ISR {list(record.isr)}"
@@ -204,7 +204,7 @@ OF_UPGRADES: Mapping[str, Callable[..., Any]] = {
     "feature level": lambda stage, name: stage.feature_levels.get(name, 0),
     "is more": lambda stage, one, other: float(one) > float(other),
     "are equal": lambda stage, one, other: one == other,
-    "follower": lambda stage, at: [broker for broker in stage.act.replicas if broker != stage.seen.leader][at],
+    "follower": lambda stage, index: [broker for broker in stage.act.replicas if broker != stage.seen.leader][index],
     "brokers in ZooKeeper": lambda stage: sorted(stage.zookeeper.brokers()),
     "controller in ZooKeeper": lambda stage: stage.zookeeper.controller(),
     "KRaft has taken over": lambda stage: (stage.zookeeper.controller() or 0) > CONTROLLER_IDS,

@@ -1,7 +1,7 @@
 """The story of scenarios on a terminal: a sentence per step, what it changed, and what must hold.
 
-Without a terminal it prints whole lines only, so that a CI log stays readable. Of repeated runs it prints in full the
-first, and each later run that does not conform; a later run that conforms gets one line.
+Without a terminal it prints whole lines only, so that a CI log stays readable. It prints the first run of a scenario in
+full, and a later run only if that does not conform; a later run that conforms gets one line.
 """
 
 import json

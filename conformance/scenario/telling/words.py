@@ -1,7 +1,4 @@
-"""Words for the observations of an act: the changes that each step made, the consumer group, and single values.
-
-Guarantee: pure functions of the act's record.
-"""
+"""Puts the observations of an act into words: the changes by each step, consumer and share groups, single values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -79,7 +76,7 @@ def _value_text(name: str, value: Any) -> str:
 
 
 def _log_text(log: Sequence[Entry]) -> str:
-    """A cell for each record of a log: record·leader epoch, after a gap with its offset; the middle is counted."""
+    """A cell for each record: name·leader epoch, after a gap with the offset. Of many records, the middle is cut."""
     expected = [0, *(offset + 1 for offset, _, _ in log)]
     cells = []
     for (offset, record, epoch), following in zip(log, expected, strict=False):
@@ -91,7 +88,7 @@ def _log_text(log: Sequence[Entry]) -> str:
 
 
 def _printable(record: str) -> str:
-    """A record's name without what can't be printed; ∅ for an empty one."""
+    """A record's name with � for each letter that can't be printed; ∅ for an empty name."""
     return "".join(letter if letter.isprintable() else "�" for letter in record) or "∅"
 
 
@@ -117,7 +114,7 @@ def _tell_row(
     if isinstance(seen, PartitionObservation):
         readable = " ".join(seen.read_committed) or "nothing"
         return f": {names}, last stable offset {seen.last_stable_offset}, read_committed gives {readable}"
-    # A running broker's metadata responses, where they name another leader than the metadata has.
+    # A running broker may name another leader to clients than the metadata has.
     agrees = seen.role is None or seen.leader is None or observation.leader in (None, seen.leader)
     belief = "" if agrees else " sees no leader" if seen.leader == NOBODY else f" sees leader {seen.leader}"
     state = {LEADER: " leads", None: " does not run"}.get(seen.role, "")

@@ -28,14 +28,14 @@ from kafka_chaos.reference_model.lockstep.observation import (
 )
 
 _MARKERS = {0: ABORT, 1: COMMIT}
-"""The type of a control record, behind its version in the key."""
+"""The markers by the type of a control record, which follows the version in its key."""
 _UNKNOWN = "TRANSACTIONAL_ID_NOT_FOUND"
 _PENDING = "UNSTABLE_OFFSET_COMMIT"
 
 
 @dataclass
 class TransactionsObserver:
-    """Observes the first `partitions` of a topic, and transactional ids; `ids` has them by their names in the story."""
+    """Observes the first `partitions` of a topic, and transactional ids: `ids`, by their names in the story."""
 
     cluster: Cluster
     topic: str
@@ -44,7 +44,7 @@ class TransactionsObserver:
     producers: Producers
 
     def observe(self) -> Observation:
-        """Everything that can be observed now. It is not one moment: rely on two equal observations in a row."""
+        """Observe all that is observable now. It is not one moment: rely only on two equal observations in a row."""
         numbers = range(self.partitions)
         with ThreadPoolExecutor(max_workers=self.partitions + 2) as threads:
             reads = [threads.submit(self._read, committed) for committed in (True, False)]
@@ -67,7 +67,7 @@ class TransactionsObserver:
                 transactions={name: known for name, known in described.items() if known is not None},
                 producers={
                     name: ProducerObservation(epoch=producer.epoch, reply=producer.reply)
-                    for name, producer in self.producers.known.items()
+                    for name, producer in self.producers.by_name.items()
                 },
                 offsets=self._offsets() if self.producers.group else None,
             )
@@ -75,10 +75,10 @@ class TransactionsObserver:
 
     def _stored(self, partition: int) -> tuple[tuple[tuple[int, str, int], ...], int, int]:
         """A partition's log, its high watermark and its last stable offset."""
-        place, asked = (self.topic, partition), {self.topic: [partition]}
+        place, partitions = (self.topic, partition), {self.topic: [partition]}
         leader = leader_of(self.cluster, self.topic, partition)
         with TransactionClient(self.cluster.addresses[leader]) as client:
-            answers = [client.latest_offsets(asked, committed=committed)[place] for committed in (False, True)]
+            answers = [client.latest_offsets(partitions, committed=committed)[place] for committed in (False, True)]
         for error, _ in answers:
             if error != NONE:
                 raise ClusterFailure(f"broker {leader} answers ListOffsets with {error_name(error)}")

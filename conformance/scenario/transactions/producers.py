@@ -1,9 +1,9 @@
 """Transactional producers of a scenario: each request on its own connection, repeated until its answer is final.
 
-They are no client library: a scenario says which request comes next, also where a library would have given up. So each
-answer is that of the brokers, and can be compared with the model's.
+They use no client library: a scenario says which request comes next, even when a library would have given up. So each
+answer comes from the brokers alone, and can be compared with the model's.
 
-Where a producer `bumps` its epoch, as Java clients of 4.0 and later do (KIP-890, part 2), the leader adds partitions to
+If a producer `bumps` its epoch, as Java clients of 4.0 and later do (KIP-890, part 2), the leader adds partitions to
 the transaction, and every end of a transaction brings the next epoch.
 """
 
@@ -29,7 +29,7 @@ from kafka_chaos.harness.cluster.fault_control import running_broker
 
 _INIT_PRODUCER_ID = 5
 _ADD_PARTITIONS = 3
-"""The last version that clients send. By later ones, brokers ask whether a transaction is open (KIP-890)."""
+"""The last version that clients send. Brokers use later ones to ask whether a transaction is open (KIP-890)."""
 _ADD_OFFSETS = 4
 _PRODUCE, _PRODUCE_BUMPS = 11, 12
 _END, _END_BUMPS = 4, 5
@@ -168,10 +168,10 @@ _AGAIN = frozenset(
 
 @dataclass
 class Producers:
-    """All producers of an act; `known` has those that have begun, by name.
+    """All producers of an act; `by_name` has those that have begun.
 
-    If transactions commit offsets, they are those of `group` in partition 0 of the topic `source`. `offset_partition`
-    stands for them: a `write` to this partition commits the offset that its record names.
+    Transactions may commit the offset of `group` in partition 0 of the topic `source`. `offset_partition` is the number
+    that stands for it: a `write` to this partition commits the offset that its record names.
     """
 
     cluster: Cluster
@@ -180,18 +180,18 @@ class Producers:
     group: str = ""
     source: str = ""
     offset_partition: int = -1
-    known: dict[str, Producer] = field(default_factory=dict)
+    by_name: dict[str, Producer] = field(default_factory=dict)
 
     def initialise(self, name: str, transactional_id: str, *, timeout_ms: int) -> None:
         """Begin a new incarnation of a producer, which gets its epoch."""
         producer = Producer(transactional_id, bumps=self.bumps)
         ask = partial(TransactionClient.initialise, producer=producer, timeout_ms=timeout_ms)
         self._succeeds(producer, ask, self._coordinator(transactional_id))
-        self.known[name] = producer
+        self.by_name[name] = producer
 
     def write(self, name: str, record: str, partition: int) -> None:
-        """Write a record of a transaction, or commit an offset of the group; first add its partition where needed."""
-        producer = self.known[name]
+        """Write a record of a transaction, or commit an offset of the group; first add the partition if necessary."""
+        producer = self.by_name[name]
         is_offset = partition == self.offset_partition
         if not self.bumps and partition not in producer.added and not self._add(producer, partition, is_offset):
             return
@@ -208,7 +208,7 @@ class Producers:
 
     def end(self, name: str, *, commit: bool) -> None:
         """Commit or abort a producer's transaction."""
-        producer = self.known[name]
+        producer = self.by_name[name]
         ask = partial(TransactionClient.end, producer=producer, commit=commit)
         if self._succeeds(producer, ask, self._coordinator(producer.transactional_id)):
             producer.added.clear()
@@ -217,7 +217,7 @@ class Producers:
 
     def end_in_vain(self, name: str, *, commit: bool) -> None:
         """Send one EndTxn whose answer does not come: the producer gives up and closes the connection."""
-        producer = self.known[name]
+        producer = self.by_name[name]
         address = self._coordinator(producer.transactional_id)()
         try:
             with TransactionClient(address) as client:
@@ -231,7 +231,7 @@ class Producers:
 
     def crash(self, name: str) -> None:
         """End a producer, which leaves its transaction open."""
-        del self.known[name]
+        del self.by_name[name]
 
     def _add(self, producer: Producer, partition: int, is_offset: bool) -> bool:
         def ask(client: TransactionClient) -> int:
@@ -252,7 +252,7 @@ class Producers:
         *,
         writes: bool = False,
     ) -> bool:
-        """Send a request until its answer is final, and return whether that was a success."""
+        """Send a request until its answer is final, and return whether the answer is a success."""
         last = ""
 
         def is_final() -> bool:
@@ -292,22 +292,24 @@ def meaning(error: str, *, writes: bool) -> str:
 
 def coordinator_of(cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> int:
     """The running broker that coordinates a transactional id or a group; raises `ClusterFailure` without one."""
-    return _named(cluster, lambda client: client.coordinator(key, kind), f"no broker knows who coordinates {key}")
+    return _find_broker(
+        cluster, lambda client: client.coordinator(key, kind), f"no broker names a coordinator of {key}"
+    )
 
 
 def await_coordinator(cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> int:
     """The broker that `coordinator_of` finds, once it finds one."""
-    found = partial(running_broker, cluster, lambda client: client.coordinator(key, kind), timeout=_ANSWER_TIMEOUT)
-    return wait_until(found, "a coordinator", timeout=60)
+    ask = partial(running_broker, cluster, lambda client: client.coordinator(key, kind), timeout=_ANSWER_TIMEOUT)
+    return wait_until(ask, "a coordinator", timeout=60)
 
 
 def leader_of(cluster: Cluster, topic: str, partition: int) -> int:
     """The running broker that leads a partition, as brokers know it; raises `ClusterFailure` without one."""
     what = f"{topic}-{partition} has no leader"
-    return _named(cluster, lambda client: client.metadata(topic, partition).leader, what)
+    return _find_broker(cluster, lambda client: client.metadata(topic, partition).leader, what)
 
 
-def _named(cluster: Cluster, ask: Callable[[BrokerClient], int | None], failure: str) -> int:
+def _find_broker(cluster: Cluster, ask: Callable[[BrokerClient], int | None], failure: str) -> int:
     broker = running_broker(cluster, ask, timeout=_ANSWER_TIMEOUT)
     if broker is None:
         raise ClusterFailure(failure)

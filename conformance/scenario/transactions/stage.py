@@ -1,4 +1,4 @@
-"""The steps of scenarios on transactions: requests of producers and faults, each the same on Kafka and in the model."""
+"""The steps of scenarios on transactions, which are requests or faults, each the same on Kafka and in the model."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,14 +28,14 @@ from kafka_chaos.reference_model.lockstep.transactions import TransactionsConfig
 from kafka_chaos.reference_model.transactions.rules import V2, v1_in
 
 TIMEOUT_MS = 60_000
-"""`transaction.timeout.ms` unless a scenario chooses another: longer than any of its transactions."""
+"""The default `transaction.timeout.ms` of scenarios: longer than any of their transactions."""
 ID = "t"
 """The first transactional id of an act, as its story names it."""
 
 
 @dataclass
 class TransactionsStage(LockStep):
-    """The running act, whose methods are the steps of scenario files, by name."""
+    """The stage of a running act on transactions. Its methods are the steps of scenario files."""
 
     model: TransactionsModel
     clients: Producers
@@ -76,11 +76,11 @@ class TransactionsStage(LockStep):
         self.write(producer, f"{self.offset + 1}:{inputs[self.offset]}")
 
     def commit(self, producer: str) -> None:
-        """The producer asks for a commit."""
+        """A producer asks for a commit."""
         self._end(producer, commit=True)
 
     def abort(self, producer: str) -> None:
-        """The producer asks for an abort."""
+        """A producer asks for an abort."""
         self._end(producer, commit=False)
 
     def crash(self, producer: str) -> None:
@@ -141,7 +141,7 @@ class TransactionsStage(LockStep):
         broker = self.killed = self.coordinator
         self._take(f"The coordinator, broker {broker}, is killed (SIGKILL).", self.node(broker).kill, "fail_over")
 
-    # --- What is there ---------------------------------------------------------------------------------------------
+    # --- Observations ----------------------------------------------------------------------------------------------
 
     @property
     def transactional_id(self) -> str:
@@ -210,8 +210,9 @@ def transactional_act(
         lease.settled_controller()
         name = name.format(version=lease.profile.kafka_version)
         topic = play.topic_name(name)
-        known_as = {id: f"{topic}-{id}" for id in ids}
-        brokers, coordinator = list(lease.cluster.brokers), await_coordinator(lease.cluster, known_as[ids[0]])
+        transactional_ids = {id: f"{topic}-{id}" for id in ids}
+        brokers = list(lease.cluster.brokers)
+        coordinator = await_coordinator(lease.cluster, transactional_ids[ids[0]])
         if beside_coordinator:
             brokers.remove(coordinator)
         source = f"{topic}-source" if with_group else ""
@@ -224,7 +225,7 @@ def transactional_act(
         )  # fmt: skip
         act = ActRecord(name, lease.profile.name, rules.name, tuple(range(partitions)), {}, kind=PARTITIONS)
         play.begin(act)
-        observer = TransactionsObserver(lease.cluster, topic, partitions, known_as, producers)
+        observer = TransactionsObserver(lease.cluster, topic, partitions, transactional_ids, producers)
         stage = TransactionsStage(lease, topic, TransactionsModel(config), act, producers, observer, play.notify)
         stage.settle("The topic is created.")
         yield stage
@@ -233,7 +234,7 @@ def transactional_act(
 def _make_topics(lease: ClusterLease, topics: dict[str, int], brokers: Sequence[int]) -> None:
     """Create topics whose partitions have replicas on all of these brokers, which lead the partitions in turn."""
     for topic, count in topics.items():
-        orders = [[*brokers[at % len(brokers) :], *brokers[: at % len(brokers)]] for at in range(count)]
+        orders = [[*brokers[first:], *brokers[:first]] for first in (number % len(brokers) for number in range(count))]
         configs = {"min.insync.replicas": min(2, len(brokers))}
         lease.admin.create_topic(topic, replica_assignment=orders, configs=configs)
     lease.admin.await_full_isr(list(topics))
