@@ -34,7 +34,7 @@ def scenario_command() -> None:
 @scenario_command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(as_json: bool) -> None:
-    """List the scenarios: id, what it shows, and the document that describes it."""
+    """List the scenarios: the id, what the scenario shows, and the document that describes it."""
     from kafka_chaos.conformance.scenario.registry import all_scenarios
 
     scenarios = list(all_scenarios().values())

@@ -6,7 +6,7 @@
 3. `convert`: each broker is restarted as a broker in KRaft mode, on the same files.
 4. `leave`: each controller is restarted without ZooKeeper. After that, no way leads back.
 
-Everything but `add_controllers` takes a node that is down and changes what it finds when it starts again.
+Each step but `add_controllers` takes a node that is down, and changes what the node finds at its next start.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Migration(ZooKeeperMode):
     # --- The cluster with ZooKeeper ---------------------------------------------------------------------------------
 
     def make(self) -> Members:
-        """The servers of the cluster at first: ZooKeeper and brokers."""
+        """Build the servers with which the cluster begins: ZooKeeper and brokers."""
         self._members = super().make()
         return self._members
 
@@ -121,7 +121,7 @@ class Migration(ZooKeeperMode):
 
 
 class MigratingMetadata:
-    """The `Metadata` in ZooKeeper, which KRaft controllers keep up to date; after the migration those of the quorum."""
+    """The `Metadata` from ZooKeeper, which KRaft controllers keep up to date; after the migration, from the quorum."""
 
     def __init__(self, migration: Migration, members: Members) -> None:
         self._migration = migration

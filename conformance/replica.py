@@ -60,8 +60,8 @@ class NoReplica(ClusterFailure):
 def read_replica(node: Node, topic: str, partition: int, *, data: str = BROKER_DATA) -> ReplicaFiles:
     """A broker's replica of a partition; `data` is the log directory. Works on stopped and paused containers.
 
-    Raises `NoReplica` if the broker has none, and `ClusterFailure` if its files can't be read, as while its container
-    is between two states.
+    Raises `NoReplica` if the broker has none, and `ClusterFailure` if its files can't be read, for example while its
+    container is between two states.
     """
     from docker.errors import APIError
 

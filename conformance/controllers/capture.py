@@ -76,7 +76,7 @@ class Capture:
         self._links.trace_to(trace, controllers=True)
 
     def exchanges(self) -> list[Exchange]:
-        """The captured requests in order of arrival; those without an answer only once the `with` block is over.
+        """The captured requests in order of arrival; unanswered ones only once the `with` block is over.
 
         A request appears at most half a second after its answer has passed.
         """

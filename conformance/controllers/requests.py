@@ -62,8 +62,8 @@ def leader_and_isr(
 def send_as_controller(address: str, request: Any, *, client_id: str = "kafka-chaos") -> dict[str, Any]:
     """Send a request to the broker at `address` (`host:port`), without retries, and return its answer as a dictionary.
 
-    Raises `BrokerUnreachable` if the broker does not take the connection, or breaks it off, as on a request that it
-    can't read.
+    Raises `BrokerUnreachable` if the broker does not take the connection, or closes it, for example on a request that
+    it can't read.
     """
     with BrokerClient(address, timeout=10, client_id=client_id) as client:
         answer: dict[str, Any] = client.request(request).to_dict(json=False)

@@ -192,7 +192,7 @@ class ClusterLease:
         )
 
     def isolation(self, broker: int) -> Rules:
-        """Packet filter rules that drop all traffic between a broker and the other nodes, but not that of clients."""
+        """Packet filter rules that drop all traffic between a broker and the other nodes; clients still reach it."""
         others = [node.address for node in self.cluster.nodes if node is not self.cluster.brokers[broker]]
         hooks = (("INPUT", "-s"), ("OUTPUT", "-d"))
         return Rules("isolation", {hook: [(side, other, "-j", "DROP") for other in others] for hook, side in hooks})
@@ -235,7 +235,7 @@ class ClusterPool:
             self._running.clear()
 
     def enter(self, profile: ClusterProfile) -> ClusterLease:
-        """A clean cluster of this profile. It is new if the profile is `fresh`, or the running one can't be cleaned up."""
+        """A clean cluster of this profile: a new one if it is `fresh`, or if no running one can be cleaned up."""
         if self._kraft_version is not None:
             profile = profile.in_kraft(self._kraft_version)
         lease = self._running.get(profile.name)

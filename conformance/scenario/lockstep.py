@@ -111,13 +111,13 @@ class LockStep:
         """The name of a broker in the document."""
         return self.act.broker_name(broker)
 
-    def ask(self, broker: int) -> ObservingClient:
-        """A connection to a broker's client port."""
+    def connect(self, broker: int) -> ObservingClient:
+        """A new connection to a broker's client port."""
         return ObservingClient(self.lease.cluster.addresses[broker])
 
     def answer_from(self, broker: int, question: Callable[[ObservingClient], T]) -> T:
         """A broker's answer to a question, on a new connection."""
-        with self.ask(broker) as client:
+        with self.connect(broker) as client:
             return question(client)
 
     @property

@@ -72,12 +72,12 @@ def _checkpoint_line(stage: Stage, broker: int) -> str:
     return next((line for line in text.splitlines() if line.startswith(f"{stage.topic} ")), "")
 
 
-# --- Asked of a broker -------------------------------------------------------------------------------------------
+# --- Answers of brokers ------------------------------------------------------------------------------------------
 
 
 def _refusals(stage: Stage, broker: int) -> list[str]:
     """A broker's answers to requests that only a leader serves: Produce, ListOffsets and Fetch 10."""
-    with stage.ask(broker) as client:
+    with stage.connect(broker) as client:
         codes = (
             client.produce(stage.topic, "astray")[0],
             client.latest_offset(stage.topic)[0],

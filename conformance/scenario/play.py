@@ -105,7 +105,7 @@ class Play:
                 yield stage
 
     def begin(self, act: ActRecord) -> None:
-        """Add an act to the record, and tell that it begins."""
+        """Add an act to the record, and notify that it begins."""
         self.record.acts.append(act)
         self.notify("act", act)
 

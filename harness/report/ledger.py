@@ -67,7 +67,7 @@ class Ledger:
 
 
 def ledger_of(evidence: Evidence) -> Ledger | None:
-    """The ledger of a verdict; None where it was written without one."""
+    """The ledger of a verdict; None if it was written without one."""
     of_lane, of_table = TypeAdapter(contract.Ledger), TypeAdapter(contract.TableLedger)
     ledgers = {lane: _read(of_lane, entry["ledger"]) for lane, entry in evidence.judged.items() if entry.get("ledger")}
     if not ledgers:

@@ -26,7 +26,7 @@ from kafka_chaos.harness.report.pages import environment, join, label, lateness,
 from kafka_chaos.harness.report.stories import stories_of
 from kafka_chaos.harness.report.svg import Scale, clock, duration, even_ticks
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
-from kafka_chaos.harness.report.timeline.events import Timeline
+from kafka_chaos.harness.report.timeline.events import FaultSpan, Timeline
 from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, style_sheet
 
 LEFT, RIGHT = 150, 992
@@ -245,18 +245,18 @@ def _longest_gap(series: LaneSeries | None) -> str:
     return duration(series.longest_gap_ns) if series.longest_gap_ns else f"below {duration(SLOT_NS)}"
 
 
-def _fault_times(fault: Any, timeline: Timeline) -> tuple[str, str]:
+def _fault_times(fault: FaultSpan, timeline: Timeline) -> tuple[str, str]:
     """When a fault began, counted from the start of its phase, and how long it lasted."""
     starts = [phase.start_ns for phase in timeline.phases if phase.start_ns is not None]
     before = [start for start in starts if start <= fault.request.ts_ns]
-    begun = clock((fault.request.ts_ns - max(before)) / 1e9) if before else "not known"
-    begun = ", ".join(filter(None, (begun, lateness(fault.request.late))))
+    since_start = clock((fault.request.ts_ns - max(before)) / 1e9) if before else "not known"
+    begun = ", ".join(filter(None, (since_start, lateness(fault.request.late))))
     lasted = duration(fault.healed_ns - fault.request.ts_ns) if fault.healed_ns is not None else "not healed"
     return begun, lasted
 
 
 def _traces(table: Sequence[matrix.Row], evidence: Evidence) -> list[dict[str, Any]]:
-    """The model's traces for anomalies that were found, or required but not found; equal traces of lanes are one."""
+    """The model's traces for anomalies that were found, or required but not found; equal traces are merged."""
     traces: dict[tuple[object, ...], dict[str, Any]] = {}
     for row in table:
         predicted = evidence.predictions_of(row.lane)

@@ -141,13 +141,13 @@ class _Teller:
 
     def _requested(self, case: Case, first: int, last: int) -> Iterator[Moment]:
         """The requests about a case's partition between two times; requests that faults hit come first."""
-        begun = self.evidence.events[0].ts_ns if self.evidence.events else 0
-        since, until = (first - begun) / 1e9, (last - begun) / 1e9
+        run_start = self.evidence.events[0].ts_ns if self.evidence.events else 0
+        since, until = (first - run_start) / 1e9, (last - run_start) / 1e9
         requests = self.requests[self.partition(case)]
         meanwhile = [sent for sent in requests if sent.asked <= until and (sent.answered or sent.asked) >= since]
         meanwhile.sort(key=lambda request: (request.fault is None, request.api != "Produce", request.asked))
         for request in meanwhile[:_MOST_OF_A_KIND]:
-            yield Moment(begun + round(request.asked * 1e9), "request", request.sender, request)
+            yield Moment(run_start + round(request.asked * 1e9), "request", request.sender, request)
 
 
 def _own_moments(case: Case) -> Iterator[Moment]:

@@ -46,7 +46,7 @@ class Scale:
 
 
 def round_up(value: float) -> float:
-    """The least number from `value` on that is 1, 2, 2.5 or 5 times a power of ten; floats may round a bit below it."""
+    """The least number from `value` on that is 1, 2, 2.5 or 5 times a power of ten, but for rounding errors."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

@@ -239,7 +239,7 @@ def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
 def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> list[str]:
     """Compare every lane with its topic: a prediction for other settings would be wrong.
 
-    Returns what predictions depend on and the cluster does not tell; brokers other than Apache Kafka may not.
+    Returns the settings that predictions depend on but the cluster does not tell: brokers other than Kafka's may not.
     """
     try:
         wait_until(admin.live_brokers, "the cluster to answer", timeout=_ANSWER_TIMEOUT)

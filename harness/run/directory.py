@@ -53,7 +53,7 @@ def versions(kafka_version: str) -> dict[str, str]:
     from confluent_kafka import libversion
 
     recorded = {
-        # By its import name: the name of the distribution is in pyproject.toml alone.
+        # The key is the import name: only pyproject.toml knows the distribution's name.
         "kafka_chaos": sys.modules["kafka_chaos"].__version__,
         "kafka": kafka_version,
         "confluent_kafka": version("confluent-kafka"),

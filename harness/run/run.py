@@ -125,7 +125,7 @@ class Run:
         return self._spark.result()
 
     def predict_faults_at_any_time(self, phase: PhaseSpec) -> None:
-        """Predict the lanes of a lock-step phase that missed a condition again, for its faults at any time."""
+        """Predict again the lanes of a lock-step phase that missed a condition: its faults may come at any time."""
         for lane in phase.grown().lanes:
             with_faults = self.experiment.as_lane(phase, lane)
             self._predictions[lane.lane] = predict_cached(with_faults).to_json()

@@ -74,7 +74,7 @@ class Keeper:
         raise KeyboardInterrupt
 
     def see(self, event: Event) -> None:
-        """Pass an event of the present job to its command, or interrupt the job if that has ended. For any thread."""
+        """Pass an event of the present job to its command. Interrupts the job if its command has ended. Thread-safe."""
         if (command := self._command) is not None:
             try:
                 command.send(event)

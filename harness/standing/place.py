@@ -44,7 +44,7 @@ class StandingCluster:
 
     @property
     def journal(self) -> JournalFile:
-        """The file of the note: its first line; the others tell each fault that was injected or healed by hand."""
+        """The file of the note, its first line; each further line is a fault that was injected or healed by hand."""
         return JournalFile(_KIND, self.name)
 
     @property

@@ -51,19 +51,19 @@ class SteppedMember:
 
     def poll(self, partition: int) -> dict[str, Any]:
         """Poll until one record of a partition is given; answers its offset, or None if none comes in time."""
-        asked = [TopicPartition(self._topic, partition)]
+        place = [TopicPartition(self._topic, partition)]
         deadline = time.monotonic() + GIVEN_WITHIN
         while time.monotonic() < deadline:
             if partition in self._held:
-                self._client.resume(asked)
+                self._client.resume(place)
             message = self._client.poll(_POLL)
             if message is not None and message.error() is None:
-                self._client.pause(asked)
+                self._client.pause(place)
                 offset = message.offset() or 0
                 self._record, self._given[partition] = (partition, offset), offset
                 return {"offset": offset}
         if partition in self._held:
-            self._client.pause(asked)
+            self._client.pause(place)
         return {"offset": None}
 
     def process(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class SteppedMember:
         return answer | {"generation": generation or 0, "has": sorted(self._held)}
 
     def leave(self) -> dict[str, Any]:
-        """Leave the group in order."""
+        """Leave the group, as an orderly shutdown does."""
         self._client.close()
         self.has_left = True
         return {}

@@ -146,18 +146,18 @@ class Members:
         member.did.append((REFUSED if is_refused else COMMITTED, partition, answer["offset"]))
 
     def leave(self, number: int) -> None:
-        """Let a member leave the group in order."""
+        """Let a member leave the group, as an orderly shutdown does."""
         self._processes[number].ask("leave", within=_ANSWER_TIMEOUT_S)
 
     def signal(self, number: int, kind: signal.Signals) -> None:
-        """Send the process of a member a signal."""
+        """Send a signal to a member's process."""
         self._processes[number].signal(kind)
 
     def errors(self, number: int) -> list[str]:
         """The names of the errors with which a member's commits were answered, in order."""
         return list(self._processes[number].errors)
 
-    # --- What is seen of them --------------------------------------------------------------------------------------
+    # --- Observations ----------------------------------------------------------------------------------------------
 
     def observe(self) -> GroupObservation:
         """Observe members, owners of partitions, committed offsets, and what each member tells and did.

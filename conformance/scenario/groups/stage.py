@@ -110,8 +110,8 @@ def group_on(
 ) -> Iterator[GroupStage]:
     """A group that reads the act's topic; `records` is the number of records in each of its partitions.
 
-    Its first step: member 1 joins, and has all partitions. Members commit when a step says so; with commits=auto that
-    may be at any time, also for records that are not processed yet.
+    Its first step: member 1 joins, and has all partitions. Members commit when a step says so; with commits=auto, that
+    step may come at any time, also before a record is processed.
     """
     setup = Setup(
         rules_of_group(group),

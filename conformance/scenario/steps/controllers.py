@@ -54,7 +54,7 @@ class ControllerSteps(FaultSteps):
     def note_requests(self) -> None:
         """Record the captured requests as a table.
 
-        A broker must refuse each LeaderAndIsr in a leader epoch that it has, by the partition's error; nothing else.
+        A broker must refuse each LeaderAndIsr in a leader epoch that it has, by the partition's error, and no other.
         """
         epochs: dict[int, int] = {}
         unexpected, rows = [], []
@@ -151,13 +151,13 @@ def _sent_to(stage: ControllerSteps, broker: int) -> list[Exchange]:
 
 
 def _first_to(stage: ControllerSteps, broker: int, name: str) -> Any:
-    """A field of the first request to a broker, or of its partition."""
+    """A field of the first request to a broker, or of the partition's state in it."""
     first = _sent_to(stage, broker)[0]
     return {**first.request, **first.states_of(stage.topic)[0]}[name]
 
 
 def _fields(stage: ControllerSteps) -> list[list[str]]:
-    """The fields of the first LeaderAndIsr request and of its partition, both sorted."""
+    """The names of the fields of the first LeaderAndIsr request, and of the partition's state in it, both sorted."""
     first = next(sent for sent in stage.requests if sent.api == "LeaderAndIsr")
     bodies = (first.request, first.states_of(stage.topic)[0])
     return [sorted(name for name in body if not name.startswith("_")) for body in bodies]

@@ -154,7 +154,7 @@ class FaultSteps(LockStep):
         self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker), *opened)
 
     def cut(self, source: int, target: int, *, channel: Port = "replication", action: Action = "reject") -> None:
-        """Cut requests from one broker to another: fetches (`replication`) or those of a controller (`control`)."""
+        """Cut requests from one broker to another: fetches (`replication`) or a controller's (`control`)."""
         fault = _partition(source, target, channel, action)
         replicas = [state.replica(source) for state in self.model.states if channel == "replication"]
         follows = bool(replicas) and all(
@@ -270,8 +270,8 @@ class FaultSteps(LockStep):
 
 def _partition(source: int, target: int, port: Port, action: Action) -> Partition:
     """The fault that drops or rejects the requests from one broker to a port of another."""
-    at = Target.parse(f"broker:{target}")
-    return Partition(target=at, direction="in", port=port, action=action, peers=(source,))
+    broker = Target.parse(f"broker:{target}")
+    return Partition(target=broker, direction="in", port=port, action=action, peers=(source,))
 
 
 def _controller_cut(controller: int) -> Partition:

@@ -99,7 +99,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         self.take(sentence, act, step("kill", broker=broker), step("produce", record=record))
 
     def one_leads(self, brokers: Sequence[int]) -> bool:
-        """Whether one of these brokers serves the partition, which only a leader does. `answers` counts answers."""
+        """Whether one of these brokers serves the partition, which only a leader does. `answers` counts each answer."""
         leads, addresses = False, [self.lease.cluster.addresses[broker] for broker in brokers]
         for error, _ in answers(addresses, lambda client: client.latest_offset(self.topic)):
             self.answers["served" if error == NONE else error_name(error)] += 1
@@ -111,7 +111,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         partition, order = (self.topic, 0), tuple(replicas)
 
         def ask() -> None:
-            with self.ask(3) as controller:
+            with self.connect(3) as controller:
                 controller.set_timeout(15)
                 refused = reassign(controller, {partition: order})
                 self.expect("The controller accepts the reassignment", refused.get(partition, NONE), NONE)
@@ -157,7 +157,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         """A producer sends a record to the leader once, with acks=all; `answer_errors` gets the error, or NONE."""
 
         def send() -> None:
-            with self.ask(self.seen.leader or self.act.replicas[0]) as leader:
+            with self.connect(self.seen.leader or self.act.replicas[0]) as leader:
                 leader.set_timeout(60)
                 self.answer_errors[record] = error_name(leader.produce(self.topic, record, timeout=5)[0])
 
@@ -165,7 +165,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def send_unanswered(self, record: str, *, acks: str) -> None:
         """A producer sends a record to the leader, and closes the connection once the record is appended."""
-        with self.ask(self.seen.leader or self.act.replicas[0]) as leader:
+        with self.connect(self.seen.leader or self.act.replicas[0]) as leader:
             self.take(
                 f"A producer sends {record} with acks={acks}, and takes no answer.",
                 lambda: leader.send(self.topic, record, acks=acks),
@@ -196,7 +196,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
             self.take(f"A producer sends {len(records)} records to partition {partition}.", send)
 
     def await_committed(self, record: str, high_watermark: int) -> None:
-        """A step that waits until every replica has the high watermark by which a record is committed."""
+        """A step that waits until every replica has this high watermark, by which the record is committed."""
         self.await_seen(
             f"Every broker knows that {record} is committed.",
             lambda seen: set(self.high_watermarks(seen)) == {high_watermark},

@@ -66,7 +66,7 @@ class UpgradeSteps(FaultSteps):
         self.await_line(broker, f"Kafka version: {version}")
 
     def raise_features(self, release: str) -> None:
-        """The feature levels rise to those of a release."""
+        """Raise the feature levels to those of a release."""
         server = f"{node_name('broker', 1)}:{REPLICATION_PORT}"
         command = ("java", "-cp", "/opt/kafka/jars/*", "org.apache.kafka.tools.FeatureCommand")
         arguments = ("--bootstrap-server", server, "upgrade", "--release-version", release)

@@ -126,7 +126,7 @@ class TransactionsObserver:
 
 
 def _named(record: Record) -> str:
-    """The name of a record in the scenario: its value, or which marker it is."""
+    """The name of a record in the scenario: its value; `COMMIT` or `ABORT` for a marker."""
     if record.control:
         return _MARKERS.get(int.from_bytes((record.key or b"")[2:4], "big"), "another control record")
     return (record.value or b"").decode(errors="replace")

@@ -130,7 +130,7 @@ class TransactionClient(BrokerClient):
         return self.request(request).transaction_states[0]
 
     def group_offset(self, group: str, topic: str, *, stable: bool) -> tuple[int, int]:
-        """The error, and a group's offset in partition 0 or −1. `stable`: an error if another is pending (KIP-447)."""
+        """The error and a group's offset in partition 0 (−1: none). `stable`: a pending offset is an error (KIP-447)."""
         wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])
         answer = self.ask(OffsetFetchRequest, _OFFSET_FETCH, group_id=group, topics=[wanted], require_stable=stable)
         if answer.error_code != NONE:
@@ -168,7 +168,7 @@ _AGAIN = frozenset(
 
 @dataclass
 class Producers:
-    """All producers of an act; `by_name` has those that have begun.
+    """All producers of an act; `by_name`: the producers that have begun.
 
     Transactions may commit the offset of `group` in partition 0 of the topic `source`. `offset_partition` is the number
     that stands for it: a `write` to this partition commits the offset that its record names.
@@ -298,7 +298,7 @@ def coordinator_of(cluster: Cluster, key: str, kind: CoordinatorKind = Coordinat
 
 
 def await_coordinator(cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> int:
-    """The broker that `coordinator_of` finds, once it finds one."""
+    """Wait until a running broker coordinates a transactional id or a group, and return it."""
     ask = partial(running_broker, cluster, lambda client: client.coordinator(key, kind), timeout=_ANSWER_TIMEOUT)
     return wait_until(ask, "a coordinator", timeout=60)
 

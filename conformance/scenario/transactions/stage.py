@@ -90,8 +90,8 @@ class TransactionsStage(LockStep):
     def hold_end(self, producer: str, *, commit: bool) -> None:
         """A link to the coordinator holds a producer's next EndTxn; the producer gives up waiting for the answer."""
         coordinator = self.coordinator
-        at = Target.parse(f"broker:{coordinator}")
-        fault = Hold(target=at, api="EndTxn", sender="clients", transactional_id=self.transactional_id, nth=1)
+        target = Target.parse(f"broker:{coordinator}")
+        fault = Hold(target=target, api="EndTxn", sender="clients", transactional_id=self.transactional_id, nth=1)
 
         def hold() -> None:
             fault.inject(self.lease.view, (self.node(coordinator),))
@@ -200,7 +200,7 @@ def transactional_act(
     with_group: bool = False,
     beside_coordinator: bool = False,
 ) -> Iterator[TransactionsStage]:
-    """An act on a new topic of a cluster, with new transactional ids. `{version}` in its name is that of the brokers.
+    """An act on a new topic of a cluster, with new transactional ids. In `name`, `{version}` is the brokers' version.
 
     `bumps`: producers speak the protocol of KIP-890, part 2. `with_group`: they also commit the offsets of a group in
     another new topic, which is empty at first. `beside_coordinator`: the coordinator's broker has no replica of the

@@ -43,7 +43,7 @@ def ask(
     frames: Frames | None = None,
     **parameters: int | float | Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    """The rows that a statement selects from `entries`, a table with these columns; none where there are no files.
+    """The rows that a statement selects from `entries`, a table with these columns; none if there are no files.
 
     With `frames`, `entries` has only the lanes with a frame, and the frame's columns `start` and `width`;
     `slot(TIME, start, width)` is the slot of a time. The statement has `parameters` as `$name`.

@@ -1,7 +1,7 @@
 """Finds the first cases of each finding, and the rows of a run's tables about their records and their offsets.
 
-Guarantee: a table is read once for all cases. A finding keeps at most `MOST_CASES` cases, and a case `MOST_ROWS` rows
-of a table; of replicas/, so many of each broker. Of a node's log, the last `MOST_BYTES` are searched.
+Guarantee: a table is read once for all cases. A finding keeps at most `MOST_CASES` cases, and a case at most
+`MOST_ROWS` rows of each table, or of each broker's replica. Of a node's log, the last `MOST_BYTES` are searched.
 """
 
 import re
@@ -33,7 +33,7 @@ ORDER BY {each}, other, e."offset", e.seq
 
 @dataclass(frozen=True)
 class Case:
-    """One case of a finding. `rows`: by table, those about the case's record, and, marked as `other`, those about
+    """One case of a finding. `rows`: by table, the rows about the case's record, and, marked as `other`, rows about
     another record at its offset. A table that the run directory lacks has no entry."""
 
     lane: str

@@ -1,1 +1,1 @@
-"""Lanes over time: what the events show, and the pictures of it."""
+"""The events of a run and its lanes over time, and pictures of them."""

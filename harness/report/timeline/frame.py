@@ -50,7 +50,7 @@ class Frame:
         return (ts_ns - self.start_ns) / 1e9
 
     def clock(self, ts_ns: int) -> str:
-        """The time since the phase began, in words; a time before counts as the phase's start."""
+        """The time since the phase began, in words; an earlier time counts as the phase's start."""
         return clock(max(0.0, self.seconds_at(ts_ns)))
 
     def x(self, ts_ns: int) -> float:

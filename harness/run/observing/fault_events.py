@@ -1,4 +1,4 @@
-"""Emits an event for each thing that an injector does."""
+"""Emits an event whenever an injector requests, proves or heals a fault."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass

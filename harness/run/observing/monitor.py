@@ -1,4 +1,4 @@
-"""Watches a run beside its load, each watch in threads of its own that end with the block, and emits what they see.
+"""Watches a run during its load. Each watch has its own threads, which end with its block, and emits what they see.
 
 - `Monitor`: leaders, ISRs and the controller as clients see them, and the load's counts.
 - `HighWatermarkRecorder`: the high watermarks that brokers report, and the last stable offsets of transactional lanes.
