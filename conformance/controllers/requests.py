@@ -42,6 +42,7 @@ def leader_and_isr(
     """
     kind, topic_state = LeaderAndIsrRequest, LeaderAndIsrRequest.LeaderAndIsrTopicState
     values = {"controller_epoch": controller_epoch, "partition_epoch": 0, "is_new": False, **state}
+    # Versions 0 and 1 have the ungrouped states, later versions those of the topics.
     return kind(
         version=version,
         controller_id=controller,

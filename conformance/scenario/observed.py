@@ -258,7 +258,7 @@ _OF_GROUPS: Mapping[str, Callable[..., Any]] = {
     "owner": lambda stage, partition: (stage.group.owners or (0,))[partition],
     "sorted owners": lambda stage: sorted(stage.group.owners or ()),
     "partition of": lambda stage, member: (stage.group.owners or ()).index(member),
-    "other member": lambda stage, member: 3 - member,
+    "other member": lambda stage, member: 3 - member,  # of members 1 and 2
     "has one of": lambda stage, partition, *members: (stage.group.owners or (0,))[partition] in members,
     "committed": lambda stage, *partitions: [
         offset for number, offset in enumerate(stage.group.committed or ()) if not partitions or number in partitions

@@ -38,7 +38,6 @@ from kafka_chaos.conformance.scenario.transactions.producers import await_coordi
 from kafka_chaos.conformance.scenario.transactions.stage import transactional_act
 from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.cluster.broker.client import CoordinatorKind
-from kafka_chaos.reference_model.lockstep.observation import Observation
 from kafka_chaos.reference_model.lockstep.stepping import step as model_step
 
 PLACE = re.compile(r"\{([\w ]+)\}")
@@ -129,7 +128,7 @@ class _Script:
             case "expect":
                 self._expect(value, step, eventually=step.pop("eventually", False))
             case "await":
-                self.stage.await_seen(value, partial(_shows, step))
+                self.stage.await_seen(value, lambda seen: all(field_of(seen, name) == step[name] for name in step))
             case "fact":
                 self.stage.fact(value, observe(self.stage, step["of"]))
             case "table":
@@ -167,7 +166,3 @@ def _method(stage: AnyStage, verb: str) -> Callable[..., None]:
     if callable(method) and not verb.startswith("_"):
         return method
     raise LookupError(f"{verb!r} is neither a step nor a part")
-
-
-def _shows(wanted: Mapping[str, Any], seen: Observation) -> bool:
-    return all(field_of(seen, name) == value for name, value in wanted.items())

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +132,11 @@ def down_command(name: str | None) -> None:
     """Heal and remove a cluster; NAME may be left out where one stands alone."""
     cluster, start = find_cluster(name), time.monotonic()
     os.kill(cluster.pid, signal.SIGTERM)
-    gone: Callable[[], bool] = lambda: not Path(cluster.folder).exists() and not owner_is_alive(cluster.labels)  # noqa: E731
-    wait_until(gone, f"the cluster {cluster.name} to be removed", timeout=_END_TIMEOUT, interval=0.1)
+
+    def is_gone() -> bool:
+        return not Path(cluster.folder).exists() and not owner_is_alive(cluster.labels)
+
+    wait_until(is_gone, f"the cluster {cluster.name} to be removed", timeout=_END_TIMEOUT, interval=0.1)
     click.echo(f"removed {cluster.name} in {time.monotonic() - start:.1f} s")
 
 

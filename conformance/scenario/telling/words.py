@@ -83,7 +83,7 @@ def _log_text(log: Sequence[Entry]) -> str:
         name = _printable(record)[:16] + ("" if epoch == NO_EPOCH else f"·{epoch}")
         cells.append(name if offset == following else f"{offset}:{name}")
     if len(cells) > _MAX_CELLS:
-        cells[2 : 3 - _MAX_CELLS] = [f"…{len(log) + 1 - _MAX_CELLS}…"]
+        cells[2 : 3 - _MAX_CELLS] = [f"…{len(log) + 1 - _MAX_CELLS}…"]  # Two cells stay before it, the others after it.
     return " ".join(cells) or "empty"
 
 

@@ -27,6 +27,7 @@ from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, Broker
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import running_broker
 
+# The versions of requests, which producers that bump their epoch raise.
 _INIT_PRODUCER_ID = 5
 _ADD_PARTITIONS = 3
 """The last version that clients send. Brokers use later ones to ask whether a transaction is open (KIP-890)."""
@@ -130,7 +131,7 @@ class TransactionClient(BrokerClient):
         return self.request(request).transaction_states[0]
 
     def group_offset(self, group: str, topic: str, *, stable: bool) -> tuple[int, int]:
-        """The error and a group's offset in partition 0 (−1: none). `stable`: a pending offset is an error (KIP-447)."""
+        """The error and a group's offset in partition 0 (−1: none). `stable`: fails if one is pending (KIP-447)."""
         wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])
         answer = self.ask(OffsetFetchRequest, _OFFSET_FETCH, group_id=group, topics=[wanted], require_stable=stable)
         if answer.error_code != NONE:

@@ -47,10 +47,7 @@ class Case:
 
 
 def first_cases(ranges: Iterable[FindingRange]) -> dict[tuple[str, str], list[Case]]:
-    """The first cases of each finding's largest ranges, by lane and anomaly, without their rows.
-
-    One case of a range is enough: its neighbours have the same story.
-    """
+    """By lane and anomaly, the first cases of the largest ranges, without rows: a range's other cases resemble them."""
     cases: dict[tuple[str, str], list[Case]] = {}
     for part in sorted(ranges, key=lambda part: -part.count):
         of_finding = cases.setdefault((part.lane, part.anomaly), [])

@@ -86,7 +86,7 @@ class Frame:
                 words += f" · {duration(fault.healed_ns - fault.request.ts_ns)}"
             if not fault.proven:
                 words += " · no proof"
-            reach = 6.4 * len(words) + 14
+            reach = 6.4 * len(words) + 14  # The text's width in pixels, estimated.
             fits = start + reach <= RIGHT
             spans.append((start, start + reach) if fits else (RIGHT - reach, RIGHT))
             x, anchor = (start, "start") if fits else (RIGHT, "end")
@@ -101,7 +101,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a picture: its height, and its shapes, whose coordinates begin at the row's top."""
+    """One row of a picture: its height in pixels, and its shapes, whose coordinates begin at the row's top."""
 
     height: float
     drawn: Markup

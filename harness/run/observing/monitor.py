@@ -83,6 +83,7 @@ class Monitor(Background):
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()
+        # What changed after the last look.
         self._look()
         self._look_at_controller()
 
