@@ -10,9 +10,10 @@ and given on in the next | KIP-429 |
 Which member gets a partition is left open, so that each set of rules stands for every assignor of its kind.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_chaos.contract.lane.groups import CONSUMER, COOPERATIVE, Group
+from kafka_chaos.contract.lane.metadata import release
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,11 @@ CONSUMER_RULES = Rules("consumer", gives_back_all=False, waits_for_all=False)
 PROTOCOL_RULES = (EAGER_RULES, COOPERATIVE_RULES, CONSUMER_RULES)
 
 
-def rules_of_group(group: Group) -> Rules:
-    """The rules that a group's members and its coordinator follow."""
+def rules_of_group(group: Group, version: str) -> Rules:
+    """The rules that a group's members and its coordinator follow on brokers of a version of Kafka."""
     if group.protocol == CONSUMER:
         return CONSUMER_RULES
-    return COOPERATIVE_RULES if group.assignor == COOPERATIVE else EAGER_RULES
+    rules = COOPERATIVE_RULES if group.assignor == COOPERATIVE else EAGER_RULES
+    if release(version) < (2, 5):
+        return replace(rules, name=f"{rules.name} before KIP-447", fences_transactions=False, waits_for_stable=False)
+    return rules

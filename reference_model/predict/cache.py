@@ -167,9 +167,9 @@ def _groups(lane: Lane) -> dict[str, Any]:
     """The settings of a lane's group and its loop that an answer depends on."""
     settings: dict[str, Any] = {}
     if lane.group is not None:
-        settings["group"] = _group(lane.group, lane.group.commits)
+        settings["group"] = _group(lane.group, lane.group.commits, lane.version)
     if lane.loop is not None:
-        settings["loop"] = _group(lane.loop.group, lane.loop.offsets)
+        settings["loop"] = _group(lane.loop.group, lane.loop.offsets, lane.version)
     return settings
 
 
@@ -179,10 +179,10 @@ def _share(lane: Lane) -> dict[str, Any]:
     return {} if share is None else {"share": [share.delivery_limit, share.lost_deliveries(len(lane.faults))]}
 
 
-def _group(group: Group, commits: str) -> list[Any]:
+def _group(group: Group, commits: str, version: str) -> list[Any]:
     several = [group.members > 1 or group.joins > 0, group.crashes > 0, group.leaves > 0]
     latest = [group.reset] if group.reset == LATEST else []
-    return [rules_of_group(group).name, commits, group.static, *several, *latest]
+    return [rules_of_group(group, version).name, commits, group.static, *several, *latest]
 
 
 @cache

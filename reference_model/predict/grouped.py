@@ -72,7 +72,7 @@ def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_l
 
     def question(group: Group, commits: str, **more: bool) -> Setup:
         return Setup(
-            rules_of_group(group),
+            rules_of_group(group, lane.version),
             commits,
             is_static=group.static,
             crashes=int(group.crashes > 0),

@@ -20,6 +20,7 @@ from kafka_chaos.verification.judging.result import Observation
 from kafka_chaos.verification.recovery.outages import Outage
 
 _BY_FAILURES = "KAFKA-14397"
+_OVER_ENDS = "librdkafka-4844"
 EXPLAINED_BY: Mapping[str, str] = {
     "librdkafka-4953": "renewed_epoch",
     _BY_FAILURES: "renewed_epoch",
@@ -30,6 +31,7 @@ EXPLAINED_BY: Mapping[str, str] = {
     "kafkajs-1005": "repeated",
     "sarama-2619": "repeated",
     "sarama-3354": "repeated",
+    _OVER_ENDS: "moved_over_end",
     **dict.fromkeys(WITHOUT_EPOCH_CHECK, "read_on"),
 }
 """By defect, the statement that says which findings it explains. A defect that is not here explains none."""
@@ -49,6 +51,9 @@ def preconditions(run: RunDirectory) -> Iterator[tuple[Any, ...]]:
                 yield lane.lane, met.defect, EXPLAINED_BY[met.defect], *told, commits, met.messages
         if MODELLED_DEFECTS[_BY_FAILURES].concerns(lane):
             yield lane.lane, _BY_FAILURES, EXPLAINED_BY[_BY_FAILURES], *(None,) * 6
+        if MODELLED_DEFECTS[_OVER_ENDS].concerns(lane):
+            # Its members meet the ends of partitions all the time.
+            yield lane.lane, _OVER_ENDS, EXPLAINED_BY[_OVER_ENDS], 0, *(None,) * 5
         elections = [won for number in range(lane.partitions) for won in run.events.elected(lane.lane, number)]
         for defect in WITHOUT_EPOCH_CHECK if run.events.knows_times(lane.lane) else ():
             for won in elections if MODELLED_DEFECTS[defect].concerns(lane) else ():

@@ -114,7 +114,7 @@ def group_on(
     step may come at any time, also before a record is processed.
     """
     setup = Setup(
-        rules_of_group(group),
+        rules_of_group(group, stage.lease.profile.kafka_version),
         group.commits,
         is_static=group.static,
         slots=group.members,

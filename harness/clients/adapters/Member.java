@@ -14,6 +14,7 @@ import java.util.Random;
 import java.util.TreeMap;
 import java.util.TreeSet;
 
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -550,7 +551,10 @@ final class Member implements ConsumerRebalanceListener {
             int number = asks(next, producerId, transactions - 1);
             Lost lost = null;
             try {
-                insist(() -> producer.sendOffsetsToTransaction(next, consumer.groupMetadata()));
+                // Brokers before 2.5 take no generation (KIP-447), and the client fails for good if it has to name one.
+                ConsumerGroupMetadata group = output.getBoolean("names_generation")
+                    ? consumer.groupMetadata() : new ConsumerGroupMetadata(consumer.groupMetadata().groupId());
+                insist(() -> producer.sendOffsetsToTransaction(next, group));
                 learns(number, next, null);
             } catch (Lost refused) {
                 learns(number, next, refused);

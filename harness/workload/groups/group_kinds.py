@@ -11,6 +11,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.events import BEGINS
 from kafka_chaos.contract.lane.groups import AUTO, CLASSIC, IN_TRANSACTION, Group, group_of, loop_group_of
 from kafka_chaos.contract.lane.lanes import has_delivery_limit_per_group
+from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional, transactional_id
 from kafka_chaos.harness.clients.kinds import chosen
@@ -102,6 +103,7 @@ class ConsumerGroup(GroupLoad):
             abort=transactions.abort,
             seed=f"{load.seed}/{lane.lane}/{number}",
             run_directory=str(load.tables.run_directory.resolve()),
+            names_generation=release(lane.as_lane(()).version) >= (2, 5),
         )
 
     def start_member(self, place: int, number: int) -> SupervisedProcess:

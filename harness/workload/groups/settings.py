@@ -19,7 +19,8 @@ class OutputSettings:
     """The output of a loop: the lane that it writes, and how.
 
     `offsets` as in `Loop`; `size` and `abort` as in `Transactional`. `configs` are the producer's; with transactions
-    they have its `transactional.id`.
+    they have its `transactional.id`. `names_generation`: whether its offsets in a transaction name the member and its
+    generation, which brokers compare since 2.5 (KIP-447).
     """
 
     lane: str
@@ -33,6 +34,7 @@ class OutputSettings:
     abort: float
     seed: str
     run_directory: str
+    names_generation: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

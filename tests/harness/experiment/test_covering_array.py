@@ -157,7 +157,7 @@ def test_what_is_accepted_runs(values: dict[str, Any], tmp_path: Path) -> None:
     """Nothing is refused after the start, every lane is served, and nothing is unknown that `plan` could have known."""
     experiment = experiment_of(values, values["name"])
     result = run_experiment(experiment, root=tmp_path, accept_known=MODELLED_DEFECTS, engine=Engine.DUCKDB)
-    assert {lane.lane: lane.reasons for lane in result.verdict.lanes if lane.verdict is not Verdict.CONFORMS} == {}
+    assert {lane.lane: lane.reasons for lane in result.verdict.lanes if lane.outcome is not Verdict.CONFORMS} == {}
     assert all(lane.acknowledged for lane in result.verdict.lanes)
 
 

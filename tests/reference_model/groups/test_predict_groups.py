@@ -117,7 +117,7 @@ def test_the_protocol_of_brokers_is_searched_by_its_own_rules() -> None:
 
 
 def test_what_a_small_budget_has_not_searched_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "rules_of_group", lambda _: replace(EAGER_RULES, name="asked by no other test"))
+    monkeypatch.setattr(module, "rules_of_group", lambda *_: replace(EAGER_RULES, name="asked by no other test"))
     states = predict(replace(LANE)).states
     with pytest.raises(PredictionNotExhausted) as raised:
         predict(

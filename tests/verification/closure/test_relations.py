@@ -477,6 +477,18 @@ def test_a_clean_run_has_no_doubt(tmp_path: Path) -> None:
     assert doubts_of(written(clean(), tmp_path / "run")) == {}
 
 
+@pytest.mark.parametrize(
+    ("after_ns", "doubts"), [(1, []), (0, ["read by a consumer of the group's lane that assignments/"])]
+)
+def test_a_consumer_that_follows_another_one_is_its_next_life(tmp_path: Path, after_ns: int, doubts: list[str]) -> None:
+    run = clean()
+    rows = [row for row in run.lanes["in"].consumed if not row.consumer.startswith(GROUP)]
+    last = max(rows, key=lambda row: row.poll_ns)
+    run.lanes["in"].consumed.append(last._replace(consumer="next", poll_ns=last.poll_ns + after_ns))
+    found = [doubt.text for doubt in doubts_of(written(run, tmp_path / "run")).get("in", ())]
+    assert [any(wanted in text for text in found) for wanted in doubts] == [True] * len(found)
+
+
 @pytest.mark.parametrize("name", PLAIN_CLEAN)
 def test_a_clean_run_with_plain_lanes_has_no_doubt(tmp_path: Path, name: str) -> None:
     rows = plain_run()

@@ -1,5 +1,6 @@
 """Known defects whose precondition no client reports: it is in the rows of a run, or in the brokers' logs."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.events import DefectPrecondition
+from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.lane.transactions import Transactional
@@ -16,7 +18,8 @@ from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.judging.known_defects import explaining_outages
 from kafka_chaos.verification.recovery.outages import Outage
-from tests.verification.samples.run_dirs import Rows
+from tests.verification.samples.planted_groups import Plant, committed_past_the_end, skipped_after_rebalance
+from tests.verification.samples.run_dirs import Rows, write_histories
 
 
 def blocked(**changes: Any) -> tuple[tuple[str, ...], ...]:
@@ -144,3 +147,24 @@ def test_a_consumer_that_read_on_had_read_other_records_where_it_missed_some(
     (lane,) = verify(rows.write(tmp_path), engine="duckdb").lanes
     assert lane.observed[Anomaly.UNSEEN].count in (1, 2)
     assert lane.known_defects == defects
+
+
+@pytest.mark.parametrize(
+    ("plant", "version", "named"),
+    [
+        (skipped_after_rebalance, "2.12.0", True),
+        (skipped_after_rebalance, "2.16.0", False),
+        (committed_past_the_end, "2.12.0", True),
+        (committed_past_the_end, "2.16.0", False),
+    ],
+)
+def test_a_position_that_moved_over_the_end_of_a_partition_skips_one_record(
+    tmp_path: Path, plant: Callable[[], Plant], version: str, named: bool
+) -> None:
+    run, _ = plant()
+    client = {"client": {"name": "librdkafka", "version": version}}
+    clients = {name: {**keys, **client} for name, keys in run.clients.items()}
+    folder = write_histories(tmp_path / "run", run.lanes, clients, run.committed)
+    lane = next(lane for lane in verify(folder, engine="duckdb").lanes if lane.lane == "in")
+    assert lane.observed[GroupAnomaly.SKIPPED_AFTER_REBALANCE].count == 1
+    assert lane.known_defects == (("librdkafka-4844",) if named else ())

@@ -221,6 +221,13 @@ def _skipped_after_rebalance(histories: Iterable[History]) -> Iterable[Finding]:
                 skipped[identity] = min(at, skipped.get(identity, at))
     for identity, (place, group) in skipped.items():
         yield named("skipped_after_rebalance", place, identity, f"group {group}")
+    for history in histories:
+        rows = history.of.source.history
+        ends = {row.partition: row.offset for row in sorted((*(rows.log or ()), *rows.replicas))}
+        for partition, past in history.past().items():
+            if past > ends.get(partition, -1) + 1:
+                cause = f"group {history.of.group}, past the end of the log"
+                yield named("skipped_after_rebalance", (partition, past - 1), None, cause)
 
 
 def _owned_twice(history: History) -> Iterable[Finding]:

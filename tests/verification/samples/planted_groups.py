@@ -311,6 +311,14 @@ def skipped_after_rebalance() -> Plant:
     return run, {"in": [Case("skipped_after_rebalance", *skipped)]}
 
 
+def committed_past_the_end() -> Plant:
+    """A commit is acknowledged that lies past the end of the log, and brokers have it in the end."""
+    run = clean()
+    commit(run, "in", group_of("in"), f"{group_of('in')}-1-0", 0, 7)
+    run.final[group_of("in")][0] = 7
+    return run, {"in": [Case("skipped_after_rebalance", 0, 6, None, None)]}
+
+
 def an_offset_that_was_used_again() -> Plant:
     """The group was given another record at the offset."""
     run = clean()
@@ -349,6 +357,7 @@ PLANTS: tuple[Callable[[], Plant], ...] = (
     commit_regressed,
     refused_commit,
     skipped_after_rebalance,
+    committed_past_the_end,
     an_offset_that_was_used_again,
     owned_twice,
 )

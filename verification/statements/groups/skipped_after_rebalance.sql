@@ -1,4 +1,5 @@
--- No member of the group processed a record, although the committed offset is past it.
+-- No member of the group processed a record, although the committed offset is past it. A record that is yet to come counts,
+-- where the group has committed an offset past the end of the log.
 --
 -- unit: identities
 -- row: its lowest place
@@ -11,3 +12,10 @@ FROM (
   WHERE NOT is_processed
   GROUP BY judged, producer_id, seq
 ) q
+UNION ALL
+SELECT w.judged, w.`partition`, w.past - 1, NULL, NULL, 'group ' || w.`group` || ', past the end of the log'
+FROM progress w
+JOIN `groups` g USING (judged, `group`)
+JOIN lanes l USING (lane)
+LEFT JOIN log_ends e USING (lane, `partition`)
+WHERE w.past > COALESCE(e.last, -1) + 1 AND l.lossless = 1

@@ -1,13 +1,20 @@
 -- read by a consumer of the group's lane that assignments/ lacks, beside another one
 -- of: consumed; rests: of_groups
-SELECT u.lane, MAX(u.consumer) AS consumer, SUM(u.n) AS n
+-- One that follows another, whose last read was before its first, is its next life.
+SELECT lane, MAX(consumer) AS consumer, SUM(n) AS n
 FROM (
-  SELECT r.lane, r.consumer, SUM(r.n) AS n
-  FROM (SELECT DISTINCT lane FROM `groups`) g
-  JOIN reads_by_partition r USING (lane)
-  LEFT JOIN (SELECT DISTINCT lane, consumer FROM assignments) k ON k.lane = r.lane AND k.consumer = r.consumer
-  WHERE k.consumer IS NULL
-  GROUP BY r.lane, r.consumer
-) u
-GROUP BY u.lane
-HAVING COUNT(*) > 1
+  SELECT
+    lane, consumer, n, first_ns,
+    MAX(last_ns) OVER (PARTITION BY lane ORDER BY first_ns, consumer ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+      AS others_until_ns
+  FROM (
+    SELECT r.lane, r.consumer, SUM(r.n) AS n, MIN(r.first_ns) AS first_ns, MAX(r.last_ns) AS last_ns
+    FROM (SELECT DISTINCT lane FROM `groups`) g
+    JOIN reads_by_partition r USING (lane)
+    LEFT JOIN (SELECT DISTINCT lane, consumer FROM assignments) k ON k.lane = r.lane AND k.consumer = r.consumer
+    WHERE k.consumer IS NULL
+    GROUP BY r.lane, r.consumer
+  ) u
+) q
+WHERE first_ns <= others_until_ns
+GROUP BY lane

@@ -3,7 +3,8 @@
 SELECT g.judged AS lane, f.`group`, f.`partition`
 FROM `final` f
 JOIN `groups` g USING (`group`)
+JOIN lanes l USING (lane)
 LEFT JOIN log_ends e USING (lane, `partition`)
 LEFT JOIN (SELECT DISTINCT `group`, `partition`, `offset` FROM commits WHERE outcome <> 'fail') c
   ON c.`group` = f.`group` AND c.`partition` = f.`partition` AND c.`offset` = f.`offset`
-WHERE f.`offset` > COALESCE(e.last, -1) + 1 OR (g.automatic = 0 AND c.`group` IS NULL)
+WHERE c.`group` IS NULL AND (g.automatic = 0 OR (f.`offset` > COALESCE(e.last, -1) + 1 AND l.lossless = 1))
