@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest
 # One worker has the tests on clusters, another those with Spark; both go on with the rest (tests/conftest.py).
 WORKERS := 2
 SIDE_BY_SIDE = -n $(WORKERS) --dist loadgroup --kafka-chaos-cluster-per-worker
-SHARDS := model verification faults cluster runs shapes clients conformance matrix known users
+SHARDS := model verification faults cluster runs shapes clients conformance matrix known array users
 # Tests start many processes: their modules are compiled once, not in each of them.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -50,6 +50,8 @@ test-examples: .venv/.installed
 # The tests of the night, shard by shard; test-night-NAME is one of them.
 test-night: $(addprefix test-night-,$(SHARDS))
 
+# Another covering array every day.
+test-night-array: export COVERING_ARRAY_SEED ?= $(shell date +%j)
 test-night-%: setup
 	@docker/set-up tests
 	$(PYTEST) $(SIDE_BY_SIDE) --shard=$* --hypothesis-profile=night
