@@ -127,13 +127,13 @@ class LockStep:
 
     def await_line(self, broker: int, *parts: str | re.Pattern[str], timeout: float = 30.0) -> str:
         """The first line of a broker's log since the act began that has all of `parts`; waits for it."""
-        wanted = [re.compile(re.escape(part)) if isinstance(part, str) else part for part in parts]
+        patterns = [re.compile(re.escape(part)) if isinstance(part, str) else part for part in parts]
 
         def first_line() -> str | None:
             lines = self.node(broker).log(since=self.began).splitlines()
-            return next((line for line in lines if all(part.search(line) for part in wanted)), None)
+            return next((line for line in lines if all(part.search(line) for part in patterns)), None)
 
-        words = " … ".join(part.pattern for part in wanted)
+        words = " … ".join(part.pattern for part in patterns)
         return wait_until(first_line, f"{self.name(broker)} to log {words!r}", timeout=timeout, interval=0.2)
 
     # --- Expectations ----------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class ReplicaObserver:
     without_files: frozenset[int] = frozenset()
     sees_controller: bool = True
     """Whether the controller and its epoch are observed; False if they change without a step of the model."""
-    beside: Callable[[], Mapping[str, Any]] = dict
+    observe_group: Callable[[], Mapping[str, Any]] = dict
     """Observes the act's group, if it has one: returns it under the name of its field in `Observation`."""
 
     def observe(self) -> Observation:
@@ -77,7 +77,7 @@ class ReplicaObserver:
             controller=(self.metadata.controller() or NOBODY) if shows_controller else None,
             registered=None if brokers is None else tuple(sorted(brokers & set(self.replicas))),
             acknowledged=self.clients.acknowledged(),
-            **self.beside(),
+            **self.observe_group(),
         )
 
     def files(self, broker: int) -> ReplicaFiles:

@@ -66,11 +66,11 @@ class Play:
         """
         from kafka_chaos.conformance.scenario.load import load_beside
 
-        wanted = Topic(**topic)
+        topic_spec = Topic(**topic)
         with self.pool.leased(profile) as lease, ExitStack() as beside:
-            controller = lease.make_controller(controller or (*wanted.replicas, *wanted.others)[-1])
+            controller = lease.make_controller(controller or (*topic_spec.replicas, *topic_spec.others)[-1])
             loaded = beside.enter_context(load_beside(lease, load)) if load else None
-            with self.stage(lease, name, wanted, controller=controller) as stage:
+            with self.stage(lease, name, topic_spec, controller=controller) as stage:
                 stage.load = loaded
                 yield stage
 

@@ -68,8 +68,8 @@ class Ledger:
 
 def ledger_of(evidence: Evidence) -> Ledger | None:
     """The ledger of a verdict; None if it was written without one."""
-    of_lane, of_table = TypeAdapter(contract.Ledger), TypeAdapter(contract.TableLedger)
-    ledgers = {lane: _read(of_lane, entry["ledger"]) for lane, entry in evidence.judged.items() if entry.get("ledger")}
+    adapter, table_adapter = TypeAdapter(contract.Ledger), TypeAdapter(contract.TableLedger)
+    ledgers = {lane: _read(adapter, entry["ledger"]) for lane, entry in evidence.judged.items() if entry.get("ledger")}
     if not ledgers:
         return None
     readable = {lane: ledger for lane, ledger in ledgers.items() if ledger is not None}
@@ -80,7 +80,7 @@ def ledger_of(evidence: Evidence) -> Ledger | None:
             left_out.setdefault(sentence, []).append(lane)
     return Ledger(
         rows=[_row(lane, ledger) for lane, ledger in ledgers.items()],
-        tables=[_table(name, _read(of_table, table)) for name, table in evidence.verified_tables.items()],
+        tables=[_table(name, _read(table_adapter, table)) for name, table in evidence.verified_tables.items()],
         left_out=[
             text if len(lanes) == len(readable) else f"{text} ({join(lanes)})" for text, lanes in left_out.items()
         ],
@@ -124,10 +124,10 @@ def _faults(faults: contract.FaultsLedger) -> Cell:
 def _replicas(replicas: contract.ReplicasLedger | None) -> Cell:
     if replicas is None:
         return Cell("left out", "none")
-    known = (
+    with_watermark = (
         sum(broker.high_watermark is not None for broker in partition.brokers) for partition in replicas.partitions
     )
-    return _share(min(known, default=0), replicas.replication_factor)
+    return _share(min(with_watermark, default=0), replicas.replication_factor)
 
 
 def _recovery(recovery: Sequence[contract.RecoveryLedger]) -> Cell:

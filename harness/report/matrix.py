@@ -77,8 +77,8 @@ class Row:
 
 def columns(table: Sequence[Row]) -> list[AnyAnomaly]:
     """The anomalies that were looked for in some lane; without lanes, those that every lane may have."""
-    named = {*Anomaly, *(cell.anomaly for row in table for cell in row.cells)}
-    return [anomaly for anomaly in ALL_ANOMALIES if anomaly in named]
+    looked_for = {*Anomaly, *(cell.anomaly for row in table for cell in row.cells)}
+    return [anomaly for anomaly in ALL_ANOMALIES if anomaly in looked_for]
 
 
 def rows(evidence: Evidence) -> list[Row]:

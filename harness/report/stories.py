@@ -70,7 +70,7 @@ def stories_of(
     with_cases = [(lane, cell) for lane, cell in cells if (lane, cell.anomaly) in cases_of]
     kept = [(lane, cell, cases_of[lane, cell.anomaly]) for lane, cell in with_cases[:most]]
     teller = _Teller(evidence, timeline)
-    cases = [teller.with_partition(case) for *_, of_cell in kept for case in of_cell]
+    cases = [teller.with_partition(case) for *_, cell_cases in kept for case in cell_cases]
     fill_rows(cases, evidence.path)
     for request in requests if cases else ():
         for topic, number in request.partitions:
@@ -80,7 +80,7 @@ def stories_of(
     for ts_ns, node, partition, text in log_lines(files, {*map(teller.partition, cases)}):
         teller.lines[partition].append(Moment(ts_ns + int(at_epoch or 0), "log", node, text))
     stories = map(teller.story, cases)
-    return [(lane, cell, [next(stories) for _ in of_cell]) for lane, cell, of_cell in kept]
+    return [(lane, cell, [next(stories) for _ in cell_cases]) for lane, cell, cell_cases in kept]
 
 
 class _Teller:

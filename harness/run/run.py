@@ -183,7 +183,7 @@ class Run:
                     reasons=lane.reasons,
                     produced=lane.produced,
                     acknowledged=lane.acknowledged,
-                    found={str(anomaly): seen.count for anomaly, seen in lane.observed.items() if seen.count},
+                    found={str(anomaly): entry.count for anomaly, entry in lane.observed.items() if entry.count},
                     known_defects=lane.known_defects,
                     accepted_defects=lane.accepted_defects,
                 )

@@ -72,7 +72,7 @@ def run_experiment(
         engine=engine,
         report=report,
     )
-    stages = Stages(run=run, keep=keep, given=cluster, applications=applications or {})
+    stages = Stages(run=run, keep=keep, running=cluster, applications=applications or {})
     return run.judge(stages.observe, collects=("log", "replicas"))
 
 
@@ -93,15 +93,15 @@ def why_unavailable(experiment: Experiment) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Stages:
-    """The stages of a run that need the cluster. `given`: a running cluster, which is left running."""
+    """The stages of a run that need the cluster. `running`: a cluster that runs already and is left running."""
 
     run: Run
     keep: Keep
-    given: Cluster | None
+    running: Cluster | None
     applications: Mapping[str, Application]
 
     def observe(self) -> None:
-        """All stages, on a cluster that ends with them unless it was `given`."""
+        """All stages, on a cluster that ends with them unless it was `running` before."""
         self.run.directory.write_json(TIMINGS_FILE, timings_document(self.run.experiment, self.applications))
         with self.cluster() as cluster, self.traced(cluster):
             topics = {lane.lane: lane.topic_name for lane in self.run.experiment.lane_specs}
@@ -121,12 +121,12 @@ class Stages:
     @contextmanager
     def cluster(self) -> Iterator[Cluster]:
         """A running cluster. However the block ends, its containers' logs are kept."""
-        if self.given is not None:
-            self._announce(self.given, seconds=0.0)
+        if self.running is not None:
+            self._announce(self.running, seconds=0.0)
             try:
-                yield self.given
+                yield self.running
             finally:
-                self.collect_logs(self.given)
+                self.collect_logs(self.running)
             return
         spec = self.run.experiment.layout
         for version in (spec.version, *spec.versions):
@@ -134,17 +134,17 @@ class Stages:
         self.run.say(f"starting {spec.described}")
         start = time.monotonic()
         directory = self.run.directory
-        running = Cluster(spec, run_id=directory.run_id, keep=self.keep, folder=directory.path / DISKS_FOLDER)
+        started = Cluster(spec, run_id=directory.run_id, keep=self.keep, folder=directory.path / DISKS_FOLDER)
         try:
-            with running as cluster:
+            with started as cluster:
                 self._announce(cluster, seconds=time.monotonic() - start)
                 try:
                     yield cluster
                 finally:
                     self.collect_logs(cluster)
         finally:
-            if running.kept and any(node.exists() for node in running.nodes):
-                self.run.events.emit(kept_event(running))
+            if started.kept and any(node.exists() for node in started.nodes):
+                self.run.events.emit(kept_event(started))
 
     @contextmanager
     def traced(self, cluster: Cluster) -> Iterator[None]:
@@ -182,7 +182,7 @@ class Stages:
     def collect_logs(self, cluster: Cluster) -> None:
         """Keep the containers' logs, and emit what the brokers' logs say."""
         folder = self.run.directory.path / LOGS_FOLDER
-        collect_logs(cluster, folder, since=self.run.started_at if self.given is not None else None)
+        collect_logs(cluster, folder, since=self.run.started_at if self.running is not None else None)
         emit_broker_events(
             folder,
             topics={lane.topic_name: lane.lane for lane in self.run.experiment.lane_specs},

@@ -74,9 +74,9 @@ def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: 
         needed: ClusterLayout = experiment.layout
         spec = {**experiment.cluster.model_dump(mode="json"), "links": needed.links, **spec}
         disks, clocks = disks or bool(needed.disk_mib), clocks or needed.clocks
-    wanted = layout(spec, disks=disks, clocks=clocks)
+    cluster_layout = layout(spec, disks=disks, clocks=clocks)
     path = os.environ.get("PYTHONPATH", "")
-    _start(name, {"spec": spec, "disks": disks, "clocks": clocks, "python_path": path}, wanted)
+    _start(name, {"spec": spec, "disks": disks, "clocks": clocks, "python_path": path}, cluster_layout)
     _show(find_cluster(name))
 
 

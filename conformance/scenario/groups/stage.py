@@ -128,7 +128,7 @@ def group_on(
     servers = stage.lease.cluster.bootstrap_servers
     with Members(servers, stage.topic, partitions, group, heartbeat_ms) as members:
         stage.model = AccompaniedModel(stage.model, model, "group")
-        stage.observer.beside = lambda: {"group": members.observe()}
+        stage.observer.observe_group = lambda: {"group": members.observe()}
         members.join(1)
         stage.settle("Member 1 joins a new group.")
         yield GroupStage(**stage.parts, members=members, group_model=model)

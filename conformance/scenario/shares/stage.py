@@ -37,14 +37,14 @@ class ShareStage(Stage):
     def acknowledge(self, member: int, kind: str, offset: int) -> None:
         """A member accepts, releases or rejects a record, until the leader takes or refuses the acknowledgement."""
         act = partial(self.members.acknowledge, member, kind, offset)
-        taken = step("sharer_acknowledges", member=member, kind=kind, offset=offset)
-        self.take(f"Member {member} {kind}s offset {offset}.", act, taken)
+        action = step("sharer_acknowledges", member=member, kind=kind, offset=offset)
+        self.take(f"Member {member} {kind}s offset {offset}.", act, action)
 
     def acknowledge_unheard(self, member: int, kind: str, offset: int) -> None:
         """A member accepts, releases or rejects a record, and hears no answer."""
         act = partial(self.members.acknowledge_unheard, member, kind, offset)
-        taken = step("sharer_acknowledges_unheard", member=member, kind=kind, offset=offset)
-        self.take(f"Member {member} {kind}s offset {offset}, and hears no answer.", act, taken)
+        action = step("sharer_acknowledges_unheard", member=member, kind=kind, offset=offset)
+        self.take(f"Member {member} {kind}s offset {offset}, and hears no answer.", act, action)
 
     def die(self, member: int) -> None:
         """The process of a member dies: its connection is closed."""
@@ -87,7 +87,7 @@ def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False)
         setup = ShareSetup(members=_MEMBERS, delivery_limit=delivery_limit, locks_end=locks_end)
         model = ShareModel(setup, stage.model)
         stage.model = model.cluster = AccompaniedModel(stage.model, model, "shares")
-        stage.observer.beside = lambda: {"shares": members.observe()}
+        stage.observer.observe_group = lambda: {"shares": members.observe()}
         stage.settle("Two members join a new share group.")
         yield ShareStage(**stage.parts, members=members)
 

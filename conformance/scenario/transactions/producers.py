@@ -70,9 +70,9 @@ class TransactionClient(BrokerClient):
 
     def add_partition(self, producer: Producer, topic: str, partition: int) -> int:
         """AddPartitionsToTxn for one partition."""
-        wanted = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=[partition])
+        entry = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=[partition])
         identity = {f"v3_and_below_{name}": value for name, value in _identity(producer).items()}
-        answer = self.ask(AddPartitionsToTxnRequest, _ADD_PARTITIONS, v3_and_below_topics=[wanted], **identity)
+        answer = self.ask(AddPartitionsToTxnRequest, _ADD_PARTITIONS, v3_and_below_topics=[entry], **identity)
         return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
     def add_offsets(self, producer: Producer, group: str) -> int:
@@ -101,7 +101,7 @@ class TransactionClient(BrokerClient):
     def commit_offset(self, producer: Producer, group: str, topic: str, partition: int, offset: int) -> int:
         """TxnOffsetCommit: a group's offset becomes part of the transaction."""
         topic_type = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
-        wanted = topic_type.TxnOffsetCommitRequestPartition(
+        entry = topic_type.TxnOffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
         )
         newest = _COMMIT_OFFSETS_BUMPS if producer.bumps else _COMMIT_OFFSETS
@@ -112,7 +112,7 @@ class TransactionClient(BrokerClient):
             generation_id=-1,
             member_id="",
             group_instance_id=None,
-            topics=[topic_type(name=topic, partitions=[wanted])],
+            topics=[topic_type(name=topic, partitions=[entry])],
             **_identity(producer),
         )
         return int(answer.topics[0].partitions[0].error_code)
@@ -132,8 +132,8 @@ class TransactionClient(BrokerClient):
 
     def group_offset(self, group: str, topic: str, *, stable: bool) -> tuple[int, int]:
         """The error and a group's offset in partition 0 (−1: none). `stable`: fails if one is pending (KIP-447)."""
-        wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])
-        answer = self.ask(OffsetFetchRequest, _OFFSET_FETCH, group_id=group, topics=[wanted], require_stable=stable)
+        entry = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])
+        answer = self.ask(OffsetFetchRequest, _OFFSET_FETCH, group_id=group, topics=[entry], require_stable=stable)
         if answer.error_code != NONE:
             return int(answer.error_code), -1
         partition = answer.topics[0].partitions[0]

@@ -50,18 +50,18 @@ def first_cases(ranges: Iterable[FindingRange]) -> dict[tuple[str, str], list[Ca
     """By lane and anomaly, the first cases of the largest ranges, without rows: a range's other cases resemble them."""
     cases: dict[tuple[str, str], list[Case]] = {}
     for part in sorted(ranges, key=lambda part: -part.count):
-        of_finding = cases.setdefault((part.lane, part.anomaly), [])
+        finding_cases = cases.setdefault((part.lane, part.anomaly), [])
         offset = None if part.by_sequence else part.first
         producer_id, seq = part.record.get("producer_id"), part.record.get("seq")
-        if len(of_finding) < MOST_CASES:
-            of_finding.append(Case(part.lane, part.anomaly, part.partition, offset, producer_id, seq, part.cause))
+        if len(finding_cases) < MOST_CASES:
+            finding_cases.append(Case(part.lane, part.anomaly, part.partition, offset, producer_id, seq, part.cause))
     return cases
 
 
 def fill_rows(cases: Sequence[Case], run_dir: Path) -> None:
     """Read the `rows` of all cases from the tables of the run."""
-    named = ("lane", "partition", "offset", "producer_id", "seq")
-    keys = [{"number": number, **{key: getattr(case, key) for key in named}} for number, case in enumerate(cases)]
+    fields = ("lane", "partition", "offset", "producer_id", "seq")
+    keys = [{"number": number, **{key: getattr(case, key) for key in fields}} for number, case in enumerate(cases)]
     offsets, numbers = (
         ", ".join({str(key[name]) for key in keys if key[name] is not None}) or "NULL" for name in ("offset", "seq")
     )

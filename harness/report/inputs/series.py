@@ -295,11 +295,11 @@ def _buckets(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Bucket, ...]]
     """The buckets of each lane, from the rows of `_COUNTS`."""
     lanes: defaultdict[str, tuple[Bucket, ...]] = defaultdict(tuple)
     for (lane, index), group in groupby(rows, key=lambda row: (row["lane"], row["bucket"])):
-        of_bucket, counts = list(group), Counter[str]()
-        for row in of_bucket:
+        bucket_rows, counts = list(group), Counter[str]()
+        for row in bucket_rows:
             counts[row["outcome"]] += row["count"]
-        steps = [(row["step"], row["count"]) for row in of_bucket if row["step"] is not None]
-        longest = max((row["latency"] for row in of_bucket if row["latency"] is not None), default=None)
+        steps = [(row["step"], row["count"]) for row in bucket_rows if row["step"] is not None]
+        longest = max((row["latency"] for row in bucket_rows if row["latency"] is not None), default=None)
         p50, p99 = (min(_latency(steps, share), longest) if longest is not None else None for share in (0.5, 0.99))
         lanes[lane] += (Bucket(index, counts["ok"], counts["fail"], counts["info"], p50, p99, longest),)
     return lanes

@@ -204,11 +204,11 @@ class _Span:
 def _spans(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], partition: int) -> list[_Span]:
     """The bars of a partition, in order of time. One that was never given back ends when its member died, or else when
     the next bar begins."""
-    of_partition = [holding for holding in group.holdings if holding.partition == partition]
+    partition_holdings = [holding for holding in group.holdings if holding.partition == partition]
     ended = {change.member: change.ts_ns for change in changes if change.change in _DEATHS}
     spans = []
-    for index, holding in enumerate(of_partition):
-        following = of_partition[index + 1].start_ns if index + 1 < len(of_partition) else frame.end_ns
+    for index, holding in enumerate(partition_holdings):
+        following = partition_holdings[index + 1].start_ns if index + 1 < len(partition_holdings) else frame.end_ns
         end = max(holding.start_ns, ended.get(holding.member, following)) if holding.end_ns is None else holding.end_ns
         colour = group.members.index(holding.member) % _COLOURS
         spans.append(_Span(holding, end, holding.end_ns is not None, colour))
@@ -273,11 +273,11 @@ def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list
         for at_ns, generation in group.rebalances
     ]
     gaps = [(start, end, partition) for partition, spans in held.items() for start, end in _gaps(spans)]
-    for of_gap in _together(sorted(gaps), lambda gap: (gap[0], None)):
-        partitions = _partitions(partition for _, _, partition in of_gap)
-        shortest = min(end - start for start, end, _ in of_gap)
-        least = "at least " if len({end for _, end, _ in of_gap}) > 1 else ""
-        events.append((of_gap[0][0], NOTABLE, f"nobody holds {partitions} for {least}{duration(shortest)}"))
+    for simultaneous in _together(sorted(gaps), lambda gap: (gap[0], None)):
+        partitions = _partitions(partition for _, _, partition in simultaneous)
+        shortest = min(end - start for start, end, _ in simultaneous)
+        least = "at least " if len({end for _, end, _ in simultaneous}) > 1 else ""
+        events.append((simultaneous[0][0], NOTABLE, f"nobody holds {partitions} for {least}{duration(shortest)}"))
     refused = [commit for commit in group.commits if commit.outcome != "ok"]
     for commits in _together(refused, lambda commit: (commit.at_ns, (commit.outcome, commit.error))):
         events.append((commits[0].at_ns, GRAVE, _refused(commits)))

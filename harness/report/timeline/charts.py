@@ -111,12 +111,12 @@ def _activities(
         offsets = sorted(timeline.offsets.get(lane, {}).items())[: detail.partitions]
         activities.append(draw_transactions(frame, series.transactions[lane], offsets, number=number, **most))
     loops = {loop_group_of(name) for name in series.lanes}
-    own = [
+    lane_groups = [
         group
         for (read, name), group in series.groups.items()
         if (read == lane and name not in loops) or name == loop_group_of(lane)
     ]
-    for index, group in enumerate(own[: detail.activity]):
+    for index, group in enumerate(lane_groups[: detail.activity]):
         members = timeline.members.get(group.group, ())
         activities.append(draw_group(frame, group, members, name=f"group-{number}-{index}", **most))
     return activities

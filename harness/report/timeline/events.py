@@ -152,20 +152,20 @@ def _offsets(events: Iterable[contract.Event]) -> ByPartition[Offsets]:
     The two offsets are requested one after the other. A last stable offset that is above the high watermark, since it
     is newer, is capped to it.
     """
-    marks: dict[Place, int] = {}
+    watermarks: dict[Place, int] = {}
     stable: dict[Place, int] = {}
     by_lane: dict[str, dict[int, list[Offsets]]] = {}
     for event in events:
         match event:
             case contract.HighWatermark():
-                marks[event.lane, event.partition] = event.high_watermark
+                watermarks[event.lane, event.partition] = event.high_watermark
             case contract.LastStableOffset():
                 stable[event.lane, event.partition] = event.last_stable_offset
             case _:
                 continue
         place = event.lane, event.partition
-        if place in marks and place in stable:
-            reported = Offsets(event.ts_ns, marks[place], min(marks[place], stable[place]))
+        if place in watermarks and place in stable:
+            reported = Offsets(event.ts_ns, watermarks[place], min(watermarks[place], stable[place]))
             by_lane.setdefault(event.lane, {}).setdefault(event.partition, []).append(reported)
     return by_lane
 

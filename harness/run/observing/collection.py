@@ -129,14 +129,14 @@ def _behind(addresses: Iterable[str], partitions: Mapping[str, Sequence[int]], c
             with BrokerClient(address, timeout=_ANSWER_TIMEOUT, configs=configs) as client:
                 # The log's end is asked for first: the high watermark, which is asked for later, must have reached it.
                 ends = client.log_ends(partitions)
-                marks = client.latest_offsets(partitions)
+                watermarks = client.latest_offsets(partitions)
         except MechanismUnknown:
             raise
         except BrokerUnreachable:
             continue
-        for place in [place for place, (error, _) in marks.items() if error == NONE]:
+        for place in [place for place, (error, _) in watermarks.items() if error == NONE]:
             unknown.pop(place, None)
-            (error, end), (_, mark) = ends[place], marks[place]
+            (error, end), (_, mark) = ends[place], watermarks[place]
             if error != NONE or mark < end:
                 lagging[place] = f"high watermark {mark}, log end {end if error == NONE else 'not told'}"
     return [f"{topic}-{number}: {why}" for (topic, number), why in {**unknown, **lagging}.items()]

@@ -126,9 +126,9 @@ class PauseWatch(Background):
         super().__init__({"pauses": self._watch})
 
     def _watch(self) -> None:
-        before, waited_before = time.monotonic(), waited()
+        before, waited_before = time.monotonic(), seconds_waited()
         while not self.stop.wait(_PAUSE_INTERVAL):
-            now, waited_now = time.monotonic(), waited()
+            now, waited_now = time.monotonic(), seconds_waited()
             threads = waited_now.keys() & waited_before.keys()
             longest = max((waited_now[thread] - waited_before[thread] for thread in threads), default=0.0)
             lost = max(now - before - _PAUSE_INTERVAL, longest)
@@ -137,7 +137,7 @@ class PauseWatch(Background):
             before, waited_before = now, waited_now
 
 
-def waited() -> dict[str, float]:
+def seconds_waited() -> dict[str, float]:
     """The seconds for which each thread of this process had work and waited for a processor, by thread id."""
     seconds = {}
     for task in _TASKS.glob("*/schedstat"):

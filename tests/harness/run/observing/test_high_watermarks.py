@@ -20,7 +20,7 @@ from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.run.observing import collection, monitor
 from kafka_chaos.harness.run.observing.collection import leader_ends
-from kafka_chaos.harness.run.observing.monitor import HighWatermarkRecorder, PauseWatch, waited
+from kafka_chaos.harness.run.observing.monitor import HighWatermarkRecorder, PauseWatch, seconds_waited
 
 
 def test_brokers_that_do_not_answer_report_nothing_and_the_block_ends_soon() -> None:
@@ -116,7 +116,7 @@ def told_of(monkeypatch: pytest.MonkeyPatch, moments: list[float], waits: list[d
 
     clock: Any = SimpleNamespace(monotonic=now)
     monkeypatch.setattr(monitor, "time", clock)
-    monkeypatch.setattr(monitor, "waited", lambda: next(of_intervals, {}))
+    monkeypatch.setattr(monitor, "seconds_waited", lambda: next(of_intervals, {}))
     watch = PauseWatch(EventBus(told.append))
     stop: Any = SimpleNamespace(wait=lambda _: over.is_set(), set=over.set)
     monkeypatch.setattr(watch, "stop", stop)
@@ -137,6 +137,6 @@ def test_a_second_counts_by_the_thread_that_waited_longest_for_a_processor(monke
 
 
 def test_the_waits_of_this_process_are_read() -> None:
-    known = waited()
+    known = seconds_waited()
     assert str(threading.get_native_id()) in known
-    assert all(of_thread >= known[task] for task, of_thread in waited().items() if task in known)
+    assert all(of_thread >= known[task] for task, of_thread in seconds_waited().items() if task in known)
