@@ -64,8 +64,18 @@ class SupervisedProcess:
     `is_ready`. `problem`: the first thing that went wrong; `on_problem` learns it, in that thread or in the thread that
     calls `breaks`. Standard error goes to the file `log`, or where the harness's own goes. `version`: the version that
     the library must have, or the beginning of it. `may_end`: it is no problem if the process ends before it is told to.
-    `has_fallen`: a fault has ended the process. `is_down`: that fault goes on, so that nothing replaces it.
+
+    For faults it is a `kafka_chaos.faults.cluster.NodeControl`. `has_fallen`: a fault has ended it. `is_down`: that
+    fault goes on, so that nothing replaces it. `falls` is called before a fault ends it, and `rises` once that fault is
+    over.
     """
+
+    number = 0
+    address = ""
+    inside = None
+    disk = None
+    link = None
+    clock = None
 
     command: Sequence[str]
     begin: Mapping[str, Any]
@@ -84,6 +94,8 @@ class SupervisedProcess:
     is_down: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
+        self.falls: Callable[[], None] = lambda: None
+        self.rises: Callable[[], None] = lambda: None
         self._said: deque[str] = deque(maxlen=_LAST_LINES)
         self._writing = threading.Lock()
         errors = None if self.log is None else self.log.open("ab")
@@ -110,11 +122,6 @@ class SupervisedProcess:
         """The exit code of the process; None while it runs."""
         return self._process.poll()
 
-    @property
-    def pid(self) -> int:
-        """The id of the process."""
-        return self._process.pid
-
     def order(self, what: str, **values: Any) -> bool:
         """Give the process an order, unless it has ended or reads no more; returns whether the order was given."""
         line = json.dumps({"order": what, **values}) + "\n"
@@ -132,12 +139,56 @@ class SupervisedProcess:
         """Send a signal to the process and its children, unless it has ended."""
         if self.exit_code is None:
             with suppress(ProcessLookupError):
-                os.killpg(self.pid, number)
+                os.killpg(self._process.pid, number)
 
-    def kill(self) -> None:
-        """End the process at once, which is no problem of it."""
+    def end(self, timeout: float | None = None) -> None:
+        """End the process at once, which is no problem of it, and wait as `join` does."""
         self.may_end = True
         self.signal(signal.SIGKILL)
+        self.join(timeout)
+
+    def state(self) -> dict[str, Any]:
+        """The state of the process as the kernel tells it: Running, Paused, Pid, ExitCode, and State as in /proc."""
+        pid, code = self._process.pid, self.exit_code
+        if code is not None:
+            return {"Status": "exited", "Running": False, "Paused": False, "Pid": pid, "ExitCode": code}
+        shown = ""
+        with suppress(OSError):
+            state = _STATE.search(Path(f"/proc/{pid}/status").read_text())
+            shown = "" if state is None else state[1]
+        stopped = shown.startswith("T")
+        status = {"Status": "paused" if stopped else "running", "Running": True, "Paused": stopped}
+        return {**status, "Pid": pid, "ExitCode": 0, "State": shown}
+
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self.exit_code is None
+
+    def kill(self) -> None:
+        """Send SIGKILL for a fault, and wait for the end; no other client replaces this one until `start`."""
+        if self.is_running():
+            self.has_fallen = self.is_down = self.may_end = True
+            self.falls()
+            self.signal(signal.SIGKILL)
+            wait_until(lambda: not self.is_running(), f"{self.name} to end after SIGKILL", timeout=_KILLED_WITHIN)
+
+    def pause(self) -> None:
+        """Send SIGSTOP: all threads of the process stop, those of its client library, too."""
+        self.signal(signal.SIGSTOP)
+
+    def unpause(self) -> None:
+        """Send SIGCONT."""
+        self.signal(signal.SIGCONT)
+
+    def start(self) -> None:
+        """Let a new client take the place of this one, if a fault has killed it."""
+        if self.is_down:
+            self.is_down = False
+            self.rises()
+
+    def stop(self) -> None:
+        """Raise `ClusterFailure`: no fault of clients asks for this."""
+        raise ClusterFailure(f"{self.name} is a process of a client: it has no controlled shutdown of its own")
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait for the end, at most `timeout` seconds; returns whether it has come and all events are taken."""
@@ -161,8 +212,7 @@ class SupervisedProcess:
         self.may_end = True
         self.order("leave")
         if not self.join(timeout):
-            self.kill()
-            self.join(_ENDS_WITHIN)
+            self.end(_ENDS_WITHIN)
             if timeout:
                 self.breaks(f"did not leave within {timeout:g} s")
         elif self.exit_code:
@@ -196,14 +246,12 @@ class SupervisedProcess:
                     self.breaks(f"said a line of more than {MOST_OF_A_LINE:,} characters")
         finally:
             if not self.may_end:
-                self.breaks(f"ended unexpectedly, {self._end()}")
+                try:
+                    how = f"with exit code {self._process.wait(_ENDS_WITHIN)}"
+                except subprocess.TimeoutExpired:
+                    how = "or closed its standard output"
+                self.breaks(f"ended unexpectedly, {how}")
             self.taker.ends()
-
-    def _end(self) -> str:
-        try:
-            return f"with exit code {self._process.wait(_ENDS_WITHIN)}"
-        except subprocess.TimeoutExpired:
-            return "or closed its standard output"
 
     def _hear(self, line: str) -> None:
         self._said.append(line.rstrip("\n"))
@@ -235,72 +283,6 @@ class SupervisedProcess:
 
 Start = Callable[[Taker], SupervisedProcess]
 """Starts a process whose events this taker gets."""
-
-
-@dataclass(eq=False)
-class ClientProcess:
-    """Implements `kafka_chaos.faults.cluster.NodeControl` for the client with a `number` in its group or lane.
-
-    `falls` is called before a fault ends the client, and `rises` once that fault is over.
-    """
-
-    address = ""
-    inside = None
-    disk = None
-    link = None
-    clock = None
-
-    process: SupervisedProcess
-    number: int
-    _: KW_ONLY
-    falls: Callable[[], None] = lambda: None
-    rises: Callable[[], None] = lambda: None
-
-    def __post_init__(self) -> None:
-        self.name = self.process.name
-
-    def state(self) -> dict[str, Any]:
-        """The state of the process as the kernel tells it: Running, Paused, Pid, ExitCode, and State as in /proc."""
-        pid, code = self.process.pid, self.process.exit_code
-        if code is not None:
-            return {"Status": "exited", "Running": False, "Paused": False, "Pid": pid, "ExitCode": code}
-        shown = ""
-        with suppress(OSError):
-            state = _STATE.search(Path(f"/proc/{pid}/status").read_text())
-            shown = "" if state is None else state[1]
-        stopped = shown.startswith("T")
-        status = {"Status": "paused" if stopped else "running", "Running": True, "Paused": stopped}
-        return {**status, "Pid": pid, "ExitCode": 0, "State": shown}
-
-    def is_running(self) -> bool:
-        """Whether the process has not ended."""
-        return self.process.exit_code is None
-
-    def kill(self) -> None:
-        """Send SIGKILL and wait for the end; no other client replaces this one until `start`."""
-        if self.is_running():
-            self.process.has_fallen = self.process.is_down = True
-            self.falls()
-            self.process.kill()
-            wait_until(lambda: not self.is_running(), f"{self.name} to end after SIGKILL", timeout=_KILLED_WITHIN)
-
-    def pause(self) -> None:
-        """Send SIGSTOP: all threads of the process stop, those of its client library, too."""
-        self.process.signal(signal.SIGSTOP)
-
-    def unpause(self) -> None:
-        """Send SIGCONT."""
-        self.process.signal(signal.SIGCONT)
-
-    def start(self) -> None:
-        """Let a new client take the place of this one, if a fault has killed it."""
-        if self.process.is_down:
-            self.process.is_down = False
-            self.rises()
-
-    def stop(self) -> None:
-        """Raise `ClusterFailure`: no fault of clients asks for this."""
-        raise ClusterFailure(f"{self.name} is a process of a client: it has no controlled shutdown of its own")
 
 
 def whole_numbers(name: str, values: object) -> list[int]:

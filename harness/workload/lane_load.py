@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafka_chaos.faults.target import CONSUMER, MEMBER
-from kafka_chaos.harness.workload.client_process import ClientProcess
+from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.producers import Producing, Written
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.lane_clients import Consuming, LaneClients, Members
@@ -64,7 +64,7 @@ class LaneLoad:
             return [self.loop] if isinstance(self.loop, GroupLoad) else []
         return [producer for producer in self.producer.present if isinstance(producer, ProcessProducer)]
 
-    def processes(self, role: str) -> Sequence[ClientProcess]:
+    def processes(self, role: str) -> Sequence[SupervisedProcess]:
         """The lane's clients in a role that are processes of their own and run, for faults to hit."""
         by_role = {CONSUMER: [*self.consumers, self._further], MEMBER: self.groups[:1]}
         clients = by_role.get(role, [] if self.producer is None else [self.producer])

@@ -18,7 +18,7 @@ from kafka_chaos.contract.run_directory import GROUPS_FILE
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.calls import Calls
-from kafka_chaos.harness.workload.client_process import ClientProcess
+from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.lane_clients import LaneClients, Members
 from kafka_chaos.harness.workload.lane_load import Counts, LaneLoad
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -123,14 +123,14 @@ class PhaseLoad:
             for lane in self.lanes.values():
                 stack.callback(lane.close)
 
-    def clients(self, lane: str, role: str) -> Sequence[ClientProcess]:
+    def clients(self, lane: str, role: str) -> Sequence[SupervisedProcess]:
         """The lane's clients in `role` that are processes of their own, as targets of faults; see `ClusterControl`."""
         return self.lanes[lane].processes(role) if lane in self.lanes else ()
 
     def start_again(self, clients: Sequence[object]) -> None:
         """Start a new process for each client that a fault has ended."""
         for client in clients:
-            if isinstance(client, ClientProcess):
+            if isinstance(client, SupervisedProcess):
                 client.start()
 
     @property

@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, Start, SupervisedProcess, Taker
+from kafka_chaos.harness.workload.client_process import ProtocolBreach, Start, SupervisedProcess, Taker
 from kafka_chaos.harness.workload.clients.defect_watch import Watch
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
@@ -113,8 +113,7 @@ class ProcessProducer(ProcessClient, LaneProducer):
         self.process.leaves(0.0 if at_once else _LEAVES_WITHIN)
 
     def _dies(self, *, open_transaction: bool) -> None:
-        self.process.kill()
-        self.process.join()
+        self.process.end()
 
     def _flushes(self, **_: Any) -> None:
         if left := len(self.rows.pending):
@@ -185,7 +184,7 @@ class ProcessConsumer(ProcessClient, Follower):
             self.takers["at_end"] = self._stands
         self._start = start
         self.begins()
-        self.process = start(self)
+        self._start_process()
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait for the end as other readers do; then the process leaves. A position beyond the end is a problem."""
@@ -207,20 +206,23 @@ class ProcessConsumer(ProcessClient, Follower):
 
     def close(self) -> None:
         """Kill the process, if it has not ended, and write the last rows."""
-        self.process.kill()
-        self.process.join()
+        self.process.end()
         self.ended()
 
-    def processes(self) -> list[ClientProcess]:
+    def processes(self) -> list[SupervisedProcess]:
         """The consumer's process, for faults to hit."""
-        return [ClientProcess(self.process, 1, rises=self._rises)]
+        return [self.process]
+
+    def _start_process(self) -> None:
+        self.process = self._start(self)
+        self.process.rises = self._rises
 
     def _rises(self) -> None:
         """Start another process in place of one that a fault has ended: it reads from the start under a new name."""
         self.process.join()
         self.begins()
         self._has_ended.clear()
-        self.process = self._start(self)
+        self._start_process()
 
     def _stands(self, offsets: list[list[int]]) -> None:
         position = self.position

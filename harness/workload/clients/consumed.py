@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from kafka_chaos.harness.workload.client_process import ClientProcess, ProtocolBreach, Taker, whole_numbers
+from kafka_chaos.harness.workload.client_process import ProtocolBreach, SupervisedProcess, Taker, whole_numbers
 from kafka_chaos.harness.workload.history.writer import consumed_rows
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
@@ -62,7 +62,7 @@ class Readers:
                 if owner is reader and (partitions is None or partition in partitions):
                     del self._at[partition]
 
-    def processes(self) -> list[ClientProcess]:
+    def processes(self) -> list[SupervisedProcess]:
         """The consumers that are processes of their own, for faults to hit."""
         return []
 

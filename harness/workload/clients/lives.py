@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
-from kafka_chaos.harness.workload.client_process import ClientProcess, SupervisedProcess
+from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
@@ -69,13 +69,10 @@ def living(places: Sequence[Place[C]]) -> list[C]:
     return [client for place in places if (client := place.client) is not None]
 
 
-def processes_in(places: Sequence[Place[Any]]) -> list[ClientProcess]:
+def processes_in(places: Sequence[Place[Any]]) -> list[SupervisedProcess]:
     """The clients that live in these places and are processes of their own, for faults to hit."""
-    return [
-        ClientProcess(process, place.number)
-        for place in places
-        if (process := getattr(place.client, "process", None)) is not None
-    ]
+    processes = [getattr(client, "process", None) for client in living(places)]
+    return [process for process in processes if process is not None]
 
 
 class FurtherConsumers:
@@ -113,7 +110,7 @@ class FurtherConsumers:
         self.raise_error()
         return living(self.places)
 
-    def processes(self) -> list[ClientProcess]:
+    def processes(self) -> list[SupervisedProcess]:
         """The consumers that live and are processes."""
         return processes_in(self.places)
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from kafka_chaos.harness.experiment.lives import LifeSpec
-from kafka_chaos.harness.workload.client_process import ClientProcess
+from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.lives import Place, living, processes_in
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
@@ -52,7 +52,7 @@ class Producing(Written, ABC):
         """The harness's own producers that write now; none where an application writes."""
         return ()
 
-    def processes(self) -> list[ClientProcess]:
+    def processes(self) -> list[SupervisedProcess]:
         """The producers that are processes of their own, for faults to hit."""
         return []
 
@@ -125,7 +125,7 @@ class PacedProducing(Producing):
     def _is_unsettled(self) -> bool:
         return any(producer.unanswered for producer in self._leaving)
 
-    def processes(self) -> list[ClientProcess]:
+    def processes(self) -> list[SupervisedProcess]:
         """The producers that live and are processes."""
         return processes_in(self.places)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.client_process import ClientProcess, SupervisedProcess
+from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.producers import Written
 from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_FREEZE, ORDER_JOIN, ORDER_LEAVE, REPLACE_ME
@@ -142,16 +142,12 @@ class GroupLoad(Readers, ABC):
         for member in leaving:
             if not member.join(max(0.0, deadline - time.monotonic())):
                 self._on_notice(f"{member.name} did not leave within {_LEAVES_WITHIN:g} s: it was killed")
-                member.kill()
-                member.join()
+                member.end()
         self._members, self._leaving = {}, []
 
-    def processes(self) -> list[ClientProcess]:
+    def processes(self) -> list[SupervisedProcess]:
         """The members, for faults to hit."""
-        return [
-            ClientProcess(member, place, falls=partial(self._on_change, member.name, "is killed"))
-            for place, member in sorted(self._members.items())
-        ]
+        return [member for _, member in sorted(self._members.items())]
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
@@ -165,8 +161,7 @@ class GroupLoad(Readers, ABC):
         """End every member at once, and the thread."""
         self._end_thread()
         for member in (*self._members.values(), *self._leaving):
-            member.kill()
-            member.join()
+            member.end()
 
     def _end_thread(self) -> None:
         self._ending.set()
@@ -198,8 +193,7 @@ class GroupLoad(Readers, ABC):
                 continue
             if self._dying.get(place, _NEVER) < time.monotonic():
                 self._on_notice(f"{member.name} did not crash amid a batch within {_CRASHES_WITHIN:g} s: it was killed")
-                member.kill()
-                member.join()
+                member.end()
             code = member.exit_code
             if code is None or member.is_down:
                 continue
@@ -220,11 +214,12 @@ class GroupLoad(Readers, ABC):
         """End a member because of its problem."""
         del self._members[place]
         self._failed.append(member)
-        member.kill()
-        member.join()
+        member.end()
         member.breaks(problem)
 
     def _begin(self, place: int) -> SupervisedProcess:
         """Start a member in this place."""
-        self._members[place] = self.start_member(place, next(self._numbers))
-        return self._members[place]
+        member = self.start_member(place, next(self._numbers))
+        member.falls = partial(self._on_change, member.name, "is killed")
+        self._members[place] = member
+        return member

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.client_process import ClientProcess
+from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.producers import Producing
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
@@ -67,10 +67,9 @@ class TransactionalProducing(Producing):
         """The present incarnation of each transactional id."""
         return [producer.records for producer in self._ids if producer.records is not None]
 
-    def processes(self) -> list[ClientProcess]:
+    def processes(self) -> list[SupervisedProcess]:
         """The present incarnations that are processes: if a fault ends one, the next begins at once."""
-        made = [producer for producer in self.present if isinstance(producer, ProcessProducer)]
-        return [ClientProcess(producer.process, number) for number, producer in enumerate(made)]
+        return [producer.process for producer in self.present if isinstance(producer, ProcessProducer)]
 
     def run(self, sending: threading.Event) -> None:
         """Let the producers write transactions until `sending` is cleared; raises what a producer raised."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
-from kafka_chaos.harness.workload.client_process import ClientProcess
+from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.partitions import InTurn
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import PacedProducing
@@ -44,11 +44,11 @@ def producing(folder: Path) -> Iterator[tuple[PacedProducing, list[Started]]]:
         load.tables.close()
 
 
-def of_place(load: PacedProducing) -> ClientProcess:
+def of_place(load: PacedProducing) -> SupervisedProcess:
     (place,) = load.places
     producer = wait_until(lambda: place.client, "its producer", timeout=30)
     assert isinstance(producer, ProcessProducer)
-    return ClientProcess(producer.process, place.number)
+    return producer.process
 
 
 def test_a_producer_that_a_fault_kills_has_a_successor_once_that_is_over(tmp_path: Path) -> None:
