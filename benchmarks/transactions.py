@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -44,7 +45,6 @@ def recorded(bootstrap_servers: str, topic: str, transactions: int, size: int) -
     """The harness's own transactional producer, its history on disk included."""
     with tempfile.TemporaryDirectory() as folder:
         tables = LoadTables(Path(folder), [LaneSpec(lane=topic, transactional={})])  # type: ignore[arg-type]
-        assert tables.transactions is not None
         records = RecordedProducer(
             ProducedRows(tables, lane=topic, producer_id=0, partitions=InTurn(PARTITIONS)),
             topic=topic,
@@ -52,7 +52,7 @@ def recorded(bootstrap_servers: str, topic: str, transactions: int, size: int) -
             configs=configs(bootstrap_servers, topic),
         )
         producer = TransactionalProducer(
-            records, transactional_id=topic, rows=tables.transactions.add, give_up=lambda: False
+            records, transactional_id=topic, rows=partial(tables.add, "transactions"), give_up=lambda: False
         )
         producer.init()
         start = time.monotonic()

@@ -41,7 +41,7 @@ class ApplicationProducers(Written):
     def __init__(self, lane: LaneSpec, load: LoadSettings, inputs: ApplicationConsumers | None = None) -> None:
         """`inputs`: where the lane is the output of a loop, the recorder of the loop's consumers."""
         super().__init__()
-        self.add_transaction = load.tables.add_transaction
+        self.add_transaction = partial(load.tables.add, "transactions")
         self.inputs = inputs
         self.lane = lane.lane
         self.topic = lane.topic_name

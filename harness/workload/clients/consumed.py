@@ -123,8 +123,6 @@ class ConsumedRows(Taker):
         self._tables = load.tables
         self._isolation = isolation
         self._of = {"lane": lane, "group": group}
-        self._assignments = None if isolation is None else load.tables.assignments
-        self._commits = None if group is None else load.tables.commits
         self._calls = load.calls
         self._lane_of_calls = lane
         self._held: dict[tuple[str, int], dict[str, Any]] = {}
@@ -164,7 +162,7 @@ class ConsumedRows(Taker):
             {**named, "partition": number, "isolation": self._isolation, "start_ns": ns} for number in partitions
         ]
         self._held |= {(consumer, row["partition"]): row for row in rows}
-        if self._assignments is not None:
+        if self._isolation is not None:
             self._tables.reservations.write({"assigned": rows})
 
     def given_back(self, consumer: str, partitions: Sequence[int], ns: int) -> None:
@@ -194,7 +192,7 @@ class ConsumedRows(Taker):
         self.last_ns = max(self.last_ns + 1, time.monotonic_ns())
         named = {"lane": self.lane, "consumer": consumer, "producer_id": identity[0], "seq": identity[1]}
         at = {"partition": message.partition(), "offset": message.offset(), "leader_epoch": message.leader_epoch()}
-        self._tables.single_reads.add({**named, **at, "poll_ns": self.last_ns})
+        self._tables.consumed.add({**named, **at, "poll_ns": self.last_ns})
         self.readers.counts(1)
 
     def takes_reads(
@@ -219,8 +217,8 @@ class ConsumedRows(Taker):
         self._calls.ends(self._called.pop(key))
 
     def _add_assignment(self, row: dict[str, Any]) -> None:
-        if self._assignments is not None:
-            self._assignments.add(row)
+        if self._isolation is not None:
+            self._tables.add("assignments", row)
 
     def _commit(
         self,
@@ -244,7 +242,6 @@ class ConsumedRows(Taker):
         """A commit ends at `ns`: partitions have the outcome and the error in `failed`, or else this outcome."""
         self._answered(number)
         rows = self._asked.pop(number)
-        if self._commits is not None:
-            for row in rows:
-                outcome, error = failed.get(row["partition"], (otherwise, None))
-                self._commits.add({**row, "complete_ns": ns, "outcome": outcome, "error": error})
+        for row in rows if self._of["group"] is not None else ():
+            outcome, error = failed.get(row["partition"], (otherwise, None))
+            self._tables.add("commits", {**row, "complete_ns": ns, "outcome": outcome, "error": error})

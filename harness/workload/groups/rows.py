@@ -9,6 +9,7 @@ last deliveries without an acknowledgement, and its last acknowledgements withou
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka_chaos.harness.workload.client_process import ProtocolBreach, Taker
@@ -33,7 +34,7 @@ class LoopRows(ConsumedRows):
         self._output = output
         self._transactional_id = str(transactional_id)
         self._transactions = TransactionRows(
-            output, transactional_id=self._transactional_id, rows=load.tables.add_transaction
+            output, transactional_id=self._transactional_id, rows=partial(load.tables.add, "transactions")
         )
         self.takers |= {
             "commit": self._asks,
@@ -103,7 +104,7 @@ class SharerRows(Taker):
     def ends(self) -> None:
         """The member has ended: deliveries that have no row yet get one."""
         for row in self._held.values():
-            self._write({**row, "outcome": "info"} if "acknowledgement" in row else row)
+            self.tables.add("deliveries", {**row, "outcome": "info"} if "acknowledgement" in row else row)
         self._held = {}
 
     def _delivered(self, number: int, asked_ns: int, ns: int, **columns: list[int]) -> None:
@@ -125,26 +126,14 @@ class SharerRows(Taker):
             row = self._held.pop(number, None)
             if row is None or "acknowledgement" not in row:
                 raise ProtocolBreach(f"delivery {number} has an answer, and was not acknowledged")
-            self._write({**row, "complete_ns": ns, "outcome": outcome, "error": error})
-
-    def _write(self, row: dict[str, Any]) -> None:
-        assert self.tables.deliveries is not None
-        self.tables.deliveries.add(row)
+            self.tables.add("deliveries", {**row, "complete_ns": ns, "outcome": outcome, "error": error})
 
     def _starts(
         self, invoke_ns: int, complete_ns: int, partition: list[int], offset: list[int], lag: list[int | None]
     ) -> None:
-        assert self.tables.share_starts is not None
+        of = {**self._of, "invoke_ns": invoke_ns, "complete_ns": complete_ns}
         for number, start, behind in zip(partition, offset, lag, strict=True):
-            row = {
-                **self._of,
-                "partition": number,
-                "offset": start,
-                "lag": behind,
-                "invoke_ns": invoke_ns,
-                "complete_ns": complete_ns,
-            }
-            self.tables.share_starts.add(row)
+            self.tables.add("share_starts", {**of, "partition": number, "offset": start, "lag": behind})
         # The start offset is the group's, whichever member tells it. It trails behind the last acknowledgements:
         # without a lag, no record is due, whatever the offset.
         ends = [EVERYTHING if behind == 0 else start for start, behind in zip(offset, lag, strict=True)]

@@ -12,7 +12,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -76,15 +76,18 @@ class HistoryWriter:
 
     Rows of all lanes share files, so the number of files grows with time, not with lanes. The queue is bounded: a slow
     disk slows the load instead of filling the memory. The next `write`, or `close`, raises an error of the thread.
-    `schema`: a history without any row has a file of these columns, so that readers don't take it for a lost one.
+    `schema`: the columns of single rows. With `keeps_empty`, a history without any row has a file of these columns, so
+    that readers don't take it for a lost one.
     """
 
-    def __init__(self, folder: Path, schema: pa.Schema | None = None) -> None:
+    def __init__(self, folder: Path, schema: pa.Schema | None = None, *, keeps_empty: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._schema = folder, schema
+        self._folder, self._schema, self._keeps_empty = folder, schema, keeps_empty
         self._number = last_number(folder)
         self._tables: queue.Queue[pa.Table | None] = queue.Queue(maxsize=_QUEUED_TABLES)
-        self._sources: list[Take] = []
+        self._rows: list[dict[str, Any]] = []
+        self._adding = threading.Lock()
+        self._sources: list[Take] = [self._take]
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"history-{folder.name}", daemon=True)
         self._thread.start()
@@ -95,6 +98,20 @@ class HistoryWriter:
         if table.num_rows:
             self._tables.put(table)
 
+    def add(self, row: dict[str, Any]) -> None:
+        """Add a single row, which is written together with others; columns that it lacks are null."""
+        with self._adding:
+            self._rows.append(row)
+            is_full = len(self._rows) >= _MOST_BUFFERED
+        # Not under the lock, which the writer's thread also takes.
+        if is_full and (table := self._take()) is not None:
+            self.write(table)
+
+    def _take(self) -> pa.Table | None:
+        with self._adding:
+            rows, self._rows = self._rows, []
+        return pa.Table.from_pylist(rows, schema=self._schema) if rows else None
+
     def follow(self, take: Take) -> None:
         """Call `take` for more rows at least every half second, and once at the end. It must not wait."""
         self._sources.append(take)
@@ -104,7 +121,7 @@ class HistoryWriter:
         self._tables.put(_STOP)
         self._thread.join()
         self._raise_error()
-        if self._schema is not None and self._number == 0:
+        if self._keeps_empty and self._schema is not None and self._number == 0:
             self._write_file([self._schema.empty_table()])
 
     def _run(self) -> None:
@@ -145,31 +162,6 @@ class HistoryWriter:
             raise self._error
 
 
-class RowBuffer:
-    """Single rows on their way to a writer, which takes them when it next writes. Threads may share it."""
-
-    def __init__(self, schema: pa.Schema, writer: HistoryWriter) -> None:
-        self._schema = schema
-        self._writer = writer
-        self._rows: list[dict[str, Any]] = []
-        self._lock = threading.Lock()
-        writer.follow(self._take)
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Add a row; columns that it lacks are null."""
-        with self._lock:
-            self._rows.append(row)
-            is_full = len(self._rows) >= _MOST_BUFFERED
-        # Not under the lock, which the writer's thread also takes.
-        if is_full and (table := self._take()) is not None:
-            self._writer.write(table)
-
-    def _take(self) -> pa.Table | None:
-        with self._lock:
-            rows, self._rows = self._rows, []
-        return pa.Table.from_pylist(rows, schema=self._schema) if rows else None
-
-
 def last_number(folder: Path) -> int:
     """The number of the newest file that a writer left in `folder`: the next phase continues from it."""
     return max((last for _, last in parts_in(folder).values()), default=0)
@@ -183,26 +175,21 @@ def parts_in(folder: Path) -> dict[Path, tuple[int, int]]:
 
 def gather_parts(folder: Path) -> None:
     """Gather the files of a folder that nobody writes to any more, in order, each up to `ROWS_PER_FILE` rows."""
-    gathered: dict[Path, tuple[int, int]] = {}
-    rows = 0
-    for path, numbers in parts_in(folder).items():
+    parts, groups, rows = parts_in(folder), [list[Path]()], 0
+    for path in parts:
         more = pq.read_metadata(path).num_rows
         if rows + more > ROWS_PER_FILE:
-            _gather(gathered)
-            gathered, rows = {}, 0
-        gathered[path] = numbers
+            groups.append([])
+            rows = 0
+        groups[-1].append(path)
         rows += more
-    _gather(gathered)
-
-
-def _gather(parts: Mapping[Path, tuple[int, int]]) -> None:
-    """Replace these files by one whose name says which it holds."""
-    if len(parts) > 1:
-        paths, numbers = [*parts], [*parts.values()]
-        table = pa.concat_tables([pq.ParquetFile(path).read() for path in paths], promote_options="default")
-        write_parquet(table, paths[0].with_name(f"part-{numbers[0][0]:06d}-{numbers[-1][1]:06d}.parquet"))
-        for path in paths:
-            path.unlink()
+    for paths in groups:
+        if len(paths) > 1:
+            table = pa.concat_tables([pq.ParquetFile(path).read() for path in paths], promote_options="default")
+            first, last = parts[paths[0]][0], parts[paths[-1]][1]
+            write_parquet(table, folder / f"part-{first:06d}-{last:06d}.parquet")
+            for path in paths:
+                path.unlink()
 
 
 def delete_gathered(folder: Path) -> None:

@@ -14,6 +14,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
@@ -184,7 +185,7 @@ class _Incarnations(Worker):
             producer = TransactionalProducer(
                 self.records,
                 transactional_id=self.id,
-                rows=self._load.tables.add_transaction,
+                rows=partial(self._load.tables.add, "transactions"),
                 give_up=self._of.gives_up,
                 calls=self._load.calls,
             )

@@ -37,7 +37,7 @@ _CALL_TIMEOUT = 0.2
 
 
 TakeRow = Callable[[dict[str, Any]], None]
-"""Takes a row: a `RowBuffer` does, or the pipe to the process that writes it. Columns that it lacks are null."""
+"""Takes a row: `LoadTables.add` does, or the pipe to the process that writes it. Columns that it lacks are null."""
 
 
 class TransactionRows:

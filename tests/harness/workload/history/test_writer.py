@@ -83,7 +83,7 @@ def test_much_at_once_becomes_several_files(tmp_path: Path) -> None:
 def test_a_history_without_rows_has_a_file_where_readers_need_one(
     tmp_path: Path, schema: pa.Schema | None, rows: int, files: int
 ) -> None:
-    writer = HistoryWriter(tmp_path / "produced", schema)
+    writer = HistoryWriter(tmp_path / "produced", schema, keeps_empty=schema is not None)
     writer.write(produced([1] * rows))
     writer.close()
     assert [pq.read_metadata(path).num_rows for path in (tmp_path / "produced").iterdir()] == [rows] * files

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.tables = LoadTables(folder, [LaneSpec(lane="pay", transactional={})])  # type: ignore[arg-type]
-        assert self.tables.transactions is not None
-        self.rows = self.tables.transactions
+        self.add_row = partial(self.tables.add, "transactions")
         self.clients: list[FakeProducer] = []
         self.failures: list[Failures] = []
         self.log: list[str] = []
@@ -52,7 +52,7 @@ class Bench:
     def producer(self, failures: Failures | None = None) -> TransactionalProducer:
         self.failures.append(failures or {})
         records = self.records({**NOBODY, "transactional.id": "pay-0"}, number=len(self.clients))
-        return TransactionalProducer(records, transactional_id="pay-0", rows=self.rows.add, give_up=lambda: self.over)
+        return TransactionalProducer(records, transactional_id="pay-0", rows=self.add_row, give_up=lambda: self.over)
 
     def records(self, configs: Mapping[str, object], *, number: int) -> RecordedProducer:
         return RecordedProducer(
