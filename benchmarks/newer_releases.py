@@ -74,7 +74,7 @@ def newer(folder: Path) -> Iterator[str]:
 
 def releases_of(kind: ClientKind) -> list[str]:
     """The command that prints a client library's releases, by the one that asks its registry for a version."""
-    program, package = kind.manager.asks(kind.package, kind.version)[0], kind.package
+    program, package = kind.manager.asks[0], kind.package
     of_program = {"go": ["go", "list", "-m", "-versions", package], "npm": ["npm", "view", package, "version"]}
     return of_program.get(program, [sys.executable, "-m", "pip", "index", "versions", package])
 

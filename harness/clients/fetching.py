@@ -11,11 +11,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
-from kafka_chaos.contract.command.files import appearing_whole, cache_home
+from kafka_chaos.contract.command.files import appearing_whole, cache_home, toml_of
 from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.lane.share import FIRST_PRODUCTION
 
@@ -27,17 +28,49 @@ _NO_SUCH_VERSION = re.compile(
 _SAID, _NEWEST = 2_000, 3
 _ASKED_FOR = 45
 """Seconds that a registry is waited for. Maven alone takes some 20 s."""
-_NODE = "Node 20.15 or later with npm"
-_INSTALL = {
-    "mvn": "Maven 3.6 or later",
-    "java": "a JRE 17 or later",
-    "go": "Go 1.22 or later",
-    "node": _NODE,
-    "npm": _NODE,
-}
-"""The packages to install for each program."""
+_LISTED = toml_of(__package__, "managers.toml")
+_INSTALL: Mapping[str, str] = _LISTED.pop("programs")
 _ELSEWHERE = {"go": "/usr/local/go/bin"}
 """Where the installation of a program leaves it, if not in PATH."""
+
+
+_OF_SHARES = "Sharer.java"
+"""The source of the Java adapter that older clients, which have no share consumers, are not compiled with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manager:
+    """The package manager of a language, as managers.toml describes it by its commands.
+
+    `asks` asks the registry for a version of a package. `fetches` fill a folder with it, and `builds` compiles the
+    adapter there; `compile_java` compiles one of Java. `starts` starts the client; without it, that is a program of
+    Python. `needs`: the programs for all that. `filled` says what the words in braces stand for.
+    """
+
+    asks: Sequence[str] = ()
+    fetches: Sequence[Sequence[str]] = ()
+    builds: Sequence[str] = ()
+    starts: Sequence[str] = ()
+    needs: Sequence[str] = ()
+
+
+MANAGERS = {name: Manager(**commands) for name, commands in _LISTED.items()}
+
+
+def filled(
+    command: Sequence[str], package: str = "", version: str = "0", folder: Path = Path(), name: str = ""
+) -> list[str]:
+    """A command of a `Manager`: `python` stands for this interpreter, and `name` for the client's.
+
+    `release` is a version of pip's, and `tags` has a tag of Go's for the version and for each minor version before it,
+    such as `v1_22`.
+    """
+    major, minor = (int(part) for part in [*version.split("."), "0"][:2])
+    words = {"package": package, "version": version, "folder": folder, "name": name, "python": sys.executable}
+    # `version` may be the beginning of one.
+    words["release"] = version + ("" if version.count(".") > 1 else ".*")
+    words["tags"] = ",".join(f"v{major}_{number}" for number in range(minor + 1))
+    return [word.format(**words) for word in command]
 
 
 class BuildFailure(KafkaChaosError):
@@ -67,67 +100,27 @@ def prepare(folder: Path, sources: Sequence[str], fill: Callable[[Path], None]) 
             raise
 
 
-def of_python(package: str, version: str) -> str:
-    """What pip calls a version of a package; `version` may be the beginning of one."""
-    return f"{package}=={version}" + ("" if version.count(".") > 1 else ".*")
-
-
-def by_pip(package: str, version: str, folder: Path) -> None:
-    """Fill a folder with a virtual environment that has a package of Python."""
-    wanted = of_python(package, version)
-    environment = folder / "venv"
-    _call([sys.executable, "-m", "venv", str(environment)], what="a virtual environment")
-    pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    _call([*pip, wanted], what=f"{package} {version}")
-
-
-OF_SHARES = "Sharer.java"
-"""The source of the Java adapter that older clients, which have no share consumers, are not compiled with."""
-
-
-def by_maven(package: str, version: str, folder: Path) -> None:
-    """Fill a folder with Kafka's Java client, whose `package` java-client.xml there names, and compile the adapter."""
-    maven = required("mvn")
-    # Before anything is fetched.
-    required("java")
-    jars = folder / "jars"
-    command = [maven, "-q", "-B", "-f", str(folder / "java-client.xml"), "dependency:copy-dependencies"]
-    _call(
-        [*command, f"-DoutputDirectory={jars}", f"-Dkafka.version={version}"],
-        what=f"{package.partition(':')[2]} {version}",
-    )
-    shares = release(version) >= release(FIRST_PRODUCTION)
-    compile_java([path for path in folder.glob("*.java") if shares or path.name != OF_SHARES], jars, folder / "classes")
+def fetch(manager: Manager, package: str, version: str, folder: Path) -> None:
+    """Fill a folder with a version of a package, and compile the adapter that is there."""
+    for program in manager.needs:
+        required(program)
+    what = f"{package.rpartition(':')[2]} {version}"
+    for command in manager.fetches:
+        _call(filled(command, package, version, folder), what=what, folder=folder)
+    if manager.builds:
+        _call(filled(manager.builds, package, version), what=str(folder), folder=folder, compiles=True)
+    elif sources := [*folder.glob("*.java")]:
+        shares = release(version) >= release(FIRST_PRODUCTION)
+        compiled = [path for path in sources if shares or path.name != _OF_SHARES]
+        compile_java(compiled, folder / "jars", folder / "classes")
 
 
 def compile_java(sources: Sequence[Path], jars: Path, classes: Path) -> None:
     """Compile with the folder `jars`, which has Eclipse's compiler: a JRE suffices. Raises `BuildFailure`."""
     (compiler,) = jars.glob("ecj-*.jar")
     path = os.pathsep.join(map(str, jars.glob("*.jar")))
-    command = [required("java"), "-jar", str(compiler), "-source", "17", "-target", "17", "-nowarn", "-cp", path]
+    command = ["java", "-jar", str(compiler), "-source", "17", "-target", "17", "-nowarn", "-cp", path]
     _call([*command, "-d", str(classes), *map(str, sources)], what=str(sources[0]), compiles=True)
-
-
-def by_go(module: str, version: str, folder: Path) -> None:
-    """Fill a folder with a program of Go that uses this module.
-
-    The build has a tag for the module's version and one for each minor version before it, such as `v1_22`.
-    """
-    go = required("go")
-    major, minor = (int(part) for part in [*version.split("."), "0"][:2])
-    tags = ",".join(f"v{major}_{number}" for number in range(minor + 1))
-    _call([go, "mod", "init", "client"], what="go.mod", folder=folder)
-    _call([go, "get", f"{module}@v{version}"], what=f"{module} {version}", folder=folder)
-    _call([go, "mod", "tidy"], what=f"{module} {version}", folder=folder)
-    _call([go, "build", "-tags", tags, "-o", "client", "."], what=str(folder), folder=folder, compiles=True)
-
-
-def by_npm(package: str, version: str, folder: Path) -> None:
-    """Fill a folder with a package of Node."""
-    npm = required("npm")
-    (folder / "package.json").write_text("{}\n")
-    command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--loglevel=error"]
-    _call([*command, f"{package}@{version}"], what=f"{package} {version}", folder=folder)
 
 
 def no_answer(what: str, command: Sequence[str]) -> str:
@@ -136,24 +129,27 @@ def no_answer(what: str, command: Sequence[str]) -> str:
     Raises `UsageFailure` if there is no such version.
     """
     try:
-        done = subprocess.run(
-            [required(command[0]), *command[1:]], capture_output=True, text=True, check=False, timeout=_ASKED_FOR
-        )
-    except EnvironmentFailure as failure:
-        return str(failure)
+        failure = _failure(command, what, timeout=_ASKED_FOR)
+    except EnvironmentFailure as missing:
+        return str(missing)
     except subprocess.TimeoutExpired:
         return f"{command[0]} took longer than {_ASKED_FOR} s"
-    if done.returncode == 0:
+    if failure is None:
         return ""
-    said = (done.stdout + done.stderr).strip()
+    return f"{command[0]} said: {failure.splitlines()[-1]}"
+
+
+def _failure(command: Sequence[str], what: str, folder: Path | None = None, timeout: float | None = None) -> str | None:
+    """Run a command; returns what it said if it failed. Raises `UsageFailure` where it said: no such version."""
+    command = [required(command[0]), *command[1:]]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=timeout)
+    if done.returncode == 0:
+        return None
+    said = (done.stdout + done.stderr).strip() or f"exit code {done.returncode}"
     if missing := _NO_SUCH_VERSION.search(said):
-        raise UsageFailure(_no_such(what, missing))
-    return f"{command[0]} said: {said.splitlines()[-1] if said else f'exit code {done.returncode}'}"
-
-
-def _no_such(what: str, missing: re.Match[str]) -> str:
-    known = (missing["known"] or "").split(", ")[-_NEWEST:]
-    return f"{what}: there is no such version" + (f"; the newest are {', '.join(known)}" * any(known))
+        known = (missing["known"] or "").split(", ")[-_NEWEST:]
+        raise UsageFailure(f"{what}: there is no such version" + f"; the newest are {', '.join(known)}" * any(known))
+    return said
 
 
 def required(program: str) -> str:
@@ -165,13 +161,8 @@ def required(program: str) -> str:
     return found
 
 
-def _call(command: list[str], *, what: str, folder: Path | None = None, compiles: bool = False) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return
-    said = (done.stdout + done.stderr).strip()
-    if compiles:
-        raise BuildFailure(f"{what} does not compile:\n{said[-_SAID:]}")
-    if missing := _NO_SUCH_VERSION.search(said):
-        raise UsageFailure(_no_such(what, missing))
-    raise EnvironmentFailure(f"{what} could not be fetched: {command[0]} said:\n{said[-_SAID:]}")
+def _call(command: Sequence[str], *, what: str, folder: Path | None = None, compiles: bool = False) -> None:
+    if (failure := _failure(command, what, folder)) is not None:
+        if compiles:
+            raise BuildFailure(f"{what} does not compile:\n{failure[-_SAID:]}")
+        raise EnvironmentFailure(f"{what} could not be fetched: {command[0]} said:\n{failure[-_SAID:]}")

@@ -5,7 +5,6 @@ own client.
 """
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -17,13 +16,12 @@ from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
 from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.harness.clients.fetching import (
-    by_go,
-    by_maven,
-    by_npm,
-    by_pip,
+    MANAGERS,
+    Manager,
+    fetch,
+    filled,
     folder_of,
     no_answer,
-    of_python,
     prepare,
     required,
 )
@@ -33,9 +31,6 @@ IN_PROCESS = "librdkafka"
 OWN = "own"
 """The name in lanes.json of a client that is a command of the user's."""
 _OF_PYTHON = "kafka_chaos.harness.clients.python_client"
-_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m")
-_PIP_ASKS = (sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--ignore-installed", "--quiet")
-_MAVEN_ASKS = ("mvn", "-q", "-B", "dependency:get", "-Dtransitive=false")
 _WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
 
 TRANSACTIONAL, MEMBER, LOOP = "transactional producer", "member of a group", "loop"
@@ -48,52 +43,6 @@ Say = Callable[[str], None]
 Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
-@dataclass(frozen=True)
-class Manager:
-    """The package manager of a language, as clients in this language need it.
-
-    `fill` adds a package in a version to a folder. `command` starts the client of a name, which is in a folder. `asks`:
-    the command that asks the registry for a version of a package. `needs`: the programs for all that.
-    """
-
-    fill: Callable[[str, str, Path], None]
-    command: Callable[[str, Path], list[str]]
-    asks: Callable[[str, str], list[str]]
-    needs: tuple[str, ...] = ()
-
-
-def _packages(folder: Path) -> Path:
-    """Where the packages of a virtual environment are."""
-    return next(folder.glob("venv/lib/python*/site-packages"))
-
-
-_MANAGERS = {
-    "pip": Manager(
-        by_pip,
-        lambda name, folder: command_of(_OF_PYTHON, name, packages=_packages(folder)),
-        lambda package, version: [*_PIP_ASKS, of_python(package, version)],
-    ),
-    "maven": Manager(
-        by_maven,
-        lambda name, folder: [required("java"), *_JVM, "-cp", f"{folder}/classes:{folder}/jars/*", "Client"],
-        lambda package, version: [*_MAVEN_ASKS, f"-Dartifact={package}:{version}:pom"],
-        ("mvn", "java"),
-    ),
-    "go": Manager(
-        by_go,
-        lambda name, folder: [str(folder / "client")],
-        lambda package, version: ["go", "list", "-m", f"{package}@v{version}"],
-        ("go",),
-    ),
-    "npm": Manager(
-        by_npm,
-        lambda name, folder: [required("node"), str(folder / f"{name}.mjs")],
-        lambda package, version: ["npm", "view", f"{package}@{version}", "version"],
-        ("node", "npm"),
-    ),
-}
-_NOBODY = Manager(lambda package, version, folder: None, lambda name, folder: [], lambda package, version: [])
-"""Who fetches a client that is a command of the user's."""
 _SECURED: Mapping[str, Secured] = {"librdkafka": dict, "java": java_client_configs}
 
 
@@ -137,7 +86,7 @@ class ClientKind:
 def _kind(name: str, manager: str, further_roles: Sequence[str] = (), secured: str = "", **keys: Any) -> ClientKind:
     """The client of an entry of clients.toml."""
     roles = (*_OF_ALL, *further_roles)
-    return ClientKind(name=name, manager=_MANAGERS[manager], roles=roles, secured=_SECURED.get(secured), **keys)
+    return ClientKind(name=name, manager=MANAGERS[manager], roles=roles, secured=_SECURED.get(secured), **keys)
 
 
 KINDS = {name: _kind(name, **entry) for name, entry in toml_of(__package__, "clients.toml").items()}
@@ -165,25 +114,32 @@ class ChosenClient:
         """
         if self.version == self.kind.version or self.folder.is_dir():
             return ""
-        return no_answer(str(self), self.kind.manager.asks(self.kind.package, self.version))
+        return no_answer(str(self), filled(self.kind.manager.asks, self.kind.package, self.version))
 
     def fetch(self, say: Say = lambda _: None) -> Path:
         """Fetch and compile the client, unless it is there; returns its folder. See `fetching` for what is raised."""
         folder = self.folder
         if not folder.is_dir():
             say(f"fetching the client {self}")
-            prepare(folder, self.kind.sources, partial(self.kind.manager.fill, self.kind.package, self.version))
+            prepare(folder, self.kind.sources, partial(fetch, self.kind.manager, self.kind.package, self.version))
         return folder
 
     @cached_property
     def command(self) -> list[str]:
         """The command that starts the client, which is fetched now if it is not there."""
-        return self.kind.manager.command(self.kind.name, self.fetch())
+        if starts := self.kind.manager.starts:
+            program, *words = filled(starts, folder=self.fetch(), name=self.kind.name)
+            return [required(program), *words]
+        return command_of(_OF_PYTHON, self.kind.name, packages=self._packages)
 
     @property
     def packages(self) -> Path | None:
         """The folder from which a program can import this version of librdkafka; None for another client."""
-        return _packages(self.fetch()) if self.kind.name == IN_PROCESS else None
+        return self._packages if self.kind.name == IN_PROCESS else None
+
+    @property
+    def _packages(self) -> Path:
+        return next(self.fetch().glob("venv/lib/python*/site-packages"))
 
 
 @dataclass(frozen=True)
@@ -192,7 +148,7 @@ class OwnClient:
 
     command: Sequence[str]
     version: str = ""
-    kind: ClassVar[ClientKind] = ClientKind(name=OWN, version="", manager=_NOBODY, secured=dict)
+    kind: ClassVar[ClientKind] = ClientKind(name=OWN, version="", manager=Manager(), secured=dict)
 
     def __str__(self) -> str:
         return f"of the command {self.command[0]}"
