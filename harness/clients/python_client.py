@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import functools
 import importlib
 import importlib.metadata
 import inspect
@@ -20,8 +21,8 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
 
 from kafka_chaos.harness.identity import IdentityCodec
 
@@ -30,28 +31,38 @@ POLLED_FOR = 0.1
 MOST_TOLD = 10_000
 """Records in one event, at most: the length of a line is limited."""
 
-_OUT = os.fdopen(os.dup(1), "w", encoding="utf-8")
-os.dup2(2, 1)
 _TELLING = threading.Lock()
+
+
+@functools.cache
+def _events() -> TextIO:
+    """Where events are written: what was standard output. Whatever else is printed goes to standard error."""
+    events = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return events
 
 
 def tell(event: str, **values: Any) -> None:
     """Tell the harness an event with these fields."""
     line = json.dumps({"event": event, **values}, separators=(",", ":"))
     with _TELLING:
-        _OUT.write(line + "\n")
-        _OUT.flush()
+        _events().write(line + "\n")
+        _events().flush()
 
 
 Orders = queue.SimpleQueue[dict[str, Any]]
 """The orders of the harness that were not followed yet; a signal handler may add to them."""
 
 
-def listen(orders: Orders) -> None:
-    """Gather the orders of the harness; once the harness is gone, end this process."""
-    for line in sys.stdin:
-        orders.put(json.loads(line))
-    os._exit(130)
+def listen(take: Callable[[dict[str, Any]], object]) -> None:
+    """Pass each order of the harness on, in a thread; once the harness is gone, end this process."""
+
+    def read() -> None:
+        for line in sys.stdin:
+            take(json.loads(line))
+        os._exit(130)
+
+    threading.Thread(target=read, daemon=True).start()
 
 
 def named(error: Any) -> str:
@@ -205,6 +216,12 @@ def telling_logger(outcomes: Outcomes) -> logging.Logger:
     return logger
 
 
+def version_of_librdkafka(library: Any) -> str:
+    """The version of librdkafka. In confluent-kafka 2.12.0, `libversion` returns the text alone."""
+    said = library.libversion()
+    return str(said if isinstance(said, str) else said[0])
+
+
 class Librdkafka(Library):
     """confluent-kafka."""
 
@@ -213,9 +230,7 @@ class Librdkafka(Library):
 
     @property
     def version(self) -> str:
-        """The version of librdkafka. In confluent-kafka 2.12.0, `libversion` returns the text alone."""
-        said = self.library.libversion()
-        return str(said if isinstance(said, str) else said[0])
+        return version_of_librdkafka(self.library)
 
     def producer(self) -> None:
         begin = self._begin
@@ -551,24 +566,30 @@ def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
             stands = dict(now)
 
 
-def main() -> int:
-    """Be a client until told to leave; returns the exit code."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    begin = json.loads(sys.stdin.readline())
+def be_client(begin: dict[str, Any]) -> int:
+    """Be a producer or a consumer until told to leave; returns the exit code."""
     orders: Orders = queue.SimpleQueue()
     signal.signal(signal.SIGTERM, lambda *_: orders.put({"order": "leave"}))
-    threading.Thread(target=listen, args=(orders,), daemon=True).start()
-    try:
-        library = LIBRARIES[sys.argv[1]](begin)
-        {"producer": produce, "consumer": consume}[begin["role"]](library, begin, orders)
-    except Exception as error:  # noqa: BLE001 - the harness learns it
-        traceback.print_exc()
-        tell("error", text=f"{type(error).__name__}: {error}")
-        return 70
+    listen(orders.put)
+    (produce if begin["role"] == "producer" else consume)(LIBRARIES[sys.argv[1]](begin), begin, orders)
     return 0
 
 
-if __name__ == "__main__":
-    code = main()
+def run(client: Callable[[Any], int]) -> None:
+    """Let a client do what the order `begin` says, and end this process with the exit code that it returns."""
+    # Ctrl-C reaches the whole process group: the harness decides when a client ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _events()
+    try:
+        code = client(json.loads(sys.stdin.readline()))
+    except Exception as error:  # noqa: BLE001 - the harness learns it
+        traceback.print_exc()
+        tell("error", text=f"{type(error).__name__}: {error}")
+        code = 70
+    sys.stderr.flush()
     # What clients still have on their hands must not delay the end.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    run(be_client)

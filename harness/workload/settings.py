@@ -122,8 +122,8 @@ class LoadSettings:
             "partitions": lane.partitions,
             "bootstrap_servers": self.bootstrap_servers,
             "client_id": name,
-            "configs": {**configs, **self.secured(lane)},
             **settings,
+            "configs": {**configs, **self.secured(lane)},
         }
         log = self.tables.run_directory / LOGS_FOLDER / f"client-{name}-{role}.log"
         log.parent.mkdir(exist_ok=True)

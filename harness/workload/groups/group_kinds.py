@@ -110,12 +110,12 @@ class ConsumerGroup(GroupLoad):
         """Start the member of this number in this place; in a loop, `output` has what it writes."""
         settings = self.member(place, number)
         common: Any = {"group": self.group_id, "lane": self.read.lane, "isolation": READ_COMMITTED}
-        common |= {"readers": self, "on_change": partial(self._on_change, settings.name)}
-        if (output := settings.output) is None:
+        common |= {"readers": self, "on_change": partial(self._on_change, settings["name"])}
+        if (output := settings.get("output")) is None:
             return self._start_process(settings, ConsumedRows(self.load, **common))
-        written = ProducedRows(self.load.tables, lane=output.lane, producer_id=output.producer_id, reserves=False)
+        written = ProducedRows(self.load.tables, lane=output["lane"], producer_id=output["producer_id"], reserves=False)
         self.output.rows.append(written)
-        transactional_id = output.configs.get("transactional.id")
+        transactional_id = output["configs"].get("transactional.id")
         return self._start_process(
             settings, LoopRows(self.load, output=written, transactional_id=transactional_id, **common)
         )
@@ -129,9 +129,10 @@ class ConsumerGroup(GroupLoad):
         client = chosen(self.lane.client)
         packages = None if client is None else client.packages
         own = command_of(_MEMBER_MODULE, packages=packages) if client is None or packages is not None else ()
-        values = settings.to_json()
-        configs = values.pop("configs")
-        return self.load.start(self.lane, MEMBER, settings.name, values, configs, command=own, may_end=True)(rows)
+        start = self.load.start(
+            self.lane, MEMBER, settings["name"], settings, settings["configs"], command=own, may_end=True
+        )
+        return start(rows)
 
 
 def group_reading(lane: LaneSpec, read: LaneSpec) -> tuple[str, Group | None, str]:

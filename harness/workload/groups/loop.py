@@ -41,18 +41,18 @@ class ToldRows:
     """
 
     def __init__(self, settings: OutputSettings, tell: Tell) -> None:
-        self.lane = settings.lane
-        self.producer_id = settings.producer_id
-        self.partitions = InTurn(settings.partitions)
+        self.lane = settings["lane"]
+        self.producer_id = settings["producer_id"]
+        self.partitions = InTurn(settings["partitions"])
         self.sent = 0
         self.failed = False
         self.transaction: int | None = None
         self._tell = tell
         self._reserved = ReservedSeqs(
-            Reservations(Path(settings.run_directory)),
-            lane=settings.lane,
-            producer_id=settings.producer_id,
-            transactional_id=settings.configs.get("transactional.id"),
+            Reservations(Path(settings["run_directory"])),
+            lane=settings["lane"],
+            producer_id=settings["producer_id"],
+            transactional_id=settings["configs"].get("transactional.id"),
         )
         self._learned: list[tuple[int, int | None, int, str, str | None]] = []
 
@@ -101,8 +101,8 @@ class Outputs(RecordedProducer):
     def __init__(self, settings: OutputSettings, member: Member, logger: logging.Logger) -> None:
         self.told = ToldRows(settings, member.tell)
         rows: Any = self.told
-        configs = {**settings.configs, "logger": logger}
-        super().__init__(rows, topic=settings.topic, record_size=settings.record_size, configs=configs)
+        configs = {**settings["configs"], "logger": logger}
+        super().__init__(rows, topic=settings["topic"], record_size=settings["record_size"], configs=configs)
         self._give_up = member.orders.gives_up
 
     def make(self, sources: Identities) -> None:
@@ -137,17 +137,17 @@ class LoopProcessing(Processing):
     """How a loop's member processes a batch. Raises `ProducerLost`: then another member has to take its place."""
 
     def __init__(self, settings: OutputSettings, member: Member, logger: logging.Logger) -> None:
-        super().__init__(member, settings.offsets)
-        self._abort = settings.abort
+        super().__init__(member, settings["offsets"])
+        self._abort = settings["abort"]
         self._outputs = Outputs(settings, member, logger)
-        self._chance = random.Random(settings.seed)
+        self._chance = random.Random(settings["seed"])
         self._transactions: TransactionalProducer | None = None
         self.most = _MOST_PER_BATCH
-        if settings.offsets == IN_TRANSACTION:
-            self.most = settings.size
+        if settings["offsets"] == IN_TRANSACTION:
+            self.most = settings["size"]
             self._transactions = TransactionalProducer(
                 self._outputs,
-                transactional_id=str(settings.configs["transactional.id"]),
+                transactional_id=str(settings["configs"]["transactional.id"]),
                 rows=lambda row: member.tell("transaction", row=row),
                 give_up=member.orders.gives_up,
             )

@@ -9,18 +9,16 @@ Sources: KIP-62, KIP-429; librdkafka's documentation of rebalance callbacks and 
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kafka_chaos.contract.command.errors import ExitCode
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE
+from kafka_chaos.harness.clients.python_client import listen
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.groups.commits import Assignment, Commits, Tell, next_offsets
 from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_FREEZE, ORDER_LEAVE, MemberSettings
@@ -33,14 +31,13 @@ Identities = list[tuple[int, int]]
 
 
 class CommandInbox:
-    """The harness's orders to the member, read from `source` by a thread. Without the harness, the process ends."""
+    """The harness's orders to the member, which a thread takes. Without the harness, the process ends."""
 
-    def __init__(self, source: TextIO) -> None:
+    def __init__(self) -> None:
         self._freezes = 0
         self._crashes = False
         self._leaves_by: float | None = None
-        self._source = source
-        threading.Thread(target=self._listen, daemon=True).start()
+        listen(self._take)
 
     def freezes(self) -> bool:
         """Whether the member is to freeze; true once for each order."""
@@ -61,16 +58,11 @@ class CommandInbox:
         """Whether the member should wait for nothing any longer."""
         return self._leaves_by is not None and time.monotonic() > self._leaves_by
 
-    def _listen(self) -> None:
-        for line in self._source:
-            order = json.loads(line)["order"]
-            if order == ORDER_FREEZE:
-                self._freezes += 1
-            elif order == ORDER_CRASH:
-                self._crashes = True
-            elif order == ORDER_LEAVE and self._leaves_by is None:
-                self._leaves_by = time.monotonic() + _LEAVES_WITHIN
-        os._exit(ExitCode.INTERRUPTED)
+    def _take(self, order: Mapping[str, Any]) -> None:
+        self._freezes += order["order"] == ORDER_FREEZE
+        self._crashes |= order["order"] == ORDER_CRASH
+        if order["order"] == ORDER_LEAVE and self._leaves_by is None:
+            self._leaves_by = time.monotonic() + _LEAVES_WITHIN
 
 
 class MemberLost(Exception):
@@ -101,24 +93,25 @@ class Member:
         self.tell = tell
         self.orders = orders
         self._sleep = sleep
-        self._codec = IdentityCodec(settings.lane)
+        self._codec = IdentityCodec(settings["lane"])
         self._ends: dict[int, int] = {}
         self._is_news = False
         self._last_ns = 0
         self.client = connect(
             {
-                **settings.configs,
+                **settings["configs"],
                 "error_cb": self._disturbed,
-                **({"on_commit": self._committed} if settings.commits == AUTO else {}),
+                **({"on_commit": self._committed} if settings["commits"] == AUTO else {}),
             }
         )
-        self.assignment = Assignment(settings.name, self.client, tell)
-        self.commits = Commits(self.client, settings.topic, self.assignment, tell)
-        self.process = Processing(self, settings.commits)
+        self.assignment = Assignment(settings["name"], self.client, tell)
+        self.commits = Commits(self.client, settings["topic"], self.assignment, tell)
+        self.process = Processing(self, settings["commits"])
 
     def run(self) -> None:
         """Poll and process until the member is told to leave; then leave in order. Raises `MemberLost`."""
-        self.client.subscribe([self._settings.topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
+        callbacks = {"on_assign": self._given, "on_revoke": self._taken, "on_lost": self._taken}
+        self.client.subscribe([self._settings["topic"]], **callbacks)
         while not self.orders.leaves():
             self.step()
         self.process.close()
@@ -136,11 +129,11 @@ class Member:
         records = [message for message in messages if message.error() is None]
         for message in messages:
             self._note(message)
-        if records and self._settings.commits == AUTO:
+        if records and self._settings["commits"] == AUTO:
             self.commits.positions.reaches(next_offsets(records))
         if records and self.orders.freezes():
             self.tell("changes", change="freezes")
-            self._sleep(self._settings.freeze_seconds)
+            self._sleep(self._settings["freeze_seconds"])
             self.tell("changes", change="thaws")
         if records:
             crash = self._crash if self.orders.crashes() else None
@@ -182,7 +175,7 @@ class Member:
             self._ends.pop(partition, None)
             if partition in self.assignment.held:
                 try:
-                    self.client.seek(TopicPartition(self._settings.topic, partition, offset))
+                    self.client.seek(TopicPartition(self._settings["topic"], partition, offset))
                 except KafkaException as failure:
                     # The partition is being taken: its next owner reads it again.
                     self.tell("notice", text=f"seek: {failure.args[0].name()}")

@@ -3,17 +3,11 @@
 It lives no longer than the harness: when its standard input ends, it dies.
 """
 
-import json
 import logging
-import os
-import signal
-import sys
-import traceback
-from typing import Any
 
-from confluent_kafka import Consumer, libversion
+import confluent_kafka
 
-from kafka_chaos.contract.command.errors import ExitCode
+from kafka_chaos.harness.clients.python_client import run, tell, version_of_librdkafka
 from kafka_chaos.harness.workload.groups.loop import LoopProcessing
 from kafka_chaos.harness.workload.groups.member import CommandInbox, Member, MemberLost
 from kafka_chaos.harness.workload.groups.settings import REPLACE_ME, MemberSettings
@@ -24,43 +18,25 @@ _SILENT = logging.Logger("kafka_chaos.member")
 _SILENT.addHandler(logging.NullHandler())
 
 
-def main() -> int:
-    """Be a member until told to leave; the exit code."""
-    # Ctrl-C reaches the whole process group: the harness decides when a member ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    settings = MemberSettings.from_json(json.loads(sys.stdin.readline()))
-    inbox = CommandInbox(sys.stdin)
+def be_member(settings: MemberSettings) -> int:
+    """Be a member until told to leave; returns the exit code."""
+    inbox = CommandInbox()
 
-    def tell(kind: str, **values: Any) -> None:
-        out.write(json.dumps({"event": kind, **values}, separators=(",", ":")) + "\n")
-        out.flush()
+    def connect(configs: dict[str, object]) -> confluent_kafka.Consumer:
+        return confluent_kafka.Consumer(configs, logger=_SILENT)
 
+    member = Member(settings, connect=connect, tell=tell, orders=inbox)
+    tell("ready", client="librdkafka", version=version_of_librdkafka(confluent_kafka))
     try:
-        member = Member(settings, connect=lambda configs: Consumer(configs, logger=_SILENT), tell=tell, orders=inbox)
-    except Exception:  # noqa: BLE001 - the harness raises it
-        tell("error", text=traceback.format_exc())
-        return ExitCode.BUG
-    said: object = libversion()
-    # In confluent-kafka 2.12.0, `libversion` returns the text alone.
-    tell("ready", client="librdkafka", version=said if isinstance(said, str) else libversion()[0])
-    try:
-        if settings.output is not None:
-            member.process = LoopProcessing(settings.output, member, _SILENT)
+        if (output := settings.get("output")) is not None:
+            member.process = LoopProcessing(output, member, _SILENT)
         member.run()
     except (ProducerLost, MemberLost) as lost:
         tell("notice", text=f"its {'producer' if isinstance(lost, ProducerLost) else 'consumer'} is lost: {lost}")
         member.leave()
         return REPLACE_ME
-    except Exception:  # noqa: BLE001 - the harness raises it
-        tell("error", text=traceback.format_exc())
-        return ExitCode.BUG
     return 0
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stderr.flush()
-    # Clients that could not be closed must not delay the end.
-    os._exit(code)
+    run(be_member)

@@ -1,8 +1,6 @@
 """The settings of a group's member, as the order `begin` of the client protocol carries them."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from typing import Any, NotRequired, TypedDict
 
 ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE, ORDER_JOIN = "freeze", "crash", "leave", "join"
 """The orders of a group's plan: a member stops polling for a while, dies or leaves, or a new member joins."""
@@ -14,8 +12,7 @@ REPLACE_ME = 3
 """The exit code of a member that ends because its client failed for good: a new member takes its place."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputSettings:
+class OutputSettings(TypedDict):
     """The output of a loop: the lane that it writes, and how.
 
     `offsets` as in `Loop`; `size` and `abort` as in `Transactional`. `configs` are the producer's; with transactions
@@ -34,11 +31,10 @@ class OutputSettings:
     abort: float
     seed: str
     run_directory: str
-    names_generation: bool = True
+    names_generation: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberSettings:
+class MemberSettings(TypedDict):
     """A member of `group`, which reads `lane`. Its consumer ids in `assignments/` begin with `name`.
 
     `commits` as in `Group`; in a loop, the `output` says when the member commits. `freeze_seconds`: how long it stops
@@ -52,15 +48,4 @@ class MemberSettings:
     configs: dict[str, Any]
     commits: str
     freeze_seconds: float
-    output: OutputSettings | None = field(default=None)
-
-    def to_json(self) -> dict[str, Any]:
-        """The content of the order `begin`."""
-        return {"role": MEMBER, **asdict(self)}
-
-    @classmethod
-    def from_json(cls, order: Mapping[str, Any]) -> Self:
-        """The settings from the content of the order `begin`."""
-        values = {setting.name: order[setting.name] for setting in fields(cls)}
-        output = values.pop("output")
-        return cls(**values, output=None if output is None else OutputSettings(**output))
+    output: NotRequired[OutputSettings | None]

@@ -74,7 +74,7 @@ class Loop:
         settings = OutputSettings(
             lane="out", topic="out", partitions=2, record_size=60, producer_id=5, offsets=offsets, size=4, abort=abort,
             configs={"transactional.id": "out-0"} if offsets == IN_TRANSACTION else {}, seed="1",
-            run_directory=str(folder),
+            run_directory=str(folder), names_generation=True,
         )  # fmt: skip
         self.member = FakeMember(self.tell)
         self.processing = LoopProcessing(settings, self.member, logging.getLogger("silent"))  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from unittest.mock import Mock
 
 from kafka_chaos.contract.command.child import command_of
@@ -28,10 +27,8 @@ BEGINS_WITHIN = 60.0
 
 
 def test_what_the_client_refuses_is_told_with_its_reason() -> None:
-    settings = replace(SETTINGS, configs={**SETTINGS.configs, "partition.assignment.strategy": "no"})
-    member = SupervisedProcess(
-        command_of(MODULE), settings.to_json(), Mock(), name=settings.name, on_notice=print, may_end=True
-    )
+    settings = {**SETTINGS, "configs": {**SETTINGS["configs"], "partition.assignment.strategy": "no"}}
+    member = SupervisedProcess(command_of(MODULE), settings, Mock(), name="g-0", on_notice=print, may_end=True)
     assert member.join(BEGINS_WITHIN)
     assert member.exit_code == 70
     assert "partition.assignment.strategy" in (member.problem or "")
@@ -40,9 +37,7 @@ def test_what_the_client_refuses_is_told_with_its_reason() -> None:
 def test_a_member_dies_with_the_harness() -> None:
     """The harness is killed: nobody is left to tell the member anything."""
     harness = subprocess.Popen(
-        [sys.executable, "-c", _HARNESS, json.dumps(SETTINGS.to_json()) + "\n"],
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
+        [sys.executable, "-c", _HARNESS, json.dumps(SETTINGS) + "\n"], stdout=subprocess.PIPE, encoding="utf-8"
     )
     assert harness.stdout is not None
     member = int(harness.stdout.readline())
