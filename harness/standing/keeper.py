@@ -138,7 +138,7 @@ class Keeper:
     def _run(self, *, values: Mapping[str, Any], root: str, accept_known: tuple[str, ...], engine: str) -> RunResult:
         """Run an experiment here; lanes without a `topic` get topics that no other run has."""
         if self._faults:
-            raise UsageFailure(f"{', '.join(self._faults)}: the run's prediction would not know of it: heal it first")
+            raise UsageFailure(f"{', '.join(self._faults)}: heal this first: the run's prediction does not include it")
         for lane in (lane for phase in values["phases"] for lane in phase["lanes"]):
             lane["topic"] = lane.get("topic") or topic_name(lane["lane"])
         experiment = experiment_of(values, "run")

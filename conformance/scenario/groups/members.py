@@ -170,7 +170,7 @@ class Members:
         members = {self._number(member): member for member in described.members}
         is_settled = described.state.name in _SETTLED_STATES
         if not is_settled and all(each[number].has is not None for number in members):
-            raise ClusterFailure(f"the group is {described.state.name}")
+            raise ClusterFailure(f"the group's state is {described.state.name}")
         owners = [NOBODY] * self.partitions
         for number, member in members.items():
             for place in member.assignment.topic_partitions:

@@ -111,6 +111,6 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
-def totals(writers: Sequence[TransactionalId]) -> Mapping[str, int]:
-    """The number of transactions of `writers` by outcome."""
-    return Counter({outcome: sum(writer.count(outcome) for writer in writers) for outcome in TRANSACTION_OUTCOMES})
+def totals(txn_ids: Sequence[TransactionalId]) -> Mapping[str, int]:
+    """The number of transactions of `txn_ids` by outcome."""
+    return Counter({outcome: sum(txn_id.count(outcome) for txn_id in txn_ids) for outcome in TRANSACTION_OUTCOMES})

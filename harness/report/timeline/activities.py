@@ -64,13 +64,13 @@ def draw_transactions(
     """The picture of at most `rows` transactional ids and of `offsets`, by partition; `number` makes its id unique."""
     # If not all ids fit, those with the most uncommitted transactions are shown, in the order of `ids`.
     by_gravity = sorted(
-        ids, key=lambda writer: (-writer.count(IN_DOUBT), -writer.count(ABORTED), -writer.count(COMMITTED))
+        ids, key=lambda txn_id: (-txn_id.count(IN_DOUBT), -txn_id.count(ABORTED), -txn_id.count(COMMITTED))
     )
-    kept = {writer.name for writer in by_gravity[:rows]}
-    shown = [writer for writer in ids if writer.name in kept]
-    drawn = [Row(33, _row_of_id(frame, writer)) for writer in shown]
+    kept = {txn_id.name for txn_id in by_gravity[:rows]}
+    shown = [txn_id for txn_id in ids if txn_id.name in kept]
+    drawn = [Row(33, _row_of_id(frame, txn_id)) for txn_id in shown]
     drawn += [Row(38, _offsets(frame, partition, reports)) for partition, reports in offsets]
-    texts = [event for writer in ids for event in _events_of_id(frame, writer)]
+    texts = [event for txn_id in ids for event in _events_of_id(frame, txn_id)]
     total = sum(totals(ids).values())
     sentence = f"{counted(total, 'transaction')} of {counted(len(ids), 'transactional id')}: {_counts(ids)}."
     if len(shown) < len(ids):
@@ -83,7 +83,7 @@ def draw_transactions(
 def _counts(ids: Sequence[TransactionalId]) -> str:
     by_outcome = totals(ids)
     texts = [f"{by_outcome[outcome]:,} {name}" for outcome, name in _NAMES.items() if by_outcome[outcome]]
-    fenced = sum(writer.fenced for writer in ids)
+    fenced = sum(txn_id.fenced for txn_id in ids)
     return join(texts) + (f"; {fenced:,} ended in a fenced producer" if fenced else "")
 
 
@@ -91,9 +91,9 @@ def _describe_transactions(
     frame: Frame, ids: Sequence[TransactionalId], offsets: Sequence[tuple[int, Sequence[Offsets]]]
 ) -> str:
     parts = describe_faults(frame)
-    for writer in ids:
-        longest = f", the longest took {duration(writer.longest_ns)}" if writer.longest_ns else ""
-        parts.append(f"{writer.name}: {_counts([writer])}{longest}")
+    for txn_id in ids:
+        longest = f", the longest took {duration(txn_id.longest_ns)}" if txn_id.longest_ns else ""
+        parts.append(f"{txn_id.name}: {_counts([txn_id])}{longest}")
     for partition, reports in offsets:
         most, still = max(step.held_back for step in reports), _standstill(reports)
         waited = f", and stands still for up to {duration(still)}" if still else ""
@@ -103,10 +103,10 @@ def _describe_transactions(
     return "; ".join(parts) or "no transactions"
 
 
-def _row_of_id(frame: Frame, writer: TransactionalId) -> Markup:
-    name = writer.name if len(writer.name) <= _LONG_NAME else f"…{writer.name[1 - _LONG_NAME :]}"
-    words = f"{compact(writer.count(COMMITTED))} of {compact(sum(bar.count for bar in writer.bars))} committed"
-    return Markup(shapes("timeline").transactional_id(frame, writer, name, words))
+def _row_of_id(frame: Frame, txn_id: TransactionalId) -> Markup:
+    name = txn_id.name if len(txn_id.name) <= _LONG_NAME else f"…{txn_id.name[1 - _LONG_NAME :]}"
+    words = f"{compact(txn_id.count(COMMITTED))} of {compact(sum(bar.count for bar in txn_id.bars))} committed"
+    return Markup(shapes("timeline").transactional_id(frame, txn_id, name, words))
 
 
 def _offsets(frame: Frame, partition: int, reports: Sequence[Offsets]) -> Markup:
@@ -130,22 +130,22 @@ def _standstill(reports: Sequence[Offsets]) -> int:
     return longest
 
 
-def _events_of_id(frame: Frame, writer: TransactionalId) -> list[EventText]:
+def _events_of_id(frame: Frame, txn_id: TransactionalId) -> list[EventText]:
     """The notable events of a transactional id: new producers, ends other than commits, and long transactions."""
     events: list[EventText] = [
-        (taken.start_ns, NOTABLE, f"producer {taken.producer_id} takes {writer.name} over")
-        for taken in writer.incarnations[1:]
+        (taken.start_ns, NOTABLE, f"producer {taken.producer_id} takes {txn_id.name} over")
+        for taken in txn_id.incarnations[1:]
     ]
-    for bar in writer.bars:
-        words = _ending(frame, writer, bar)
+    for bar in txn_id.bars:
+        words = _ending(frame, txn_id, bar)
         if words is not None:
             events.append((bar.begin_ns, *words))
     return events
 
 
-def _ending(frame: Frame, writer: TransactionalId, bar: Bar) -> tuple[int, str] | None:
+def _ending(frame: Frame, txn_id: TransactionalId, bar: Bar) -> tuple[int, str] | None:
     """How grave the end of a transaction is, and the transaction in words; None if there is nothing to tell."""
-    end_ns = writer.ends_at(bar)
+    end_ns = txn_id.ends_at(bar)
     took = None if end_ns is None else end_ns - bar.begin_ns
     is_long = bar.count == 1 and took is not None and took >= SHORTEST_GAP_NS
     if bar.outcome == COMMITTED and not is_long:
@@ -159,7 +159,7 @@ def _ending(frame: Frame, writer: TransactionalId, bar: Bar) -> tuple[int, str] 
     after = f" after {duration(took)}" if took is not None and bar.count == 1 else ""
     error = f": {bar.error}" if bar.error else ""
     gravity = GRAVE if bar.is_fenced or bar.outcome == IN_DOUBT else NOTABLE if bar.error else ORDINARY
-    return gravity, f"{writer.name} begins {what}, {ending}{after}{error}"
+    return gravity, f"{txn_id.name} begins {what}, {ending}{after}{error}"
 
 
 def draw_group(
