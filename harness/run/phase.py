@@ -35,8 +35,8 @@ class PhaseRun:
 
     `client_configs`: further settings of all clients. `start_offsets`: where consumers begin, by lane and partition.
     `brokers`: the brokers' client addresses by id, if high watermarks are to be recorded. `controller` returns the
-    controller's id, or None if nobody knows it. `patience`: by lane, the least time in seconds for which its consumers
-    are awaited, so that a stall shows. `gaps`: by lane, the longest time between two
+    controller's id, or None if nobody knows it. `patience`: by lane, the least time-out in seconds within which its
+    consumers must reach the end, long enough for a stall to show. `gaps`: by lane, the longest time between two
     acknowledgements in seconds, once the phase has settled. `seed` decides the random choices of the load. `outside`:
     the kinds of faults that others may inject meanwhile.
     """

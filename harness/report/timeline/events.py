@@ -86,7 +86,7 @@ class Timeline:
     """Everything that the events of a run show.
 
     `leaders`, `isrs` and `controllers` as clients saw them, `elections` and `truncations` as brokers logged them.
-    `offsets`: of transactional lanes. `members`: by group. `notices`: their number. `seconds`: the run's length.
+    `offsets`: of transactional lanes. `members`: by group. `notices`: how many notices. `seconds`: the run's length.
     """
 
     phases: tuple[Phase, ...]
