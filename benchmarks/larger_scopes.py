@@ -80,7 +80,7 @@ def sensitivity_of_phase(
             found = predict(lane, lockstep=lockstep, budget=budget, scope=scope)
             statuses = {anomaly: answer.status for anomaly, answer in found.anomalies.items()}
         except PredictionNotExhausted as error:
-            statuses = dict.fromkeys(error.found.stories, Status.PERMITTED)
+            statuses = dict.fromkeys(error.unfinished.stories, Status.PERMITTED)
         changes: dict[AnyAnomaly, Status] = {
             anomaly: status for anomaly, status in statuses.items() if status != prediction.status(anomaly)
         }
@@ -163,6 +163,6 @@ def _searched_besides(
     try:
         shown = shown_besides(_forbidden_in(prediction, Anomaly), lanes, scope, budget)
     except PredictionNotExhausted as error:
-        shown = _forbidden_in(prediction, Anomaly) & error.found.stories.keys()
+        shown = _forbidden_in(prediction, Anomaly) & error.unfinished.stories.keys()
     changes: dict[AnyAnomaly, Status] = dict.fromkeys(shown, Status.PERMITTED)
     return Enlarged(bound, changes, budget.states, budget.reason)

@@ -1,6 +1,6 @@
 """The tables of a run directory: every column's name, type and nullability, each stated once.
 
-All that write or read these tables (recorders, importers, Spark, DuckDB, the report) derive their schemas from here.
+Everything that reads or writes these tables (recorders, importers, engines, the report) derives its schemas from here.
 """
 
 from collections.abc import Collection

@@ -31,12 +31,12 @@ def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = ALL, *, e
     from pydantic import ValidationError
     from pydantic_core import to_json
 
-    reader, known, required = _reader(name)
-    if exact and not line.keys() <= known:
-        raise ValueError(_unknown(min(line.keys() - known), known, name))
-    given = to_json({key: value for key, value in line.items() if value is not None or key in required})
+    reader, names, required = _reader(name)
+    if exact and not line.keys() <= names:
+        raise ValueError(_unknown(min(line.keys() - names), names, name))
+    without_nulls = to_json({key: value for key, value in line.items() if value is not None or key in required})
     try:
-        event: Event = reader.validate_json(given, strict=True)
+        event: Event = reader.validate_json(without_nulls, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         key, *indexes = first["loc"]
@@ -47,10 +47,10 @@ def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = ALL, *, e
     return event
 
 
-def _unknown(key: str, known: Collection[str], name: str) -> str:
-    close = difflib.get_close_matches(key, sorted(known), n=1)
+def _unknown(key: str, names: Collection[str], name: str) -> str:
+    close = difflib.get_close_matches(key, sorted(names), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    return f"{name} has no field {key!r} ({', '.join(sorted(known))}){hint}"
+    return f"{name} has no field {key!r} ({', '.join(sorted(names))}){hint}"
 
 
 @cache

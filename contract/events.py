@@ -41,7 +41,7 @@ class RunStarted(Event):
 
 
 class Step(Event):
-    """The run begins something that takes time; `text` completes "kafka-chaos is …". `seconds`: how long, if known."""
+    """The run begins something that takes time; `text` completes "kafka-chaos is …". `seconds`: its time, if known."""
 
     text: str
     seconds: float | None = None
@@ -111,8 +111,9 @@ class FaultRequested(Event):
     """A fault is about to be injected; `resolved` are the containers that have its target's role.
 
     `at`: when the schedule asks for the fault, in seconds from the start of the load. `duration`: in seconds. `late`:
-    the seconds by which it comes later than `at`. All three are None in a phase in steps, which waits for conditions.
-    `model_faults`: the kinds of `faults` in lanes.json that the fault counts as, one for each broker that it hits.
+    the seconds by which the fault comes later than `at`. All three are None in a phase in steps, which waits for
+    conditions. `model_faults`: the kinds of `faults` in lanes.json that the fault counts as, one for each broker that
+    it hits.
     """
 
     fault_id: str
@@ -160,9 +161,10 @@ class OutsideFaults(Event):
 
 
 class ConfigurationUnread(Event):
-    """The run does not know all that its predictions depend on in an attached cluster: they may assume wrong values.
+    """The run does not know all settings of an attached cluster: its predictions may assume wrong values.
 
-    It may not read `configurations`, and the cluster does not tell `untold`, as brokers that are not Apache Kafka.
+    `configurations`: what the run may not read. `untold`: what brokers do not tell, such as some that are not Apache
+    Kafka.
     """
 
     configurations: tuple[str, ...]
@@ -383,9 +385,9 @@ class DefectPrecondition(Event):
     """The precondition of a known defect has occurred in a lane's producer, as `evidence` says.
 
     `defect`: the id that `predict --json` gives the defect. `occurred_ns`: the time of the occurrence, if that was not
-    `ts_ns`. `transactional_id` and `commits`: of the EndTxn request that came late, and whether it commits. `messages`:
-    the number of the producer's first records to `partition` that were acknowledged because a later one was. `broker`:
-    the broker whose log has the evidence.
+    `ts_ns`. `transactional_id`: that of the EndTxn request that came late. `commits`: whether this request commits.
+    `messages`: the number of the producer's first records to `partition` that were acknowledged because a later one
+    was. `broker`: the broker whose log has the evidence.
     """
 
     defect: str

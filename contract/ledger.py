@@ -93,7 +93,7 @@ class ReplicaLedger(_Entry):
 
 
 class ReplicasLedger(_Entry):
-    """The replicas of a lane, partition by partition, out of the replication factor."""
+    """The replicas of a lane, partition by partition, and the number that there should be."""
 
     replication_factor: int
     partitions: tuple[ReplicaLedger, ...]

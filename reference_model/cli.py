@@ -29,11 +29,11 @@ from kafka_chaos.reference_model.lane.anomalies import CHECKS
 from kafka_chaos.reference_model.lane.lockstep_phase import parse_lockstep, usual_scope
 from kafka_chaos.reference_model.lane_options import (
     fault_kinds,
+    lane_keys,
     lane_options,
     refused_by_option,
     settings_options,
     split_list,
-    taken_from,
 )
 from kafka_chaos.reference_model.predict.cache import predict_cached
 from kafka_chaos.reference_model.predict.prediction import MAX_STATES, predict
@@ -49,7 +49,7 @@ from kafka_chaos.reference_model.search import Budget, tell_progress
 @click.option(
     "--transactional",
     is_flag=True,
-    help="The producers use transactions: what may these show? Implies --idempotence, and with it acks=all.",
+    help="The producers use transactions: predict their anomalies, too. Implies --idempotence, and with it acks=all.",
 )
 @settings_options
 @click.option(
@@ -58,7 +58,7 @@ from kafka_chaos.reference_model.search import Budget, tell_progress
     help="Instead of one lane, show which lanes of the standard matrix change between two clusters, each written as "
     "VERSION/MODE or VERSION/MODE/elr=true|false: 3.9.1/zookeeper,4.3.1/kraft. Takes no option but --json.",
 )
-@click.option("--lockstep", metavar="STEP[,STEP…]", help="Steps of a lock-step phase, instead of free faults.")
+@click.option("--lockstep", metavar="STEP[,STEP…]", help="Steps of a lock-step phase, instead of --faults.")
 @click.option(
     "--kept-isr", is_flag=True, help="Assume that brokers leave an ISR because of faults alone, never by being slow."
 )
@@ -73,7 +73,7 @@ from kafka_chaos.reference_model.search import Budget, tell_progress
     "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End the search after this time."
 )
 @click.option("--story", type=click.Choice([str(anomaly) for anomaly in CHECKS]), metavar="ANOMALY",
-              help="Print its shortest story instead, as a file for `kafka-chaos scenario run`.")  # fmt: skip
+              help="Print the anomaly's shortest story instead, as a file for `kafka-chaos scenario run`.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--no-cache", is_flag=True, help="Search again, and do not cache the answer.")
 def predict_command(
@@ -105,7 +105,7 @@ def predict_command(
     prediction: Prediction | Unfinished
     try:
         with refused_by_option(), _cancelled_by_signals(budget):
-            lane = Lane(lane="predict", faults=faults, **taken_from(settings, transactional=transactional))
+            lane = Lane(lane="predict", faults=faults, **lane_keys(settings, transactional=transactional))
             steps = None if lockstep is None else parse_lockstep(split_list((lockstep,)))
             if kept_isr and steps is not None:
                 raise UsageFailure("--kept-isr: expected without --lockstep, whose steps say who leaves the ISR")
@@ -115,7 +115,7 @@ def predict_command(
             else:
                 prediction = predict_cached(lane, steps, budget=budget)
     except PredictionNotExhausted as error:
-        prediction = error.found
+        prediction = error.unfinished
     if story is not None:
         _print_story(lane, Anomaly(story), prediction, lockstep, as_json=as_json)
         return
@@ -202,7 +202,7 @@ def render(answer: dict[str, Any]) -> str:
 
 @contextmanager
 def _cancelled_by_signals(budget: Budget) -> Iterator[None]:
-    """Let the first Ctrl-C or SIGTERM end the search with its findings, and a second one the process."""
+    """Let the first Ctrl-C or SIGTERM end the search with its findings; a second one ends the process."""
 
     def cancel(number: int, frame: FrameType | None) -> None:
         if budget.reason:

@@ -1,4 +1,4 @@
-"""Compares two clusters: which lanes of a standard matrix have other predictions, and which rules make the difference.
+"""Compares two clusters: for which lanes of a standard matrix the predictions differ, and which rules are the cause.
 
 To find the rule, a lane that differs is also predicted for each set of rules between those of the two clusters. If both
 have the same rules, one prediction is enough. The predictions for the standard matrix ship with the package and are
@@ -7,6 +7,7 @@ printed in docs/model.md.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Self
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
@@ -112,7 +113,7 @@ NEW_CLUSTERS_ONLY = (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Anomalies of one lane under some faults that change from one status to another, by the same rules.
+    """Anomalies of one lane and one set of faults whose status changes alike between two clusters, by the same rules.
 
     `why`: by anomaly, the steps to it on the cluster where it is not forbidden.
     """
@@ -214,10 +215,11 @@ def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, answer: Ans
     changes: dict[tuple[Status, Status, tuple[str, ...]], dict[Anomaly, tuple[str, ...]]] = {}
     differing = [anomaly for anomaly in Anomaly if old.status(anomaly) is not new.status(anomaly)]
     path = list(_path(before, after)) if differing else []
-    on_the_way = [answer(cluster.with_lane(lane)) for _, cluster in path]
+    predictions = [answer(cluster.with_lane(lane)) for _, cluster in path]
     for anomaly in differing:
-        statuses = [old.status(anomaly), *(prediction.status(anomaly) for prediction in on_the_way)]
-        rules = tuple(path[at][0] for at in range(len(path)) if statuses[at] is not statuses[at + 1])
+        statuses = [old.status(anomaly), *(prediction.status(anomaly) for prediction in predictions)]
+        changed = [left is not right for left, right in pairwise(statuses)]
+        rules = tuple(rule for (rule, _), is_cause in zip(path, changed, strict=True) if is_cause)
         shown = old if new.status(anomaly) is Status.FORBIDDEN else new
         key = old.status(anomaly), new.status(anomaly), rules
         changes.setdefault(key, {})[anomaly] = shown.anomalies[anomaly].why

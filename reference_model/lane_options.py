@@ -20,13 +20,13 @@ from kafka_chaos.contract.lane.transactions import Transactional
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 SOURCE = "source"
-"""The name of the lane that a loop reads, where nothing depends on it."""
-_NOT_ASKED = (
+"""The name of the lane that a loop reads; no answer depends on it."""
+_WITHOUT_OPTION = (
     *("lane", "topic", "cleanup_policy", "faults", "transactional", "group", "loop", "share"),
     *("assume", "consumer_offsets", "transaction_state", "created_late", "tiered", "retention_bytes"),
 )
-_SAME = ("commits", "assignor", "static", "members", "crashes")
-_OF_GROUPS = {"protocol": "group_protocol"} | dict(zip(_SAME, _SAME, strict=True))
+_OF_GROUPS = {"protocol": "group_protocol"}
+_OF_GROUPS |= {key: key for key in ("commits", "assignor", "static", "members", "crashes")}
 """The options that need a group or a loop, by their keys."""
 _OF_TRANSACTIONS = {"size": "transaction_size", "producers": "producers"}
 
@@ -37,7 +37,7 @@ def split_list(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def fault_kinds(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """The fault kinds that an option such as --faults lists; the model knows each of them."""
+    """The fault kinds that an option such as --faults lists; a kind that the model does not have is refused."""
     kinds = split_list(values)
     for kind in kinds:
         if kind not in FAULT_KINDS:
@@ -55,8 +55,8 @@ _faults = click.option(
 
 
 def _option(settings: type[Any], key: str, name: str = "", **replaced: Any) -> Callable[[Command], Command]:
-    """The option of a key of a lane's settings. `replaced`: attributes in the place of those that its declaration
-    has."""
+    """The option for a key of the class `settings`. `replaced`: attributes that override those of the key's
+    declaration."""
     declared = settings.__dataclass_fields__[key]
     option = f"--{(name or key).replace('_', '-')}"
     meaning = declared.metadata["description"]
@@ -90,23 +90,23 @@ def lane_options(
     """A decorator that adds the options of the lane itself to a command, and `--faults`.
 
     These are the options of its topic, producers and cluster, without the keys `left_out` and with the keys `others`.
-    `changed`: by key, attributes that replace those of its declaration.
+    `changed`: by key, attributes that override those of the key's declaration.
     """
     names = [field.name for field in fields(Lane)]
-    keys = [name for name in names if name not in (*_NOT_ASKED, *left_out) or name in others]
+    keys = [name for name in names if name not in (*_WITHOUT_OPTION, *left_out) or name in others]
     return _with(*(_option(Lane, key, **changed.get(key, {})) for key in keys), _faults)
 
 
 settings_options = _with(
     *(_option(Transactional, key, name) for key, name in _OF_TRANSACTIONS.items()),
-    click.option("--group", is_flag=True, help="A consumer group reads the lane: what may that show?"),
+    click.option("--group", is_flag=True, help="A consumer group reads the lane: predict its anomalies, too."),
     _option(
         Loop,
         "offsets",
         "loop",
         default=None,
-        help="The lane is the output of a consume-transform-produce loop, which commits the offsets of its inputs so. "
-        "With transaction, implies --transactional.",
+        help="The lane is the output of a consume-transform-produce loop that commits its inputs' offsets in this way. "
+        "The value transaction implies --transactional.",
     ),
     *(_option(Group, key, name) for key, name in _OF_GROUPS.items() if key != "assignor"),
     _option(Group, "assignor", default=None, help=f"Default: {COOPERATIVE} with the protocol classic."),
@@ -126,7 +126,7 @@ def refused_by_option() -> Iterator[None]:
         raise click.BadParameter(f"{error.shown}: expected {error.expected}", param_hint=f"'{option}'") from error
 
 
-def taken_from(options: dict[str, Any], *, transactional: bool) -> dict[str, Any]:
+def lane_keys(options: dict[str, Any], *, transactional: bool) -> dict[str, Any]:
     """The keys of the lane that has these options. Raises `LaneError` for wrong values."""
     has_group, offsets = options.pop("group"), options.pop("loop")
     of_groups = {key: options.pop(name) for key, name in _OF_GROUPS.items()}

@@ -1,7 +1,7 @@
 """What the models of `transactions/` and `groups/` share: the search for anomalies, and the telling of stories.
 
-The lane (`lane/`) uses only `shown` of it. Its searches leave out states that others make superfluous, and its stories
-name brokers that the search does not tell apart.
+The model of a lane (`lane/`) uses only `shown`: its searches leave out states that others make superfluous, and its
+stories name brokers that the search does not tell apart.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Question(Hashable, Protocol[Asked, Answer]):
     """Everything that an answer depends on; equal questions have equal answers."""
 
     def searches(self) -> Iterator[tuple[Asked, Set[Answer]]]:
-        """Each search: its setup, and the anomalies that it may answer for."""
+        """Yield the setup of each search, with the anomalies that it may answer for."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ def shown(
 
 @dataclass(frozen=True, slots=True)
 class Machine(Generic[Setup, State, Action, End, Kind]):
-    """A model as a set of functions, which also take the `Setup`: the rules and the scope of a search.
+    """A model as a set of functions, most of which take the `Setup`: the rules and the scope of a search.
 
     `actions`: each yields every way in which its action can be taken in a state. `canonical`: the representative of all
     states that behave alike. `nameless`: a value that is equal for states that differ only in names, such as those of
@@ -78,7 +78,7 @@ class Machine(Generic[Setup, State, Action, End, Kind]):
     _complete: dict[Any, Findings[Kind]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def steps(self, state: State, setup: Setup) -> Iterator[tuple[Action, State]]:
-        """Every (action, next state); the next states are not yet `canonical`."""
+        """Yield every possible (action, next state); the next states are not yet `canonical`."""
         for action in self.actions:
             yield from action(state, setup)
 
@@ -102,8 +102,8 @@ class Machine(Generic[Setup, State, Action, End, Kind]):
         """The sentences for a path from the initial state to one in which the run ends."""
         sentences = list(self.beginning)
         for before, after in pairwise(path):
-            taken = (step for step in self.steps(before, setup) if self.canonical(step[1], setup) == after)
-            action, reached = next(taken)
+            matching = (step for step in self.steps(before, setup) if self.canonical(step[1], setup) == after)
+            action, reached = next(matching)
             sentences.append(self.sentence(action, before, reached, setup))
         return (*sentences, self.conclusion(path[-1], setup))
 

@@ -19,7 +19,7 @@ from kafka_chaos.contract.lane.recovery import RecoveryAnomaly, Timings
 BREAKS_CONNECTIONS = frozenset({"kill", "stop", "power-loss"})
 """The kinds of faults that end a broker's process."""
 _LAG_CHECK = 1.5
-"""A leader looks every half of `replica.lag.time.max.ms` for followers that have lagged for longer than that time."""
+"""After so many times `replica.lag.time.max.ms` a lagging follower is dropped: leaders check at every half of it."""
 _JITTER = 1.5
 """librdkafka waits for up to half of a backoff longer."""
 SHARE_SESSION_MS = 6_000
@@ -86,17 +86,18 @@ def bounds_of(
     if group is not None:
         parts_of[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + learns + transaction + _of_members(group)
     if lane.share is not None:
-        # What a member holds comes back when its lock has run out. The next holder may be gone, too: hence twice.
+        # A record that a member has acquired comes back when its lock ends. The next member may be gone, too:
+        # twice.
         share: Parts = (("lock", lane.share.lock_ms), ("session of a member", SHARE_SESSION_MS))
         parts_of[RecoveryAnomaly.SHARE_STALLED] = consuming + share + share
     if lane.transactional is not None:
         parts_of[RecoveryAnomaly.TRANSACTION_NOT_ENDED] = producing
     bounds = {}
     for anomaly, parts in parts_of.items():
-        known = tuple((name, float(value)) for name, value in parts if value is not None)
-        derived = Bound(known) if len(known) == len(parts) else None
-        own = None if anomaly == RecoveryAnomaly.ISR_NOT_RESTORED else timings.recover_within_ms
-        bound = derived if own is None else Bound((("recover_within", float(own)),), derived)
+        known_parts = tuple((name, float(value)) for name, value in parts if value is not None)
+        derived = Bound(known_parts) if len(known_parts) == len(parts) else None
+        objective = None if anomaly == RecoveryAnomaly.ISR_NOT_RESTORED else timings.recover_within_ms
+        bound = derived if objective is None else Bound((("recover_within", float(objective)),), derived)
         if bound is not None:
             bounds[anomaly] = bound
     return bounds

@@ -74,7 +74,7 @@ class Budget:
         if self.states > self.max_states:
             self.reason = self.reason or f"more than {self.max_states:,} states"
         self._checks += 1
-        if not self._checks & 127:
+        if not self._checks & 127:  # Reading the clock for every state would slow a search down.
             now = time.monotonic()
             if self.timeout is not None and now - self._started > self.timeout:
                 self.reason = self.reason or f"not done after {self.timeout:g} s"
@@ -119,9 +119,10 @@ class Search(Generic[State]):
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Without the garbage collector, which would only traverse a search's millions of tuples: they have no cycles.
+    """Switch the garbage collector off, which would traverse a search's millions of tuples in vain: they have no
+    cycles.
 
-    Only CPython frees objects without its collector, so elsewhere it stays on.
+    Only CPython frees objects without the collector, so on other interpreters it stays on.
     """
     collecting = gc.isenabled() and sys.implementation.name == "cpython"
     if collecting:
@@ -167,10 +168,10 @@ def breadth_first(
                     if successor in parents or successor in represented:
                         continue
                     if key is not None:
-                        if (same := key(successor)) in keys:
+                        if (successor_key := key(successor)) in keys:
                             represented.add(successor)
                             continue
-                        keys.add(same)
+                        keys.add(successor_key)
                     parents[successor] = state
                     reached.append(successor)
             frontier = reached
@@ -191,9 +192,9 @@ def fewest_faults_first(
     The search begins in each initial state. `faults` counts the faults that have struck before a state; no step makes
     it smaller. `split_means` splits a state into the rest and its means, a bit set: of two states with the same rest,
     the one that has all the means of the other, and perhaps more, shows all that the other shows and can take all of
-    its steps. So a state is left out if one with the same rest and all its means came before. Whatever `visit` sees
-    first is reached by as few faults, and with those by as few steps, as by any path. `visit` ends the search by
-    returning True. `complete` is False if `visit` or the budget ended it.
+    its steps. So a state is left out if one with the same rest and all its means came before. No path to a state of a
+    certain kind has fewer faults, or as many faults and fewer steps, than the path to the first one that `visit` sees.
+    `visit` ends the search by returning True. `complete` is False if `visit` or the budget ended it.
     """
     started, cpu_started = time.monotonic(), time.process_time()
     parents: dict[State, State | None] = {}

@@ -6,14 +6,14 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 
-def exchanged(values: tuple[Value, ...], at: int, value: Value) -> tuple[Value, ...]:
+def exchanged(values: tuple[Value, ...], index: int, value: Value) -> tuple[Value, ...]:
     """The tuple with one value exchanged."""
-    return (*values[:at], value, *values[at + 1 :])
+    return (*values[:index], value, *values[index + 1 :])
 
 
-def without(values: tuple[Value, ...], at: int) -> tuple[Value, ...]:
+def without(values: tuple[Value, ...], index: int) -> tuple[Value, ...]:
     """The tuple with one value left out."""
-    return values[:at] + values[at + 1 :]
+    return values[:index] + values[index + 1 :]
 
 
 def excluding(values: tuple[Value, ...], removed: Collection[Value]) -> tuple[Value, ...]:
@@ -23,9 +23,9 @@ def excluding(values: tuple[Value, ...], removed: Collection[Value]) -> tuple[Va
 
 def each_taken(values: tuple[Value, ...]) -> Iterator[tuple[Value, tuple[Value, ...]]]:
     """Each different value, with the tuple without one occurrence of that value."""
-    for at, value in enumerate(values):
-        if value not in values[:at]:
-            yield value, without(values, at)
+    for index, value in enumerate(values):
+        if value not in values[:index]:
+            yield value, without(values, index)
 
 
 def bits(mask: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""The command of processes that run a module of this package beside the harness, and import from where it does."""
+"""The command line of processes that run a module of this package beside the harness, with the same import path."""
 
 import os
 import sys

@@ -41,7 +41,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 DEBUG = "--debug"
 QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
-_WIDTH_OF_A_LOG = 150
+_WIDTH_OF_LOG = 150  # characters, so that the widest table fits
 _REMEDIES_OF_MACHINE = {
     errno.ENOSPC: "free some space, or choose another folder",
     errno.EDQUOT: "free some of the quota, or choose another folder",
@@ -70,7 +70,7 @@ def invoke(command: click.Command, prog_name: str) -> int:
 
     Unlike `command.main`, it raises whatever the command raises, even if the program that read the output has ended.
     """
-    if f"_{prog_name.upper()}_COMPLETE".replace("-", "_") in os.environ:
+    if f"_{prog_name.upper()}_COMPLETE".replace("-", "_") in os.environ:  # Only `main` completes words for a shell.
         command.main(prog_name=prog_name)
     try:
         with command.make_context(prog_name, sys.argv[1:]) as context:
@@ -123,11 +123,11 @@ def _finish(command: Callable[[], int]) -> int:
         except OSError:
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        known = error if isinstance(error, KafkaChaosError) else failure_of(error)
+        failure = error if isinstance(error, KafkaChaosError) else failure_of(error)
         if _debugging():
             traceback.print_exception(error)
-        if known is not None:
-            return _say(str(known), known.exit_code)
+        if failure is not None:
+            return _say(str(failure), failure.exit_code)
         return _say(f"internal error: {bug_report(error)}", ExitCode.BUG)
 
 
@@ -162,7 +162,7 @@ def console(*, highlight: bool = True) -> Console:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     terminal = Terminal(highlight=highlight)
-    return terminal if terminal.is_terminal else Terminal(width=_WIDTH_OF_A_LOG, highlight=highlight)
+    return terminal if terminal.is_terminal else Terminal(width=_WIDTH_OF_LOG, highlight=highlight)
 
 
 def plain_table(
@@ -189,7 +189,7 @@ def file_option(name: str, help: str) -> Callable[[F], F]:
 
 
 class ExperimentPath(click.Path):
-    """The path of an experiment; `experiments/…`, if the current folder has no such file, is this package's."""
+    """The path of an experiment. A path `experiments/…` that the current folder lacks is taken from this package."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """See `click.ParamType.convert`."""
@@ -209,7 +209,7 @@ def _say(message: str, code: int) -> int:
 
 
 def bug_report(error: BaseException) -> str:
-    """The error of a bug in one line, and where its traceback is: this call writes it."""
+    """The error of a bug in one line, and the place of its traceback, which this call writes to a file."""
     kind, line = type(error).__name__, first_line(error)
     return f"{kind if line == kind else f'{kind}: {line[:200]}'}; {_traceback_of(error)}"
 

@@ -33,7 +33,7 @@ _LONGEST_WORD, _LONGEST_LINE, _LONGEST_MESSAGE = 200, 500, 1900
 def shortened(message: str) -> str:
     """A message at a readable length: long words and lines lose their middle, and a long message its last lines.
 
-    The middle is what a user wrote, which a message quotes and which may have any length. The message's own words stand
+    The middle is where a message quotes the user's text, which may have any length. The message's own words stand
     before and after it.
     """
     words = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _without_middle(word[0], MOST_QUOTED), message)

@@ -29,7 +29,7 @@ def _folder_of_user(variable: str, xdg_variable: str, in_home: str) -> Path:
     folder, base = os.environ.get(variable), os.environ.get(xdg_variable, "")
     if folder is not None:
         return Path(folder)
-    # The XDG Base Directory Specification has relative paths ignored.
+    # By the XDG Base Directory Specification, relative paths are ignored.
     return (Path(base) if os.path.isabs(base) else Path.home() / in_home) / "kafka-chaos"
 
 
@@ -55,7 +55,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file in UTF-8; raises `UsageFailure`."""
+    """The text of a file in UTF-8; raises `UsageFailure` if it can't be read."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

@@ -19,7 +19,7 @@ def progress(done: int, total: int, what: str) -> None:
 
 @contextmanager
 def reporting_to(listener: ProgressListener) -> Iterator[None]:
-    """Call the listener with all progress that is reported within the block, by its own thread."""
+    """Call the listener with all progress that this thread reports within the block."""
     before = _LISTENER.set(listener)
     try:
         yield

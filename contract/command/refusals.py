@@ -30,8 +30,8 @@ def expected(entry: Mapping[str, Any]) -> str:
         return f"at most {_plain(bounds['le'])}"
     if kind in ("too_short", "too_long"):
         number = bounds.get("min_length" if kind == "too_short" else "max_length", 1)
-        least = "at least" if kind == "too_short" else "at most"
-        return f"{least} {number} {'entry' if number == 1 else 'entries'}"
+        limit = "at least" if kind == "too_short" else "at most"
+        return f"{limit} {number} {'entry' if number == 1 else 'entries'}"
     if kind == "literal_error":
         return str(bounds["expected"])
     if kind == "invalid_key":

@@ -95,7 +95,7 @@ def _named(names: Iterable[str]) -> Iterator[AnyAnomaly]:
 def assumed(key: str) -> Mapping[AnyAnomaly, str]:
     """The anomalies that are not judged where an experiment lists this key under `assume`, each with the reason.
 
-    They are those that the key touches in any of its kinds; none, if the model knows the key in every kind.
+    These are the anomalies that the key touches in any of its kinds; none, if the model knows the key in every kind.
     """
     groups = [group for kind in KINDS for group in classifications(kind, key)] or [UNCLASSIFIED]
     return {

@@ -1,6 +1,6 @@
 """All families of anomalies: of every lane, of transactions, of groups and loops, of share groups, and of recovery.
 
-Also the causes of lost, moved, duplicated and overtaken records; docs/ledger.md says on what evidence each is named.
+Also here: the causes of lost, moved, duplicated and overtaken records. docs/ledger.md says what evidence names each.
 """
 
 from enum import StrEnum
@@ -17,8 +17,8 @@ ALL_ANOMALIES: tuple[AnyAnomaly, ...] = (*Anomaly, *TransactionAnomaly, *GroupAn
 
 def anomaly_named(name: str) -> AnyAnomaly:
     """The anomaly of this name, of whichever family; raises `ValueError` if there is none."""
-    named: AnyAnomaly | None = next((anomaly for anomaly in ALL_ANOMALIES if anomaly == name), None)
-    return named or Anomaly(name)
+    known: AnyAnomaly | None = next((anomaly for anomaly in ALL_ANOMALIES if anomaly == name), None)
+    return known or Anomaly(name)  # Raises for an unknown name.
 
 
 class Cause(StrEnum):

@@ -82,12 +82,10 @@ LEAVES = key("members that leave in order during the second half of the load", l
 """Keys of groups and of share groups."""
 
 
-def check_leaves(at: str, members: int, joins: int, leaves: int) -> None:
-    """Raise `LaneError` if all members of a group would leave: one has to stay. `at`: the lane's key for the group."""
+def check_leaves(group_key: str, members: int, joins: int, leaves: int) -> None:
+    """Raise `LaneError` if all members of a group would leave: one has to stay."""
     if leaves >= members + joins:
-        raise LaneError(
-            f"{at}.leaves", leaves, f"fewer than the members that there are, {members} and {joins} that join"
-        )
+        raise LaneError(f"{group_key}.leaves", leaves, f"fewer than the {members} members and the {joins} that join")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,19 +113,21 @@ class Group(Settings):
     static: bool = setting(False, "whether each member has a `group.instance.id`")
     commits: str = setting(
         AFTER,
-        "when a member commits: `after` processing a batch, `before` it, or `auto` (its client does, every second)",
+        "when a member commits: `after` processing a batch, `before` it, or `auto` (by its client, every second)",
         choices=COMMITS,
     )
     reset: str = setting(
         EARLIEST,
-        "`auto.offset.reset`: where members begin without a committed offset, `earliest`, or `latest`, with which "
-        "they never read what was there before, also in partitions that are added",
+        "`auto.offset.reset`: where members begin without a committed offset, `earliest` or `latest`; with `latest` "
+        "they never read earlier records, not even those of partitions that are added",
         choices=RESETS,
     )
     session_timeout_ms: int = setting(
-        6_000, "`session.timeout.ms`: after so long without a heartbeat, a member is no longer one", ge=1_000
+        6_000, "`session.timeout.ms`: after this time without a heartbeat, a member is removed", ge=1_000
     )
-    max_poll_interval_ms: int = setting(10_000, "`max.poll.interval.ms`: after so long without a poll, a member leaves")
+    max_poll_interval_ms: int = setting(
+        10_000, "`max.poll.interval.ms`: after this time without a poll, a member leaves"
+    )
     crashes: int = setting(
         0,
         "how often, evenly over the load, a member is killed amid a batch; a new one takes its place",
@@ -183,8 +183,8 @@ class Loop(Settings):
     """The input and the group of a consume-transform-produce loop, whose output is the lane.
 
     In `produced/`, every record of the output names the record of the source that it was made from: its
-    `source_producer_id` and `source_seq`. A lane whose loop has the offsets `transaction` is `transactional`, too: its
-    `size` is the most inputs of a transaction, its `abort` the share of transactions that the loop itself aborts.
+    `source_producer_id` and `source_seq`. A lane whose loop has the offsets `transaction` is `transactional`, too. Then
+    `size` limits the inputs of a transaction, and `abort` is the share of transactions that the loop itself aborts.
     Raises `LaneError` for values that no loop could have.
     """
 
@@ -232,5 +232,5 @@ class Loop(Settings):
 
 
 def with_brokers_assigning(group: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a group, with the protocol `consumer` without an assignor: brokers assign, unless one is given."""
+    """The keys of a group. With the protocol `consumer`, brokers assign: the assignor is None unless one is given."""
     return {"assignor": None, **group} if group.get("protocol") == CONSUMER else group

@@ -116,7 +116,7 @@ class Lane:
     client: str | None = setting(
         None,
         "client library of its producers, with a version or without, such as `java 3.9.1`, where it is known; "
-        "librdkafka unless given. What is promised holds with any; known defects depend on it",
+        "librdkafka unless given. Kafka's promises hold with any client; known defects depend on it",
         expected="the name of a client",
     )
     flushes: bool = setting(
@@ -158,9 +158,9 @@ class Lane:
             f"at most the replication factor, {self.replication_factor}",
         )
         for name in self.assume:
-            given: object = name
-            unknown = isinstance(given, str) and bool(assumed(given))
-            _require(unknown, "assume", given, "configuration keys that the model does not know")
+            entry: object = name
+            is_unmodelled = isinstance(entry, str) and bool(assumed(entry))
+            _require(is_unmodelled, "assume", entry, "configuration keys that the model does not know")
         if self.transactional is not None:
             _require(self.acks == "all", "acks", self.acks, "all with transactions (KIP-98)")
             _require(self.idempotence, "idempotence", self.idempotence, "true with transactions (KIP-98)")
@@ -217,11 +217,11 @@ class Lane:
         """The lane of an entry of `lanes.json`; unknown keys and wrong values raise `LaneError`."""
         values = entries(cls, entry)
         if isinstance(client := values.get("client"), Mapping):
-            values["client"] = named(client)
+            values["client"] = client_text(client)
         for name, items in (("faults", f"out of {', '.join(FAULT_KINDS)}"), ("assume", "of configuration keys")):
-            given = values.get(name) or []
-            _require(isinstance(given, list | tuple), name, given, f"a list {items}")
-            values[name] = tuple(given)
+            listed = values.get(name) or []
+            _require(isinstance(listed, list | tuple), name, listed, f"a list {items}")
+            values[name] = tuple(listed)
         for name, kind in {**_SETTINGS, **dict.fromkeys(_INTERNAL, InternalTopic)}.items():
             if values.get(name) is not None:
                 values[name] = kind.from_json(values[name])
@@ -250,7 +250,7 @@ _LEFT_OUT = (
 """Keys that are left out where they have their defaults."""
 
 
-def named(client: Mapping[str, Any]) -> str:
+def client_text(client: Mapping[str, Any]) -> str:
     """A client of lanes.json as one text: its `name`, with its `version` if it has one."""
     _require(client.keys() <= {"name", "version"} and bool(client.get("name")), "client", client, "name and version")
     return " ".join(str(client[key]) for key in ("name", "version") if client.get(key) is not None)
@@ -258,9 +258,9 @@ def named(client: Mapping[str, Any]) -> str:
 
 def clients_described(entry: Mapping[str, Any]) -> list[str]:
     """The transactions, group, loop and share group of an entry of lanes.json, each in words."""
-    before = {"group": "group of ", "share": "share group of "}
+    prefixes = {"group": "group of ", "share": "share group of "}
     of_lane = [(name, kind.from_json(entry[name])) for name, kind in _SETTINGS.items() if entry.get(name)]
-    return [before.get(name, "") + settings.described for name, settings in of_lane]
+    return [prefixes.get(name, "") + settings.described for name, settings in of_lane]
 
 
 def _check_cluster(lane: Lane) -> None:
@@ -278,10 +278,10 @@ def _check_cluster(lane: Lane) -> None:
 
 def _check_groups(lane: Lane) -> None:
     number, mode = lane.version, lane.mode
-    for at, group in (("group", lane.group), ("loop.group", lane.loop.group if lane.loop else None)):
+    for group_key, group in (("group", lane.group), ("loop.group", lane.loop.group if lane.loop else None)):
         if group is not None and group.protocol == CONSUMER:
             expected = f"classic: the protocol consumer is there since 4.0, in KRaft mode, not in {number} ({mode})"
-            _require(release(number) >= (4, 0) and mode == KRAFT, f"{at}.protocol", group.protocol, expected)
+            _require(release(number) >= (4, 0) and mode == KRAFT, f"{group_key}.protocol", group.protocol, expected)
     if lane.loop is None:
         return
     _require(lane.loop.source != lane.lane, "loop.source", lane.loop.source, "another lane than the loop's own")

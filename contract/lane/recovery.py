@@ -39,8 +39,8 @@ CALLS: Mapping[str, RecoveryAnomaly] = {
 }
 """The calls of clients that are timed, each with the anomaly that counts it if it takes longer than its bound.
 
-`send`: handing records to a producer, which blocks while its buffer is full; `flush`: waiting for the outcomes of all,
-once the load has ended; `transaction`: what a loop's member does from its first record to its commit or abort;
+`send`: handing records to a producer, which blocks while its buffer is full; `flush`: waiting for the outcomes of all
+records, once the load has ended; `transaction`: what a loop's member does from its first record to its commit or abort;
 `commit`: a commit of offsets; `join`: from a group's beginning until a member is given partitions.
 """
 
@@ -60,8 +60,8 @@ def _client_ms(meaning: str) -> Any:
 class Timings:
     """The time-outs of a lane's brokers and clients in milliseconds: an entry of `timings.json`.
 
-    Raises `LaneError` for a value that is no such time-out. A time-out of clients is None where it is not known:
-    anomalies whose bound needs it are then not judged.
+    Raises `LaneError` for an invalid value. A time-out of clients is None where it is not known: anomalies whose bound
+    needs it are then not judged.
     """
 
     session_ms: int = field(

@@ -39,10 +39,10 @@ def setting(default: T, meaning: str, **values: Any) -> T:
     return declared
 
 
-def check(settings: Any, at: str = "") -> None:
+def check(settings: Any, prefix: str = "") -> None:
     """Raise `LaneError` if a key of settings has a value of another type, or one out of its bounds and choices.
 
-    `at`: the lane's key for these settings, with a dot.
+    `prefix`: the lane's key for these settings, with a dot.
     """
     for setting in fields(settings):
         value = getattr(settings, setting.name)
@@ -50,7 +50,7 @@ def check(settings: Any, at: str = "") -> None:
             continue
         is_valid, expected = _checked(value, setting)
         if not is_valid:
-            raise LaneError(at + setting.name, value, setting.metadata["expected"] or expected)
+            raise LaneError(prefix + setting.name, value, setting.metadata["expected"] or expected)
 
 
 def _checked(value: Any, setting: Field[Any]) -> tuple[bool, str]:
@@ -71,22 +71,22 @@ def _checked(value: Any, setting: Field[Any]) -> tuple[bool, str]:
     return kind != "str" or (isinstance(value, str) and len(value) >= key["least"]), "a non-empty name"
 
 
-def entries(settings: type[Any], entry: object, at: str = "") -> dict[str, Any]:
-    """The keys and values of a JSON object for these settings. `at`: the lane's key for the settings.
+def entries(settings: type[Any], entry: object, lane_key: str = "") -> dict[str, Any]:
+    """The keys and values of a JSON object for these settings. `lane_key`: the lane's key for the settings.
 
-    Raises `LaneError` for anything but an object, for an unknown key, and without a key that has no default.
+    Raises `LaneError` for anything but an object, for an unknown key, and if a key without a default is missing.
     """
-    known = {setting.name: setting for setting in fields(settings)}
-    names = ", ".join(known)
+    declared = {setting.name: setting for setting in fields(settings)}
+    names = ", ".join(declared)
     if not isinstance(entry, Mapping):
-        raise LaneError(at, entry, f"a mapping of {names}")
+        raise LaneError(lane_key, entry, f"a mapping of {names}")
     for name in entry:
-        if name not in known:
-            raise LaneError(f"{at}.{name}".lstrip("."), entry[name], f"no such key; the keys are {names}")
-    for name, setting in known.items():
+        if name not in declared:
+            raise LaneError(f"{lane_key}.{name}".lstrip("."), entry[name], f"no such key; the keys are {names}")
+    for name, setting in declared.items():
         if name not in entry and setting.default is MISSING and setting.default_factory is MISSING:
             expected = setting.metadata["expected"] or _checked(None, setting)[1]
-            raise LaneError(f"{at}.{name}".lstrip("."), None, expected)
+            raise LaneError(f"{lane_key}.{name}".lstrip("."), None, expected)
     return dict(entry)
 
 

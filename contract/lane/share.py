@@ -2,7 +2,7 @@
 
 Members of a share group are given records, not partitions: the leader of a partition lends a record to one member for
 the time of an acquisition lock, and the member accepts, releases or rejects it. The share coordinator keeps in
-`__share_group_state` which records the group is done with. Kafka promises each record at least once.
+`__share_group_state` which records the group is done with. Kafka promises to deliver each record at least once.
 
 Sources: KIP-932 (share groups), KIP-1240 (delivery limits of groups, Kafka 4.4).
 """
@@ -57,7 +57,7 @@ class Share(Settings):
     members: int = setting(3, "members of the share group at the beginning", le=50)
     acknowledgement: str = setting(
         IMPLICIT,
-        "`implicit`: a member accepts what it was given by its next poll; `explicit`: it says so of each record",
+        "`implicit`: a member accepts what it was given by its next poll; `explicit`: it acknowledges each record",
         choices=(IMPLICIT, EXPLICIT),
     )
     release: float = setting(0.0, "share of the deliveries that a member gives back (explicit), 0 to 1")

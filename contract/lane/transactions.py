@@ -75,8 +75,8 @@ class Transactional(Settings):
 
     size: int = setting(
         10,
-        "records of each transaction, over all partitions; a multiple of it where a producer is behind the rate of "
-        "the load, since a commit takes as long whatever the size",
+        "records of each transaction, over all partitions; a producer that is behind the rate of the load writes a "
+        "multiple of it, since a commit takes equally long for any size",
         le=10_000,
     )
     abort: float = setting(0.0, "share of the transactions that are aborted, 0 to 1")

@@ -16,11 +16,11 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
 
     def _defined(name: str) -> Any:
-        made_by: Any = type(ApiMessage)
+        metaclass: Any = type(ApiMessage)
         asks = name.endswith("Request")
-        # Said here, because a field called `type`, as LeaderAndIsr has, hides where kafka-python looks for it.
-        said = {"is_request": classmethod(lambda _: asks), "header_class": RequestHeader if asks else ResponseHeader}
-        return made_by(name, (ApiMessage,), {"__module__": __name__, **said}, load_json=f"{__package__}.definitions")
+        # Stated here, because a field called `type`, as LeaderAndIsr has, hides where kafka-python looks for this.
+        own = {"is_request": classmethod(lambda _: asks), "header_class": RequestHeader if asks else ResponseHeader}
+        return metaclass(name, (ApiMessage,), {"__module__": __name__, **own}, load_json=f"{__package__}.definitions")
 
     LeaderAndIsrRequest: Final = _defined("LeaderAndIsrRequest")
     LeaderAndIsrResponse: Final = _defined("LeaderAndIsrResponse")
@@ -38,7 +38,7 @@ with warnings.catch_warnings():
     DescribeShareGroupOffsetsRequest: Final = _defined("DescribeShareGroupOffsetsRequest")
     DescribeShareGroupOffsetsResponse: Final = _defined("DescribeShareGroupOffsetsResponse")
 
-FROM_CONTROLLERS = frozenset(one.API_KEY for one in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest))
+FROM_CONTROLLERS = frozenset([LeaderAndIsrRequest.API_KEY, StopReplicaRequest.API_KEY, UpdateMetadataRequest.API_KEY])
 """Keys of what controllers tell brokers in ZooKeeper mode."""
 
 UNKNOWN_BROKER_EPOCH = -1

@@ -3,7 +3,7 @@
 The model of a lane has the client of KIP-98 and KIP-360. It retries in the order of the records, has as many requests
 in flight as the lane says, and time-outs (`lane/exchanges.py`). It has sequence numbers, and renews its producer epoch
 where a batch is refused behind an acknowledged one (`lane/idempotence.py`). The rules here are added in the search for
-known defects. A client that is not in `CLIENTS` has none of them, because nobody has read its source for more.
+known defects. A client that is not in `CLIENTS` has none of them: its source has not been read for such rules.
 """
 
 import re
@@ -19,32 +19,32 @@ KAFKA_PYTHON, AIOKAFKA, FRANZ_GO = "kafka-python", "aiokafka", "franz-go"
 
 @dataclass(frozen=True, slots=True)
 class ClientRules:
-    """The rules of a client library; each field is off, or as in the KIPs, by default.
+    """The rules of a client library. By default, each field is off, or as in the KIPs.
 
-    `acknowledges_implicitly`: an acknowledged record acknowledges the records before it, too, that wait to be sent
-    again. `renews_for_all`: messages that time out, or sequence numbers that are skipped, in any partition, let the
-    producer renew its epoch for all partitions, and send under it what is in doubt. `per_transaction`: from this
-    release on of both client and brokers, each transaction has a producer epoch of its own (KIP-890, part 2).
+    `acknowledges_implicitly`: an acknowledged record also acknowledges earlier records that wait to be sent again.
+    `renews_for_all`: once messages time out or sequence numbers are skipped in one partition, the producer renews its
+    epoch for all partitions, and sends records in doubt again in the new epoch. `epoch_per_transaction`: if client and
+    brokers are at least of this release, each transaction has a producer epoch of its own (KIP-890, part 2).
 
-    `numbers_anew`: each attempt of an idempotent producer takes the sequence number that is next at that moment, and
-    `repeats_unanswered`: with acks=0, too, what met a closed connection is sent again, all partitions of it. Both only
-    matter with several requests in flight. `leaves_unnumbered`: what it is given while it sends older messages again is
-    sent with sequence number 0. `returns_late`: of what failed with a connection, the set that was next is sent again
-    after those behind it. `commits_without`: a transaction is committed though some of its records were given up.
+    `numbers_anew`: each attempt of an idempotent producer takes the sequence number that is next at that moment.
+    `repeats_unanswered`: a send() that met a closed connection is repeated for all its partitions, even with acks=0.
+    Both only matter with several requests in flight. `leaves_unnumbered`: messages that arrive while older ones are
+    sent again have sequence number 0. `returns_late`: after a failed set of messages, the set behind it is sent again
+    last. `commits_incomplete`: a transaction is committed even if some of its records were given up.
 
-    `renews_after_error`: a batch that fails with an error past its delivery time-out lets the producer renew its epoch
-    at once, and send under it what is in flight to that partition. `checks_epochs`: from this release on, consumers
-    compare their position with the leader's epochs when it was replaced (KIP-320); None: none does.
+    `renews_after_error`: if a batch fails with an error past its delivery time-out, the producer renews its epoch at
+    once, and sends what is in flight to that partition again in the new epoch. `checks_epochs`: from this release on,
+    consumers compare their position with the epochs of a new leader (KIP-320); None: no release does.
     """
 
     acknowledges_implicitly: bool = False
     renews_for_all: bool = False
-    per_transaction: tuple[int, int] | None = None
+    epoch_per_transaction: tuple[int, int] | None = None
     numbers_anew: bool = False
     leaves_unnumbered: bool = False
     repeats_unanswered: bool = False
     returns_late: bool = False
-    commits_without: bool = False
+    commits_incomplete: bool = False
     renews_after_error: bool = False
     checks_epochs: tuple[int, int] | None = (0, 0)
 
@@ -56,11 +56,11 @@ CLIENTS: Mapping[str, ClientRules] = {
     # Kafka's TransactionManager: maybeResolveSequences lets a producer renew its epoch only once nothing of that
     # partition is in flight, and each batch waits for an answer of its own. Sender.completeBatch breaks that where the
     # answer is an error and comes past delivery.timeout.ms (KAFKA-14397).
-    JAVA: ClientRules(per_transaction=(4, 0), renews_after_error=True, checks_epochs=(2, 3)),
+    JAVA: ClientRules(epoch_per_transaction=(4, 0), renews_after_error=True, checks_epochs=(2, 3)),
     # kafka-python 3.0.12, kafka/producer/sender.py: _can_retry (line 594) sends no batch again once the producer has
     # another id or epoch, and each batch waits for an answer of its own. A batch that expires (line 247) fails with
     # an error that counts as retriable, and leaves the state of the transaction as it is (lines 562 to 564).
-    KAFKA_PYTHON: ClientRules(commits_without=True, checks_epochs=(3, 0)),
+    KAFKA_PYTHON: ClientRules(commits_incomplete=True, checks_epochs=(3, 0)),
     # aiokafka 0.14.0, aiokafka/producer/sender.py: one request to each broker at a time, and a producer id and epoch
     # that nothing but the answer to its InitProducerId changes (line 445).
     AIOKAFKA: ClientRules(checks_epochs=None),
@@ -78,7 +78,7 @@ CLIENTS: Mapping[str, ClientRules] = {
 
 
 def rules_of_client(lane: Lane) -> ClientRules:
-    """The rules of a lane's client; without one, librdkafka's."""
+    """The rules of a lane's client; if the lane names none, librdkafka's."""
     return CLIENTS.get((lane.client or LIBRDKAFKA).partition(" ")[0], ClientRules())
 
 
@@ -89,14 +89,14 @@ def _release_of_client(lane: Lane) -> tuple[int, int] | None:
 
 
 def checks_epochs(lane: Lane) -> bool:
-    """Whether a lane's consumers notice that the log below their position was replaced. No version: the newest."""
+    """Whether a lane's consumers notice that the log below their position was replaced (default: newest release)."""
     since, client = rules_of_client(lane).checks_epochs, _release_of_client(lane)
     return since is not None and (client is None or client >= since)
 
 
 def has_epoch_per_transaction(lane: Lane) -> bool:
     """Whether a lane's client and brokers are known to give each transaction a producer epoch of its own."""
-    since, client = rules_of_client(lane).per_transaction, _release_of_client(lane)
+    since, client = rules_of_client(lane).epoch_per_transaction, _release_of_client(lane)
     if since is None or client is None or lane.kafka_version is None:
         return False
     return min(client, release(lane.kafka_version)) >= since

@@ -74,9 +74,9 @@ CoreStep = tuple[CoreAction, CoreState]
 
 
 class Core:
-    """The core under one protocol, in one scope: its actions, on states of interned values.
+    """The core under one protocol, in one scope. A state is a tuple of numbers that stand for values.
 
-    `locals`, `controllers`, `budgets`: the values by the numbers that states have for them. `brokers`: all of them.
+    `locals`, `controllers`, `budgets`: the values by these numbers. `brokers`: the indices of all brokers.
     """
 
     def __init__(self, protocol: Protocol, scope: CoreScope) -> None:
@@ -97,7 +97,7 @@ class Core:
         return (*(blank for _ in self.brokers), controller, budget)
 
     def pair(self, broker: int, leader: int, follower: int) -> Pair:
-        """`examine` for two interned locals, remembered."""
+        """The result of `examine` for the local states with the numbers `leader` and `follower`, remembered."""
         key = (broker, leader, follower)
         pair = self._pairs.get(key)
         if pair is None:
@@ -105,7 +105,7 @@ class Core:
         return pair
 
     def steps(self, state: CoreState) -> Iterator[CoreStep]:
-        """Every (action, next state)."""
+        """Yield every possible (action, next state)."""
         yield from self.controller_elect_leader(state)
         yield from self.controller_shrink_isr(state)
         yield from self.become_leader(state)
@@ -136,8 +136,8 @@ class Core:
                 yield action, self._decided(state, controller, broker, controller.isr if clean else 1 << broker)
 
     def controller_shrink_isr(self, state: CoreState) -> Iterator[CoreStep]:
-        """The controller takes a broker for dead, and out of the ISR; the last member stays, without being the
-        leader."""
+        """The controller takes a broker for dead, and out of the ISR. The last member stays in the ISR, but leads no
+        more."""
         controller = self.controllers[state[-2]]
         if len(controller.requests) == self.scope.leader_epochs:
             return
@@ -188,8 +188,8 @@ class Core:
         """Whether the leader answers a new follower's question for the truncation offset."""
         if not self.protocol.asks_leader:
             return True
-        presumes = leader_local.leader == leader
-        return presumes and serves(leader_local.leader_epoch, epoch, fenced=self.protocol.fenced)
+        takes_itself_for_leader = leader_local.leader == leader
+        return takes_itself_for_leader and serves(leader_local.leader_epoch, epoch, fenced=self.protocol.fenced)
 
     def leader_write(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
         """A broker that takes itself for the leader appends a record in its own epoch."""
@@ -258,8 +258,8 @@ class Core:
                 shortest = 0 if fault == "power-loss" else len(local.log)
                 for end in range(shortest, len(local.log) + 1):
                     for watermark in range(min(end, local.high_watermark) + 1):
-                        known = max(local.leader_epoch, controller.leader_epoch - 1)
-                        started = Local(local.log[:end], watermark, known, NO_LEADER, 0)
+                        known_epoch = max(local.leader_epoch, controller.leader_epoch - 1)
+                        started = Local(local.log[:end], watermark, known_epoch, NO_LEADER, 0)
                         after = self._with(state, broker, started)
                         yield CoreAction(fault, broker, watermark, end), (*after[:-1], rest)
 

@@ -1,8 +1,8 @@
 """Explores all interleavings of the replication core in a scope, and finds the shortest way to each broken invariant.
 
 Invariants are predicates that must hold in every state. The first three are those of the public TLA+ specification of
-Kafka replication by hachikuji. Log matching is an invariant of Raft (Ongaro and Ousterhout, 2014), which leader epochs
-are to give Kafka as well. An invariant that no state breaks is only said to hold if the search was exhausted.
+Kafka replication by hachikuji. Log matching is an invariant of Raft (Ongaro and Ousterhout, 2014) that Kafka should
+have, too, due to leader epochs. An invariant that no state breaks is only said to hold if the search was exhausted.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,12 +34,12 @@ def weak_isr(core: Core, state: CoreState) -> bool:
 
 def strong_isr(core: Core, state: CoreState) -> bool:
     """Every broker that takes itself for the leader has its records below its high watermark on all members of the ISR
-    in ZooKeeper, from which the next leader is elected: it will have every record that a consumer may have read."""
+    in ZooKeeper. The next leader is elected from it, so it has every record that a consumer may have read."""
     return _committed_on(core, state, core.controllers[state[-2]].isr)
 
 
 def _committed_on(core: Core, state: CoreState, isr: int | None = None) -> bool:
-    """Whether each member of this ISR, or else of each leader's own, has what the leader takes for committed."""
+    """Whether each member of this ISR (default: the leader's own) has all that each leader takes for committed."""
     for broker in core.brokers:
         local = core.locals[state[broker]]
         if local.leader == broker and local.high_watermark:
@@ -133,7 +133,8 @@ class Exploration:
     """The result of an exploration.
 
     `invariants`: by name, whether it holds (None: not known, as the search ended early), and the trace of the shortest
-    breach. `seconds`: the time on the clock. `cpu_seconds`: the time of the processor, by which states are counted.
+    breach. `seconds`: the time on the clock. `cpu_seconds`: the processor's time, which the rate of states is counted
+    by.
     """
 
     protocol: str
@@ -173,13 +174,13 @@ def explore(
 ) -> Exploration:
     """Explore a protocol in a scope.
 
-    `until`: invariants whose breach ends the search early, which is then not complete. `core`: a mutation of the core
+    `until`: once all these invariants are broken, the search ends, and is not complete. `core`: a mutation of the core
     to explore in its place.
     """
     core = Core(protocol, scope) if core is None else core
     breaches: dict[str, tuple[CoreState, ...]] = {}
     open_invariants = dict(INVARIANTS)
-    open_steps = dict(STEP_INVARIANTS)
+    open_step_invariants = dict(STEP_INVARIANTS)
 
     def visit(state: CoreState) -> bool:
         for name in [name for name, holds in open_invariants.items() if not holds(core, state)]:
@@ -189,11 +190,11 @@ def explore(
 
     def successors(state: CoreState) -> list[CoreState]:
         reached = [after for _, after in core.steps(state)]
-        for name, holds in list(open_steps.items()):
+        for name, holds in list(open_step_invariants.items()):
             for after in reached:
                 if not holds(core, state, after):
                     breaches[name] = (state, after)
-                    del open_steps[name]
+                    del open_step_invariants[name]
                     break
         return reached
 
@@ -218,7 +219,7 @@ def explore(
 
 
 def tell(core: Core, path: list[CoreState]) -> tuple[str, ...]:
-    """A path as a story, with the state it ends in."""
+    """The sentences for a path, and one for the state in which it ends."""
     sentences = []
     for before, after in pairwise(path):
         action = next(action for action, reached in core.steps(before) if reached == after)

@@ -1,4 +1,4 @@
-"""The state of the replication core, packed: a tuple of five small integers at three brokers.
+"""The state of the replication core, packed: for three brokers, a tuple of five small integers.
 
 It covers as much as the public TLA+ specification of Kafka replication by hachikuji: one partition; per replica a log,
 a high watermark, a leader epoch, a leader and an ISR; the partition's state in ZooKeeper; and every LeaderAndIsr
@@ -62,13 +62,12 @@ CoreState = tuple[int, ...]
 
 
 class Pair(NamedTuple):
-    """What two replicas in their local states are to each other: a broker that may lead, and one that may follow it.
+    """How two replicas relate in their local states: a first one that may lead, and a second one that may follow it.
 
     `follows`: the first counts the second as its follower. `fetched`: the second's state after its next fetch, or None
     if it gets nothing. `lags`, `may_join_isr`, `holds_next`: the grounds for shrinking and expanding the ISR and for
     advancing the high watermark. `agrees`: the second holds all records below the first's high watermark. `prefix`: in
-    one leader epoch, the follower's log is a beginning of the leader's. `matching`: entries of one epoch at one offset
-    have the same past in both logs.
+    one leader epoch, the follower's log is a prefix of the leader's. `matching`: see `logs_match`.
     """
 
     follows: bool
@@ -83,8 +82,8 @@ class Pair(NamedTuple):
 
 def examine(protocol: Protocol, broker: int, leader: Local, follower: Local) -> Pair:
     """The interactions of `broker`, in the local state `leader`, with a replica in the local state `follower`."""
-    presumes = leader.leader == broker
-    follows = presumes and follower.leader == broker
+    takes_itself_for_leader = leader.leader == broker
+    follows = takes_itself_for_leader and follower.leader == broker
     follows = follows and serves(leader.leader_epoch, follower.leader_epoch, fenced=protocol.fenced)
     watermark = leader.high_watermark
     end = len(follower.log)
@@ -95,15 +94,16 @@ def examine(protocol: Protocol, broker: int, leader: Local, follower: Local) -> 
         may_join_isr=follows and end >= watermark and (not protocol.fenced or reached_own_epoch(leader)),
         holds_next=follows and end > watermark,
         agrees=follower.log[:watermark] == leader.log[:watermark],
-        prefix=not (presumes and follower.leader == broker and follower.leader_epoch == leader.leader_epoch)
+        prefix=not (
+            takes_itself_for_leader and follower.leader == broker and follower.leader_epoch == leader.leader_epoch
+        )
         or follower.log == leader.log[:end],
         matching=logs_match(leader.log, follower.log),
     )
 
 
 def logs_match(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
-    """Whether entries of two logs, if they have one leader epoch and one offset, are the same and have the same
-    past."""
+    """Whether two logs are equal up to each offset at which their entries have the same leader epoch."""
     for offset in range(min(len(first), len(second)) - 1, -1, -1):
         if leader_epoch_of(first[offset]) == leader_epoch_of(second[offset]):
             return first[: offset + 1] == second[: offset + 1]
@@ -111,7 +111,7 @@ def logs_match(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 
 
 def fetch(leader: Local, follower: Local) -> Local:
-    """The follower after a fetch: it has the leader's next record, and the leader's high watermark up to its log
+    """The follower after a fetch of the leader's next record, and of its high watermark up to the follower's log
     end."""
     end = len(follower.log)
     log = (*follower.log, leader.log[end])

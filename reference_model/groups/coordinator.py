@@ -1,8 +1,8 @@
 """Actions of the group coordinator: who joins, when a generation begins, who gets the partition, who is removed.
 
 Sources: KIP-62 (members that are not heard from, or do not poll, are removed), KIP-345 (a static member that comes back
-within its session time-out has what it had, without a rebalance), KIP-429 and KIP-848 (what is to move is given back
-first). The assignor is free to choose.
+within its session time-out keeps its partition, without a rebalance), KIP-429 and KIP-848 (a partition that is to move
+is given back first). The assignor is free to choose.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from kafka_chaos.reference_model.tuples import exchanged
 def join(state: State, setup: Setup) -> Iterator[Step]:
     """A member that is not in the group joins it: a new one, one that comes back, or one that was removed."""
     for slot, member in enumerate(state.members):
-        if state.coordinator.known[slot] != NONE or member.record != NONE:
+        if state.coordinator.generations[slot] != NONE or member.record != NONE:
             continue
         is_new = member.phase == ABSENT
         knows_it_is_out = not member.owns and member.generation == NONE
@@ -38,10 +38,10 @@ def join(state: State, setup: Setup) -> Iterator[Step]:
         number = member.number if member.phase == ACTIVE else state.incarnations
         after = state.with_member(slot, Member(ACTIVE, number))
         # In the group, it has no generation before the next one begins.
-        known = exchanged(state.coordinator.known, slot, 0)
+        generations = exchanged(state.coordinator.generations, slot, 0)
         yield (
             Action("join", slot),
-            after.with_coordinator(setup, state.coordinator._replace(known=known))._replace(
+            after.with_coordinator(setup, state.coordinator._replace(generations=generations))._replace(
                 preparing=True,
                 joined=state.joined | 1 << slot,
                 joins=state.joins - is_new,
@@ -90,20 +90,20 @@ def _begun(state: State, setup: Setup, moved: list[int], owner: int) -> State:
     """The state after a generation has begun for the members `moved`: all, or with KIP-848 those whose share
     changes."""
     generation = state.coordinator.generation + 1
-    known = state.coordinator.known
+    generations = state.coordinator.generations
     for slot in moved:
-        known = exchanged(known, slot, generation)
+        generations = exchanged(generations, slot, generation)
         member = state.members[slot]
         if member.phase == ACTIVE:
             owns = slot == owner or (member.owns and not setup.rules.revokes_first)
             position = member.position if owns and member.owns else NONE
             state = state.with_member(slot, member._replace(generation=generation, owns=owns, position=position))
-    changed = state.coordinator._replace(generation=generation, known=known, owner=owner)
+    changed = state.coordinator._replace(generation=generation, generations=generations, owner=owner)
     return state.with_coordinator(setup, changed)._replace(preparing=False, joined=0)
 
 
 def crash(state: State, setup: Setup) -> Iterator[Step]:
-    """A member dies without leaving."""
+    """A member dies without leaving the group."""
     if state.crashes:
         for slot, member in enumerate(state.members):
             if member.phase == ACTIVE and member.generation != NONE:
@@ -112,19 +112,19 @@ def crash(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def come_back(state: State, setup: Setup) -> Iterator[Step]:
-    """A static member is started again within its session time-out: it has what it had, in the same generation."""
+    """A static member starts again within its session time-out, and keeps its partition and its generation."""
     if not setup.is_static:
         return
     for slot in slots_in(state):
         member = state.members[slot]
-        if member.phase == DEAD and member.generation == state.coordinator.known[slot] and not _is_open(state, slot):
+        if member.phase == DEAD and state.is_present(slot) and not _is_open(state, slot):
             owns = state.coordinator.owner == slot
             back = Member(ACTIVE, member.number, member.generation, owns=owns)
             yield Action("come_back", slot), state.with_member(slot, back)
 
 
 def remove(state: State, setup: Setup) -> Iterator[Step]:
-    """The coordinator removes a member that it has not heard from: it is dead, or goes on without knowing it."""
+    """The coordinator removes a member that it has not heard from: a dead one, or a live one that does not notice."""
     for slot in slots_in(state):
         member = state.members[slot]
         is_dead = member.phase == DEAD
@@ -139,7 +139,7 @@ def abort_transaction(state: State, setup: Setup) -> Iterator[Step]:
     if setup.commits != IN_TRANSACTION:
         return
     for slot, member in enumerate(state.members):
-        is_left = member.phase == DEAD or state.coordinator.known[slot] == NONE
+        is_left = member.phase == DEAD or state.coordinator.generations[slot] == NONE
         if not is_left or not _is_open(state, slot):
             continue
         pending = exchanged(state.coordinator.pending, slot, NONE)
@@ -164,15 +164,15 @@ def fail_over(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def lose(state: State, setup: Setup) -> Iterator[Step]:
-    """A log loses an end that it has acknowledged."""
+    """A log loses acknowledged records at its end."""
     if not state.losses:
         return
     fewer = state._replace(losses=state.losses - 1)
     if setup.offsets_may_be_lost:
         for earlier in dict.fromkeys(state.earlier):
             # The coordinator only knows this earlier state: members in other generations have to join again.
-            pairs = zip(earlier.known, fewer.members, strict=True)
-            differs = any(known != NONE and known != member.generation for known, member in pairs)
+            pairs = zip(earlier.generations, fewer.members, strict=True)
+            differs = any(generation not in (NONE, member.generation) for generation, member in pairs)
             yield (
                 Action("lose_offsets", offset=earlier.committed),
                 fewer._replace(coordinator=earlier, earlier=(), preparing=differs or fewer.preparing, joined=0),

@@ -4,20 +4,20 @@ These scopes are searched in this order, each for the anomalies that are not fou
 
 - two members, or one and its successor, that read two records of one partition, with one crash, one member that is
   removed without knowing it, one that joins and one that leaves, as far as the group or its faults have them;
-- the same with one failover of the coordinator, which costs one answer, where brokers may fail;
+- if brokers may fail, the same with one failover of the coordinator, which loses one answer;
 - the same with one loss of what a log has acknowledged: the log of the coordinator (`__consumer_offsets`, replicated
   with acks=all and clean elections whatever the lane's topic does), of the topic that is read, or of a loop's output.
 
-Which faults may cost a log its acknowledged records, the model of replication says (`predict/`).
+The model of replication says which faults may cost a log its acknowledged records (`predict/`).
 
-Left out: several partitions (a partition's offsets are committed beside those of others, and the assignor may choose
-anyone for each); batches of several records; a commit that arrives after a later one of its member (members wait for
-the answer); a topic whose retention removes records before they are read; group metadata that expires
-(`offsets.retention.minutes`); a reset of offsets by hand; the source of a loop, which is taken to keep what was read;
-how the transactions of a loop end, which `transactions/` searches.
+Left out: several partitions (each partition's offset is committed on its own, and the assignor may give each to any
+member); batches of several records; a commit that arrives after a later one of its member (members wait for the
+answer); a topic whose retention removes records before they are read; group metadata that expires
+(`offsets.retention.minutes`); a reset of offsets by hand; losses in the topic that a loop reads; how the transactions
+of a loop end, which `transactions/` searches.
 
-A path to an anomaly is told in sentences. Members are numbered from 1 in them, each incarnation anew, and offsets from
-0, as Kafka does. A commit names the next offset.
+The sentences for a path number members from 1, each incarnation anew, and offsets from 0, as Kafka does. A commit names
+the next offset.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -98,8 +98,8 @@ ACTIONS = (
 def canonical(state: State, setup: Setup) -> State:
     """The representative of all states that behave alike.
 
-    They may differ in who was given records in generations that nobody is in and that no loss can bring back, and in
-    what the coordinator's log held before, if nothing can be lost any more.
+    Where a loss can bring back an earlier state of the coordinator's log, each state stands for itself. Elsewhere,
+    states may differ in that earlier state, and in who was given records in generations that no member is in now.
     """
     if state.losses and setup.offsets_may_be_lost:
         return state
@@ -111,8 +111,8 @@ def canonical(state: State, setup: Setup) -> State:
 def nameless(state: State, setup: Setup) -> Hashable:
     """A value that is equal for states that differ only in the names of slots, incarnations and generations.
 
-    Names are compared for equality alone, and the next one is new to everybody. That does not hold where the
-    coordinator may forget generations: it counts on from an earlier one.
+    Names are compared for equality alone, and the next one was never used before. That does not hold where the
+    coordinator may forget generations: then it counts on from an earlier one.
     """
     if setup.offsets_may_be_lost:
         return state
@@ -135,10 +135,11 @@ def _renamed(state: State, order: Sequence[int]) -> tuple[Any, ...]:
     ]
     log = state.coordinator
     slots = [
-        (generation(log.known[slot]), log.pending[slot], log.owner == slot, state.joined >> slot & 1) for slot in order
+        (generation(log.generations[slot]), log.pending[slot], log.owner == slot, state.joined >> slot & 1)
+        for slot in order
     ]
     given = sorted((generation(began), incarnation(number)) for began, number in sorted(state.given))
-    rest = state._replace(members=(), coordinator=log._replace(generation=0, known=(), owner=0, pending=()))
+    rest = state._replace(members=(), coordinator=log._replace(generation=0, generations=(), owner=0, pending=()))
     rest = rest._replace(joined=0, given=frozenset(), incarnations=0)
     return *members, *slots, tuple(given), rest
 

@@ -2,9 +2,9 @@
 
 A batch is one record. `Setup.commits` says what a member does with it. With `after` it processes the record and then
 commits its offset, with `before` the other way round. With `transaction` it writes an output, adds the offset, and
-commits the transaction. With `auto` the client commits whenever it likes what the member was given: librdkafka stores
-the offset of a record when it hands the record out (`enable.auto.offset.store`), whether it is processed or not. A loop
-writes its output where a plain member processes.
+commits the transaction. With `auto` the client commits, at any moment, the offset of what the member was given:
+librdkafka stores the offset of a record when it hands the record out (`enable.auto.offset.store`), whether it is
+processed or not. A loop writes its output where a plain member processes.
 """
 
 from collections.abc import Iterator
@@ -40,15 +40,14 @@ def ask_for_offset(state: State, setup: Setup) -> Iterator[Step]:
             if committed or not setup.resets_to_end:
                 begins = [(Action("ask", slot, committed), committed)]
             else:
-                # Its end is wherever the producers are by then.
+                # The log ends wherever the producers are by then.
                 begins = [(Action("begin_at_end", slot, end), end) for end in range(state.log_end + 1)]
             for action, position in begins:
                 yield action, state.with_member(slot, member._replace(position=position, promised=state.acknowledged))
 
 
 def poll(state: State, setup: Setup) -> Iterator[Step]:
-    """A member is given the next record. If its position lies past the log's end, it begins again where it resets
-    to."""
+    """A member is given the next record. A position past the log's end is reset by `auto.offset.reset`."""
     for slot, member in _at_work(state):
         if not member.owns or member.position == NONE or member.record != NONE:
             continue
@@ -97,8 +96,8 @@ def _finished(member: Member) -> Member:
 def commit(state: State, setup: Setup) -> Iterator[Step]:
     """A member commits the offset of its record, before or after it has processed the record."""
     for slot, member in _at_work(state):
-        due = {AFTER: FIRST_DONE, BEFORE: GIVEN}.get(setup.commits)
-        if member.record == NONE or member.stage != due:
+        due_stage = {AFTER: FIRST_DONE, BEFORE: GIVEN}.get(setup.commits)
+        if member.record == NONE or member.stage != due_stage:
             continue
         offset = member.record + 1
         if not state.is_present(slot) and setup.rules.fences:
@@ -172,11 +171,11 @@ def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
         closed = coordinator._replace(pending=exchanged(coordinator.pending, slot, NONE))
         done = state.with_member(slot, _finished(member))
         with_output = done._replace(outputs=_with_output(state.outputs, member.record))
-        whole = closed._replace(committed=offset)
-        yield (Action("end", slot, offset), _acknowledged(with_output.with_coordinator(setup, whole), offset))
+        committed = closed._replace(committed=offset)
+        yield (Action("end", slot, offset), _acknowledged(with_output.with_coordinator(setup, committed), offset))
         if setup.ends_may_tear and state.losses:
             losses = state.losses - 1
-            offset_alone = _acknowledged(done._replace(losses=losses).with_coordinator(setup, whole), offset)
+            offset_alone = _acknowledged(done._replace(losses=losses).with_coordinator(setup, committed), offset)
             yield Action("torn", slot, offset, "offset"), offset_alone
             output_alone = with_output.with_coordinator(setup, closed)._replace(losses=losses)
             yield Action("torn", slot, offset, "output"), output_alone
@@ -185,7 +184,7 @@ def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
 def learn(state: State, setup: Setup) -> Iterator[Step]:
     """A member between batches learns that it is not in the group any more."""
     for slot, member in _at_work(state):
-        if member.generation != NONE and state.coordinator.known[slot] == NONE and member.record == NONE:
+        if member.generation != NONE and state.coordinator.generations[slot] == NONE and member.record == NONE:
             yield Action("learn", slot), state.with_member(slot, _dropped(member))
 
 

@@ -15,9 +15,9 @@ NONE = -1
 # The phase of a member: not there, at work, dead without having left.
 ABSENT, ACTIVE, DEAD = range(3)
 
-# The stage of a member's record: GIVEN to the member, then the first and the second of two steps is done. The steps are
-# processing and commit, in the order of the setup's `commits`; in a transaction, output and offset.
-# EXPELLED: the coordinator has aborted the member's transaction.
+# The stage of a member's record: GIVEN to the member, then the first and the second of two steps done. The steps are
+# processing and commit, in the order that the setup's `commits` says; in a transaction, output and offset. EXPELLED:
+# the coordinator has aborted the member's transaction.
 GIVEN, FIRST_DONE, SECOND_DONE, EXPELLED = range(4)
 
 LOSSES = ("offsets_may_be_lost", "source_may_lose", "output_may_lose", "ends_may_tear")
@@ -29,12 +29,12 @@ class Setup:
     """The rules and the scope of a prediction, or of one of the `searches` that it consists of.
 
     `commits`: when members commit (`contract/lane/groups.py`); of a loop, when it commits offsets. At most `slots`
-    members are there at once, and they read `records` records. `crashes`, `removals` of a member that goes on without
-    knowing it, `joins` of further members, `leaves`, `failovers` of the coordinator and `losses` are the numbers of
-    such events that may happen at most.
+    members exist at once, and they read `records` records. `crashes`, `removals` of a live member that does not notice,
+    `joins` of further members, `leaves`, `failovers` of the coordinator and `losses` limit how often these events
+    happen.
 
-    A loss takes what a log has acknowledged: the log of the coordinator (`offsets_may_be_lost`), of the partition that
-    is read (`source_may_lose`), or of a loop's output (`output_may_lose`). `ends_may_tear`: a transaction may be
+    A loss takes acknowledged records from a log: the coordinator's (`offsets_may_be_lost`), that of the partition that
+    is read (`source_may_lose`), or that of a loop's output (`output_may_lose`). `ends_may_tear`: a transaction may be
     committed for its output or for its offsets alone. `resets_to_end`: `auto.offset.reset` is `latest`.
     """
 
@@ -98,12 +98,12 @@ class Member(NamedTuple):
 class Coordinator(NamedTuple):
     """What the log of the group's coordinator holds.
 
-    `known`: by slot, the generation of the member, NONE if it is not in the group. `owner`: the slot that has the
+    `generations`: by slot, the generation of the member, NONE if it is not in the group. `owner`: the slot that has the
     partition. `committed`: the committed offset. `pending`: by slot, the offset in an open transaction.
     """
 
     generation: int
-    known: tuple[int, ...]
+    generations: tuple[int, ...]
     owner: int
     committed: int
     pending: tuple[int, ...]
@@ -115,9 +115,9 @@ class State(NamedTuple):
     `log_end`: the partition's log end offset. `preparing`: a rebalance is due. `joined`: the bit set of slots that have
     joined it. `earlier`: what the coordinator's log held before, kept only where a loss may bring it back. `processed`:
     the bit set of records that some member processed. `outputs`: by record, the number of committed outputs of a loop.
-    `acknowledged`: the offset of the last acknowledged commit. `given`: each (generation, member) in which a member was
-    given a record. `incarnations`: how many there were. `is_lost`, `is_regressed`, `is_owned_twice`: a step in
-    `members.py` showed an anomaly.
+    `acknowledged`: the offset of the last acknowledged commit. `given`: each (generation, incarnation) in which a
+    member was given a record. `incarnations`: how many members have existed. `is_lost`, `is_regressed`,
+    `is_owned_twice`: a step in `members.py` showed the anomaly `commit_lost`, `commit_regressed` or `owned_twice`.
     """
 
     members: tuple[Member, ...]
@@ -143,8 +143,8 @@ class State(NamedTuple):
 
     def is_present(self, slot: int) -> bool:
         """Whether the coordinator has a member in the generation that the member knows."""
-        known = self.coordinator.known[slot]
-        return known != NONE and known == self.members[slot].generation
+        generation = self.coordinator.generations[slot]
+        return generation != NONE and generation == self.members[slot].generation
 
     def with_member(self, slot: int, member: Member) -> State:
         """The state with one member exchanged."""
@@ -152,17 +152,16 @@ class State(NamedTuple):
 
     def with_coordinator(self, setup: Setup, coordinator: Coordinator) -> State:
         """The state after the coordinator's log was appended to."""
-        keeps = self.losses and setup.offsets_may_be_lost
-        keeps = keeps or (self.failovers and not setup.rules.replays)
-        earlier = (*self.earlier, self.coordinator) if keeps else ()
+        may_return = (self.losses and setup.offsets_may_be_lost) or (self.failovers and not setup.rules.replays)
+        earlier = (*self.earlier, self.coordinator) if may_return else ()
         return self._replace(coordinator=coordinator, earlier=earlier)
 
     def without_member(self, setup: Setup, slot: int) -> State:
         """The state once the coordinator has taken a member out of the group: a rebalance is due."""
         coordinator = self.coordinator
         owner = NONE if coordinator.owner == slot else coordinator.owner
-        rest = coordinator._replace(known=exchanged(coordinator.known, slot, NONE), owner=owner)
-        return self.with_coordinator(setup, rest)._replace(preparing=True, joined=self.joined & ~(1 << slot))
+        changed = coordinator._replace(generations=exchanged(coordinator.generations, slot, NONE), owner=owner)
+        return self.with_coordinator(setup, changed)._replace(preparing=True, joined=self.joined & ~(1 << slot))
 
 
 class Action(NamedTuple):
@@ -207,4 +206,4 @@ def initial_state(setup: Setup) -> State:
 
 def slots_in(state: State) -> list[int]:
     """The slots of the members that are in the group according to its coordinator."""
-    return [slot for slot, generation in enumerate(state.coordinator.known) if generation != NONE]
+    return [slot for slot, generation in enumerate(state.coordinator.generations) if generation != NONE]

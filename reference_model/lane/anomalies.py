@@ -67,9 +67,9 @@ def duplicate(end: Ending) -> bool:
 
 def inconsistent_offset(end: Ending) -> bool:
     """Acknowledgements, reads and the final log name two records for one offset."""
-    seen: dict[int, int] = dict(enumerate(end.log))
-    named = [pair for pair in end.acknowledged if pair[1] != NOWHERE] + end.read
-    return any(seen.setdefault(offset, record) != record for record, offset in named)
+    record_at: dict[int, int] = dict(enumerate(end.log))
+    acknowledged_and_read = [pair for pair in end.acknowledged if pair[1] != NOWHERE] + end.read
+    return any(record_at.setdefault(offset, record) != record for record, offset in acknowledged_and_read)
 
 
 def offset_mismatch(end: Ending) -> bool:
@@ -86,13 +86,13 @@ def truncated_read(end: Ending) -> bool:
 
 
 def reordered(end: Ending) -> bool:
-    """The first occurrences are not in the order they were sent in."""
+    """The first occurrences of the records in the final log are not in the order of sending."""
     firsts = list(dict.fromkeys(end.log))
     return firsts != sorted(firsts)
 
 
 def replica_divergence(end: Ending) -> bool:
-    """A follower that follows holds something else than the leader."""
+    """A live follower's log is not a prefix of the leader's log."""
     return end.diverged
 
 
@@ -111,9 +111,9 @@ CHECKS: Mapping[Anomaly, Callable[[Ending], bool]] = {
 class Form(NamedTuple):
     """What a search has to keep of a state, besides the logs, while some anomalies are still searched for.
 
-    `reads`: what consumers have read. `acknowledgements`: which records were acknowledged, `offsets`: and where. None
-    of this decides what can happen next, except that an idempotent producer's acknowledgements do. So states that are
-    equal in this form lead to the same answers.
+    `reads`: what consumers have read. `acknowledgements`: which records were acknowledged. `offsets`: the offsets that
+    acknowledgements name. Of these, only acknowledgements to an idempotent producer affect what can happen next. So
+    states that are equal in this form lead to the same answers.
     """
 
     reads: bool
@@ -123,21 +123,21 @@ class Form(NamedTuple):
     @classmethod
     def of(cls, questions: Set[Anomaly], lane: Lane) -> Form:
         """The form for a search for these anomalies."""
-        of_offsets = questions & {Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH}
+        about_offsets = questions & {Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH}
         return cls(
             reads=bool(questions & {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}),
-            acknowledgements=lane.idempotence or bool(of_offsets) or Anomaly.LOST_WRITE in questions,
-            offsets=bool(of_offsets),
+            acknowledgements=lane.idempotence or bool(about_offsets) or Anomaly.LOST_WRITE in questions,
+            offsets=bool(about_offsets),
         )
 
-    def of_state(self, state: LaneState) -> LaneState:
-        """The state reduced to this form. Where acknowledgements do not matter, acknowledged records are given up."""
+    def reduce(self, state: LaneState) -> LaneState:
+        """The state reduced to this form. If acknowledgements do not matter, acknowledged records count as `info`."""
         if not self.reads and state.reads:
             state = state._replace(reads=0)
         if not self.offsets and OK in [record.status for record in state.records]:
             status = OK if self.acknowledgements else INFO
-            without = Record(status, 0, NOWHERE)
-            records = tuple([without if record.status == OK else record for record in state.records])
+            reduced = Record(status, 0, NOWHERE)
+            records = tuple([reduced if record.status == OK else record for record in state.records])
             state = state._replace(records=records)
         return state
 

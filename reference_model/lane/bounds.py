@@ -8,18 +8,18 @@ impossible in the lane. One that it shows is left to the lane's own search, whic
 There are three bounds, for three kinds of anomalies. `docs/decisions/0012-searching-the-model.md` has the proofs.
 
 **Do replicas diverge?** Records do not matter here, because leader epoch and offset identify an entry: an epoch has one
-leader, which appends at its log end and drops nothing while it leads. They also determine everything before the entry.
-So two logs are equal up to some offset, and have no leader epoch in common from there on. A follower only takes the
-next entry of its leader, and it truncates whenever a leader is elected and whenever it begins to follow. Replicas
-therefore can't diverge, under any number of faults, if truncation leaves a follower a beginning of its leader's log for
-each pair of such logs. Only if some pair fails this test are the states searched.
+leader, which appends at its log end and drops nothing while it leads. Epoch and offset also determine everything before
+the entry. So two logs are equal up to some offset, and have no leader epoch in common from there on. A follower only
+takes the next entry of its leader, and it truncates whenever a leader is elected and whenever it begins to follow. So
+if truncation turns the follower's log into a prefix of the leader's for each pair of such logs, replicas can't diverge,
+under any number of faults. The states are searched only if some pair fails this test.
 
-**Can an entry get lost that a consumer has read?** A log that holds an entry holds it at the same offset as any other
-log. So a read that is missing in the final log is an entry that is missing there. One entry is marked, and stands for
-any. With acks=all, the marked entry also counts as read once a broker could acknowledge it. Then three more anomalies
-need such a loss: an acknowledged record that is missing, one that is at another offset, and two records at one offset.
-If truncation keeps exactly what two logs have in common, the other entries make no difference and are not loaded: with
-five replicas that leaves one state in two hundred.
+**Can an entry get lost that a consumer has read?** All logs that hold an entry hold it at the same offset. So if a read
+is not confirmed by the final log, its entry is missing there. One entry is marked, and stands for any. With acks=all,
+the marked entry also counts as read once a broker could acknowledge it. Then three more anomalies occur only after such
+a loss: an acknowledged record is missing, a record is at another offset than acknowledged, and an offset has two
+records. If truncation keeps exactly what two logs have in common, the other entries make no difference and are not
+loaded: with five replicas that leaves one state in two hundred.
 
 **Do records of an idempotent producer change their order, or come twice?** The entries before an entry were the log of
 the broker that appended it. So one broker without faults shows all possible logs, if a producer may renew its producer
@@ -59,7 +59,7 @@ from kafka_chaos.reference_model.lane.state import (
     truncated,
     truncation_of,
 )
-from kafka_chaos.reference_model.lane.steps import of_brokers
+from kafka_chaos.reference_model.lane.steps import steps_of_brokers
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.rules import rules_of
@@ -73,8 +73,8 @@ SHOWN_BY_LOST_ENTRIES: Mapping[str, Set[Anomaly]] = {
     "1": {Anomaly.TRUNCATED_READ},
     "all": {Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET},
 }
-"""By acks, the anomalies that only occur where an entry that was shown gets lost. With acks=0 no acknowledgement names
-an offset."""
+"""By acks, the anomalies that occur only if an entry gets lost that counts as read. With acks=0 no acknowledgement
+names an offset, so two records at one offset have both been in a log."""
 
 Load = tuple[int, ...]
 """By record, how often it may be appended."""
@@ -93,9 +93,9 @@ def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budge
     open_questions = set(questions)
 
     def exclude_unless_shown(
-        anomalies: Set[Anomaly], shown_as: Anomaly, successors: Successors, loads: list[Load]
+        anomalies: Set[Anomaly], precondition: Anomaly, successors: Successors, loads: list[Load]
     ) -> None:
-        if open_questions & anomalies and not shows(shown_as, lanes, loads, successors, budget):
+        if open_questions & anomalies and not shows(precondition, lanes, loads, successors, budget):
             open_questions.difference_update(anomalies)
 
     keeps_common_entries = all(keeps_what_is_common(rule, *logs) for logs in pairs_of_logs(max(log_lengths), budget))
@@ -112,8 +112,8 @@ def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budge
         else:
             open_questions.discard(divergence)
 
-    one_marked: list[Load] = [(0 if keeps_common_entries else length - 1, 1) for length in log_lengths]
-    exclude_unless_shown(SHOWN_BY_LOST_ENTRIES[lane.acks], Anomaly.TRUNCATED_READ, without_producer, one_marked)
+    marked_loads: list[Load] = [(0 if keeps_common_entries else length - 1, 1) for length in log_lengths]
+    exclude_unless_shown(SHOWN_BY_LOST_ENTRIES[lane.acks], Anomaly.TRUNCATED_READ, without_producer, marked_loads)
 
     if lane.idempotence:
         loses_nothing = lane.acks == "all" and Anomaly.LOST_WRITE in questions - open_questions
@@ -135,26 +135,26 @@ def keeps_what_is_common(rule: Truncation, follower: Log, leader: Log) -> bool:
     return len(truncated(follower, leader, rule)) == len(list(shared))
 
 
-def pairs_of_logs(most: int, budget: Budget) -> Iterator[tuple[Log, Log]]:
-    """Every pair of logs that two replicas may have, with at most `most` different entries between them.
+def pairs_of_logs(most_entries: int, budget: Budget) -> Iterator[tuple[Log, Log]]:
+    """Every pair of logs that two replicas may have, if both together hold at most `most_entries` different entries.
 
     The logs share a beginning, and have no leader epoch in common after it. Leader epochs never decrease along a log.
     Only their order matters, so as many epochs as entries are enough. An empty budget ends the pairs early.
     """
     number = 0
-    for shared_length, one_length, other_length in product(range(most + 1), repeat=3):
-        entries = shared_length + one_length + other_length
-        if entries > most:
+    for shared_length, left_length, right_length in product(range(most_entries + 1), repeat=3):
+        entries = shared_length + left_length + right_length
+        if entries > most_entries:
             continue
         for shared in combinations_with_replacement(range(entries), shared_length):
             later_epochs = range(shared[-1] if shared else 0, entries)
-            for one in combinations_with_replacement(later_epochs, one_length):
-                other_epochs = [epoch for epoch in later_epochs if epoch not in one]
-                for other in combinations_with_replacement(other_epochs, other_length):
+            for left in combinations_with_replacement(later_epochs, left_length):
+                other_epochs = [epoch for epoch in later_epochs if epoch not in left]
+                for right in combinations_with_replacement(other_epochs, right_length):
                     number += 1
                     if budget.is_empty(number):
                         return
-                    yield _log(shared + one), _log(shared + other)
+                    yield _log(shared + left), _log(shared + right)
     budget.close()
 
 
@@ -175,7 +175,8 @@ def shows(anomaly: Anomaly, lanes: Sequence[Lane], loads: list[Load], successors
         return is_shown
 
     def representative(state: LaneState) -> LaneState:
-        """The state that stands for all with the same answer: of its reads, only whether the marked entry was read."""
+        """The state that stands for all states with the same answer: its reads only tell if the marked entry was
+        read."""
         reads = read_bit(MARKED, 0) if state.reads & reads_of_marked else 0
         return canonical(state._replace(reads=reads) if reads != state.reads else state, lane)
 
@@ -204,7 +205,7 @@ def steps_without_producer(state: LaneState, lane: Lane, *, kept_isr: bool = Fal
                 if record.attempts:
                     after = _with_appended(state, broker, index, request(index, 0))
                     yield _with_acknowledged_read(observe(after, lane), lane)
-    for _, after in of_brokers(state, lane, kept_isr=kept_isr):
+    for _, after in steps_of_brokers(state, lane, kept_isr=kept_isr):
         yield _with_acknowledged_read(after, lane)
 
 

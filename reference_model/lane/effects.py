@@ -22,7 +22,10 @@ from kafka_chaos.reference_model.protocol.rules import rules_of
 
 
 class Action(NamedTuple):
-    """One step: its name, the broker (index into the state's replicas) and the record it concerns, if any."""
+    """One step: its name, the broker (index into the state's replicas) and the record it concerns, if any.
+
+    `detail`: a further word of the step's sentence. `from_socket`: the request had piled up in the broker's socket.
+    """
 
     name: str
     broker: int = -1
@@ -37,9 +40,9 @@ Step = tuple[Action, LaneState]
 def observe(state: LaneState, lane: Lane) -> LaneState:
     """The state after consumers have read all that any broker shows them.
 
-    A broker that takes itself for the leader shows what lies below its high watermark. Since 3.7 that waits while the
-    ISR is smaller than min.insync.replicas (KAFKA-15583). Reading changes nothing else, so reading at once reaches
-    every anomaly that reading later would.
+    A broker that takes itself for the leader shows what lies below its high watermark. Since 3.7 the high watermark
+    waits while the ISR is smaller than min.insync.replicas (KAFKA-15583). Reading changes nothing else, so reading at
+    once reaches every anomaly that reading later would.
     """
     reads = state.reads
     minimum = lane.min_insync_replicas if rules_of(lane).watermark_waits else 0

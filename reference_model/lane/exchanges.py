@@ -7,9 +7,9 @@ fencing by leader epoch), KIP-98 and KIP-360 (idempotence), KIP-679 (defaults).
 Left out here, and covered by `explore` in full: late LeaderAndIsr requests (a live broker learns of an election at
 once; only a zombie does not), and the delay of the high watermark (a leader advances it at once).
 
-Left out altogether: preferred leader election and reassignment (with `auto.leader.rebalance.enable`, a lane may see one
-more clean move of its leader per fault: ask with one more `stop` for each); compaction and retention. Transactions are
-in `transactions/`.
+Left out altogether: preferred leader election and reassignment (with `auto.leader.rebalance.enable`, the leader may
+move cleanly once more per fault: add a `stop` for each fault); compaction and retention. Transactions are in
+`transactions/`.
 
 Connections end by faults alone, not by `connections.max.idle.ms` and not because a client leaves a broker that is gone
 from the metadata (librdkafka does, since 2.10). A leader that runs and is reached receives what is sent to it, and
@@ -17,13 +17,13 @@ answers within `request.timeout.ms` as soon as it can.
 
 Three facts of Kafka 3.9 are coarser in the lane than in the full model (`lockstep/`):
 
-- Since 3.7 (KAFKA-15583) the high watermark waits while the ISR is smaller than min.insync.replicas. In a
-  lane it advances, but consumers read nothing new meanwhile. This matters only to a follower that wants to join the
-  ISR: it needs the records above the old watermark, too. A slow follower that never left the ISR needs nothing. Tests
+- Since 3.7 (KAFKA-15583) the high watermark waits while the ISR is smaller than min.insync.replicas. In a lane it
+  advances, but consumers read nothing new meanwhile. This matters only to a follower that wants to join the ISR: in a
+  lane it needs the records above the old watermark, too. A slow follower that never left the ISR needs nothing. Tests
   compare a watermark that waits with one that advances: both show the same anomalies.
-- The controller first removes a dead leader (leader -1, one leader epoch) and then elects (another one): one epoch
-  here. Leader epochs are only compared, so how far they rise changes nothing.
-- A broker that learns of a partition without a leader keeps its epoch and role: here nobody learns of it.
+- The controller first removes a dead leader (leader -1, with a leader epoch of its own), and then elects another in the
+  next leader epoch. A lane counts one epoch for both: epochs are only compared, so how far they rise changes nothing.
+- A broker that learns that its partition has no leader keeps its epoch and role. In a lane no broker learns of it.
 
 Brokers refuse the first batch of a producer unless it has sequence number 0, even if they hold no earlier batch: Kafka
 promises that. Before the fix of KAFKA-15591, brokers take any first batch: a known defect (`predict/defects.py`).
@@ -151,7 +151,7 @@ def append_request(
     awaited: bool,
     was_counted: bool = False,
 ) -> Step:
-    """The step by which a broker appends a request's record, or nothing if it holds the record at `held_at`."""
+    """The step in which a broker appends a request's record, unless its log holds the record already, at `held_at`."""
     replica, index = state.replicas[broker], record_of(sent)
     record = state.records[index]
     offset, log = (len(replica.log), (*replica.log, appended(sent, replica.leader_epoch)))
@@ -170,7 +170,7 @@ def append_request(
 
 
 def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """A broker answers an append: the acknowledgement, or NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
+    """A broker answers an append with the acknowledgement or with NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
     for broker, replica in state.different_replicas():
         if replica.role not in (LEADER, ZOMBIE):
             continue
@@ -233,7 +233,7 @@ def fail_attempt(state: LaneState, lane: Lane) -> Iterator[Step]:
 def give_up(state: LaneState) -> Iterator[Step]:
     """The producer's delivery time-out passes: outcome `info`, and the next record may go.
 
-    This matters only where the next record waits for this one: else it does the same as never trying again.
+    This matters only where the next record waits for this one. Elsewhere it is the same as never trying again.
     """
     for index, record in enumerate(state.records):
         if record.status == RETRY:
@@ -251,7 +251,8 @@ def _rejected(record: Record) -> Record:
 
 
 def _with_answered(state: LaneState, broker: int, answered: tuple[int, int], record: Record) -> LaneState:
-    """The state after the answer for `answered`, an (index, offset): the producer has `record` at this index."""
+    """The state after a broker answered the append of `answered`, an (index, offset); `record` is the producer's new
+    knowledge."""
     replica = state.replicas[broker]
     pending = tuple([other for other in replica.pending if other != answered])
     return state.with_replica(broker, replica._replace(pending=pending)).with_record(answered[0], record)

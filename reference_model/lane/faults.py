@@ -3,15 +3,15 @@
 Each function yields every way in which a fault of its kind can strike a broker in a state. A fault uses up one entry of
 `Lane.faults`. Healing (a restart, a thaw, learning of the new leader) uses up none and may come at any later moment.
 
-- A kill ends the process; the operating system keeps what was written. Power loss also drops any suffix of
-  the log, since which part was flushed is the operating system's affair (`log.flush.interval.messages` is
-  left at its default; with 1, everything is). Several brokers that lose power at once are several entries.
+- A kill ends the process; the operating system keeps what was written. Power loss also drops any suffix of the log,
+  since the operating system decides what is flushed when (`log.flush.interval.messages` has its default; with 1, every
+  record is flushed). Several brokers that lose power at once are several entries.
 - A kill and a power loss are unclean shutdowns: a broker that comes back from one is no eligible leader replica
   (KIP-966). From a controlled shutdown, a pause or a partition it comes back with its standing.
 - A pause or a partition that outlasts the session with ZooKeeper, or in KRaft mode with the controller, makes its
   leader a zombie. A paused broker answers nobody; a partitioned one may or may not stay within its clients' reach: both
   are explored.
-- A fault on a follower, whichever it is, keeps it from fetching and out of the ISR until it is back.
+- Every fault on a follower keeps the follower from fetching and out of the ISR until it is back.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -77,8 +77,8 @@ def partition(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
 
 
 def session_expiry(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
-    """The broker's session, with ZooKeeper or the controller, expires while it runs on: it is replaced and learns of it
-    later."""
+    """The session of a running broker, with ZooKeeper or the controller, expires. The broker only learns later that it
+    was replaced."""
     replica = state.replicas[broker]
     if replica.role == LEADER:
         yield Action("session_expiry", broker), depose(state, lane, broker)

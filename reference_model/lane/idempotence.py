@@ -10,31 +10,31 @@ from kafka_chaos.reference_model.lane.state import NOWHERE, OK, RETRY, LaneState
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 
 BEFORE_FIRST = Batch(0, -1, NOWHERE)
-"""A batch before a producer's first one: brokers that remember it take no first batch but one with sequence number
-0."""
+"""An imagined batch before a producer's first one. A broker that remembers it accepts no first batch without sequence
+number 0."""
 
 
 def check_sequence(state: LaneState, broker: int, sent: int) -> Refusal | int | None:
     """The broker's answer to a request, by its own log (`protocol/sequences.py`)."""
     epoch = producer_epoch_of(sent)
-    known = _remembered(state.replicas[broker].log, state.first_records, state.forgetful)
-    return check_batch(known, epoch, record_of(sent) - state.first_records[epoch])
+    remembered = _remembered(state.replicas[broker].log, state.first_records, state.forgetful)
+    return check_batch(remembered, epoch, record_of(sent) - state.first_records[epoch])
 
 
 @lru_cache(maxsize=1 << 12)
 def _remembered(log: tuple[int, ...], first_records: tuple[int, ...], forgetful: bool) -> list[Batch]:
-    known = [] if forgetful else [BEFORE_FIRST]
+    batches = [] if forgetful else [BEFORE_FIRST]
     for offset, value in enumerate(log):
         epoch = producer_epoch_of(value)
-        known.append(Batch(epoch, record_of(value) - first_records[epoch], offset))
-    return known
+        batches.append(Batch(epoch, record_of(value) - first_records[epoch], offset))
+    return batches
 
 
 def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
     """librdkafka's rule: an acknowledged record acknowledges the records before it that wait to be sent again.
 
-    They have no offset, whatever was answered to them. The rule is right only with brokers that take a producer's
-    batches in order, and take no batch but the first one as the first. Source: librdkafka 2.15.0,
+    Records acknowledged so have no offset, whatever a broker answered to them. The rule is right only if brokers accept
+    a producer's batches in order, and accept no later batch as its first. Source: librdkafka 2.15.0,
     `rd_kafka_handle_idempotent_Produce_success` in src/rdkafka_request.c (line 4803), which calls
     `rd_kafka_dr_implicit_ack` in src/rdkafka_broker.c (line 3107).
     """
@@ -50,8 +50,8 @@ def after_refusal(state: LaneState, sent: int, refusal: Refusal) -> LaneState:
     It renews its producer epoch where that helps (KIP-360). Then the refused record is the first one of the new epoch.
     """
     index = record_of(sent)
-    in_epoch = producer_epoch_of(sent) == state.producer_epoch and index > state.first_records[-1]
-    if renews_epoch(refusal, follows_acknowledged=in_epoch and state.records[index - 1].status == OK):
+    has_predecessor = producer_epoch_of(sent) == state.producer_epoch and index > state.first_records[-1]
+    if renews_epoch(refusal, follows_acknowledged=has_predecessor and state.records[index - 1].status == OK):
         return renew_producer_epoch(state, index)
     return state
 

@@ -2,8 +2,8 @@
 
 A lock-step phase is the whole environment of its lane. Its steps happen in the given order, each waits for the one
 before, the load continues in between, and no other fault strikes. It starts with a full ISR, and the ISR shrinks only
-because the controller removes a failed broker: the phase ends before `replica.lag.time.max.ms` passes. So its lanes
-name no free faults.
+because the controller removes a failed broker: the phase ends before `replica.lag.time.max.ms` passes. So lanes of such
+a phase list no faults of their own.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ Lockstep = tuple[LockstepStep, ...]
 
 
 def parse_lockstep(steps: Iterable[str]) -> Lockstep:
-    """A lock-step phase from its steps' names, as written in JSON; an unknown one raises `LaneError`."""
+    """A lock-step phase from its steps' names, as written in JSON; an unknown name raises `LaneError`."""
     lockstep = []
     for step in steps:
         try:
@@ -109,7 +109,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
 
 
 def _has_unreplicated_record(state: LaneState, lane: Lane, leader: int) -> bool:
-    """Whether the leader holds a record that no follower holds; with acks=1, one that is acknowledged."""
+    """Whether the leader holds a record that no follower holds; with acks=1, it must have been acknowledged, too."""
     replicated = max((len(r.log) for r in state.replicas if r.role == FOLLOWER), default=0)
     if lane.acks == "1":
         return any(record.status == OK and record.offset >= replicated for record in state.records)

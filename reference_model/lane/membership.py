@@ -1,7 +1,7 @@
 """Who is in a lane's ISR, who is eligible beside it (KIP-966), and whom the controller may elect.
 
-In clusters without eligible leader replicas, the last member of the ISR stays in it, dead or alive. With them, whoever
-is gone leaves the ISR, which may become empty, and its former members keep a standing.
+In clusters without eligible leader replicas, the last member of the ISR stays in it, dead or alive. In clusters with
+them, every broker that is gone leaves the ISR, which may become empty; former members keep a standing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -54,15 +54,16 @@ def with_caught_up(replicas: Replicas, lane: Lane, broker: int) -> Replicas:
 def elections(replicas: Replicas, lane: Lane) -> Iterator[Election]:
     """Every leader that the controller may elect now; of brokers in equal states, the first stands for all."""
     live = [broker for broker, replica in enumerate(replicas) if replica.role in (FOLLOWER, ZOMBIE)]
-    # The controller may not have seen yet that a deposed broker is back. So an election is also tried without these.
-    surely = [b for b in live if replicas[b].role == FOLLOWER or not (replicas[b].in_isr or replicas[b].standing)]
+    # The controller may not know yet that a deposed broker is back, so each election is also tried without such
+    # brokers.
+    not_deposed = [b for b in live if replicas[b].role == FOLLOWER or not (replicas[b].in_isr or replicas[b].standing)]
     elected: dict[tuple[LaneReplica, Standing], int] = {}
-    for seen in (live, surely):
+    for candidates in (live, not_deposed):
         brokers, standing = electable(
-            frozenset(seen),
+            frozenset(candidates),
             _members(replicas),
-            _with(replicas, ELIGIBLE),
-            _with(replicas, LAST_KNOWN),
+            _with_standing(replicas, ELIGIBLE),
+            _with_standing(replicas, LAST_KNOWN),
             unclean=lane.unclean_leader_election,
         )
         for broker in sorted(brokers):
@@ -73,9 +74,9 @@ def elections(replicas: Replicas, lane: Lane) -> Iterator[Election]:
 
 def _after_election(replicas: Replicas, elected: int, live: Iterable[int], standing: Standing) -> Replicas:
     isr = isr_of_elected(elected, live, _members(replicas), clean=standing is Standing.IN_SYNC)
-    kept = eligible_after_election(elected, _with(replicas, ELIGIBLE), standing)
+    eligible = eligible_after_election(elected, _with_standing(replicas, ELIGIBLE), standing)
     return tuple(
-        replica._replace(in_isr=broker in isr, standing=ELIGIBLE * (broker in kept))
+        replica._replace(in_isr=broker in isr, standing=ELIGIBLE * (broker in eligible))
         for broker, replica in enumerate(replicas)
     )
 
@@ -84,7 +85,7 @@ def _members(replicas: Replicas) -> frozenset[int]:
     return frozenset(broker for broker, replica in enumerate(replicas) if replica.in_isr)
 
 
-def _with(replicas: Replicas, standing: int) -> frozenset[int]:
+def _with_standing(replicas: Replicas, standing: int) -> frozenset[int]:
     return frozenset(broker for broker, replica in enumerate(replicas) if replica.standing & standing)
 
 
@@ -93,7 +94,7 @@ def _with_isr(replicas: Replicas, lane: Lane, isr: frozenset[int], unclean: froz
     if not rules_of(lane).elects_eligible:
         return tuple([replica._replace(in_isr=broker in isr) for broker, replica in enumerate(replicas)])
     before = _members(replicas)
-    eligible = eligible_replicas(_with(replicas, ELIGIBLE), before, isr, lane.min_insync_replicas, unclean)
+    eligible = eligible_replicas(_with_standing(replicas, ELIGIBLE), before, isr, lane.min_insync_replicas, unclean)
     return tuple(
         replica._replace(
             in_isr=broker in isr,

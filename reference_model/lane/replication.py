@@ -1,4 +1,4 @@
-"""Actions of a lane's brokers and controller, a function each: it yields each possible action and the state after it.
+"""The actions of a lane's brokers and controller: a function for each, which yields (action, next state) pairs.
 
 Sources: Kafka's documentation ("Replication", `unclean.leader.election.enable`, `replica.lag.time.max.ms`),
 KIP-101 and KIP-279 (truncation by leader epoch), KIP-320 (only followers of the leader's own epoch count for
@@ -57,7 +57,8 @@ def shrink_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def expand_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """The leader takes a follower into the ISR that reached the high watermark and the start of the leader epoch."""
+    """The leader takes into the ISR a follower that has reached the high watermark and the start of the leader
+    epoch."""
     leader = state.leader
     if leader < 0:
         return
@@ -136,7 +137,7 @@ def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
     """The session of a frozen leader expires, with ZooKeeper or, in KRaft mode, with the controller: the partition has
     no leader until the election.
 
-    The broker thaws later and runs on; when exactly makes no difference to anyone, so a zombie may act from here on.
+    The broker thaws later and runs on. Nobody notices when exactly it thaws, so a zombie may act from here on.
     """
     for broker, replica in state.different_replicas():
         if replica.role == FROZEN_LEADER:

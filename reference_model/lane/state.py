@@ -1,8 +1,8 @@
-"""The state of one lane in the prediction's machine: immutable, hashable, equal up to the brokers' names.
+"""The state of one lane, as a prediction searches it: immutable, hashable, and without names of brokers.
 
-Every fact about a broker lives in that broker's own `LaneReplica`, so that sorting the replicas makes two states
-that differ only in broker names the same state (`canonical`). Fields hold small integers and tuples of them:
-states are hashed by the hundred thousand.
+Every fact about a broker lives in that broker's own `LaneReplica`, so that sorting the replicas makes two states that
+differ only in broker names the same state (`canonical`). Fields hold small integers and tuples of them: states are
+hashed by the hundred thousand.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from kafka_chaos.reference_model.protocol.rules import rules_of
 from kafka_chaos.reference_model.protocol.truncation import Truncation
 from kafka_chaos.reference_model.tuples import bits, exchanged
 
-# Roles of a replica. "Frozen": the process answers nobody, requests pile up in its socket. "Zombie": the
-# controller has given the partition to another broker, this one has not heard of it (it may be frozen still).
+# Roles of a replica. A frozen leader's process answers nobody, and requests pile up in its socket. A zombie has lost
+# the partition to another broker and does not know it yet; its process may still be frozen.
 DOWN, FOLLOWER, LEADER, ZOMBIE, FROZEN_LEADER = range(5)
 
 # What makes a replica outside the ISR electable, as bits: it is an eligible leader replica, or the last known leader.
 ELIGIBLE, LAST_KNOWN = 1, 2
 
-# The size of the ISR that a deposed leader still believes in: fewer than min.insync.replicas, at least as many as that,
-# or the leader alone.
+# The size of the ISR that a deposed leader still believes in: fewer than min.insync.replicas, at least
+# min.insync.replicas, or the leader alone.
 SHORT, ENOUGH, SOLE = range(3)
 
 # What the producer knows about a record. RETRY: an attempt failed or is in doubt, and another may follow.
@@ -40,6 +40,7 @@ RECORD_BITS = 4
 """The width of a record's number in the integers that stand for requests and reads."""
 MOST_RECORDS = 1 << RECORD_BITS
 MOST_ATTEMPTS = 8
+"""The width of a record's attempts in the bits of `split_means`."""
 
 CAN_STRIKE_AS: Mapping[str, Set[str]] = {
     "kill": {"kill"},
@@ -53,9 +54,9 @@ CAN_STRIKE_AS: Mapping[str, Set[str]] = {
 kill. A partition may cut the broker off from its clients, like a pause, or not, like a session expiry. A kind comes
 after the kinds whose effects it can have."""
 COMPARED_KINDS = (*({kind} for kind in CAN_STRIKE_AS), {"pause", "session-expiry"})
-"""Sets of kinds, to compare two lists of faults. One list can do all that the other can if, for each set, at least as
-many of its faults can strike as a kind of the set. The last set is needed since each partition can be a pause or a
-session expiry, and would otherwise count as both."""
+"""Sets of kinds by which two lists of faults are compared. A list can do all that another can if, for each set, it has
+at least as many faults that can strike as one of the set's kinds. The last set is there because a partition strikes
+either as a pause or as a session expiry, and would otherwise count as both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,13 @@ class Scope:
 
     def __post_init__(self) -> None:
         if not (1 <= self.records <= MOST_RECORDS and 1 <= self.attempts <= MOST_ATTEMPTS):
-            raise ValueError(f"{self}: at most {MOST_RECORDS} records and {MOST_ATTEMPTS} attempts")
+            raise ValueError(f"{self}: expected 1 to {MOST_RECORDS} records and 1 to {MOST_ATTEMPTS} attempts")
 
     def attempts_of(self, lane: Lane, *, may_lose: bool | None = None) -> tuple[int, ...]:
         """The number of attempts of each record, in order.
 
-        The last record has one less, which suffices (docs/decisions/0012), unless an idempotent producer may have to
-        renew its producer epoch, since an acknowledged record may be gone. `may_lose`: whether it may, if known.
+        The last record has one attempt less. That suffices (docs/decisions/0012), unless an acknowledged record may get
+        lost: then an idempotent producer may renew its producer epoch. `may_lose`: whether one may get lost, if known.
         """
         if lane.acks == "0":
             return (1,) * self.records
@@ -93,10 +94,10 @@ class LaneReplica(NamedTuple):
     """One broker's share of the state.
 
     `log` holds entries (`protocol/entries.py`) of requests. `pending` has (record, offset) of each append whose answer
-    the producer still awaits. `socket` and `unawaited` have the requests (`request()`) that lie unread in the socket,
-    with an answer that the producer awaits, and without; sorted, since the order of arrival is no part of the state.
-    `leader_epoch` counts only in a leader or zombie. `standing` has the bits `ELIGIBLE` and `LAST_KNOWN`, where leaders
-    are elected from the eligible replicas.
+    the producer still awaits. `socket` and `unawaited` have the requests (`request()`) that lie unread in the socket:
+    the producer awaits an answer to those in `socket` alone. Both are sorted, since the order of arrival is no part of
+    the state. `leader_epoch` counts only in a leader or zombie, `believed_isr` only in a zombie. `standing` has the
+    bits `ELIGIBLE` and `LAST_KNOWN`, where leaders are elected from the eligible replicas.
     """
 
     role: int
@@ -115,7 +116,7 @@ class LaneReplica(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The producer's knowledge of one record; `offset` is where it was acknowledged, or `NOWHERE`."""
+    """What the producer knows of a record: `attempts` left, and the `offset` it was acknowledged at, or `NOWHERE`."""
 
     status: int
     attempts: int
@@ -164,8 +165,8 @@ class LaneState(NamedTuple):
     def high_watermark(self) -> int:
         """The offset below which every member of the ISR holds the leader's records.
 
-        The leader's own high watermark rises to it once the members' fetches have reached the leader. A leader that
-        learns of them later only acknowledges and shows less in the meantime.
+        The leader's own high watermark rises to this offset once the members' fetches have reached the leader. Until
+        then a real leader acknowledges and shows less, nothing else.
         """
         return isr.high_watermark(0, [len(replica[2]) for replica in self[0] if replica[1]])
 
@@ -257,9 +258,9 @@ def canonical(state: LaneState, lane: Lane) -> LaneState:
 def settled(state: LaneState, lane: Lane) -> LaneState:
     """The state in which zombies count as followers if no producer addresses them and they owe nobody an answer.
 
-    That is sound only where the zombie's log can't come to lead. So the zombie is neither in sync nor eligible, and
-    elections are clean, or a leader serves and no fault is left to strike it. A lane without faults may go
-    through a lock-step phase, whose steps may still strike.
+    That is sound only if the zombie can't be elected with its present log. So it must be neither in sync nor eligible.
+    In addition, elections must be clean, or a leader must serve with no fault left to strike it. A lane without faults
+    may go through a lock-step phase, whose steps may still strike.
     """
     if lane.unclean_leader_election and (not lane.faults or state.faults or state.leader < 0):
         return state
@@ -291,8 +292,8 @@ def _canonical(
     """The replicas in order, the leader epoch and the known epoch, with the epochs in use counted from 0 on.
 
     Epochs are compared with each other and raised by one, nothing else: an order-preserving renumbering changes no
-    step. The first epoch keeps its 0, because until it ends nobody's metadata is out of date. The known epoch is the
-    first above those of the zombies that the producer addresses no more.
+    step. The first epoch keeps its 0, because until it ends nobody's metadata is out of date. The known epoch becomes
+    the lowest epoch above all zombies that the producer no longer addresses.
     """
     used = {0, leader_epoch, *(replica.leader_epoch for replica in replicas)}
     used.update(leader_epoch_of(value) for replica in replicas for value in replica.log)
@@ -335,7 +336,7 @@ def split_means(state: LaneState, lane: Lane, most_attempts: int = MOST_ATTEMPTS
 def _fault_bits(faults: tuple[str, ...], most: int) -> int:
     """By set of `COMPARED_KINDS`, the number of faults that can strike as one of its kinds, with `most` bits for each.
 
-    The numbers are unary, so that one is at least as large as another if its bits include the other's.
+    The numbers are unary: a number is at least as large as another if its bits include the other's.
     """
     counts = [sum([not CAN_STRIKE_AS[kind].isdisjoint(kinds) for kind in faults]) for kinds in COMPARED_KINDS]
     return sum((1 << count) - 1 << most * place for place, count in enumerate(counts))

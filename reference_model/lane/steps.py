@@ -15,7 +15,7 @@ from kafka_chaos.reference_model.lane.state import LaneState
 
 
 def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None, *, kept_isr: bool = False) -> Iterator[Step]:
-    """Every (action, next state); the next states are not yet `canonical`. `kept_isr`: see `Scope`."""
+    """Yield every possible (action, next state); the next states are not `canonical`. `kept_isr`: see `Scope`."""
     yield from exchanges.send(state, lane)
     yield from exchanges.serve_socket(state, lane)
     if lane.acks != "0":
@@ -25,7 +25,7 @@ def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None, *, kept_isr: 
             yield from exchanges.give_up(state)
     yield from exchanges.fail_attempt(state, lane)
     if lockstep is None:
-        yield from of_brokers(state, lane, kept_isr=kept_isr)
+        yield from steps_of_brokers(state, lane, kept_isr=kept_isr)
     else:
         yield from replication.expand_isr(state, lane)
         yield from replication.learn(state, lane)
@@ -34,8 +34,8 @@ def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None, *, kept_isr: 
         yield from next_step(state, lane, lockstep)
 
 
-def of_brokers(state: LaneState, lane: Lane, *, kept_isr: bool = False) -> Iterator[Step]:
-    """Every step of brokers and controller, and every fault, where there is no lock-step phase."""
+def steps_of_brokers(state: LaneState, lane: Lane, *, kept_isr: bool = False) -> Iterator[Step]:
+    """Yield every step of brokers and controller, and every fault, outside lock-step phases."""
     yield from replication.expand_isr(state, lane)
     yield from replication.learn(state, lane)
     yield from replication.fetch(state, lane)

@@ -25,7 +25,7 @@ SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences
 """A sentence per action; a lock-step phase's `append` only waits and needs none."""
 
 ROLES = ("down", "a follower", "the leader", "a zombie leader", "the leader")
-"""The words for a broker's role, by the number that the state has for it."""
+"""The words for a broker's role, by its number in `state.py`."""
 
 
 Possible = Callable[[LaneState], Iterator[Step]]
@@ -41,34 +41,34 @@ def tell(
     with names. `forms`: the forms that the search has reduced states to.
     """
     state = path[0]._replace(replicas=initial_state(lane).replicas)
-    names = initial_names(state)
+    numbers = initial_numbers(state)
     sentences: list[str] = []
     for expected in path[1:]:
         action, after = next(
             (action, after)
             for action, after in possible(state)
-            if any(form.of_state(canonical(after, lane)) == expected for form in forms)
+            if any(form.reduce(canonical(after, lane)) == expected for form in forms)
         )
-        sentences += sentences_of(action, state, after, names)
+        sentences += sentences_of(action, state, after, numbers)
         state = settled(after, lane)
-    return (*sentences, ending_of(state, names))
+    return (*sentences, ending_of(state, numbers))
 
 
-def initial_names(state: LaneState) -> tuple[int, ...]:
-    """The numbers of the brokers, by index, in a state with which a run begins: 1 leads."""
+def initial_numbers(state: LaneState) -> tuple[int, ...]:
+    """By index, the numbers of the brokers at the beginning of a run: broker 1 leads."""
     leader = state.leader
     others = iter(range(2, len(state.replicas) + 1))
     return tuple(1 if index == leader else next(others) for index in range(len(state.replicas)))
 
 
-def sentences_of(action: Action, before: LaneState, after: LaneState, names: Sequence[int]) -> tuple[str, ...]:
+def sentences_of(action: Action, before: LaneState, after: LaneState, numbers: Sequence[int]) -> tuple[str, ...]:
     """The sentences for a step: its action, if it has a sentence, and each record that consumers then read.
 
-    `after` is not settled yet. `names`: the numbers of the brokers, by index.
+    `after` is not settled yet. `numbers`: the numbers of the brokers, by index.
     """
     replica = before.replicas[action.broker] if action.broker >= 0 else None
     sentence = SENTENCES[action.name].format(
-        broker=f"broker {names[action.broker]}" if replica else "",
+        broker=f"broker {numbers[action.broker]}" if replica else "",
         role=ROLES[replica.role] if replica else "",
         record=action.record,
         detail=action.detail,
@@ -88,7 +88,7 @@ def counted_records(count: int) -> str:
     return "no record" if count == 0 else "1 record" if count == 1 else f"{count} records"
 
 
-def ending_of(state: LaneState, names: Sequence[int]) -> str:
+def ending_of(state: LaneState, numbers: Sequence[int]) -> str:
     """The sentence for the state in which a run ends."""
     leader = state.leader
     log = ", ".join(f"record {record_of(value)}" for value in final_log(state) or ()) or "nothing"
@@ -100,4 +100,4 @@ def ending_of(state: LaneState, names: Sequence[int]) -> str:
         elif record.status == INFO:
             outcomes.append(f"record {index} ended as `info`")
     told_outcomes = "; ".join(outcomes) or "no record was acknowledged"
-    return f"The run ends: the final log, that of broker {names[leader]}, holds {log}; {told_outcomes}."
+    return f"The run ends: the final log, that of broker {numbers[leader]}, holds {log}; {told_outcomes}."

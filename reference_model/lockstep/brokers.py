@@ -33,7 +33,7 @@ from kafka_chaos.reference_model.tuples import without
 
 
 def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Replica) -> Replica | None:
-    """The leader that would answer this follower's requests, if it is there and takes them."""
+    """The leader that would answer this follower's requests, if it runs, is reached and accepts them."""
     if not follower.runs or follower.role != FOLLOWER or not follower.leader:
         return None
     leader = state.replica(follower.leader)
@@ -44,7 +44,7 @@ def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Repli
 
 
 def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """A new follower truncates its log; urgent. If it truncates to the high watermark, it needs no answer of the
+    """A new follower truncates its log; urgent. If it truncates to the high watermark, it needs no answer from the
     leader."""
     for follower in state.replicas:
         if not follower.runs or not follower.truncating:
@@ -99,7 +99,7 @@ def truncated(replica: Replica, end: int) -> Replica:
 def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A follower fetches from its log end; urgent while the leader or the follower learns something by it.
 
-    The leader learns how far the follower is by the request alone. A fetch that has nothing to return is parked.
+    The request alone tells the leader how far the follower is. A fetch that has nothing to return is parked.
     """
     yield from _answer_held(state)
     for follower in state.replicas:
@@ -115,6 +115,7 @@ def fetch(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
             parked = follower._replace(parked=True)
             yield state.with_replica(parked).with_replica(with_advanced_watermark(informed, config))
             continue
+        # A fetch that was parked has told the leader the follower's log end before.
         informed = leader if follower.parked else with_advanced_watermark(with_fetched_offset(leader, follower), config)
         yield state.with_replica(informed).with_replica(_received(follower, informed))
 
@@ -161,7 +162,7 @@ def with_fetched_offset(leader: Replica, follower: Replica) -> Replica:
 def with_advanced_watermark(leader: Replica, config: ClusterConfig) -> Replica:
     """The leader with the high watermark that the log ends of its ISR allow, as far as the leader knows them.
 
-    Since Kafka 3.7 (KAFKA-15583) it stays where it is while the ISR is smaller than min.insync.replicas.
+    Since Kafka 3.7 (KAFKA-15583) the watermark stays where it is while the ISR is smaller than min.insync.replicas.
     """
     if config.watermark_waits_for_min_isr and watermark_waits(len(leader.isr), config.effective_min_isr):
         return leader
@@ -182,13 +183,13 @@ def end_parked_fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Clu
 
 
 def checkpoint_meanwhile(state: ClusterState) -> Iterator[tuple[ClusterState, bool]]:
-    """The possible checkpoints of a settled cluster: any high watermark between the last checkpoint and now. None is
-    urgent."""
+    """The possible checkpoints of a settled cluster: any high watermark between the last checkpoint and now. No
+    checkpoint is urgent."""
     for replica in state.replicas:
         written = replica.checkpointed_high_watermark
         if replica.runs and replica.role in (LEADER, FOLLOWER) and written != replica.high_watermark:
-            following = written + 1 if written < replica.high_watermark else replica.high_watermark
-            yield state.with_replica(replica._replace(checkpointed_high_watermark=following)), False
+            next_checkpoint = written + 1 if written < replica.high_watermark else replica.high_watermark
+            yield state.with_replica(replica._replace(checkpointed_high_watermark=next_checkpoint)), False
 
 
 def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
@@ -212,8 +213,8 @@ def deliver_news_of_isr(state: ClusterState) -> Iterator[ClusterState]:
     """
     for change in _oldest(state):
         replica = state.replica(change.to)
-        same = replica.role == FOLLOWER and change.leader_epoch == replica.leader_epoch and not change.stop
-        if same and replica.runs and not state.is_cut(CONTROL, change.controller, replica.broker):
+        isr_alone = replica.role == FOLLOWER and change.leader_epoch == replica.leader_epoch and not change.stop
+        if isr_alone and replica.runs and not state.is_cut(CONTROL, change.controller, replica.broker):
             yield _delivered(state, change).with_replica(replay(replica, change))
 
 
@@ -264,9 +265,9 @@ def replay(replica: Replica, change: LeaderAndIsr) -> Replica:
     replica = replica._replace(controller_epoch=change.controller_epoch)
     if replica.role == OFFLINE:
         return replica._replace(leader=change.leader)
-    knows = replica.role in (LEADER, FOLLOWER) and change.leader_epoch == replica.leader_epoch
+    knows_epoch = replica.role in (LEADER, FOLLOWER) and change.leader_epoch == replica.leader_epoch
     replica = _with_leadership(replica, change)
-    return replica if knows else _in_its_role(replica)
+    return replica if knows_epoch else _in_its_role(replica)
 
 
 def _with_leadership(replica: Replica, change: LeaderAndIsr) -> Replica:

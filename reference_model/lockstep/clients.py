@@ -29,7 +29,7 @@ from kafka_chaos.reference_model.tuples import without
 def send(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A producer sends, or sends again, its first unanswered record to a broker that leads; urgent.
 
-    A producer has one request in flight: a broker takes no second one from a connection before it answered.
+    A producer has one request in flight: a broker takes no second request from a connection before it has answered.
     """
     yield from _sent(state, config, named=True)
 
@@ -43,8 +43,8 @@ def send_to_unnamed(state: ClusterState, config: ClusterConfig) -> Iterator[Clus
 
 
 def _sent(state: ClusterState, config: ClusterConfig, *, named: bool) -> Iterator[ClusterState]:
-    """The first record of each producer reaches a broker that leads; `named`: whether its metadata names it as
-    leader."""
+    """The first record of each producer reaches a broker that leads. `named`: whether the broker's own metadata says
+    so."""
     for produce in _first_of_each_producer(state):
         for leader in state.replicas:
             serves = leader.role == LEADER and leader.runs and not state.is_cut(CLIENTS, CLIENT, leader.broker)
@@ -96,7 +96,7 @@ def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce
 
 
 def _answered_with(state: ClusterState, produce: Produce, error: str) -> Iterator[ClusterState]:
-    if produce.error != error:
+    if produce.error != error:  # Else nothing changes, and the cluster would never settle.
         failed = tuple(produce._replace(error=error) if p == produce else p for p in state.outgoing)
         yield state._replace(outgoing=failed)
 
@@ -112,7 +112,7 @@ def _acknowledged(state: ClusterState, record: str, offset: int | None) -> Clust
 def answer(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A leader answers a request with acks=all once its high watermark has passed the record; urgent.
 
-    A leader that no longer leads, is gone, or leads again without the record leaves the producer to try again.
+    If that broker no longer leads, is gone, or leads again without the record, the producer tries again.
     """
     for pending in state.pending:
         replica = state.replica(pending.broker)

@@ -28,7 +28,7 @@ URGENT: tuple[Internal, ...] = (
 )
 """Actions that a cluster takes before it has settled."""
 OPTIONAL: tuple[Internal, ...] = (brokers.end_parked_fetch, clients.send_astray, clients.send_to_unnamed)
-"""Actions that may or may not have been taken by then."""
+"""Actions that a cluster may or may not have taken by the time it has settled."""
 
 Checkpoints = tuple[int, ...]
 """Each replica's checkpointed high watermark."""
@@ -72,10 +72,10 @@ class ClusterModel(SteppedModel[ClusterState]):
         return frozenset(settled(reached, brokers.checkpoint_meanwhile, self.most_states))
 
     def observe(self, state: ClusterState) -> Observation:
-        """The observation of all of a cluster that is in this state."""
+        """What a complete observation of a cluster in this state shows."""
         replicas = {}
         for replica in state.replicas:
-            values = {of_replica.name: getattr(replica, of_replica.name) for of_replica in fields(ReplicaObservation)}
+            values = {observed.name: getattr(replica, observed.name) for observed in fields(ReplicaObservation)}
             log = tuple((entry.offset, entry.record, entry.leader_epoch) for entry in replica.log)
             replicas[replica.broker] = ReplicaObservation(**values | {"log": log})
         return Observation(

@@ -39,9 +39,9 @@ def decide(
     reassignment that `removes` replicas (KAFKA-15021).
     """
     old = state.partition
-    begins = not config.kraft or removes or leader != old.leader
+    begins_epoch = not config.kraft or removes or leader != old.leader
     partition = with_isr(old, config, isr)._replace(
-        leader=leader, leader_epoch=old.leader_epoch + begins, controller_epoch=state.controller_epoch
+        leader=leader, leader_epoch=old.leader_epoch + begins_epoch, controller_epoch=state.controller_epoch
     )
     state = state._replace(partition=partition)
     return tell(state, live_replicas(state))
@@ -54,8 +54,8 @@ def with_isr(partition: Partition, config: ClusterConfig, isr: Collection[int], 
     """
     before, after = frozenset(partition.isr), frozenset(isr)
     if config.elects_eligible:
-        least = config.effective_min_isr
-        eligible = eligible_replicas(frozenset(partition.eligible), before, after, least, frozenset({unclean}))
+        min_isr = config.effective_min_isr
+        eligible = eligible_replicas(frozenset(partition.eligible), before, after, min_isr, frozenset({unclean}))
         last_known = [b for b in partition.replicas if is_last_known_leader(b, before, after)]
         partition = partition._replace(
             eligible=tuple(sorted(eligible)), last_known=tuple(last_known) or partition.last_known
@@ -89,9 +89,9 @@ def request_to(state: ClusterState, broker: int) -> LeaderAndIsr:
 
 
 def broker_failed(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """A broker's session has ended: it is no longer registered, and leaves the ISR unless it is the last that stays.
+    """A broker's session has ended: it is no longer registered, and leaves the ISR unless it is the last member.
 
-    Without a controller the next one does this, when it takes over.
+    If there is no controller, the next one takes it out of the ISR when it takes over.
     """
     state = state.with_replica(state.replica(broker)._replace(registered=False))
     return replica_failed(state, config, broker) if state.controller else state
@@ -113,7 +113,7 @@ def isr_without(partition: Partition, config: ClusterConfig, broker: int) -> tup
 
 
 def elect(state: ClusterState, config: ClusterConfig, *, excluded: int = NOBODY) -> ClusterState:
-    """The state with the first replica of the assignment that may lead as leader, or without a leader.
+    """The state in which the first electable replica of the assignment leads, or nobody if there is none.
 
     `excluded`: a broker that has failed, and leaves the ISR.
     """
@@ -133,8 +133,8 @@ def elect(state: ClusterState, config: ClusterConfig, *, excluded: int = NOBODY)
         return state if old.leader == NOBODY else decide(state, config, NOBODY, partition.isr)
     clean = standing is Standing.IN_SYNC
     after = decide(state, config, elected, tuple(isr_of_elected(elected, live, partition.isr, clean=clean)))
-    kept = eligible_after_election(elected, frozenset(after.partition.eligible), standing)
-    return after._replace(partition=after.partition._replace(eligible=tuple(sorted(kept)), last_known=()))
+    eligible = eligible_after_election(elected, frozenset(after.partition.eligible), standing)
+    return after._replace(partition=after.partition._replace(eligible=tuple(sorted(eligible)), last_known=()))
 
 
 def unclean_shutdown(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
@@ -156,7 +156,8 @@ def session_ends(state: ClusterState, config: ClusterConfig) -> Iterator[Cluster
 
 
 def session_ended(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """The state after a broker's session has ended, with a controller's succession if it was the controller."""
+    """The state after a broker's session has ended. If it was the controller, there is none until another takes
+    over."""
     if state.controller == broker:
         state = state._replace(controller=NOBODY)
     return broker_failed(state, config, broker)
@@ -193,7 +194,7 @@ def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
 
 
 def start_reassignment(state: ClusterState, config: ClusterConfig, target: tuple[int, ...]) -> ClusterState:
-    """The controller adds the target's replicas to the assignment and informs all (KIP-455)."""
+    """The controller adds the target's replicas to the assignment and informs the brokers (KIP-455)."""
     old = state.partition
     both = (*target, *(broker for broker in old.replicas if broker not in target))
     state = state._replace(partition=old._replace(replicas=both, target=target))
@@ -203,8 +204,8 @@ def start_reassignment(state: ClusterState, config: ClusterConfig, target: tuple
 def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """Once the ISR has all target replicas, they become the assignment, and the other replicas leave; urgent.
 
-    The assignment changes in a new leader epoch. With ZooKeeper, so does the ISR with each replica that leaves it; in
-    KRaft mode all of it is one change.
+    The assignment changes in a new leader epoch. With ZooKeeper, each replica that then leaves the ISR begins another
+    one; in KRaft mode all of this is one change.
     """
     partition = state.partition
     if not partition.target or not set(partition.target) <= set(partition.isr) or not state.controller:
@@ -250,18 +251,17 @@ def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[Cluster
     leader = leader_of_record(state)
     if leader is None:
         return
-    known = dict(leader.fetched)
+    fetched = dict(leader.fetched)
     for broker in leader.isr:
         if broker == leader.broker:
             continue
-        stuck = reachable_leader(state, config, state.replica(broker)) is None
-        if stuck and lags(known.get(broker, -1), leader.log_end):
+        is_cut_off = reachable_leader(state, config, state.replica(broker)) is None
+        if is_cut_off and lags(fetched.get(broker, -1), leader.log_end):
             yield _with_isr(state, config, leader, excluding(leader.isr, [broker]))
 
 
 def leader_of_record(state: ClusterState) -> Replica | None:
-    """The broker that leads and is the leader in the metadata, in the same epoch; None if no controller can be
-    asked."""
+    """The broker that leads and is the leader in the metadata, in the same epoch; None while no controller runs."""
     partition = state.partition
     if not partition.leader or not state.controller_runs:
         return None

@@ -49,7 +49,7 @@ def roll(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterStat
 
 
 def apply_retention(state: ClusterState, config: ClusterConfig, expired_below: int | None = None) -> ClusterState:
-    """Every running broker deletes its segments of expired records: of those below an offset, or of all.
+    """Every running broker deletes its segments whose records, those below an offset, have expired.
 
     Without an offset all records have expired, and the active segment is rolled first.
     """
@@ -121,7 +121,7 @@ def _next_sequence(state: ClusterState, producer: str) -> int:
 
 
 def send_unanswered(state: ClusterState, config: ClusterConfig, record: str, *, acks: str = "1") -> ClusterState:
-    """The leader appends a request whose producer has given the connection up and takes no answer."""
+    """The leader appends a request whose producer has closed the connection, so that nobody is answered."""
     leader = running(state, state.partition.leader)
     require(leader.role == LEADER, f"broker {leader.broker} does not lead")
     refused = acks == "all" and refuses_append(len(leader.isr), config.effective_min_isr)

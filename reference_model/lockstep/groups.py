@@ -1,14 +1,14 @@
 """A consumer group in lock step, by the rules of `reference_model/groups/`: what steps do, and what follows by itself.
 
-Those rules tell of one partition. A group that reads several is in a state of each at once: its members join, leave,
-die and begin a generation in all of them together. A generation in which one partition was given back is followed by
-one in which no other is, unless members come or go: assignors that are cooperative are sticky (KIP-429). With the
-protocol `consumer` members have epochs of their own, so it may read one partition only, and generations are not
-compared.
+Those rules describe one partition. A group that reads several has a state for each: its members join, leave, die and
+begin a generation in all of them together. After a generation in which a partition was given back, the next one gives
+none back unless members come or go: cooperative assignors are sticky (KIP-429). With the protocol `consumer` members
+have epochs of their own, so it may read one partition only, and generations are not compared.
 
 What follows by itself is urgent, except that the coordinator removes a member that it does not hear from: that may
-happen at any time, to a member that is dead or frozen. A frozen member does nothing. Nor does a static member whose
-`group.instance.id` another one took over (KIP-345), but for the commit that it is told to make.
+happen at any time, to a member that is dead or frozen. A frozen member does nothing. A static member whose
+`group.instance.id` another one took over (KIP-345) is given no records and does nothing by itself; a step may still
+tell it to commit.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,8 +34,6 @@ from kafka_chaos.reference_model.lockstep.state import NOBODY, ActionError
 from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.tuples import exchanged
-
-# --- What members do --------------------------------------------------------------------------------------------------
 
 
 class GroupState(NamedTuple):
@@ -63,9 +61,8 @@ def first_state(setup: Setup, partitions: int) -> GroupState:
     return GroupState((initial_state(setup),) * partitions, frozenset(), ((),) * setup.slots)
 
 
-def _at_partition(**deeds: str) -> Callable[[GroupState, Setup, int, int], Iterator[GroupState]]:
-    """The step by which a member handles a record of one partition: by action of the model, what the member has
-    done."""
+def _in_one_partition(**deeds: str) -> Callable[[GroupState, Setup, int, int], Iterator[GroupState]]:
+    """The step in which a member handles a record of one partition. `deeds`: what it did, by action of the model."""
 
     def act(state: GroupState, setup: Setup, slot: int, partition: int) -> Iterator[GroupState]:
         for action, after in GROUPS.steps(state.partitions[partition], setup):
@@ -80,7 +77,7 @@ def _at_partition(**deeds: str) -> Callable[[GroupState, Setup, int, int], Itera
     return act
 
 
-def of_group(name: str) -> Callable[[GroupState, Setup, int], Iterator[GroupState]]:
+def in_all_partitions(name: str) -> Callable[[GroupState, Setup, int], Iterator[GroupState]]:
     """The step of a member in all partitions at once."""
 
     def act(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
@@ -95,8 +92,8 @@ def of_group(name: str) -> Callable[[GroupState, Setup, int], Iterator[GroupStat
 
 
 def _take_over(state: GroupState, setup: Setup, slot: int, former: int) -> Iterator[GroupState]:
-    """A static member starts with the `group.instance.id` of member `former`: it has what that one had, in its
-    generation."""
+    """A static member starts with the `group.instance.id` of member `former`: it takes over that member's partitions
+    and generation."""
     place, taken = former - 1, slots_in(state.partitions[0])
     if setup.is_static and place in taken and slot not in taken:
         parts = tuple(_with_successor(part, slot, place) for part in state.partitions)
@@ -105,10 +102,10 @@ def _take_over(state: GroupState, setup: Setup, slot: int, former: int) -> Itera
 
 def _with_successor(part: State, slot: int, former: int) -> State:
     coordinator = part.coordinator
-    generation, owns = coordinator.known[former], coordinator.owner == former
-    known = exchanged(exchanged(coordinator.known, former, NONE), slot, generation)
+    generation, owns = coordinator.generations[former], coordinator.owner == former
+    generations = exchanged(exchanged(coordinator.generations, former, NONE), slot, generation)
     owner = slot if owns else coordinator.owner
-    after = part._replace(coordinator=coordinator._replace(known=known, owner=owner))
+    after = part._replace(coordinator=coordinator._replace(generations=generations, owner=owner))
     # It counts as the same member, as a member that comes back does: the former one is given no records any more.
     return after.with_member(slot, Member(ACTIVE, part.members[former].number, generation, owns=owns))
 
@@ -124,13 +121,13 @@ def _thaw(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
 
 
 ACTIONS: Mapping[str, Callable[..., Iterator[GroupState]]] = {
-    "member_polls": _at_partition(poll=GIVEN),
-    "member_processes": _at_partition(process=PROCESSED),
-    "member_commits": _at_partition(commit=COMMITTED, auto_commit=COMMITTED, refused=REFUSED),
-    "member_joins": of_group("join"),
-    "member_leaves": of_group("leave"),
-    "member_crashes": of_group("crash"),
-    "member_comes_back": of_group("come_back"),
+    "member_polls": _in_one_partition(poll=GIVEN),
+    "member_processes": _in_one_partition(process=PROCESSED),
+    "member_commits": _in_one_partition(commit=COMMITTED, auto_commit=COMMITTED, refused=REFUSED),
+    "member_joins": in_all_partitions("join"),
+    "member_leaves": in_all_partitions("leave"),
+    "member_crashes": in_all_partitions("crash"),
+    "member_comes_back": in_all_partitions("come_back"),
     "member_takes_over": _take_over,
     "member_freezes": _freeze,
     "member_thaws": _thaw,
@@ -143,9 +140,9 @@ def urgent(state: GroupState, setup: Setup) -> Iterator[GroupState]:
         if slot in state.frozen or slot in state.replaced:
             continue
         if all(part.members[slot].phase == ACTIVE for part in state.partitions):
-            yield from of_group("join")(state, setup, slot)
+            yield from in_all_partitions("join")(state, setup, slot)
         for name in ("join_again", "learn"):
-            yield from of_group(name)(state, setup, slot)
+            yield from in_all_partitions(name)(state, setup, slot)
         for partition, part in enumerate(state.partitions):
             for action, after in GROUPS.steps(part, setup):
                 if action.name == "ask" and action.slot == slot:
@@ -157,18 +154,18 @@ def optional(state: GroupState, setup: Setup) -> Iterator[GroupState]:
     """The coordinator removes a member that is dead, or one that is frozen."""
     for slot in range(setup.slots):
         if slot in state.frozen:
-            yield from of_group("remove")(state, setup, slot)
+            yield from in_all_partitions("remove")(state, setup, slot)
         if any(part.members[slot].phase == DEAD for part in state.partitions):
-            yield from of_group("expire")(state, setup, slot)
+            yield from in_all_partitions("expire")(state, setup, slot)
 
 
 def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:
     """A generation begins in all partitions; if one of them was given back in it, another one is due.
 
-    One of nobody begins when the last member is gone.
+    A generation without members begins when the last member is gone.
     """
     if setup.rules.waits_for_all and state.partitions[0].preparing and not slots_in(state.partitions[0]):
-        yield state._replace(partitions=tuple(map(_of_nobody, state.partitions)))
+        yield state._replace(partitions=tuple(map(_without_members, state.partitions)))
     choices = [
         [
             after
@@ -184,12 +181,9 @@ def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:
         yield state._replace(partitions=together, gave_back=is_due)
 
 
-def _of_nobody(part: State) -> State:
+def _without_members(part: State) -> State:
     coordinator = part.coordinator._replace(generation=part.coordinator.generation + 1)
     return part._replace(coordinator=coordinator, preparing=False)
-
-
-# --- The model -------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -208,7 +202,7 @@ class GroupModel(SteppedModel[GroupState]):
         yield from act(state, self.setup, arguments.pop("member") - 1, **arguments)
 
     def observe(self, state: GroupState) -> Observation:
-        """The observation of all of a group that is in this state."""
+        """What a complete observation of a group in this state shows."""
         each = {}
         for slot, member in enumerate(state.partitions[0].members):
             owned = tuple(number for number, part in enumerate(state.partitions) if part.members[slot].owns)
@@ -218,11 +212,11 @@ class GroupModel(SteppedModel[GroupState]):
                 has=owned if knows else None,
                 did=state.did[slot],
             )
-        coordinators = [part.coordinator for part in state.partitions]
+        owners = [part.coordinator.owner for part in state.partitions]
         group = GroupObservation(
             members=tuple(slot + 1 for slot in slots_in(state.partitions[0])),
-            owners=tuple(NOBODY if known.owner == NONE else known.owner + 1 for known in coordinators),
-            committed=tuple(known.committed for known in coordinators),
+            owners=tuple(NOBODY if slot == NONE else slot + 1 for slot in owners),
+            committed=tuple(part.coordinator.committed for part in state.partitions),
             each=each,
         )
         return Observation(group=group)
@@ -235,5 +229,4 @@ class GroupModel(SteppedModel[GroupState]):
     def anomalies(self) -> list[str]:
         """The anomalies of the group if the run ended now, by the definitions of docs/anomalies.md."""
         ends = [ending(part, self.setup) for state in self.states for part in state.partitions]
-        found = {anomaly for end in ends for anomaly in shown(end, CHECKS, OF_GROUPS)}
-        return sorted(str(anomaly) for anomaly in found)
+        return sorted({str(anomaly) for end in ends for anomaly in shown(end, CHECKS, OF_GROUPS)})

@@ -1,8 +1,8 @@
 """Observations of a cluster, its groups and its transactions between two steps, and their differences from a model.
 
-Whatever was not observed is None and matches anything, and so does the leader epoch of a record in a log that holds
-none (`NO_EPOCH`). A difference names a broker or one of `PLACES`, the field, what was seen there, and every value that
-some allowed state has; it is taken against the allowed states that differ in the fewest fields.
+A field that was not observed is None and matches anything. So does `NO_EPOCH`, which stands for leader epochs in a log
+without them. A difference names a broker or one of `PLACES`, the field, the observed value, and the values of the
+allowed states. Only the allowed states that differ in the fewest fields count.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class PartitionObservation:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionObservation:
     """A transactional id at its coordinator: its state by Kafka's name, the producer's epoch, and the partitions of the
-    open transaction, or of one that is being ended those that still lack a marker."""
+    open transaction; while it is being ended, only partitions that still lack a marker."""
 
     state: str
     epoch: int
@@ -47,8 +47,8 @@ class ProducerObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsObservation:
-    """A group's offset of a partition: the one that is `committed` (None: none is), and whether an open transaction
-    has one that is `pending`."""
+    """A group's offset of a partition: the `committed` one, if there is one, and whether an open transaction has a
+    `pending` one."""
 
     committed: int | None = None
     pending: bool = False
@@ -56,7 +56,8 @@ class OffsetsObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsObservation:
-    """All of it: partitions by number, transactional ids and producers by name. `offsets` is None without a group."""
+    """All that is observed of transactions: partitions by number, transactional ids and producers by name. `offsets` is
+    None without a group."""
 
     partitions: Mapping[int, PartitionObservation] = field(default_factory=dict)
     transactions: Mapping[str, TransactionObservation] = field(default_factory=dict)
@@ -65,14 +66,14 @@ class TransactionsObservation:
 
     def values(self) -> dict[str, Any]:
         """Everything that was observed, by the name that a difference gives it: "partition 0, log" and so on."""
-        named: dict[str, Any] = {
-            **{f"partition {number}": one for number, one in sorted(self.partitions.items())},
-            **{f"transactional id {name}": one for name, one in self.transactions.items()},
-            **{f"producer {name}": one for name, one in self.producers.items()},
+        places: dict[str, Any] = {
+            **{f"partition {number}": partition for number, partition in sorted(self.partitions.items())},
+            **{f"transactional id {name}": transaction for name, transaction in self.transactions.items()},
+            **{f"producer {name}": producer for name, producer in self.producers.items()},
         }
         if self.offsets is not None:
-            named["the group's offset"] = self.offsets
-        return {f"{place}, {name}": getattr(one, name) for place, one in named.items() for name in one.__slots__}
+            places["the group's offset"] = self.offsets
+        return {f"{place}, {name}": getattr(seen, name) for place, seen in places.items() for name in seen.__slots__}
 
 
 GIVEN, PROCESSED, COMMITTED, REFUSED = "given", "processed", "committed", "refused"
@@ -85,10 +86,9 @@ ShareDeed = tuple[str, int, int | str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberObservation:
-    """One member, as it sees itself. `did`: in order.
+    """One member, as it sees itself: its generation, the partitions that it `has`, and its deeds in order (`did`).
 
-    `generation`: 0 where it is in none; with the protocol `consumer`, its epoch. It and `has`, the partitions, are None
-    where they were not observed.
+    `generation`: 0 if the member is in none; with the protocol `consumer`, its epoch.
     """
 
     generation: int | None = None
@@ -110,12 +110,12 @@ class GroupObservation:
 
     def values(self) -> dict[str, Any]:
         """Everything that was observed, by the name that a difference gives it."""
-        found: dict[str, Any] = {"members": self.members, "owners": self.owners, "committed": self.committed}
+        values: dict[str, Any] = {"members": self.members, "owners": self.owners, "committed": self.committed}
         for number, member in self.each.items():
-            found[f"member {number}, generation"] = member.generation
-            found[f"member {number}, has"] = member.has
-            found[f"member {number}, did"] = member.did
-        return {name: value for name, value in found.items() if value is not None}
+            values[f"member {number}, generation"] = member.generation
+            values[f"member {number}, has"] = member.has
+            values[f"member {number}, did"] = member.did
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +167,7 @@ ObservedField = tuple[int, str]
 class Observation:
     """An observation of a cluster: replicas by broker, the partition's metadata, the `controller` (0: none), the
     brokers that are `registered`, the producers' acknowledgements, as (record, offset), a consumer group and a share
-    group. A step of a scenario on transactions has them instead of replicas."""
+    group. In scenarios on transactions, it has `transactions` instead of replicas."""
 
     replicas: Mapping[int, ReplicaObservation] = field(default_factory=dict)
     leader: int | None = None
@@ -183,14 +183,14 @@ class Observation:
 
     def values(self) -> dict[ObservedField, Any]:
         """All values that were observed."""
-        found: dict[ObservedField, Any] = {(NOBODY, name): getattr(self, name) for name in _OF_THE_CLUSTER}
+        values: dict[ObservedField, Any] = {(NOBODY, name): getattr(self, name) for name in _OF_THE_CLUSTER}
         for broker, replica in self.replicas.items():
-            found |= {(broker, name): getattr(replica, name) for name in replica.__slots__}
-        found = {place: value for place, value in found.items() if value is not None}
+            values |= {(broker, name): getattr(replica, name) for name in replica.__slots__}
+        values = {place: value for place, value in values.items() if value is not None}
         for place, observed in ((GROUP, self.group), (SHARES, self.shares), (TRANSACTIONS, self.transactions)):
             if observed is not None:
-                found |= {(place, name): value for name, value in observed.values().items()}
-        return found
+                values |= {(place, name): value for name, value in observed.values().items()}
+        return values
 
 
 _OF_THE_CLUSTER = ("leader", "leader_epoch", "isr", "controller_epoch", "controller", "registered", "acknowledged")
@@ -237,7 +237,7 @@ class Comparison(Generic[S]):
 
 
 def compare(allowed_states: Mapping[S, Observation], observation: Observation) -> Comparison[S]:
-    """Compare an observation with the states allowed, each with what one would observe in it."""
+    """Compare an observation with the allowed states, each with the complete observation that it would show."""
     seen = observation.values()
     mismatches = {state: _mismatches(expected.values(), seen) for state, expected in allowed_states.items()}
     matching = frozenset(state for state, different in mismatches.items() if not different)
@@ -261,8 +261,8 @@ def compare(allowed_states: Mapping[S, Observation], observation: Observation) -
 def _mismatches(expected: Mapping[ObservedField, Any], seen: Mapping[ObservedField, Any]) -> dict[ObservedField, Any]:
     """The expected values of the places that differ.
 
-    What a group has that the model does not know of matches anything. Of transactions all is observed: nothing may be
-    missing.
+    Fields of a group that the model does not have match anything. Transactions are observed in full: no field that the
+    model expects may be missing.
     """
     different = {
         where: expected.get(where)
@@ -276,6 +276,6 @@ def _mismatches(expected: Mapping[ObservedField, Any], seen: Mapping[ObservedFie
 
 def _as_seen(where: ObservedField, expected: Any, seen: Any) -> Any:
     """The expected value in the form of the observed one: a log without leader epochs is compared without them."""
-    if expected is not None and where[1] == "log" and where[0] > NOBODY and any(one[2] == NO_EPOCH for one in seen):
+    if expected is not None and where[1] == "log" and where[0] > NOBODY and any(entry[2] == NO_EPOCH for entry in seen):
         return tuple((offset, record, NO_EPOCH) for offset, record, _ in expected)
     return expected

@@ -18,7 +18,7 @@ from kafka_chaos.reference_model.lockstep.state import (
 )
 
 _ON_DISK = ("log", "log_start", "log_end", "active_segment", "flushed", "epochs", "producers")
-"""The fields of a replica that outlive its broker's process as they are."""
+"""The fields of a replica that outlive its broker's process unchanged."""
 
 
 def running(state: ClusterState, broker: int) -> Replica:
@@ -47,7 +47,7 @@ def kill(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterStat
 
 
 def power_loss(state: ClusterState, config: ClusterConfig, broker: int, kept: int) -> ClusterState:
-    """The machine loses power, or had lost it when it was killed: the log ends at `kept` afterwards.
+    """The machine loses power, or had lost it when its broker was killed. Afterwards the log ends at `kept`.
 
     What was flushed stays: `kept` lies between the flushed and the written log end.
     """
@@ -68,8 +68,8 @@ def _down(state: ClusterState, broker: int, log_end: int) -> ClusterState:
     stopped = replica._replace(
         up=False, frozen=False, cleanly=False, role=_role_after(replica), fetched=(), parked=False
     )
-    # Requests to the broker are lost. If it was the controller, only those of its own requests arrive that are in a
-    # socket already: the first one to each broker, unless it goes through a cut.
+    # Requests to the broker are lost. If it was the controller, a request of its own arrives only if it is in a
+    # socket already: the first one to each broker is, unless it goes through a cut.
     arriving, sent_to = [], set()
     for request in state.requests:
         if request.controller == broker:
@@ -123,9 +123,9 @@ def _registered(state: ClusterState, config: ClusterConfig, broker: int) -> Clus
     if not state.controller:
         return state
     if state.partition.leader == NOBODY:
-        electing = elect(state, config)
-        if electing.partition != state.partition:
-            return electing
+        after_election = elect(state, config)
+        if after_election.partition != state.partition:
+            return after_election
     return tell(state, [broker]) if broker in state.partition.replicas else state
 
 

@@ -32,13 +32,13 @@ class Entry(NamedTuple):
 
 
 def after_append(states: tuple[ProducerState, ...], entries: Iterable[Entry]) -> tuple[ProducerState, ...]:
-    """The memory with appended entries, only the last batches of each producer kept."""
-    known = {state.producer: state.batches for state in states}
+    """The memory after entries were appended; it keeps the last batches of each producer."""
+    memory = {state.producer: state.batches for state in states}
     for entry in entries:
         if entry.producer is not None and entry.sequence is not None:
-            batches = (*known.get(entry.producer, ()), (entry.sequence, entry.offset))
-            known[entry.producer] = batches[-REMEMBERED_BATCHES:]
-    return tuple(ProducerState(producer, batches) for producer, batches in sorted(known.items()))
+            batches = (*memory.get(entry.producer, ()), (entry.sequence, entry.offset))
+            memory[entry.producer] = batches[-REMEMBERED_BATCHES:]
+    return tuple(ProducerState(producer, batches) for producer, batches in sorted(memory.items()))
 
 
 def after_truncation(states: tuple[ProducerState, ...], log: Iterable[Entry], end: int) -> tuple[ProducerState, ...]:
@@ -57,5 +57,5 @@ def after_truncation(states: tuple[ProducerState, ...], log: Iterable[Entry], en
 
 
 def remembered(states: tuple[ProducerState, ...], producer: str) -> list[Batch]:
-    """A producer's remembered batches in the form of the rules; none of an unknown producer."""
+    """A producer's remembered batches, as `protocol/sequences.py` takes them; none if the producer is unknown."""
     return [Batch(0, *batch) for state in states if state.producer == producer for batch in state.batches]

@@ -87,16 +87,16 @@ def _take_over(state: ClusterState, controller: int) -> ClusterState:
 
 
 def _meet_again(state: ClusterState, config: ClusterConfig, quorum: Quorum) -> Iterator[ClusterState]:
-    """A controller that has campaigned alone is back, and follows, or makes the others elect again.
+    """A controller that campaigned alone meets the active one again, and follows it, or makes the others elect again.
 
     Nobody votes for it, because it lacks what the others have written meanwhile.
     """
-    for back in quorum.campaigned:
-        if back not in state.reached_by(state.controller):
+    for loner in quorum.campaigned:
+        if loner not in state.reached_by(state.controller):
             continue
-        after = _with(state, campaigned=excluding(quorum.campaigned, [back]))
+        after = _with(state, campaigned=excluding(quorum.campaigned, [loner]))
         if disturbs(campaigned=True, asks_first=config.asks_before_election):
-            after = _with(after, behind=(*quorum.behind, back))._replace(controller=NOBODY)
+            after = _with(after, behind=(*quorum.behind, loner))._replace(controller=NOBODY)
         yield after
 
 

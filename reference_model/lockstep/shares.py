@@ -3,11 +3,11 @@
 The partition's leader delivers records one by one, the lowest available offset below the high watermark first. It
 counts the deliveries of a record, and the member has acquired it until it acknowledges it or the acquisition lock ends.
 What ends a delivery (an acknowledgement, the end of a lock or of a session) is written to the share coordinator before
-it is answered; that a record was acquired is not. So a new leader knows which deliveries have ended. What members had
-acquired it delivers again, as if for the first time.
+it is answered; that a record was acquired is not. So a new leader knows which deliveries have ended. Records that
+members had acquired are delivered again, as if for the first time.
 
-A session lasts as long as its connection. What it held is released when it ends, and that delivery counts, unless the
-member ended the session in order.
+A session lasts as long as its connection. When it ends, the records that the member had acquired are released; these
+deliveries count, unless the member ended the session in order.
 
 Sources: KIP-932; KAFKA-17541; `SharePartition`, `InFlightState` and `ShareSessionCache` of Kafka 4.2.
 """
@@ -28,7 +28,7 @@ STATE_AFTER: Mapping[str, str] = {ACCEPT: ACKNOWLEDGED, RELEASE: AVAILABLE, REJE
 """What a record becomes by each acknowledgement."""
 NOT_ACQUIRED, NO_SESSION, TAKEN = "INVALID_RECORD_STATE", "SHARE_SESSION_NOT_FOUND", "NONE"
 NEVER_WRITTEN = -1
-"""The start offset of a group of which the share coordinator has nothing yet."""
+"""The start offset of a group that the share coordinator has no state of yet."""
 
 
 class Record(NamedTuple):
@@ -40,7 +40,8 @@ class Record(NamedTuple):
 
 
 class InFlight(NamedTuple):
-    """The records from `start` on, of which anything is known: all others are available and were never delivered."""
+    """The records from the offset `start` on whose state is known; later ones are available and were never
+    delivered."""
 
     start: int
     records: tuple[Record, ...] = ()
@@ -51,24 +52,24 @@ class InFlight(NamedTuple):
         return self.records[place] if place < len(self.records) else Record()
 
     def having(self, offset: int, record: Record) -> "InFlight":
-        """With another record at an offset."""
+        """These records, with another record at an offset."""
         padded = self.records + (Record(),) * (offset - self.start + 1 - len(self.records))
         return self._replace(records=exchanged(padded, offset - self.start, record))
 
-    def moved(self) -> "InFlight":
-        """Its start moved over the records that the group has done with."""
-        done = next((n for n, one in enumerate(self.records) if one.state in (AVAILABLE, ACQUIRED)), len(self.records))
-        return self.starting_at(self.start + done)
+    def advanced(self) -> "InFlight":
+        """These records, with the start moved past those that the group has finished."""
+        in_flight = (place for place, record in enumerate(self.records) if record.state in (AVAILABLE, ACQUIRED))
+        return self.starting_at(self.start + next(in_flight, len(self.records)))
 
     def starting_at(self, start: int) -> "InFlight":
-        """Without the records before an offset; unchanged if it starts later."""
+        """These records from an offset on; unchanged if `start` is higher."""
         return self if start <= self.start else InFlight(start, self.records[start - self.start :])
 
 
 class ShareState(NamedTuple):
-    """`cached`: what the leader of `epoch` has in memory; `persisted`: what the share coordinator has.
-    `start_offset`: what it answers who asks for the start offset. By member, the leader epoch of its session, and its
-    deeds."""
+    """The state of a share group. `cached`: what the leader of `epoch` has in memory. `persisted`: what the share
+    coordinator has. `start_offset`: the start offset that the coordinator answers. `sessions`: by member, the leader
+    epoch of its session. `deeds`: by member."""
 
     epoch: int
     cached: InFlight
@@ -109,7 +110,7 @@ def _acknowledges(
 ) -> Iterator[ShareState]:
     if state.sessions[member - 1] != state.epoch:
         yield _with_deed(state, member, (kind, offset, NO_SESSION))
-    elif offset < state.cached.start or state.cached.at(offset)[::2] != (ACQUIRED, member):
+    elif offset < state.cached.start or (held := state.cached.at(offset)).state != ACQUIRED or held.member != member:
         yield _with_deed(state, member, (kind, offset, NOT_ACQUIRED))
     else:
         yield _with_deed(_delivery_ended(state, setup, offset, STATE_AFTER[kind]), member, (kind, offset, TAKEN))
@@ -125,7 +126,7 @@ def _acknowledges_unheard(
 
 
 def _session_ends(state: ShareState, setup: ShareSetup, leader: Leader, member: int) -> Iterator[ShareState]:
-    """The member's connection is closed: the leader releases what it had."""
+    """The member's connection is closed: the leader releases the records that the member had acquired."""
     if state.sessions[member - 1] == state.epoch:
         for offset in _held(state, member):
             state = _delivery_ended(state, setup, offset, AVAILABLE)
@@ -141,7 +142,7 @@ ACTIONS: Mapping[str, Callable[..., Iterator[ShareState]]] = {
 
 
 def _held(state: ShareState, member: int | None = None) -> list[int]:
-    """The offsets of what a member, or any, has in hand."""
+    """The offsets of the records that a member has acquired, or that any member has."""
     return [
         state.cached.start + place
         for place, record in enumerate(state.cached.records)
@@ -150,9 +151,9 @@ def _held(state: ShareState, member: int | None = None) -> list[int]:
 
 
 def _delivery_ended(state: ShareState, setup: ShareSetup, offset: int, after: str) -> ShareState:
-    """A delivery ends, and the share coordinator has it. A record that was released as often as the limit is archived.
+    """The state after a delivery ended and the share coordinator wrote it. At the delivery limit, a record is archived.
 
-    What is written has the start offset from before, so that the coordinator's may be behind the leader's.
+    The coordinator writes the start offset from before, so that its own may be behind the leader's.
     """
     delivered = state.cached.at(offset).deliveries
     if after == AVAILABLE and delivered >= setup.delivery_limit:
@@ -160,7 +161,7 @@ def _delivery_ended(state: ShareState, setup: ShareSetup, offset: int, after: st
     record = Record(after, delivered)
     persisted = state.persisted.starting_at(state.cached.start).having(offset, record)
     return state._replace(
-        cached=state.cached.having(offset, record).moved(), persisted=persisted, start_offset=persisted.start
+        cached=state.cached.having(offset, record).advanced(), persisted=persisted, start_offset=persisted.start
     )
 
 
@@ -189,7 +190,7 @@ class ShareModel(SteppedModel[ShareState]):
             yield from act(_at_leader(state, leader), self.setup, leader, **arguments)
 
     def observe(self, state: ShareState) -> Observation:
-        """A state, as one would observe all of it."""
+        """What a complete observation of a share group in this state shows."""
         return Observation(shares=ShareObservation(start=state.start_offset, did=dict(enumerate(state.deeds, 1))))
 
     def following(self, state: ShareState) -> Iterator[tuple[ShareState, bool]]:
@@ -199,5 +200,7 @@ class ShareModel(SteppedModel[ShareState]):
 
 
 def _at_leader(state: ShareState, leader: Leader) -> ShareState:
-    """With what the leader of an epoch has in memory: a new leader begins with what the share coordinator has."""
-    return state if state.epoch == leader.epoch else state._replace(epoch=leader.epoch, cached=state.persisted.moved())
+    """The state under this leader: a new leader begins with what the share coordinator has."""
+    if state.epoch == leader.epoch:
+        return state
+    return state._replace(epoch=leader.epoch, cached=state.persisted.advanced())

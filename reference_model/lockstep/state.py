@@ -182,8 +182,8 @@ class ClusterState(NamedTuple):
 
     @property
     def controller_runs(self) -> bool:
-        """Whether there is a controller to ask; of several controllers that are no brokers, one that a majority
-        follows.
+        """Whether a controller can be asked. If the controllers are no brokers, a majority has to follow the active
+        one.
 
         A single controller that is none of the state's brokers always runs.
         """
@@ -219,10 +219,11 @@ class ClusterConfig:
 
     `controller` is the first replica's broker by default; it may also be a node that is none of `brokers` and never
     fails. `assignment` is for a partition that has replicas on some of the brokers only, the preferred leader first.
-    `lag_is_short`: `replica.lag.time.max.ms` passes within a step, so that a follower that does not fetch leaves
-    the ISR; otherwise only the action `expire_lag` makes it. `watermark_waits_for_min_isr` is false for brokers
-    before 3.7 (KAFKA-15583). `kraft`: the metadata is a log that brokers replay, since 3.6, and the controller is none
-    of `brokers`. `elects_eligible`: leaders are elected from the eligible leader replicas, too (KIP-966).
+    `lag_is_short`: `replica.lag.time.max.ms` passes within a step, so that a follower that does not fetch leaves the
+    ISR; otherwise only the action `expire_lag` makes it leave. `watermark_waits_for_min_isr` is false for brokers
+    before 3.7 (KAFKA-15583). `kraft`: the metadata is a log that brokers replay, by the rules since 3.6, and the
+    controller is none of `brokers`. `elects_eligible`: leaders are elected from the eligible leader replicas, too
+    (KIP-966).
 
     `controllers` are the controllers of KRaft where they may fail, and `controller` is the active one at first. Without
     a majority it resigns (`resigns_without_majority`, since 3.7: KAFKA-15489). Before an election, a controller asks

@@ -75,10 +75,10 @@ class SteppedModel(ABC, Generic[S]):
 
     @abstractmethod
     def observe(self, state: S) -> Observation:
-        """The observation of a cluster that is in this state."""
+        """What a complete observation of a cluster in this state shows."""
 
     def compare(self, seen: Observation) -> Comparison[S]:
-        """Whether an observation is one of the states there may be, and if not, what differs."""
+        """Whether an observation matches one of the states there may be, and if not, what differs."""
         return compare({state: self.observe(state) for state in self.states}, seen)
 
     def narrow(self, seen: Observation) -> Comparison[S]:
@@ -88,10 +88,10 @@ class SteppedModel(ABC, Generic[S]):
         return comparison
 
 
-def settled(start: Iterable[S], following: Callable[[S], Iterable[tuple[S, bool]]], most: int) -> set[S]:
+def settled(start: Iterable[S], following: Callable[[S], Iterable[tuple[S, bool]]], most_states: int) -> set[S]:
     """The states in which nothing urgent is left to happen. `following`: each next state, and whether it is urgent.
 
-    Raises `ScopeNotExhausted` beyond `most` states on the way.
+    Raises `ScopeNotExhausted` after more than `most_states` states on the way.
     """
     passed = set(start)
     frontier, reached = list(passed), set[S]()
@@ -105,6 +105,6 @@ def settled(start: Iterable[S], following: Callable[[S], Iterable[tuple[S, bool]
                 frontier.append(after)
         if is_settled:
             reached.add(state)
-        if len(passed) > most:
-            raise ScopeNotExhausted(f"more than {most} states between two steps")
+        if len(passed) > most_states:
+            raise ScopeNotExhausted(f"more than {most_states} states between two steps")
     return reached

@@ -1,8 +1,9 @@
 """Transactions in lock step: the steps of scenarios, and what coordinator and leaders then do of themselves.
 
 The answers to requests, the markers and the last stable offset are those of `reference_model/transactions/`, whose
-state is wrapped here. There every order of events is searched; here a scenario decides what happens next. Beside that
-state stands what each producer knows. A producer sends one request at a time, and repeats it until the answer is final.
+state is wrapped here. There every order of events is searched; here a scenario decides what happens next. What each
+producer knows is kept beside that state. A producer sends one request at a time, and repeats it until the answer is
+final.
 
 A group's offsets are a partition like any other (`TransactionsConfig.offset_partition`): a record of it is the offset
 that a loop commits in its transaction (KIP-98, KIP-447).
@@ -117,7 +118,7 @@ class TransactionsState(NamedTuple):
     unmarkable: tuple[int, ...] = ()
 
     def producer(self, name: str) -> KnownProducer:
-        """A producer by name; raises `ActionError`."""
+        """A producer by name; raises `ActionError` if there is none."""
         for producer in self.producers:
             if producer.name == name:
                 return producer
@@ -127,9 +128,6 @@ class TransactionsState(NamedTuple):
         """The state with a producer added or exchanged."""
         others = [other for other in self.producers if other.name != producer.name]
         return self._replace(producers=tuple(sorted([*others, producer])))
-
-
-# --- What is done from outside -------------------------------------------------------------------------------------
 
 
 def initialise(state: TransactionsState, config: TransactionsConfig, producer: str, id: str) -> TransactionsState:
@@ -144,7 +142,7 @@ def write(
 ) -> TransactionsState:
     """A producer writes a record, or an offset, in its transaction.
 
-    It adds the partition first, unless that is the leader's task (KIP-890); if that is refused, it writes nothing.
+    It adds the partition first, unless the leader does that (KIP-890). If the partition is refused, it writes nothing.
     """
     require(0 <= partition < config.setup.partitions, f"no partition {partition}")
     known = state.producer(producer)
@@ -245,9 +243,6 @@ def _ask(state: TransactionsState, config: TransactionsConfig, request: Request)
     return state._replace(machine=machine), reply
 
 
-# --- What happens of itself ----------------------------------------------------------------------------------------
-
-
 def settled(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
     """The state in which nothing more happens of itself. The order in which things happen makes no difference."""
     while (after := next(urgent(state, config), None)) is not None:
@@ -279,9 +274,6 @@ def _give_epoch(state: TransactionsState, setup: Setup, known: KnownProducer) ->
         yield state._replace(machine=abort_by_coordinator(state.machine, setup, known.id))
 
 
-# --- The model -------------------------------------------------------------------------------------------------------
-
-
 _MARKERS = {machine_state.COMMIT: COMMIT, machine_state.ABORT: ABORT}
 
 
@@ -306,13 +298,13 @@ class TransactionsModel(SteppedModel[TransactionsState]):
         yield from ((after, True) for after in urgent(state, self.config))
 
     def observe(self, state: TransactionsState) -> Observation:
-        """The observation of all transactions of a cluster that is in this state."""
+        """What a complete observation of transactions in this state shows."""
         config, logs = self.config, state.machine.logs
         known_ids = zip(config.ids, state.machine.coordinated, strict=True)
         transactions = TransactionsObservation(
             partitions={number: _partition(logs[number], state, config) for number in range(config.partitions)},
             transactions={name: _transaction(known) for name, known in known_ids if known.status.epoch != NONE},
-            producers={one.name: ProducerObservation(epoch=one.epoch, reply=one.reply) for one in state.producers},
+            producers={p.name: ProducerObservation(epoch=p.epoch, reply=p.reply) for p in state.producers},
             offsets=_offsets(logs[config.offset_partition], state, config) if config.has_group else None,
         )
         return Observation(transactions=transactions)
@@ -333,9 +325,9 @@ def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -
 
 def _transaction(known: Coordinated) -> TransactionObservation:
     status = known.status
-    open_in = status.partitions if status.status == ONGOING else known.unmarked if status.status in PREPARED else 0
+    partitions = status.partitions if status.status == ONGOING else known.unmarked if status.status in PREPARED else 0
     return TransactionObservation(
-        state=STATUS_NAMES[status.status], epoch=status.epoch, partitions=tuple(bits(open_in))
+        state=STATUS_NAMES[status.status], epoch=status.epoch, partitions=tuple(bits(partitions))
     )
 
 

@@ -1,11 +1,12 @@
-"""Caches predictions on disk by content, so that no run waits for the same one twice. The model's only module with I/O.
+"""Caches predictions on disk by content, so that no run waits for the same answer twice. The model's only module with
+I/O.
 
 An entry's name is a digest of everything that the answer depends on: the lane's fields that the model uses, the steps
 of a lock-step phase, and the model's version. An entry that can't be read, or that is damaged, is computed again. A
 cache that can't be written only costs time.
 
 Some answers ship with the package (answers.json), so that no search is needed for the lanes of experiments/ and of the
-documentation. For the latter there are also answers by the rules of releases before 3.7, and of eligible leader
+documentation. The documentation's lanes also have answers by the rules of releases before 3.7, and of eligible leader
 replicas. The file names the version of the model that gave the answers; any other version ignores it. Sentences, most
 of which recur, are in a list of their own.
 """
@@ -80,12 +81,10 @@ def predict_cached(
     cache_dir: Path | None = None,
     budget: Budget | None = None,
 ) -> Prediction:
-    """`predict(lane, lockstep=lockstep)`, from the package or `cache_dir` if they hold the answer.
+    """The answer of `predict`, taken from the package or `cache_dir` if they hold it.
 
-    Without a `cache_dir`, it is the folder `predictions` of the user's cache.
-
-    A search without a `budget` of its own says on standard error how far it is, every `PATIENCE` seconds. Raises what
-    `predict` raises.
+    The default of `cache_dir` is the folder `predictions` of the user's cache. A search without a `budget` of its own
+    says on standard error how far it is, every `PATIENCE` seconds. Raises what `predict` raises.
     """
     if lane.assume:
         return predict_cached(replace(lane, assume=()), lockstep, cache_dir, budget).assuming(lane.assumed)
@@ -115,6 +114,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
     rules, so that versions and modes with the same rules share an answer.
     """
     lane = as_obeyed(lane)
+    # Most internal topics have these settings, and are left out of the question.
     usual = [lane.replication_factor, 1, False, False, sorted(lane.faults)]
     question = {
         "rules": asdict(rules_of(lane)),
@@ -155,11 +155,11 @@ def _settings(topic: Lane) -> list[Any]:
 
 def _transactions(lane: Lane) -> dict[str, Any]:
     """The settings of a lane's transactions that an answer depends on."""
-    used = lane.transactional
-    if used is None:
+    settings = lane.transactional
+    if settings is None:
         return {}
     rules = rules_of_transactions(lane)
-    several = [used.size > 1, used.producers > 1, lane.partitions > 1 or lane.loop is not None]
+    several = [settings.size > 1, settings.producers > 1, lane.partitions > 1 or lane.loop is not None]
     return {"transactions": [rules.name, rules.verifies, *several]}
 
 

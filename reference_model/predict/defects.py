@@ -47,17 +47,17 @@ from kafka_chaos.reference_model.search import Budget, breadth_first
 
 
 def number_anew(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """kafkajs-1005: once a send() has to be repeated, each open send() takes the sequence number that is next then.
+    """kafkajs-1005: once a send() has to be repeated, each open send() takes the number that is next by then.
 
     The next number counts the records that have succeeded or are in flight. The leader takes a record whose number it
     has already for a copy.
     """
     if any(record.status == RETRY for record in state.records):
-        held = len(state.replicas[state.leader].log)
+        log_end = len(state.replicas[state.leader].log)
         number = sum(record.status in (OK, WAITING) for record in state.records)
         for index, record in enumerate(state.records):
-            if record.status in (NEW, RETRY) and number <= held:
-                yield from _send(state, lane, index, [number if number < held else None])
+            if record.status in (NEW, RETRY) and number <= log_end:
+                yield from _send(state, lane, index, [number if number < log_end else None])
 
 
 def leave_unnumbered(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -66,10 +66,10 @@ def leave_unnumbered(state: LaneState, lane: Lane) -> Iterator[Step]:
     So has the first message of each producer epoch. The leader takes the new message for a copy of that one.
     """
     log = state.replicas[state.leader].log
-    first = [offset for offset, value in enumerate(log) if record_of(value) in state.first_records]
+    firsts = [offset for offset, value in enumerate(log) if record_of(value) in state.first_records]
     for index, record in enumerate(state.records):
         if record.status == NEW and index > 0 and state.records[index - 1].status != NEW:
-            yield from _send(state, lane, index, first)
+            yield from _send(state, lane, index, firsts)
 
 
 def renew_after_error(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -91,9 +91,9 @@ def return_late(state: LaneState, lane: Lane) -> Iterator[Step]:
     that its log does not have.
     """
     if any(record.status == RETRY for record in state.records):
-        held = {record_of(value) for value in state.replicas[state.leader].log}
+        in_log = {record_of(value) for value in state.replicas[state.leader].log}
         for index, record in enumerate(state.records):
-            if record.status in (NEW, RETRY) and index not in held:
+            if record.status in (NEW, RETRY) and index not in in_log:
                 yield from _send(state, lane, index, [None])
 
 
@@ -146,7 +146,7 @@ FURTHER_STEPS: Mapping[str, Callable[[LaneState, Lane], Iterator[Step]] | None] 
 Name = TypeVar("Name", bound=Hashable)
 
 MAX_STATES = 20_000
-"""A defect's search may end early: what it finds is reachable, and of the rest nothing is said."""
+"""A defect's search may end early: what it finds is reachable, and nothing is said of other anomalies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ _READS_ON = "The log grows past the consumer's position, at which it reads on: i
 
 
 def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
-    """By anomaly, the sets of known defects that make it reachable in a lane; of a set, no smaller part is enough."""
+    """By anomaly, the minimal sets of known defects that make it reachable in a lane."""
     without_faults = plain_lane(
         lane,
         lane="defect",
@@ -208,10 +208,10 @@ def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
     for size in range(1, len(concerned) + 1):
         for defects in combinations(concerned, size):
             for anomaly, trace in _traces(defects, without_faults).items():
-                smaller = traces.get(anomaly, ())
-                is_minimal = not any(set(other.ids) < set(trace.ids) for other in smaller)
+                earlier_traces = traces.get(anomaly, ())
+                is_minimal = not any(set(other.ids) < set(trace.ids) for other in earlier_traces)
                 if anomaly not in reachable_anyway and is_minimal:
-                    traces[anomaly] = (*smaller, trace)
+                    traces[anomaly] = (*earlier_traces, trace)
     return traces
 
 

@@ -1,10 +1,10 @@
 """Predicts what a consumer group, a loop or a share group of a lane may show.
 
 For groups and loops this module asks the model of groups (`groups/`). The model of replication decides what a log may
-lose (`prediction.py`), and the model of transactions how a transaction may end (`transactions/`). What that costs
-groups and loops, and all that needs no loss, `groups/` searches. Any member may be removed without knowing it, whatever
-the lane's faults and its load are: it only has to be slow for longer than `max.poll.interval.ms`. Members crash only
-where the load says so.
+lose (`prediction.py`), and the model of transactions how a transaction may end (`transactions/`). Then `groups/`
+searches what this costs groups and loops, and all that needs no loss. Any member may be removed without noticing,
+whatever the lane's faults and its load are: it only has to be slow for longer than `max.poll.interval.ms`. Members
+crash only where the load says so.
 
 Share groups have no search, but rules with their sources. A share-partition's leader holds the state of each record in
 flight, AVAILABLE, ACQUIRED, ACKNOWLEDGED or ARCHIVED, and the offset at which these begin (KIP-932, "In-flight
@@ -13,13 +13,14 @@ records"). Four rules decide what may be lost of this state:
 - An acknowledgement is answered once the share coordinator has written the new state to `__share_group_state`, with
   acks=all. So an accept that was acknowledged is as durable as an acknowledged record of that topic; one whose outcome
   is `info` may have taken effect or not.
-- Acquisition is not written: a new leader reads the coordinator's state, to which a record in hand is AVAILABLE.
+- Acquisition is not written: a new leader reads the coordinator's state, in which an acquired record is AVAILABLE.
 - A lock that runs out, a member that is gone, and a session that ends make a record AVAILABLE again.
-- A record of which a member never saw a delivery has used one up all the same; at the limit, it is ARCHIVED.
+- A delivery counts even if it never reached the member. At the delivery limit, the record is ARCHIVED.
 
 A leader or a coordinator that was deposed and does not know it can't write, since the share coordinator refuses older
-epochs. But it still gives out records, and start offsets, by the state that it had. If a log loses records that the
-group is past, others take their offsets and are never delivered, and a start offset past the log's end is set back.
+epochs. But it still gives out records, and start offsets, by the state that it had. If a log loses records below the
+group's start offset, later records take their offsets and are never delivered, and a start offset past the log's end is
+set back.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -100,16 +101,17 @@ def answers_of_groups(
     lane: Lane, asked: Mapping[Setup, Findings[GroupAnomaly]], answers: Prediction
 ) -> dict[AnyAnomaly, AnomalyPrediction]:
     """The prediction for every anomaly of groups that the lane may show, from complete searches."""
-    states = sum(found.states for found in asked.values())
-    none = f"scope exhausted: none of {states} states of the machine of groups shows it"
+    states = sum(findings.states for findings in asked.values())
+    why_forbidden = f"scope exhausted: none of {states} states of the machine of groups shows it"
     stories: dict[GroupAnomaly, Story] = {}
-    for found in asked.values():
-        stories = {**found.stories, **stories}
-    return answers_from(lane.group_anomalies, stories, none, by_anomaly([*_torn(asked, answers), *_moved(lane)]))
+    for findings in asked.values():
+        stories = {**findings.stories, **stories}
+    traces = by_anomaly([*_torn(asked, answers), *_moved(lane)])
+    return answers_from(lane.group_anomalies, stories, why_forbidden, traces)
 
 
 def _moved(lane: Lane) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
-    """The traces of librdkafka-4844: a member's position, from which it goes on after a rebalance, is too far."""
+    """The traces of librdkafka-4844: a member goes on after a rebalance from a position that lies too far ahead."""
     defect = MODELLED_DEFECTS["librdkafka-4844"]
     if defect.concerns(lane):
         for anomaly, why in MISSED.items():

@@ -59,7 +59,7 @@ from kafka_chaos.reference_model.transactions import examine as of_transactions
 MAX_STATES = 5_000_000
 """The states that all searches for one prediction may reach together, unless the caller says otherwise."""
 FEW_FAULTS = 3
-"""With more faults, a search of all kinds together may take many minutes."""
+"""With more faults than this, one search with all of them may take many minutes."""
 
 
 def predict(
@@ -73,18 +73,18 @@ def predict(
 
     Without a lock-step phase a status is `forbidden` or `permitted`. With one, an anomaly is `required` if every run
     through the phase ends with it. An anomaly that only a consumer's read can show is never required, since nothing
-    makes a consumer read in time. Raises `LaneError` for a lock-step phase on a lane that also names free faults,
+    makes a consumer read in time. Raises `LaneError` for a lock-step phase on a lane that also lists faults,
     `PredictionNotExhausted` where the budget was too small, and `ScopeNotExhausted` where no run gets through the
     lock-step phase.
     """
     if lane.assume:
-        known = predict(replace(lane, assume=()), lockstep=lockstep, budget=budget, scope=scope)
-        return known.assuming(lane.assumed)
+        without_assumptions = predict(replace(lane, assume=()), lockstep=lockstep, budget=budget, scope=scope)
+        return without_assumptions.assuming(lane.assumed)
     if lockstep is not None and lane.faults:
-        raise LaneError("faults", list(lane.faults), "no free faults beside a lock-step phase")
+        raise LaneError("faults", list(lane.faults), "no faults beside a lock-step phase")
     in_order = None if lockstep is None else tuple(lockstep)
     work = _Work(as_obeyed(lane), in_order, budget or Budget(MAX_STATES), scope or usual_scope(lane, in_order))
-    prediction = work.with_free_faults() if in_order is None else work.in_lockstep(in_order)
+    prediction = work.with_faults() if in_order is None else work.in_lockstep(in_order)
     if lane.transactional is not None:
         prediction = work.with_transactions(prediction, lane.transactional)
     if lane.group_anomalies:
@@ -95,10 +95,11 @@ def predict(
 def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
     """The `forbidden` anomalies that one of the lanes shows all the same in this scope.
 
-    The scope is usually larger than the one in which the lanes' predictions forbid these anomalies. It shows all that
-    the smaller one shows, because a record need not be sent, nor an attempt made. So only forbidden anomalies are
-    searched for. The lanes differ in their faults alone, and have equally many: they share one search, since two of
-    them often become the same after a fault. Raises `PredictionNotExhausted` where the budget was too small.
+    The scope is usually larger than the one in which the lanes' predictions forbid these anomalies. The larger scope
+    shows all that the smaller one shows, because a record need not be sent, nor an attempt made. So only forbidden
+    anomalies are searched for. The lanes differ in their faults alone, and have equally many: they share one search,
+    since two of them often become the same after a fault. Raises `PredictionNotExhausted` where the budget was too
+    small.
     """
     obeyed = [as_obeyed(lane) for lane in lanes]
     findings = _search(obeyed, forbidden & CHECKS.keys(), scope, budget)
@@ -143,17 +144,17 @@ class _Work:
             **({"kept_isr": True} if self.scope.kept_isr else {}),
         }
 
-    def with_free_faults(self) -> Prediction:
+    def with_faults(self) -> Prediction:
         """The prediction where each fault of the lane may strike at any moment, or not at all.
 
-        Many faults make a long search. Some of one kind are searched first: since no fault has to strike, the lane
-        shows whatever it shows with fewer faults.
+        Many faults make a long search, so a few faults of one kind are searched first. No fault has to strike, so the
+        lane shows whatever it shows with fewer faults.
         """
         lanes = [self.lane]
         if len(self.lane.faults) > FEW_FAULTS:
             kinds = Counter(self.lane.faults).items()
-            numbers = [(kind, number) for number in range(1, FEW_FAULTS) for kind, count in kinds if count >= number]
-            lanes = [*(replace(self.lane, faults=(kind,) * number) for kind, number in numbers), self.lane]
+            fewer = [(kind,) * number for number in range(1, FEW_FAULTS) for kind, count in kinds if count >= number]
+            lanes = [*(replace(self.lane, faults=faults) for faults in fewer), self.lane]
         for lane in lanes:
             self.note(_search([lane], CHECKS.keys() - self.stories.keys(), self.scope, self.budget))
         return self._prediction()
@@ -185,7 +186,7 @@ class _Work:
             self.note(asked[question])
         return replace(
             plain,
-            states=plain.states + sum(found.states for found in asked.values()),
+            states=plain.states + sum(findings.states for findings in asked.values()),
             bounds={**plain.bounds, "groups": [of_groups.scope_of(question) for question in asked]},
             anomalies={**plain.anomalies, **answers_of_groups(lane, asked, plain)},
         )
@@ -239,8 +240,8 @@ class _Work:
     def _prediction(self, required: Set[Anomaly] = frozenset()) -> Prediction:
         """The prediction from the stories of an exhausted search."""
         states = self.budget.states
-        none = f"scope exhausted: none of {states} states shows it"
-        anomalies = answers_from(Anomaly, self.stories, none, known_defects(self.lane))
+        why_forbidden = f"scope exhausted: none of {states} states shows it"
+        anomalies = answers_from(Anomaly, self.stories, why_forbidden, known_defects(self.lane))
         for anomaly in required:
             anomalies[anomaly] = AnomalyPrediction(Status.REQUIRED, self.stories[anomaly])
         truncated_read = self.stories.get(Anomaly.TRUNCATED_READ)
@@ -264,7 +265,7 @@ def _search(lanes: Sequence[Lane], anomalies: Set[Anomaly], scope: Scope, budget
     lane = lanes[0]
     possible = partial(steps, lane=lane, lockstep=None, kept_isr=scope.kept_isr)
     nearest: dict[Anomaly, LaneState] = {}
-    # Once an anomaly is found, states need no longer differ in what only its question depends on.
+    # Once an anomaly is found, states need no longer differ in facts that only its search needs.
     forms = [Form.of(missing, lane)]
 
     def visit(state: LaneState) -> bool:
@@ -278,7 +279,7 @@ def _search(lanes: Sequence[Lane], anomalies: Set[Anomaly], scope: Scope, budget
 
     search = fewest_faults_first(
         [canonical(initial_state(lane, scope), lane) for lane in lanes],
-        lambda state: [forms[-1].of_state(canonical(after, lane)) for _, after in possible(state)],
+        lambda state: [forms[-1].reduce(canonical(after, lane)) for _, after in possible(state)],
         visit,
         lambda state: len(lane.faults) - len(state.faults),
         lambda state: split_means(state, lane),
@@ -300,10 +301,10 @@ def internal_topic(lane: Lane, name: str) -> Lane:
     is_offsets = name == CONSUMER_OFFSETS
     unclean = is_offsets and release(lane.version) < (0, 11)
     configured = {CONSUMER_OFFSETS: lane.consumer_offsets, TRANSACTION_STATE: lane.transaction_state}.get(name)
-    least = SHARE_STATE_MIN_ISR if name == SHARE_STATE else 1
-    kept = configured or InternalTopic(unclean_leader_election=unclean, min_insync_replicas=least)
-    most = INTERNAL_REPLICAS if name == SHARE_STATE else lane.replication_factor
-    replicas = kept.replication_factor or min(most, lane.replication_factor)
+    usual_min_isr = SHARE_STATE_MIN_ISR if name == SHARE_STATE else 1
+    topic = configured or InternalTopic(unclean_leader_election=unclean, min_insync_replicas=usual_min_isr)
+    most_replicas = INTERNAL_REPLICAS if name == SHARE_STATE else lane.replication_factor
+    replicas = topic.replication_factor or min(most_replicas, lane.replication_factor)
     further_replicas = max(replicas - lane.replication_factor, 0)
     on_all_replicas = [
         kind for kind, count in Counter(lane.faults).items() for _ in range(count // lane.replication_factor)
@@ -313,9 +314,9 @@ def internal_topic(lane: Lane, name: str) -> Lane:
         lane=name,
         acks="all",
         replication_factor=replicas,
-        min_insync_replicas=min(kept.min_insync_replicas, replicas),
-        unclean_leader_election=kept.unclean_leader_election,
-        flushes=kept.flushes,
+        min_insync_replicas=min(topic.min_insync_replicas, replicas),
+        unclean_leader_election=topic.unclean_leader_election,
+        flushes=topic.flushes,
         idempotence=False,
         faults=(*lane.faults, *(on_all_replicas * further_replicas)),
     )

@@ -53,17 +53,17 @@ class AnomalyPrediction:
 def answers_from(
     anomalies: Iterable[AnyAnomaly],
     stories: Mapping[Any, Story],
-    none: str,
+    why_forbidden: str,
     defects: Mapping[Any, tuple[DefectTrace, ...]],
 ) -> dict[AnyAnomaly, AnomalyPrediction]:
     """The answers of an exhausted search: anomalies with a story are permitted, all others forbidden.
 
-    `none`: the reason of the forbidden ones. `defects`: the known defects that make them reachable.
+    `why_forbidden`: the reason for all forbidden ones. `defects`: the known defects that make each of them reachable.
     """
     return {
         anomaly: AnomalyPrediction(Status.PERMITTED, stories[anomaly])
         if anomaly in stories
-        else AnomalyPrediction(Status.FORBIDDEN, (none,), defects.get(anomaly, ()))
+        else AnomalyPrediction(Status.FORBIDDEN, (why_forbidden,), defects.get(anomaly, ()))
         for anomaly in anomalies
     }
 
@@ -147,9 +147,9 @@ class Unfinished:
 
 
 class PredictionNotExhausted(ScopeNotExhausted):
-    """The budget ended the search for a prediction; `found` is what it had found by then."""
+    """The budget ended the search for a prediction; `unfinished` is what the search had found by then."""
 
-    def __init__(self, lane: Lane, found: Unfinished) -> None:
-        self.found = found
+    def __init__(self, lane: Lane, unfinished: Unfinished) -> None:
+        self.unfinished = unfinished
         faults = ", ".join(lane.faults) or "no fault"
-        super().__init__(f"the prediction of lane {lane.lane} ({faults}) is not exhausted: {found.reason}")
+        super().__init__(f"the prediction of lane {lane.lane} ({faults}) is not exhausted: {unfinished.reason}")

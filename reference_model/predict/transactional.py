@@ -1,8 +1,8 @@
 """Predicts what the transactions of a lane may show, by asking the model of transactions (`transactions/`).
 
-The model of replication decides what a log may lose (`prediction.py`). What that costs transactions, and all that needs
-no loss, `transactions/` searches. Clients speak protocol `v1`, except Kafka's Java client since 4.0 on brokers since
-4.0.
+The model of replication decides what a log may lose (`prediction.py`). Then `transactions/` searches what this costs
+transactions, and all that needs no loss. Clients speak protocol `v1`, except Kafka's Java client since 4.0 on brokers
+since 4.0.
 
 The anomalies of records have the answers of the idempotent lane, with these differences:
 
@@ -85,10 +85,12 @@ def _notes(anomaly: AnyAnomaly, answer: AnomalyPrediction) -> Story:
     return (RENEWED,) if by_renewal else ()
 
 
-def answers_to(question: Setup, found: Findings[TransactionAnomaly], lane: Lane) -> dict[AnyAnomaly, AnomalyPrediction]:
+def answers_to(
+    question: Setup, findings: Findings[TransactionAnomaly], lane: Lane
+) -> dict[AnyAnomaly, AnomalyPrediction]:
     """The prediction for every anomaly of transactions, from a complete search."""
-    none = f"scope exhausted: none of {found.states} states of the transactional machine shows it"
-    return answers_from(TransactionAnomaly, found.stories, none, by_anomaly(_traces(question, lane)))
+    why_forbidden = f"scope exhausted: none of {findings.states} states of the transactional machine shows it"
+    return answers_from(TransactionAnomaly, findings.stories, why_forbidden, by_anomaly(_traces(question, lane)))
 
 
 def _traces(question: Setup, lane: Lane) -> Iterator[tuple[TransactionAnomaly, DefectTrace]]:
@@ -107,7 +109,7 @@ def _with_late(kind: Kind) -> Callable[[Rules], Rules]:
 VARIANTS: Mapping[str, Callable[[Rules], Rules]] = {
     "KAFKA-17754": _with_late(Kind.END),
     "KAFKA-14402": _with_late(Kind.PRODUCE),
-    "KAFKA-5385": lambda rules: replace(rules, commits_without=True),
+    "KAFKA-5385": lambda rules: replace(rules, commits_incomplete=True),
 }
 """The rules with a defect. KAFKA-17754: EndTxn names producer id and epoch, and ends whatever transaction they have
 open when it arrives, however late. KAFKA-14402: a record that arrives after its transaction has ended opens one that

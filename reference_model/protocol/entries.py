@@ -1,6 +1,6 @@
-"""A log entry as one integer: the leader epoch that it was appended in, and below it what it holds.
+"""A log entry as one integer: the leader epoch that it was appended in, and in the lowest 8 bits its content.
 
-`explore` and the lane keep different things there; rules look at the leader epoch alone.
+The content is different in `explore/` and in `lane/`; rules look at the leader epoch alone.
 """
 
 EPOCH_SHIFT = 8

@@ -40,8 +40,8 @@ class KnownDefect:
     """A defect: the `rule` that it breaks, the `precondition` without which it does not occur, and its `effect`.
 
     `versions`: the versions of the component in which it was seen. `shown`: the experiment or scenario that shows it,
-    or why none does. `error`: part of the error with which it ends a client. `log`: the regular expression of lines by
-    which a client's own log tells of the precondition.
+    or why none does. `error`: part of the error message of a client that the defect ends. `log`: a regular expression
+    for the lines of a client's log that tell of the precondition.
     """
 
     id: str
@@ -106,7 +106,7 @@ CONCERNS_LANE: Mapping[str, Callable[[Lane], bool]] = {
     "KAFKA-14402": lambda lane: (
         lane.transactional is not None and (lane.verifies_transactions is False or release(lane.version) < (3, 6))
     ),
-    "KAFKA-5385": lambda lane: lane.transactional is not None and rules_of_client(lane).commits_without,
+    "KAFKA-5385": lambda lane: lane.transactional is not None and rules_of_client(lane).commits_incomplete,
     "KAFKA-14397": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).renews_after_error,
     # Until 2.5, the coordinator compares times of its wall clock.
     "KAFKA-8803": lambda lane: lane.transactional is not None and release(lane.version) < (2, 5),

@@ -8,12 +8,13 @@ from collections.abc import Container, Iterable
 
 
 def isr_of_elected(leader: int, live: Iterable[int], isr: Container[int], *, clean: bool) -> list[int]:
-    """The ISR in a new leader epoch: its live members, or the leader alone if it was none of them."""
+    """The ISR in a new leader epoch: the live members of the former one, or after an unclean election the leader
+    alone."""
     return [broker for broker in live if broker in isr] if clean else [leader]
 
 
 def serves(leader_epoch: int, asking_epoch: int, *, fenced: bool) -> bool:
-    """Whether a leader answers a follower: since KIP-320 only one of its own leader epoch."""
+    """Whether a leader answers a follower: since KIP-320, only a follower in the leader's own epoch."""
     return not fenced or leader_epoch == asking_epoch
 
 

@@ -1,7 +1,7 @@
-"""When there is an active controller in KRaft mode, and which sessions a new one may take for over.
+"""When there is an active controller in KRaft mode, and whether a new one may end sessions of brokers that run.
 
 Sources: KIP-595 (elections, and a leader without a majority), KIP-631 (heartbeats and fencing), KIP-996 (pre-vote),
-KAFKA-15489. Without an active controller no leader is elected and no ISR changes, while leaders serve on.
+KAFKA-15489. Without an active controller no leader is elected and no ISR changes, while leaders go on serving.
 """
 
 
@@ -29,10 +29,9 @@ def disturbs(campaigned: bool, *, asks_first: bool) -> bool:
 
 
 def doubts_sessions(interrupted: bool, deposed_while_reached: bool) -> bool:
-    """Whether a controller that takes over may fence brokers that run and reach it, because it takes their session for
-    over.
+    """Whether a controller that takes over may fence brokers that run and reach it.
 
-    It gives each broker a whole new session. That may pass before the broker has found it: after a time without any
-    active controller, or while the broker sent its heartbeats to the former one, which it still reached.
+    It gives each broker a new session, which may end before the broker has found the new controller: after a time
+    without an active controller, or if the broker went on sending its heartbeats to the former one.
     """
     return interrupted or deposed_while_reached

@@ -11,7 +11,7 @@
 | leaders are elected from the eligible leader replicas, in KRaft mode, where they are on | 4.0, on in new clusters \
 since 4.1 | KIP-966 |
 
-Versions and modes with the same rules have the same answers. These differ between them and change no lane's answer:
+Versions and modes with the same rules have the same answers. They also differ in what follows, which changes no answer:
 
 - How a broker is found dead: its ZooKeeper session expires, or the controller misses its heartbeats
   (`broker.session.timeout.ms`) and fences it (KIP-631). Either may take any time in the model.
@@ -111,9 +111,9 @@ def rules_of(lane: Lane) -> Rules:
 
 @cache
 def _in_lane(version: str | None, mode: str | None, elr: bool | None, has_minimum: bool) -> Rules:
-    """The rules of a cluster. For a lane with min.insync.replicas=1 two have fixed values, since they change nothing.
+    """The rules of a cluster. With min.insync.replicas=1, two of them have fixed values, since they change nothing.
 
-    There a leader's ISR is always large enough, so no high watermark waits under either rule. The only replica that
+    Then a leader's ISR is always large enough, so no high watermark waits under either rule. The only replica that
     could become eligible is the last member of the ISR. It leads when it is back, just as without eligible replicas,
     where it stays in the ISR.
     """

@@ -28,18 +28,18 @@ class Refusal(Enum):
     INVALID_PRODUCER_EPOCH = "INVALID_PRODUCER_EPOCH"
 
 
-def check_batch(known: Sequence[Batch], producer_epoch: int, sequence: int) -> Refusal | int | None:
-    """A broker's answer to a batch: None to append it, the offset at which it has it already, or a refusal.
+def check_batch(remembered: Sequence[Batch], producer_epoch: int, sequence: int) -> Refusal | int | None:
+    """A broker's answer to a batch: None to append it, the offset at which the log has it already, or a refusal.
 
-    `known` are the batches that it remembers of the producer, the oldest first. The first batch of an unknown producer
-    may have any sequence number (KIP-360; a defect, as KAFKA-15591 shows).
+    `remembered`: the producer's last batches, the oldest first. The first batch of an unknown producer may have any
+    sequence number (KIP-360; a defect, as KAFKA-15591 shows).
     """
-    for batch in known[-REMEMBERED_BATCHES:]:
+    for batch in remembered[-REMEMBERED_BATCHES:]:
         if batch[:2] == (producer_epoch, sequence):
             return batch.offset
-    if not known:
+    if not remembered:
         return None
-    last = known[-1]
+    last = remembered[-1]
     if producer_epoch < last.producer_epoch:
         return Refusal.INVALID_PRODUCER_EPOCH
     expected = 0 if producer_epoch > last.producer_epoch else last.sequence + 1

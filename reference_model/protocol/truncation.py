@@ -2,8 +2,8 @@
 
 A log is a tuple of entries (`entries.py`). Leader epochs never decrease along a log, except without fencing, where a
 follower may fetch from a leader of a later epoch than its own and then lead in an earlier one. A leader's epoch cache
-is its log's, and its own epoch starts at its log end at the latest, because a leader notes its epoch when it is elected
-and not with its first record (KIP-101).
+has the epochs of its log. Its own epoch starts at its log end at the latest, because a leader notes its epoch when it
+is elected and not with its first record (KIP-101).
 """
 
 from collections.abc import Callable

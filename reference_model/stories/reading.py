@@ -12,7 +12,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.effects import Action
 from kafka_chaos.reference_model.lane.state import LaneState, initial_state, pairs, record_of, settled
 from kafka_chaos.reference_model.lane.steps import steps
-from kafka_chaos.reference_model.lane.story import ending_of, initial_names, sentences_of
+from kafka_chaos.reference_model.lane.story import ending_of, initial_numbers, sentences_of
 
 
 class UnknownStory(KafkaChaosError):
@@ -63,10 +63,10 @@ class Story:
 def read_story(lane: Lane, sentences: Sequence[str]) -> Story:
     """The steps of a story that `predict` tells of a lane; raises `UnknownStory` where the model can't take them."""
     start = initial_state(lane)
-    brokers = initial_names(start)
-    *of_steps, of_ending = sentences or [""]
-    for story_steps, end in _readings(lane, start, tuple(of_steps), brokers):
-        if end.leader >= 0 and of_ending == ending_of(end, brokers):
+    brokers = initial_numbers(start)
+    *step_sentences, ending = sentences or [""]
+    for story_steps, end in _readings(lane, start, tuple(step_sentences), brokers):
+        if end.leader >= 0 and ending == ending_of(end, brokers):
             return Story(lane, tuple(sentences), story_steps, end, brokers)
     raise UnknownStory(f"the model tells no such story of lane {lane.lane}: {' '.join(sentences)}")
 

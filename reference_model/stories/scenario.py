@@ -19,6 +19,7 @@ from kafka_chaos.reference_model.predict.result import Prediction
 from kafka_chaos.reference_model.stories.reading import Story, StoryStep, UnknownStory, read_story
 
 _LAG_MS = 2500
+"""`replica.lag.time.max.ms` of clusters on which a lagging follower has to leave the ISR within a step."""
 _ELECTIONS = frozenset({"elect", "elect_eligible", "elect_last_known", "elect_unclean", "stop_and_move"})
 _ENDS_TERM = _ELECTIONS | {"kill", "power_loss", "stop", "pause", "partition", "session_expiry"}
 _WITHOUT_STEP = frozenset({"fetch", "timeout", "close", "give_up", "acknowledge", "no_leader", "expire", "learn"})
@@ -190,8 +191,6 @@ class _Writer:
             case _ if step.name not in _WITHOUT_STEP:
                 self._refuse_story(step, "scenarios have no such step")
 
-    # --- Records ---------------------------------------------------------------------------------------------------
-
     def _append(self, number: int, step: StoryStep) -> None:
         """A record reaches the leader, and every follower that is not to stay behind."""
         if step.action.from_socket or step.broker != self.leader or self.away.get(step.broker):
@@ -257,8 +256,6 @@ class _Writer:
                 return True
         return False
 
-    # --- Followers -------------------------------------------------------------------------------------------------
-
     def _shrink(self, number: int, step: StoryStep) -> None:
         """A follower leaves the ISR since it lacks records. If it lacks none yet, another producer sends one."""
         self._cut(step.broker)
@@ -270,8 +267,6 @@ class _Writer:
         record = f"other {self._others}"
         self.steps.append({"produce": record, "acks": "1", "producer": "other"})
         self._take_in(record)
-
-    # --- Faults and elections --------------------------------------------------------------------------------------
 
     def _elect(self, step: StoryStep) -> None:
         """The controller elects a broker, which is started first if it is down."""
@@ -295,8 +290,6 @@ class _Writer:
     def _leave(self, broker: int, step: str, *, back: str) -> None:
         self.away[broker] = back
         self.steps.append({step: broker})
-
-    # --- What brokers then have ------------------------------------------------------------------------------------
 
     def _cut(self, follower: int) -> None:
         """Cut a follower off from its leader, unless it is cut off already."""
@@ -325,8 +318,8 @@ class _Writer:
 
     def _length_up_to(self, broker: int, count: int) -> int:
         """The length of a log up to the last of its first `count` records of the story."""
-        places = [at for at, name in enumerate(self.logs[broker]) if name.startswith("r")]
-        return places[count - 1] + 1 if count else 0
+        offsets = [offset for offset, name in enumerate(self.logs[broker]) if name.startswith("r")]
+        return offsets[count - 1] + 1 if count else 0
 
     def _refuse_story(self, step: StoryStep, reason: str) -> NoReturn:
         raise UnplayableStory(f"scenarios can't play this story: “{step.sentence}” {reason}")

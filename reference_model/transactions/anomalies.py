@@ -1,8 +1,8 @@
 """Which anomalies of transactions a state shows if the run ends in it: each anomaly one function.
 
 A run may end wherever the coordinator has nothing left to do: each of its transactions has ended, or can't end any
-more. One with all its markers written still has to be completed. Late requests need not arrive, and producers need not
-go on. The definitions are those of docs/anomalies.md, which the verification applies to real histories.
+more. A transaction with all markers written still has to be completed. Late requests need not arrive, and producers
+need not go on. The definitions are those of docs/anomalies.md, which the verification applies to real histories.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,21 +47,21 @@ def ending(state: State, setup: Setup) -> Ending | None:
             return None
         if last_entry.status in PREPARED:
             marker = marker_of(state, id)
-            may_be_marked = [takes_marker(state.logs[at], marker, setup.rules) for at in bits(unmarked)]
+            may_be_marked = [takes_marker(state.logs[number], marker, setup.rules) for number in bits(unmarked)]
             if not may_be_marked or any(may_be_marked):
                 return None
     return Ending(state.logs, state.outcomes, state.read, state.zombies, setup.size)
 
 
 def aborted_read(end: Ending) -> bool:
-    """A read_committed consumer was given a record that is aborted in the log, or whose transaction is."""
+    """A read_committed consumer was given a record that is aborted in the log, or one of an aborted transaction."""
     aborted_transactions = end.with_outcome(ABORTED)
     aborted_records = {number for log in end.logs for number in aborted(log)}
     return any(number in aborted_records or number // end.size in aborted_transactions for number in bits(end.read))
 
 
 def torn_transaction(end: Ending) -> bool:
-    """Of a transaction whose commit was asked for, some records are committed and others are not."""
+    """A transaction whose commit was asked for has some records that are committed, and others that are not."""
     return any(0 < len(end.committed_of(transaction)) < end.size for transaction in end.with_outcome(ASKED, COMMITTED))
 
 
@@ -88,7 +88,7 @@ def dependency_cycle(end: Ending) -> bool:
         committed_records = committed(log)
         records = [entry.number for entry in log if entry.kind == DATA and entry.number in committed_records]
         before |= set(combinations([number // end.size for number in records], 2))
-    return any(one != other and (other, one) in before for one, other in before)
+    return any(first != second and (second, first) in before for first, second in before)
 
 
 CHECKS: Mapping[TransactionAnomaly, Callable[[Ending], bool]] = {

@@ -45,75 +45,76 @@ PREPARED = (PREPARE_COMMIT, PREPARE_ABORT)
 COMPLETE_OF = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
 
 
-def init_producer_id(known: Status, expected_epoch: int | None, rules: Rules) -> Answer:
+def init_producer_id(last_entry: Status, expected_epoch: int | None, rules: Rules) -> Answer:
     """The answer to InitProducerId, by which a producer asks for an epoch.
 
     A new incarnation has no `expected_epoch`; a producer that goes on after an error has one. An open transaction is
     aborted first, in a new epoch that nobody is given: the producer has to ask again.
     """
-    if expected_epoch is not None and expected_epoch != known.epoch and rules.fences_at_coordinator:
+    if expected_epoch is not None and expected_epoch != last_entry.epoch and rules.fences_at_coordinator:
         return Answer(Reply.FENCED)
-    if known.status in PREPARED:
+    if last_entry.status in PREPARED:
         return Answer(Reply.CONCURRENT_TRANSACTIONS)
-    if known.status == ONGOING and rules.aborts_on_init:
-        return Answer(Reply.CONCURRENT_TRANSACTIONS, fence(known))
-    return Answer(Reply.OK, Status(EMPTY, known.epoch + 1, 0))
+    if last_entry.status == ONGOING and rules.aborts_on_init:
+        return Answer(Reply.CONCURRENT_TRANSACTIONS, fence(last_entry))
+    return Answer(Reply.OK, Status(EMPTY, last_entry.epoch + 1, 0))
 
 
-def fence(known: Status) -> Status:
+def fence(last_entry: Status) -> Status:
     """The entry that aborts an open transaction in the next epoch, so that its producer can't go on."""
-    return Status(PREPARE_ABORT, known.epoch + 1, known.partitions)
+    return Status(PREPARE_ABORT, last_entry.epoch + 1, last_entry.partitions)
 
 
-def add_partition(known: Status, epoch: int, partition: int, rules: Rules) -> Answer:
+def add_partition(last_entry: Status, epoch: int, partition: int, rules: Rules) -> Answer:
     """The answer to AddPartitionsToTxn: the partition joins the open transaction, or begins one."""
-    if epoch != known.epoch and rules.fences_at_coordinator:
+    if epoch != last_entry.epoch and rules.fences_at_coordinator:
         return Answer(Reply.FENCED)
-    if known.status in PREPARED:
+    if last_entry.status in PREPARED:
         return Answer(Reply.CONCURRENT_TRANSACTIONS)
-    before = known.partitions if known.status == ONGOING else 0
-    if known.status == ONGOING and before >> partition & 1:
+    before = last_entry.partitions if last_entry.status == ONGOING else 0
+    if last_entry.status == ONGOING and before >> partition & 1:
         return Answer(Reply.OK)
-    return Answer(Reply.OK, Status(ONGOING, known.epoch, before | 1 << partition))
+    return Answer(Reply.OK, Status(ONGOING, last_entry.epoch, before | 1 << partition))
 
 
-def verify(known: Status, epoch: int, partition: int, rules: Rules) -> Reply:
+def verify(last_entry: Status, epoch: int, partition: int, rules: Rules) -> Reply:
     """The answer to a leader that asks whether a partition is in a producer's open transaction (KIP-890)."""
-    if epoch != known.epoch and rules.fences_at_coordinator:
+    if epoch != last_entry.epoch and rules.fences_at_coordinator:
         return Reply.FENCED
-    if known.status in PREPARED:
+    if last_entry.status in PREPARED:
         return Reply.CONCURRENT_TRANSACTIONS
-    is_open = known.status == ONGOING and known.partitions >> partition & 1
+    is_open = last_entry.status == ONGOING and last_entry.partitions >> partition & 1
     return Reply.OK if is_open else Reply.TRANSACTION_ABORTABLE
 
 
-def end_transaction(known: Status, epoch: int, commit: bool, rules: Rules) -> Answer:
+def end_transaction(last_entry: Status, epoch: int, commit: bool, rules: Rules) -> Answer:
     """The answer to EndTxn, by which a producer asks for a commit or an abort."""
     target = PREPARE_COMMIT if commit else PREPARE_ABORT
-    bumped = known.epoch + rules.epoch_per_transaction
-    is_present = epoch == known.epoch or not rules.fences_at_coordinator
-    if known.status == ONGOING:
-        return Answer(Reply.OK, Status(target, bumped, known.partitions)) if is_present else Answer(Reply.FENCED)
+    bumped = last_entry.epoch + rules.epoch_per_transaction
+    is_current = epoch == last_entry.epoch or not rules.fences_at_coordinator
+    if last_entry.status == ONGOING:
+        return Answer(Reply.OK, Status(target, bumped, last_entry.partitions)) if is_current else Answer(Reply.FENCED)
     if rules.epoch_per_transaction:
-        if epoch != known.epoch - 1 or known.status == EMPTY:
-            return _end_nothing(known, epoch, commit, bumped)
-    elif not is_present:
+        # A request with the epoch before repeats the one that ended the last transaction.
+        if epoch != last_entry.epoch - 1 or last_entry.status == EMPTY:
+            return _end_nothing(last_entry, epoch, commit, bumped)
+    elif not is_current:
         return Answer(Reply.FENCED)
-    if known.status == target:
+    if last_entry.status == target:
         return Answer(Reply.CONCURRENT_TRANSACTIONS)
-    return Answer(Reply.OK if known.status == COMPLETE_OF[target] else Reply.INVALID_TXN_STATE)
+    return Answer(Reply.OK if last_entry.status == COMPLETE_OF[target] else Reply.INVALID_TXN_STATE)
 
 
-def _end_nothing(known: Status, epoch: int, commit: bool, bumped: int) -> Answer:
+def _end_nothing(last_entry: Status, epoch: int, commit: bool, bumped: int) -> Answer:
     """The answer to EndTxn if no transaction of this epoch is open, with one epoch per transaction.
 
     An abort begins a new epoch all the same, since the producer can't know that nothing is open (KAFKA-18401).
     """
-    if epoch != known.epoch or known.status in PREPARED:
+    if epoch != last_entry.epoch or last_entry.status in PREPARED:
         return Answer(Reply.FENCED)
     return Answer(Reply.INVALID_TXN_STATE) if commit else Answer(Reply.OK, Status(PREPARE_ABORT, bumped, 0))
 
 
-def complete(known: Status) -> Status:
+def complete(last_entry: Status) -> Status:
     """The entry for a transaction of which all markers are written."""
-    return Status(COMPLETE_OF[known.status], known.epoch, 0)
+    return Status(COMPLETE_OF[last_entry.status], last_entry.epoch, 0)

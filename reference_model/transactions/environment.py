@@ -2,8 +2,8 @@
 
 Sources: KIP-98 (the log of the coordinator is replayed, markers are written again), KIP-588 (a time-out fences).
 
-`lose_ends` stands for everything that costs a partition or __transaction_state acknowledged records at its end. Whether
-that can happen, the model of replication says (`predict/`). Consumers keep what they have read.
+`lose_ends` stands for everything that costs a partition or __transaction_state acknowledged records at its end. The
+model of replication says whether that can happen (`predict/`). Consumers keep what they have read.
 """
 
 from collections.abc import Iterator
@@ -30,8 +30,8 @@ from kafka_chaos.reference_model.tuples import bits, without
 
 def arrive_late(state: State, setup: Setup) -> Iterator[Step]:
     """A late request arrives, whose answer its producer no longer awaits."""
-    for at, request in enumerate(state.late):
-        rest = state._replace(late=without(state.late, at))
+    for place, request in enumerate(state.late):
+        rest = state._replace(late=without(state.late, place))
         reached, reply = arrive(rest, setup, request)
         action = action_of(request, setup)
         yield action._replace(name=f"late_{action.name}", detail=reply.value), reached
@@ -45,7 +45,7 @@ def marker_of(state: State, id: int) -> Entry:
 
 
 def write_marker(state: State, setup: Setup) -> Iterator[Step]:
-    """The coordinator has a marker written to a partition of a transaction that is prepared."""
+    """The coordinator lets a leader write the marker of a prepared transaction to its partition."""
     for id, (_, unmarked, earlier) in enumerate(state.coordinated):
         for partition in bits(unmarked):
             marker = marker_of(state, id)
@@ -88,20 +88,20 @@ def fail_over(state: State, setup: Setup) -> Iterator[Step]:
 
 def _with_new_coordinator(state: State, setup: Setup) -> State:
     """A new coordinator writes the markers of every prepared transaction, since it can't know which are written."""
-    sent = [Marker(at, marker_of(state, id)) for id, held in enumerate(state.coordinated) for at in bits(held.unmarked)]
+    sent = [Marker(p, marker_of(state, id)) for id, held in enumerate(state.coordinated) for p in bits(held.unmarked)]
     state = state._replace(late_markers=(*state.late_markers, *sent), coordinator_epoch=state.coordinator_epoch + 1)
-    for id, held in enumerate(state.coordinated):
-        is_prepared = held.status.status in PREPARED and setup.rules.writes_markers_again
-        unmarked = held.status.partitions if is_prepared else 0
-        state = state.with_coordinated(id, held._replace(unmarked=unmarked))
+    for id, coordinated in enumerate(state.coordinated):
+        is_prepared = coordinated.status.status in PREPARED and setup.rules.writes_markers_again
+        unmarked = coordinated.status.partitions if is_prepared else 0
+        state = state.with_coordinated(id, coordinated._replace(unmarked=unmarked))
     return state
 
 
 def late_marker(state: State, setup: Setup) -> Iterator[Step]:
     """A marker arrives from a coordinator that was replaced."""
-    for at, (partition, marker) in enumerate(state.late_markers):
+    for place, (partition, marker) in enumerate(state.late_markers):
         if takes_marker(state.logs[partition], marker, setup.rules):
-            rest = state._replace(late_markers=without(state.late_markers, at))
+            rest = state._replace(late_markers=without(state.late_markers, place))
             log = (*state.logs[partition], marker)
             yield _marked(marker, partition, setup)._replace(name="late_marker"), append_to(rest, setup, partition, log)
 
@@ -115,15 +115,15 @@ def lose_ends(state: State, setup: Setup) -> Iterator[Step]:
         return
     fewer = state._replace(losses=state.losses - 1)
     possible_ends = [range(len(log) + 1) if setup.data_may_lose else (len(log),) for log in state.logs]
-    earlier_states = [None, *((id, at) for id, held in enumerate(state.coordinated) for at in range(len(held.earlier)))]
+    earlier_states = [None, *((id, n) for id, held in enumerate(state.coordinated) for n in range(len(held.earlier)))]
     for ends in product(*possible_ends):
         for replayed in earlier_states:
             logs = tuple(log[:end] for log, end in zip(state.logs, ends, strict=True))
             lost = fewer._replace(logs=logs)
             if replayed is not None:
-                id, at = replayed
+                id, place = replayed
                 earlier = state.coordinated[id].earlier
-                status = Coordinated(earlier[at], 0, earlier[:at] if fewer.losses else ())
+                status = Coordinated(earlier[place], 0, earlier[:place] if fewer.losses else ())
                 lost = _with_new_coordinator(lost.with_coordinated(id, status), setup)
             if logs != state.logs or replayed is not None:
                 detail = "" if replayed is None else str(lost.coordinated[replayed[0]].status.status)

@@ -5,22 +5,22 @@ These scopes are searched in this order, each for the anomalies that are not fou
 - one transactional id with two incarnations, of which the first may go on as a zombie, while one request may be late;
 - the same with one failover of the coordinator instead, where brokers may fail. Tests search both at once, and two
   late requests, which adds nothing;
-- the same with one broker that loses the end of what it leads: of partitions, if replication may lose what is
-  acknowledged, and of __transaction_state, if that may. That is replicated with acks=all and clean elections whatever
-  the lane's topic does (Kafka sets `unclean.leader.election.enable` to false for it);
+- the same with one broker that loses the ends of logs that it leads: of partitions, if replication may lose
+  acknowledged records, and of __transaction_state, if that may. This topic is replicated with acks=all and clean
+  elections whatever the lane's topic does (Kafka sets `unclean.leader.election.enable` to false for it);
 - two transactional ids, if there is more than one producer, for cycles between their transactions. Nothing fails there:
   producers with different transactional ids share nothing but the partitions. A cycle within one transactional id is
-  searched for without losses: those leave nothing in a log that was not there.
+  searched for without losses: a loss adds nothing to a log.
 
-Each scope has two transactions of two records (one, if the lane's have one) over two partitions (one, if it has one).
-Transactions may be aborted whatever the lane's share of aborts is: a record that is not acknowledged aborts one.
+Each scope has two transactions of two records over two partitions (of one record, or over one partition, if the lane
+has no more). Transactions may be aborted whatever the lane's share of aborts is: an unacknowledged record aborts one.
 
 Left out: consumer groups and offsets in transactions; late WriteTxnMarkers requests of a coordinator that is still in
 office (KIP-1228); mere delays. A frozen coordinator or leader holds up the end of a transaction, and with it the last
 stable offset, for as long as it is frozen: that is no anomaly once it is over.
 
-A path to an anomaly is told in sentences. Incarnations, transactions and the records of each are numbered from 1 in
-them, and partitions from 0, as Kafka does.
+The sentences for a path number incarnations, transactions and the records of each from 1, and partitions from 0, as
+Kafka does.
 """
 
 from collections.abc import Mapping
@@ -100,8 +100,8 @@ def _outcome(action: Action) -> str:
 
 def _lost(action: Action, before: State, after: State) -> str:
     losses = [
-        f"partition {at} ends at offset {len(now)}"
-        for at, (was, now) in enumerate(zip(before.logs, after.logs, strict=True))
+        f"partition {number} ends at offset {len(now)}"
+        for number, (was, now) in enumerate(zip(before.logs, after.logs, strict=True))
         if len(now) < len(was)
     ]
     if action.detail:
@@ -112,8 +112,8 @@ def _lost(action: Action, before: State, after: State) -> str:
 def conclusion(state: State, setup: Setup) -> str:
     """The sentence for the evidence of a run that ends in a state."""
     logs = "; ".join(
-        f"partition {at} holds {', '.join(_entry(entry, setup) for entry in log) or 'nothing'}"
-        for at, log in enumerate(state.logs)
+        f"partition {number} holds {', '.join(_entry(entry, setup) for entry in log) or 'nothing'}"
+        for number, log in enumerate(state.logs)
     )
     words = {COMMITTED: "its commit was acknowledged", ABORTED: "it was aborted", ASKED: "its commit was asked for"}
     outcomes = "".join(
@@ -153,9 +153,9 @@ ACTIONS = (
 def canonical(state: State, setup: Setup) -> State:
     """The representative of all states that behave alike.
 
-    They may differ in the phase of a producer that has no transaction left to write, in requests and markers on their
-    way that nobody would take any more, in the order of the others, and in how often a coordinator was replaced when
-    nothing of an earlier one is left.
+    These states may differ in the phase of a producer that has no transaction left to write, in late requests and
+    markers that nobody would accept, and in the order of the others. Once no coordinator can be replaced any more, and
+    no late marker is left, they may also differ in how often one was.
     """
     producers = state.producers
     if len(state.outcomes) == setup.transactions:

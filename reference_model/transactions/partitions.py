@@ -1,8 +1,9 @@
 """A partition's log: what its leader takes, where the last stable offset is, what a read_committed consumer is given.
 
-All of it is derived from the log, as a new leader does. An append is taken and replicated in one step: no consumer sees
-what a leader alone has, and nobody gets an acknowledgement for it (acks=all). So losing it is the same as a request
-that never arrived. Sources: KIP-98 (markers, last stable offset), KIP-360 and KIP-890 (sequence numbers, epochs).
+All of this is derived from the log, as a new leader derives it. An append is taken and replicated in one step: no
+consumer sees what a leader alone has, and nobody gets an acknowledgement for it (acks=all). So losing it is the same as
+a request that never arrived. Sources: KIP-98 (markers, last stable offset), KIP-360 and KIP-890 (sequence numbers,
+epochs).
 """
 
 from functools import lru_cache
@@ -47,16 +48,16 @@ def is_fenced(log: Log, id: int, epoch: int, rules: Rules) -> bool:
 
 def next_sequence(log: Log, id: int, epoch: int) -> int:
     """The sequence number that a leader expects next in an epoch; a producer it knows nothing of begins with 0."""
-    known = contents(log, id)
-    return known.records if known.epoch == epoch else 0
+    held = contents(log, id)
+    return held.records if held.epoch == epoch else 0
 
 
 def takes_marker(log: Log, marker: Entry, rules: Rules) -> bool:
-    """Whether a leader appends a marker: not one of a fenced producer, nor of a coordinator that was replaced
+    """Whether a leader appends a marker. It refuses markers for a fenced producer and from a replaced coordinator
     (TRANSACTION_COORDINATOR_FENCED)."""
-    known = contents(log, marker.id)
-    is_present = not rules.fences_coordinators or marker.number >= known.coordinator_epoch
-    return is_present and not is_fenced(log, marker.id, marker.epoch, rules)
+    newest_epoch = contents(log, marker.id).coordinator_epoch
+    is_current = not rules.fences_coordinators or marker.number >= newest_epoch
+    return is_current and not is_fenced(log, marker.id, marker.epoch, rules)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -92,11 +93,11 @@ def readable_records(log: Log, reads_below_last_stable_offset: bool) -> int:
     """The bit set of the records that a read_committed consumer may be given: those below the last stable offset that
     are not aborted."""
     if reads_below_last_stable_offset:
-        end, given = last_stable_offset(log), set(committed(log))
+        end, readable = last_stable_offset(log), set(committed(log))
     else:
-        end, given = len(log), {entry.number for entry in log if entry.kind == DATA} - set(aborted(log))
+        end, readable = len(log), {entry.number for entry in log if entry.kind == DATA} - set(aborted(log))
     mask = 0
     for entry in log[:end]:
-        if entry.kind == DATA and entry.number in given:
+        if entry.kind == DATA and entry.number in readable:
             mask |= 1 << entry.number
     return mask

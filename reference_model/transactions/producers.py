@@ -1,11 +1,11 @@
 """The actions of transactional producers: each request that they send, and what they make of its answer.
 
-A producer sends one request at a time. Either its answer arrives. Or the answer is lost on its way: then the producer
-sends the request again, or gives the record up. Or the request itself is late: then it arrives at any later moment, or
+A producer sends one request at a time, and one of three things happens. The answer arrives. The answer is lost, and the
+producer sends the request again, or gives the record up. The request is late, and arrives at any later moment, or
 never. A producer may abort at any time, and commits a transaction only if all its records were acknowledged, except
-with the defect `commits_without`. After it has given a record up, or a leader has refused one, it can only abort, and
-renews its epoch then (KIP-360; with one epoch per transaction, every end of a transaction renews it). An incarnation
-that is replaced may go on as a zombie. One that was killed does nothing more.
+with the defect `commits_incomplete`. After it has given a record up, or a leader has refused one, it can only abort,
+and then renews its epoch (KIP-360; with one epoch per transaction, every end of a transaction renews it). An
+incarnation that is replaced may go on as a zombie. One that was killed does nothing more.
 
 Sources: KIP-98, KIP-360, KIP-588, KIP-654, KIP-890; librdkafka's `rdkafka_txnmgr.c`, which sends EndTxn again when its
 answer does not come, and takes INVALID_TXN_STATE and PRODUCER_FENCED as fatal.
@@ -46,20 +46,20 @@ NAMES = {Kind.ADD_PARTITION: "add_partition", Kind.PRODUCE: "produce"}
 
 
 def initialise(state: State, setup: Setup) -> Iterator[Step]:
-    """InitProducerId: a new incarnation, or one that renews its epoch after an abort."""
+    """InitProducerId, from a new incarnation or from one that renews its epoch after an abort."""
     for number, producer in enumerate(state.producers):
         id = setup.ids[number]
         if producer.phase == STARTING:
+            # Incarnations of one producer start one after the other.
             if number and setup.ids[number - 1] == id and state.producers[number - 1].phase == STARTING:
                 continue
-            expected = None
+            expected_epoch = None
         elif producer.phase == RENEWING:
-            expected = producer.epoch
+            expected_epoch = producer.epoch
         else:
             continue
         name = "start" if producer.phase == STARTING else "renew_epoch"
-        known = state.coordinated[id].status
-        reply, append = init_producer_id(known, expected, setup.rules)
+        reply, append = init_producer_id(state.coordinated[id].status, expected_epoch, setup.rules)
         if reply is Reply.OK and append is not None:
             after = state.with_status(setup, id, append, 0)
             begun = Producer(READY, append.epoch, NONE, 0, 0, CERTAIN, (0,) * setup.partitions)
@@ -81,7 +81,7 @@ def write(state: State, setup: Setup) -> Iterator[Step]:
         else:
             continue
         index, partition = begun.written, setup.partition_of(begun.written)
-        if setup.rules.commits_without:
+        if setup.rules.commits_incomplete:
             given_up = begun._replace(written=begun.written + 1, knows=CERTAIN)
             action = Action("give_up", number, begun.transaction, index, partition)
             yield action, before.with_producer(number, given_up)
@@ -133,8 +133,8 @@ def action_of(request: Request, setup: Setup) -> Action:
         return Action("commit" if request.detail else "abort", request.producer, request.transaction)
     if request.kind is Kind.ADD_PARTITION:
         return Action(NAMES[request.kind], request.producer, request.transaction, partition=request.detail)
-    at = setup.partition_of(request.detail)
-    return Action(NAMES[request.kind], request.producer, request.transaction, request.detail, at)
+    partition = setup.partition_of(request.detail)
+    return Action(NAMES[request.kind], request.producer, request.transaction, request.detail, partition)
 
 
 def _unsure(state: State, request: Request) -> State:
@@ -155,8 +155,8 @@ def _hear(state: State, setup: Setup, request: Request, reply: Reply) -> State:
     if request.kind is Kind.ADD_PARTITION:
         return state.with_producer(number, producer._replace(added=producer.added | 1 << request.detail))
     if request.kind is Kind.PRODUCE:
-        at = setup.partition_of(request.detail)
-        sent = exchanged(producer.sent, at, producer.sent[at] + 1)
+        partition = setup.partition_of(request.detail)
+        sent = exchanged(producer.sent, partition, producer.sent[partition] + 1)
         written = producer._replace(written=producer.written + 1, knows=CERTAIN, sent=sent)
         return state.with_producer(number, written)
     acknowledged = state.with_outcome(request.transaction, COMMITTED if request.detail else ABORTED)

@@ -6,10 +6,11 @@
 transactions | KIP-98, KIP-360, KIP-588 |
 | `v2` | Java clients since 4.0 with `transaction.version=2` | producer id and epoch, one per transaction | KIP-890 |
 
-KIP-98 assumes of `v1` that the requests of a transaction arrive in the order in which they were sent: only another
-EndTxn after the coordinator has taken the end, and none after the producer has seen the end. `Rules.late` has the
-requests that may break this order and cost nothing, because the protocol defends itself. Known defects are what other
-late requests cost, since networks do not keep the assumption. In `v2` every request may be late.
+KIP-98 assumes of `v1` that the requests of a transaction arrive in the order in which they were sent: after the
+coordinator has accepted the end, only another EndTxn arrives, and after the producer has seen the end, no request does.
+`Rules.late` has the requests that may break this order without harm, because the protocol defends itself. Networks do
+not keep to the assumption, so the harm that other late requests do is a known defect. In `v2` every request may be
+late.
 
 Since 3.6 a leader asks the coordinator whether a transaction is open before it takes the first record of one
 (`transaction.partition.verification.enable`, KIP-890, first part; KAFKA-14402), from every client.
@@ -34,11 +35,11 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of a protocol; tests switch single ones off, to see that the model notices.
+    """The rules of a protocol. Tests switch off single rules that every protocol has, to see that the model notices.
 
     `epoch_per_transaction`: each transaction has a producer epoch of its own. `verifies`: a leader asks the coordinator
     before it takes the first record of a transaction. `late`: the requests that may arrive after their transaction has
-    ended. `commits_without`: a producer goes on, and commits, after it has given a record up (KAFKA-5385).
+    ended. `commits_incomplete`: a producer goes on, and commits, after it has given a record up (KAFKA-5385).
     """
 
     name: str
@@ -53,7 +54,7 @@ class Rules:
     aborts_on_init: bool = True
     reads_below_last_stable_offset: bool = True
     aborts_on_time_out: bool = True
-    commits_without: bool = False
+    commits_incomplete: bool = False
 
 
 V1 = Rules("v1", epoch_per_transaction=False, verifies=True, late=frozenset({Kind.ADD_PARTITION, Kind.PRODUCE}))

@@ -1,7 +1,7 @@
 """The state of transactions: immutable, hashable, made of small integers and tuples of them.
 
 Incarnations of a producer share a transactional id, and with it a producer id; `Setup.ids` says which. Transactions are
-numbered in the order in which they begin, and record `i` of each goes to partition `i` modulo their number.
+numbered in the order in which they begin, and record `i` of each goes to partition `i` modulo the number of partitions.
 """
 
 from __future__ import annotations
@@ -75,19 +75,19 @@ class Setup:
         """Each search of the question, with the anomalies that it may find: one loss or failover at a time."""
         has_others = len(set(self.ids)) > 1
         # A transaction of one record can't be torn.
-        lost = frozenset(TransactionAnomaly) - CYCLE - (TORN if self.size == 1 else frozenset())
-        answers = lost if has_others else lost | CYCLE
+        without_cycle = frozenset(TransactionAnomaly) - CYCLE - (TORN if self.size == 1 else frozenset())
+        answers = without_cycle if has_others else without_cycle | CYCLE
         in_time = replace(self.first, delayed=0)
         yield self.first, answers
         if self.failovers:
             yield replace(in_time, failovers=self.failovers), answers
         losing = replace(in_time, losses=1)
         if self.states_may_be_lost:
-            yield replace(losing, states_may_be_lost=True), lost
+            yield replace(losing, states_may_be_lost=True), without_cycle
         if self.data_may_lose:
-            yield replace(losing, data_may_lose=True), lost
+            yield replace(losing, data_may_lose=True), without_cycle
         if self.data_may_lose and self.states_may_be_lost:
-            yield replace(losing, data_may_lose=True, states_may_be_lost=True), lost
+            yield replace(losing, data_may_lose=True, states_may_be_lost=True), without_cycle
         if has_others:
             yield replace(in_time, ids=(0, 1)), CYCLE
 

@@ -111,7 +111,7 @@ def test_predict_of_a_lock_step_phase_requires_the_loss_and_one_that_no_run_gets
         ("--idempotence --max-in-flight 6", "--max-in-flight", "at most 5"),
         ("--faults meteor", "--faults", "kill"),
         ("--lockstep dance", "--lockstep", "cut-replication"),
-        ("--lockstep elect --faults kill", "--faults", "no free faults"),
+        ("--lockstep elect --faults kill", "--faults", "no faults beside"),
         # Transactions that no producer could have.
         ("--transactional --no-idempotence", "'--no-idempotence'", "transactions need idempotence"),
         ("--transactional --acks 1", "'--acks'", "'1': expected all with transactions (KIP-98)"),

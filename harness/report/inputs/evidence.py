@@ -13,7 +13,7 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.events import ClientStarted, Event
-from kafka_chaos.contract.lane.lanes import named
+from kafka_chaos.contract.lane.lanes import client_text
 from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
@@ -121,7 +121,9 @@ def read_evidence(run_dir: Path) -> Evidence:
     ends = _optional_object(ends_file, ends_text, parsed, missing)
     events = tuple(_read_events(_optional_text(run_dir / EVENTS_FILE, missing).splitlines(), missing))
     # A lane's `client` is what its processes reported, or else what lanes.json declares.
-    declared = {name: named(lane["client"]) for name, lane in lanes.items() if isinstance(lane.get("client"), Mapping)}
+    declared = {
+        name: client_text(lane["client"]) for name, lane in lanes.items() if isinstance(lane.get("client"), Mapping)
+    }
     started = [event for event in events if isinstance(event, ClientStarted)]
     clients = declared | {event.lane: f"{event.client} {event.version}" for event in started}
     return Evidence(

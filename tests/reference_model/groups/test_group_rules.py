@@ -93,7 +93,7 @@ def test_the_names_of_members_and_generations_make_no_difference() -> None:
         swapped = state._replace(
             members=state.members[::-1],
             coordinator=state.coordinator._replace(
-                known=state.coordinator.known[::-1],
+                generations=state.coordinator.generations[::-1],
                 pending=state.coordinator.pending[::-1],
                 owner=NONE if state.coordinator.owner == NONE else 1 - state.coordinator.owner,
             ),
@@ -107,11 +107,11 @@ def test_the_names_of_members_and_generations_make_no_difference() -> None:
 @pytest.mark.parametrize("rules", [EAGER_RULES, COOPERATIVE_RULES, CONSUMER_RULES], ids=lambda rules: rules.name)
 def test_at_most_one_member_that_the_coordinator_knows_owns_the_partition(rules: Rules) -> None:
     for state in reached(Setup(rules, AFTER, removals=1, crashes=1)):
-        known = state.coordinator.known
+        generations = state.coordinator.generations
         owners = [
             slot
             for slot, member in enumerate(state.members)
-            if member.phase == ACTIVE and member.owns and known[slot] not in (NONE, 0)
+            if member.phase == ACTIVE and member.owns and generations[slot] not in (NONE, 0)
         ]
         assert len(owners) <= 1
 

@@ -124,6 +124,6 @@ def test_what_a_small_budget_has_not_searched_is_not_known(monkeypatch: pytest.M
             replace(LOOP, loop=Loop(source="in", offsets="after", group=Group(crashes=1, leaves=1))),
             budget=Budget(states + 30),
         )
-    entries = raised.value.found.to_json()["groups"]
+    entries = raised.value.unfinished.to_json()["groups"]
     assert entries.keys() == {str(anomaly) for anomaly in A}
     assert {entry["status"] for entry in entries.values()} == {"not exhausted"}

@@ -102,7 +102,7 @@ def test_a_search_that_is_not_exhausted_is_no_answer(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "v1_in", lambda _: replace(V1, name="asked by no other test"))
     with pytest.raises(PredictionNotExhausted) as raised:
         predict(replace(ONE, transactional=Transactional(size=2, producers=2)), budget=Budget(1_000))
-    answer = raised.value.found.to_json()
+    answer = raised.value.unfinished.to_json()
     assert answer["transactions"].keys() == {str(anomaly) for anomaly in A}
     assert {entry["status"] for entry in answer["transactions"].values()} == {"not exhausted"}
 
