@@ -163,8 +163,7 @@ class OutsideFaults(Event):
 class ConfigurationUnread(Event):
     """The run does not know all settings of an attached cluster: its predictions may assume wrong values.
 
-    `configurations`: what the run may not read. `untold`: what brokers do not tell, such as some that are not Apache
-    Kafka.
+    `configurations`: what the run may not read. `untold`: what brokers do not tell, if they are not Apache Kafka.
     """
 
     configurations: tuple[str, ...]

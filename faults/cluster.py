@@ -48,7 +48,7 @@ class NodeControl(Protocol):
 
     @property
     def address(self) -> str:
-        """Its address on the cluster's network, the same after a restart."""
+        """Its address on the cluster's network, which a restart does not change."""
 
     @property
     def inside(self) -> InsideControl | None:
@@ -89,7 +89,7 @@ class InsideControl(Protocol):
     """The commands and files inside a container. Files can be read and written whether it runs or not."""
 
     def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
-        """Run a command, and return its exit code, which is not 0 if the container is down or frozen, and its output.
+        """Run a command, and return its exit code (not 0 if the container is down or frozen) and its output.
 
         `in_network`: the command needs only the container's network, so it also runs while the container is frozen.
         """
@@ -98,7 +98,7 @@ class InsideControl(Protocol):
         """Run a command like `execute`, and return its output; raises `ClusterFailure` if it fails."""
 
     def suspend(self) -> None:
-        """Stop the process by SIGSTOP until it is killed. Unlike after `NodeControl.pause`, commands still run."""
+        """Stop the process by SIGSTOP until it is killed. Unlike with `NodeControl.pause`, commands still run."""
 
     def write_file(self, path: str, data: str) -> None:
         """Write a file; its folder must exist."""
@@ -135,7 +135,7 @@ class DiskControl(Protocol):
         """Lose whatever is not flushed; until `power_back`, nobody can read or write."""
 
     def power_back(self) -> None:
-        """Make readable again what is on the disk. The container's process must be gone."""
+        """Let the disk be read and written again, with what was flushed. The container's process must be gone."""
 
     @property
     def loss(self) -> Mapping[str, int] | None:
@@ -170,13 +170,13 @@ class LinkControl(Protocol):
     """The link that every connection to a node passes, with its rules by their ids. All actions are idempotent."""
 
     def apply(self, rule_id: str, **frames: Any) -> None:
-        """Add a rule; `frames` are its `action` and which frames it means (`faults/links/relay/rules.py`)."""
+        """Add a rule; `frames`: its `action`, and the conditions on frames (`faults/links/relay/rules.py`)."""
 
     def lift(self, rule_id: str, *, release: bool) -> None:
         """Remove a rule. With `release`, the frames that it holds continue; else their connections are closed."""
 
     def tally(self, rule_id: str) -> Mapping[str, Any] | None:
-        """How many frames the rule `named` and how many it has `taken`, with the first of these in `told`.
+        """How many frames met the rule's conditions (`named`), how many it has `taken`, and the first taken (`told`).
 
         None if there is no such rule.
         """
@@ -189,22 +189,22 @@ class ClockControl(Protocol):
         """Move the clock ahead by `seconds`, and by `per_second` more with each second that passes."""
 
     def end(self, name: str) -> None:
-        """End a shift: the clock is where the other shifts put it."""
+        """End a shift: only the other shifts move the clock any more."""
 
     def reading(self, name: str) -> Mapping[str, float] | None:
-        """The process's clock, in seconds: how far it is `ahead` of the true time, how far all shifts together want it
-        (`wanted`), and how much of that is this shift's (`moved`).
+        """How far the process's clock is `ahead` of the true time, how far all shifts together move it (`wanted`), and
+        how far this shift does (`moved`), in seconds.
 
         None if the process is down or there is no such shift. Raises if the process does not answer.
         """
 
 
 class ClusterControl(Protocol):
-    """A cluster that says at any moment which node has which role, and does what administrators ask of it."""
+    """A cluster, which says at any moment which node has which role, and does what administrators ask for."""
 
     @property
     def noted(self) -> MutableMapping[str, Any]:
-        """What faults note of the state before they broke anything, for their proofs; by `fault.mark`."""
+        """What faults noted of the state before they broke anything, for their proofs: by `fault.mark`."""
 
     @property
     def brokers(self) -> Mapping[int, NodeControl]:
@@ -254,7 +254,7 @@ class ClusterControl(Protocol):
         """Remove the controller's node in ZooKeeper, and wait a while for the next election."""
 
     def leadership(self) -> Mapping[Partition, Leadership]:
-        """The newest leadership that any broker tells clients, for every partition, Kafka's own topics included."""
+        """By partition, the newest leadership that any broker tells clients; Kafka's own topics are included."""
 
     def transfer(self, heirs: Mapping[Partition, int]) -> None:
         """Make each partition prefer this replica, elect the preferred leaders, and wait a while for them to lead."""
@@ -295,7 +295,7 @@ class ClusterControl(Protocol):
 def inside_of(node: NodeControl) -> InsideControl:
     """The inside of a node's container; raises `UsageFailure` if it has none."""
     if node.inside is None:
-        raise UsageFailure(f"{node.name} is no container of this project: nothing is done inside")
+        raise UsageFailure(f"{node.name} is no container of this project: no command is run inside it")
     return node.inside
 
 

@@ -109,7 +109,7 @@ class Fault:
     holds: ClassVar[str | None] = None
     """The state that it keeps its containers in, such as `DOWN`. The last fault to end brings them out of it."""
     ends_with_process: ClassVar[bool] = False
-    """A restart of the container ends it, so the injector injects it again. That must not harm where it still is."""
+    """A restart of the container ends it, so the injector injects it again; injecting it twice must do no harm."""
     since: ClassVar[tuple[str, str] | None] = None
     """The first version of Kafka that can do it, and how that version does it."""
     needs_disk: ClassVar[bool] = False
@@ -262,20 +262,20 @@ def build(kind: type[Fault], *, target: Target, at: float, duration: float, keys
     from pydantic import TypeAdapter, ValidationError
 
     types = key_types(kind, bounds=True)
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in keys.items():
         if value is None:
             continue
         if key not in types:
-            known = ", ".join(("fault", *_COMMON_FIELDS, *types))
-            raise ValueError(f"{key}: a fault of kind {kind.kind} has no such key; expected {known}")
+            possible = ", ".join(("fault", *_COMMON_FIELDS, *types))
+            raise ValueError(f"{key}: a fault of kind {kind.kind} has no such key; expected {possible}")
         try:
             # Validated as JSON: a list may become a tuple, but no text becomes a number.
-            given[key] = TypeAdapter(types[key]).validate_json(json.dumps(value, default=str), strict=True)
+            values[key] = TypeAdapter(types[key]).validate_json(json.dumps(value, default=str), strict=True)
         except ValidationError as error:
             message = f"{key}: expected {expected(error.errors()[0])}, got {quoted(value)}"
             raise ValueError(message) from None
-    return kind(target=target, at=at, duration=duration, **given)
+    return kind(target=target, at=at, duration=duration, **values)
 
 
 def plain(value: object) -> str:

@@ -1,8 +1,8 @@
 """Injects faults at their times, collects their proofs, and heals all of them on every way out.
 
 Faults of a schedule run side by side. A fault waits for an earlier one only if both change the same container's
-process: while the earlier one changes it, and until that one is healed if the schedule ends it first. These rules hold
-for faults that overlap on a container:
+process: while the earlier one changes it, and if the schedule ends the earlier one first, until that is healed. These
+rules hold for faults that overlap on a container:
 
 - If several faults hold a container down (or frozen), the last one to end brings it back.
 - A fault that ends a frozen process ends the freeze, too.
@@ -68,7 +68,7 @@ class Occurrence:
             self.injected_at, self.applied_ns = time.monotonic(), time.monotonic_ns()
 
     def took_effect(self, since_ns: int | None) -> None:
-        """Note that it is proven, and since when according to the proof; earlier than its injection does not count."""
+        """Note that it is proven, and since when by its proof, unless that would be before its injection."""
         self.proven = True
         if since_ns is not None and self.injected_at is not None and self.injected_at * 1e9 <= since_ns:
             self.applied_ns = min(self.applied_ns, since_ns)
@@ -240,7 +240,7 @@ class Injector:
                 return None
 
     def _await_beginning(self, occurrence: Occurrence, ended: threading.Event) -> bool:
-        """Wait until the fault can begin, at most `ROLE_TIMEOUT` seconds; False if the schedule ended before."""
+        """Wait until the fault can begin, after `ROLE_TIMEOUT` seconds anyway; False if the schedule ended before."""
         deadline = time.monotonic() + ROLE_TIMEOUT
         while not occurrence.fault.can_begin(self._cluster, occurrence.nodes):
             if time.monotonic() > deadline:
@@ -276,7 +276,7 @@ class Injector:
         timeout = occurrence.fault.proof_timeout
         deadline = time.monotonic() + timeout
         while True:
-            # Asked before the proof: a fault is applied again as the last step of a restart, when that still counts.
+            # Asked before the proof: a restart goes on until its last step has applied the fault again.
             if self._is_restarted(occurrence):
                 deadline = time.monotonic() + timeout
             proof = occurrence.fault.proof(self._cluster, occurrence.nodes)
@@ -296,7 +296,7 @@ class Injector:
         """Keep faults of the same sort from changing these containers meanwhile.
 
         Every fault takes the locks in the order of the containers' names. A fault that restarts containers may then
-        take those of faults that end with the process (`_heal`), never the other way round: so no deadlock can arise.
+        take locks of faults that end with the process (`_heal`), never the other way round: no deadlock can arise.
         """
         with ExitStack() as held:
             for name in sorted({node.name for node in nodes}):

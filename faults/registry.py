@@ -66,14 +66,14 @@ def _own() -> list[type[Fault]]:
 
 def fault_kind(name: str) -> type[Fault]:
     """The class of an installed fault kind; raises `ValueError` for any other name, with similar names."""
-    known = fault_kinds()
-    if name in FORMER_KINDS and name not in known:
+    kinds = fault_kinds()
+    if name in FORMER_KINDS and name not in kinds:
         raise ValueError(f"{name!r} is a fault kind no more: {FORMER_KINDS[name]}")
-    if name not in known:
-        near = ", ".join(get_close_matches(name, known))
+    if name not in kinds:
+        near = ", ".join(get_close_matches(name, kinds))
         expected = f"{near}, or another" if near else "one"
         raise ValueError(f"{name!r} is not a fault kind: expected {expected} that `kafka-chaos faults` lists")
-    return known[name]
+    return kinds[name]
 
 
 def appearances() -> Mapping[str, Appearance]:

@@ -1,4 +1,4 @@
-"""The targets of faults. A target is a role, such as `leader(lane)`; which nodes have it is found out at the injection.
+"""The targets of faults. A target is a role, such as `leader(lane)`; the injection finds out which nodes have it.
 
 `leader(lane)` leads partition 0, `leader(lane/3)` partition 3. `group-coordinator(lane)` coordinates the lane's group,
 the group that feeds its loop, or its share group, `transaction-coordinator(lane)` its first transactional id, and
@@ -186,6 +186,6 @@ class Target:
 
 
 def _parts(members: int) -> dict[str, int]:
-    """The sizes of the largest `minority` of so many nodes, and of the `majority` that the others are."""
+    """The sizes of the largest `minority` among these nodes, and of the `majority` that the others form."""
     minority = (members - 1) // 2
     return {"minority": minority, "majority": members - minority}

@@ -55,8 +55,7 @@ _faults = click.option(
 
 
 def _option(settings: type[Any], key: str, name: str = "", **replaced: Any) -> Callable[[Command], Command]:
-    """The option for a key of the class `settings`. `replaced`: attributes that override those of the key's
-    declaration."""
+    """The option for a key of the class `settings`. `replaced`: attributes that override those of its declaration."""
     declared = settings.__dataclass_fields__[key]
     option = f"--{(name or key).replace('_', '-')}"
     meaning = declared.metadata["description"]

@@ -119,7 +119,7 @@ class Search(Generic[State]):
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Switch the garbage collector off, which would traverse a search's millions of tuples in vain: they have no
+    """Switch off the garbage collector, which would traverse millions of tuples of a search in vain: they have no
     cycles.
 
     Only CPython frees objects without the collector, so on other interpreters it stays on.

@@ -1,7 +1,7 @@
 """Journals of changes to a machine or a cluster: each change is on disk before it is made, so that others can heal it.
 
 Guarantee: a journal appears whole with its first line, its lines are on disk when `note` returns, and it is removed
-once all is healed. It lies in a folder of this user alone: whoever could write there could let `kafka-chaos clean` do
+once all is healed. It lies in a folder of this user alone: who could write there could let `kafka-chaos clean` do
 anything.
 """
 

@@ -17,7 +17,7 @@ from kafka_chaos.faults.machine import engine_elsewhere
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientKill(Fault):
     """Kill clients (SIGKILL), whatever they are doing; at the fault's end, new ones take their places, with the same
-    `client.id`. Its proof: each client ran, and is gone by that signal."""
+    `client.id`. Its proof: each client ran, and SIGKILL ended it."""
 
     kind: ClassVar[str] = "client-kill"
     holds: ClassVar[str] = DOWN
@@ -60,7 +60,7 @@ class ClientPause(Fault):
     in_words: ClassVar[str] = "process {Pid}: {State}"
     holds: ClassVar[str] = FROZEN
     hits_clients: ClassVar[bool] = True
-    # The model expects nothing: any client may be slow, and any member may be removed without knowing it.
+    # The model expects nothing: any client may be slow, and any member may be removed without noticing.
     appearance: ClassVar[Appearance] = Appearance("#6b6a1f", "#c9c76a", Pattern.DIAGONALS)
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:

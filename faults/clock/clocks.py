@@ -15,6 +15,7 @@ from kafka_chaos.faults.machine import why_not_here
 MOST_SECONDS = 1800
 """Half of what brokers of Kafka 4 tolerate: they refuse records from more than an hour ahead of their own clock."""
 _LEAST_SHOWN = 0.05
+"""The smallest move of a clock that counts as shown, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,7 @@ class MovedClock(Fault):
     # The model expects nothing: neither leadership nor acknowledgements depend on wall clocks. A follower that seems
     # slow may always occur.
     needs_clock: ClassVar[bool] = True
-    # It does not end with the process. But like a partition, it need not wait for faults that end or start processes.
+    # It outlives the process. But like a partition, it need not wait for faults that end or start processes.
     ends_with_process: ClassVar[bool] = True
 
     @staticmethod
@@ -64,8 +65,8 @@ class MovedClock(Fault):
         if abs(reading["moved"]) < _LEAST_SHOWN:
             return Proof(False, evidence, "its clock has hardly moved yet")
         ahead, wanted, moved = reading["ahead"], reading["wanted"], abs(reading["moved"])
-        # The process follows a drift once a second, so it may lag behind. But it has to be nearer to where this fault
-        # and the others want it than to where the others alone would.
+        # The process follows a drift once a second, so it may lag behind. But its clock has to be nearer to
+        # where all shifts together want it than to where the other shifts alone would have it.
         tolerance = _LEAST_SHOWN + moved / 5
         without_this = wanted - reading["moved"]
         if abs(ahead - wanted) > tolerance or 2 * abs(ahead - without_this) < moved:
@@ -84,7 +85,7 @@ def clock_of(node: NodeControl) -> ClockControl:
 class ClockDrift(MovedClock):
     """Let the wall clocks of the targets run `percent` too fast (or too slow, if negative), in steps of about a second,
     and set them right at the fault's end. The monotonic clock stays right. Its proof: each process, asked by the JVM's
-    attach mechanism, tells a time that is off by as much."""
+    attach mechanism, tells a time that is off by the drift so far."""
 
     percent: float = 10.0
     kind: ClassVar[str] = "clock-drift"

@@ -26,7 +26,7 @@ PRELOADED = {
     "FAKETIME_TIMESTAMP_FILE": "/etc/kafka-chaos/clock",
     "FAKETIME_CACHE_DURATION": "1",
     "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    # Otherwise a wait by the monotonic clock ends at once.
+    # Without this, a wait by the monotonic clock would end at once.
     "FAKETIME_FORCE_MONOTONIC_FIX": "0",
     "NO_FAKE_STAT": "1",
 }
@@ -96,7 +96,7 @@ class Clock(ClockControl):
         return {"ahead": ahead, "wanted": sum(moved.values()), "moved": moved[name]}
 
     def _start_or_end_drift(self) -> None:
-        """Have a thread that moves the clock further as long as a shift drifts, and none otherwise."""
+        """Start a thread that moves the clock on once a shift drifts, and end it once none does."""
         drifts = any(shift.per_second for shift in self._shifts.values())
         if drifts and self._drifting is None:
             self._no_drift = threading.Event()
@@ -140,8 +140,10 @@ def _time_of_java(pid: int) -> float:
     """A Java process's wall clock, in seconds since the epoch, by its attach mechanism (as `jcmd VM.uptime -date`)."""
     root = Path(f"/proc/{pid}/root/tmp")
     # The last of these ids is the one that the process has inside its container.
-    own = Path(f"/proc/{pid}/status").read_text(encoding="ascii").partition("NSpid:")[2].splitlines()[0].split()[-1]
-    path, request = root / f".java_pid{own}", root / f".attach_pid{own}"
+    inner_pid = (
+        Path(f"/proc/{pid}/status").read_text(encoding="ascii").partition("NSpid:")[2].splitlines()[0].split()[-1]
+    )
+    path, request = root / f".java_pid{inner_pid}", root / f".attach_pid{inner_pid}"
     try:
         if not path.exists():
             request.touch()

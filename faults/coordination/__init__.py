@@ -1,1 +1,1 @@
-"""Kinds that change who leads and who is there, while every process runs."""
+"""Kinds that change leaders, sessions, replicas or partitions, while every process runs."""

@@ -38,7 +38,7 @@ class LeaderTransfer(Fault):
     appearance: ClassVar[Appearance] = Appearance("#2f6f4f", "#7fcfa4", Pattern.LINES)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Note the leaders, and transfer leadership to replicas in sync, but of no partition that is being moved."""
+        """Note the leaders, and transfer leadership to replicas in sync, except of partitions that are being moved."""
         now, moving = cluster.leadership(), cluster.moving()
         heirs = {
             partition: heir

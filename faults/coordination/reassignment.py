@@ -142,8 +142,8 @@ NewPartitions = Mapping[Partition, tuple[int, ...]]
 class PartitionGrowth(Fault):
     """Give the topics of lanes `add` more partitions each, with CreatePartitions. The targets lead the new partitions
     in turn, with as many replicas as the topic's first partition has. With `lane`, only that lane's topic grows. The
-    partitions stay when the fault ends. Its proof: in the metadata, all of them have a leader, and every replica is in
-    the ISR."""
+    partitions stay when the fault ends. Its proof: in the metadata, all of them have a leader and every replica in the
+    ISR."""
 
     lane: str | None = None
     add: Annotated[int, Ge(1)] = 1

@@ -52,7 +52,7 @@ class OnFrames(Fault):
     transactional_id: str | None = None
     nth: Annotated[int, Ge(1)] | None = None
     fate: ClassVar[str]
-    """What happens to a frame that the fault takes, as evidence and traces say it."""
+    """What happens to a frame that the fault takes, in the words of evidence and traces."""
     # To clients and other nodes, late or lost requests and responses look as if the broker was cut off from them.
     counts_as: ClassVar[str] = "partition"
     needs_links: ClassVar[bool] = True
@@ -88,9 +88,8 @@ class OnFrames(Fault):
             return Proof(True, evidence)
         named = sum(tally["named"] for tally in tallies.values() if tally)
         frame = f"{self.api or 'any'} {self.side}"
-        return Proof(
-            False, {}, f"{counted(named, f'such {frame}')} passed, none was the one" if named else f"no {frame}"
-        )
+        passed = f"{counted(named, f'such {frame}')} passed, but no number {self.nth}"
+        return Proof(False, {}, passed if named else f"no {frame}")
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
         link_of(node).lift(mark(self), release=self._releases())

@@ -58,7 +58,7 @@ class Rules:
         _run(node, "\n".join([*jumps, *rules]))
 
     def matched(self, node: NodeControl) -> Proof:
-        """Whether packets have matched the rules; the evidence is their number per chain, in `packets`."""
+        """Whether packets have matched the rules; the evidence `packets` has the number of packets by chain."""
         packets: dict[str, int] = {}
         if not node.is_running():
             return Proof(False, packets, "its process does not run")
@@ -68,8 +68,8 @@ class Rules:
             if code != 0:
                 return Proof(False, packets, f"it has no chain {chain}")
             packets[chain] = sum(int(line.split()[0]) for line in listing.splitlines()[2:] if line.strip())
-        shown = any(packets.values())
-        return Proof(shown, {"packets": packets}, "" if shown else "no packet has met the rules yet")
+        matched = any(packets.values())
+        return Proof(matched, {"packets": packets}, "" if matched else "no packet has met the rules yet")
 
     def _chain(self, hook: str) -> str:
         return f"{self.name}-{'in' if hook == 'INPUT' else 'out'}"

@@ -109,12 +109,12 @@ for folder in $(partitions "$@"); do lose "$folder"/*.index "$folder"/*.timeinde
 class TruncatedSegment(OnLogFiles):
     """Kill the brokers, and cut the last `bytes` off the newest segment of each partition, or all of a shorter segment.
     With `lane`, only that lane's partitions are hit. If the cut goes through a batch, the broker drops the rest of the
-    batch. Its proof: each process is gone, and each of these files is shorter by so many bytes."""
+    batch. Its proof: each process is gone, and each of these files is shorter by `bytes`, or empty."""
 
     lane: str | None = None
     bytes: Annotated[int, Ge(1)] = 10_000
     kind: ClassVar[str] = "truncated-segment"
-    # The model has nothing narrower: any end of a log may be gone. A loss of power may take as much of the newest
+    # The model has no narrower fault: any end of a log may be gone. A loss of power may take as much of the newest
     # segment, since brokers flush a segment only when the next one begins.
     counts_as: ClassVar[str] = "power-loss"
     appearance: ClassVar[Appearance] = Appearance("#a02c5a", "#f08bb4", Pattern.BACK_DIAGONALS)
@@ -144,7 +144,7 @@ class CorruptedSegment(OnLogFiles):
     lane: str | None = None
     bytes: Annotated[int, Ge(len(_BYTES))] = 10_000
     kind: ClassVar[str] = "corrupted-segment"
-    # The model has nothing narrower: any end of a log may be gone.
+    # The model has no narrower fault: any end of a log may be gone.
     counts_as: ClassVar[str] = "power-loss"
     appearance: ClassVar[Appearance] = Appearance("#8a3a8a", "#dd9add", Pattern.CROSSES)
     script: ClassVar[str] = f"""

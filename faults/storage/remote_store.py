@@ -129,7 +129,7 @@ class LostRemoteSegment(OnRemoteStore):
 
     lane: str | None = None
     kind: ClassVar[str] = "lost-remote-segment"
-    # The model has nothing narrower: acknowledged and stored records may be gone.
+    # The model has no narrower fault: acknowledged and stored records may be gone.
     counts_as: ClassVar[str] = "power-loss"
     spares_other_lanes: ClassVar[bool] = True
     appearance: ClassVar[Appearance] = Appearance("#a02c5a", "#f08bb4", Pattern.DOTS)

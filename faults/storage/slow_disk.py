@@ -1,7 +1,7 @@
 """The kind `slow-disk`: a disk that takes few writes a second, like a spinning one or a small one of a cloud.
 
-Brokers do not wait for their disks: they would not notice, thanks to the kernel's cache. So each write waits until it
-is on the disk.
+Thanks to the kernel's cache, brokers do not wait for their disks and would not notice. So the fault makes each write
+wait until it is on the disk.
 """
 
 import re
@@ -24,7 +24,8 @@ _TOOK = re.compile(r", (?P<seconds>[\d.e-]+) s,")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowDisk(OnDisk):
     """The disks of the brokers take `writes_per_second`, and each write waits until it is on the disk. Its proof:
-    writes to each disk, made and timed inside the broker's container, take at least half as long as that."""
+    writes to each disk, made and timed inside the broker's container, take at least half as long as the rate
+    implies."""
 
     writes_per_second: Annotated[int, Interval(ge=1, le=100)] = 20
     kind: ClassVar[str] = "slow-disk"

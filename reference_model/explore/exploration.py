@@ -133,8 +133,7 @@ class Exploration:
     """The result of an exploration.
 
     `invariants`: by name, whether it holds (None: not known, as the search ended early), and the trace of the shortest
-    breach. `seconds`: the time on the clock. `cpu_seconds`: the processor's time, which the rate of states is counted
-    by.
+    breach. `seconds`: the time on the clock. `cpu_seconds`: the processor's time, the base of the rate of states.
     """
 
     protocol: str

@@ -111,8 +111,7 @@ def logs_match(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
 
 
 def fetch(leader: Local, follower: Local) -> Local:
-    """The follower after a fetch of the leader's next record, and of its high watermark up to the follower's log
-    end."""
+    """The follower after a fetch of the leader's next record, and of its high watermark up to its own log end."""
     end = len(follower.log)
     log = (*follower.log, leader.log[end])
     return follower._replace(log=log, high_watermark=min(leader.high_watermark, end + 1))

@@ -38,6 +38,7 @@ SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences
 
 def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
     """The sentence for an action."""
+    transaction = ", in a transaction," if setup.commits == IN_TRANSACTION else ""
     number = before.members[action.slot].number
     if action.slot != NONE and (action.name == "join" or number == NONE):
         number = after.members[action.slot].number
@@ -47,15 +48,9 @@ def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
         offset=action.offset,
         detail=action.detail,
         generation=after.coordinator.generation,
-        processes=_processes(setup),
+        processes="processes" if not setup.is_loop else f"writes{transaction} the output of",
         gives=", and first gives the partition back" if action.detail == "owns" and setup.rules.gives_back_all else "",
     )
-
-
-def _processes(setup: Setup) -> str:
-    if not setup.is_loop:
-        return "processes"
-    return "writes, in a transaction, the output of" if setup.commits == IN_TRANSACTION else "writes the output of"
 
 
 def conclusion(state: State, setup: Setup) -> str:

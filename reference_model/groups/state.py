@@ -30,8 +30,7 @@ class Setup:
 
     `commits`: when members commit (`contract/lane/groups.py`); of a loop, when it commits offsets. At most `slots`
     members exist at once, and they read `records` records. `crashes`, `removals` of a live member that does not notice,
-    `joins` of further members, `leaves`, `failovers` of the coordinator and `losses` limit how often these events
-    happen.
+    `joins` of further members, `leaves`, `failovers` of the coordinator and `losses` limit how often these happen.
 
     A loss takes acknowledged records from a log: the coordinator's (`offsets_may_be_lost`), that of the partition that
     is read (`source_may_lose`), or that of a loop's output (`output_may_lose`). `ends_may_tear`: a transaction may be

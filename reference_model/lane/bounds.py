@@ -175,8 +175,7 @@ def shows(anomaly: Anomaly, lanes: Sequence[Lane], loads: list[Load], successors
         return is_shown
 
     def representative(state: LaneState) -> LaneState:
-        """The state that stands for all states with the same answer: its reads only tell if the marked entry was
-        read."""
+        """The state that stands for all states with the same answer: its reads tell if the marked entry was read."""
         reads = read_bit(MARKED, 0) if state.reads & reads_of_marked else 0
         return canonical(state._replace(reads=reads) if reads != state.reads else state, lane)
 

@@ -251,7 +251,7 @@ def _rejected(record: Record) -> Record:
 
 
 def _with_answered(state: LaneState, broker: int, answered: tuple[int, int], record: Record) -> LaneState:
-    """The state after a broker answered the append of `answered`, an (index, offset); `record` is the producer's new
+    """The state after a broker answered the append of `answered`, an (index, offset); `record`: the producer's new
     knowledge."""
     replica = state.replicas[broker]
     pending = tuple([other for other in replica.pending if other != answered])

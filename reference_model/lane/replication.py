@@ -57,8 +57,7 @@ def shrink_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def expand_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """The leader takes into the ISR a follower that has reached the high watermark and the start of the leader
-    epoch."""
+    """The leader takes into the ISR a follower that reached the high watermark and the start of the leader epoch."""
     leader = state.leader
     if leader < 0:
         return

@@ -44,8 +44,7 @@ def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Repli
 
 
 def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """A new follower truncates its log; urgent. If it truncates to the high watermark, it needs no answer from the
-    leader."""
+    """A new follower truncates its log; urgent. A truncation to the high watermark needs no answer from the leader."""
     for follower in state.replicas:
         if not follower.runs or not follower.truncating:
             continue

@@ -43,8 +43,7 @@ def send_to_unnamed(state: ClusterState, config: ClusterConfig) -> Iterator[Clus
 
 
 def _sent(state: ClusterState, config: ClusterConfig, *, named: bool) -> Iterator[ClusterState]:
-    """The first record of each producer reaches a broker that leads. `named`: whether the broker's own metadata says
-    so."""
+    """The first record of each producer reaches a broker that leads. `named`: whether its own metadata says so."""
     for produce in _first_of_each_producer(state):
         for leader in state.replicas:
             serves = leader.role == LEADER and leader.runs and not state.is_cut(CLIENTS, CLIENT, leader.broker)

@@ -156,8 +156,7 @@ def session_ends(state: ClusterState, config: ClusterConfig) -> Iterator[Cluster
 
 
 def session_ended(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """The state after a broker's session has ended. If it was the controller, there is none until another takes
-    over."""
+    """The state after a broker's session has ended. If it was the controller, the next one has to take over."""
     if state.controller == broker:
         state = state._replace(controller=NOBODY)
     return broker_failed(state, config, broker)

@@ -40,8 +40,7 @@ class Record(NamedTuple):
 
 
 class InFlight(NamedTuple):
-    """The records from the offset `start` on whose state is known; later ones are available and were never
-    delivered."""
+    """The records from the offset `start` on with a known state; later ones are available and were never delivered."""
 
     start: int
     records: tuple[Record, ...] = ()

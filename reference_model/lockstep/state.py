@@ -182,8 +182,7 @@ class ClusterState(NamedTuple):
 
     @property
     def controller_runs(self) -> bool:
-        """Whether a controller can be asked. If the controllers are no brokers, a majority has to follow the active
-        one.
+        """Whether a controller can be asked. Of controllers that are no brokers, a majority has to follow it.
 
         A single controller that is none of the state's brokers always runs.
         """

@@ -1,8 +1,8 @@
 """Transactions in lock step: the steps of scenarios, and what coordinator and leaders then do of themselves.
 
 The answers to requests, the markers and the last stable offset are those of `reference_model/transactions/`, whose
-state is wrapped here. There every order of events is searched; here a scenario decides what happens next. What each
-producer knows is kept beside that state. A producer sends one request at a time, and repeats it until the answer is
+state is wrapped here. There every order of events is searched; here a scenario decides what happens next. What
+producers know is kept beside that state. A producer sends one request at a time, and repeats it until the answer is
 final.
 
 A group's offsets are a partition like any other (`TransactionsConfig.offset_partition`): a record of it is the offset

@@ -19,8 +19,8 @@ records"). Four rules decide what may be lost of this state:
 
 A leader or a coordinator that was deposed and does not know it can't write, since the share coordinator refuses older
 epochs. But it still gives out records, and start offsets, by the state that it had. If a log loses records below the
-group's start offset, later records take their offsets and are never delivered, and a start offset past the log's end is
-set back.
+group's start offset, later records take their offsets and are never delivered; a start offset past the log's end is set
+back.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

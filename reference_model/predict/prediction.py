@@ -74,8 +74,7 @@ def predict(
     Without a lock-step phase a status is `forbidden` or `permitted`. With one, an anomaly is `required` if every run
     through the phase ends with it. An anomaly that only a consumer's read can show is never required, since nothing
     makes a consumer read in time. Raises `LaneError` for a lock-step phase on a lane that also lists faults,
-    `PredictionNotExhausted` where the budget was too small, and `ScopeNotExhausted` where no run gets through the
-    lock-step phase.
+    `PredictionNotExhausted` if the budget was too small, and `ScopeNotExhausted` if no run gets through the phase.
     """
     if lane.assume:
         without_assumptions = predict(replace(lane, assume=()), lockstep=lockstep, budget=budget, scope=scope)
@@ -98,8 +97,7 @@ def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, 
     The scope is usually larger than the one in which the lanes' predictions forbid these anomalies. The larger scope
     shows all that the smaller one shows, because a record need not be sent, nor an attempt made. So only forbidden
     anomalies are searched for. The lanes differ in their faults alone, and have equally many: they share one search,
-    since two of them often become the same after a fault. Raises `PredictionNotExhausted` where the budget was too
-    small.
+    since two often become the same after a fault. Raises `PredictionNotExhausted` if the budget was too small.
     """
     obeyed = [as_obeyed(lane) for lane in lanes]
     findings = _search(obeyed, forbidden & CHECKS.keys(), scope, budget)

@@ -1,8 +1,7 @@
 """Predicts what the transactions of a lane may show, by asking the model of transactions (`transactions/`).
 
 The model of replication decides what a log may lose (`prediction.py`). Then `transactions/` searches what this costs
-transactions, and all that needs no loss. Clients speak protocol `v1`, except Kafka's Java client since 4.0 on brokers
-since 4.0.
+transactions, and all that needs no loss. Clients speak `v1`, except Kafka's Java client since 4.0 on brokers since 4.0.
 
 The anomalies of records have the answers of the idempotent lane, with these differences:
 

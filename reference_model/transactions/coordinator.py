@@ -113,8 +113,3 @@ def _end_nothing(last_entry: Status, epoch: int, commit: bool, bumped: int) -> A
     if epoch != last_entry.epoch or last_entry.status in PREPARED:
         return Answer(Reply.FENCED)
     return Answer(Reply.INVALID_TXN_STATE) if commit else Answer(Reply.OK, Status(PREPARE_ABORT, bumped, 0))
-
-
-def complete(last_entry: Status) -> Status:
-    """The entry for a transaction of which all markers are written."""
-    return Status(COMPLETE_OF[last_entry.status], last_entry.epoch, 0)

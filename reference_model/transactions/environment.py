@@ -9,7 +9,7 @@ model of replication says whether that can happen (`predict/`). Consumers keep w
 from collections.abc import Iterator
 from itertools import product
 
-from kafka_chaos.reference_model.transactions.coordinator import PREPARED, complete
+from kafka_chaos.reference_model.transactions.coordinator import COMPLETE_OF, PREPARED
 from kafka_chaos.reference_model.transactions.effects import Action, Step, abort_by_coordinator, append_to, arrive
 from kafka_chaos.reference_model.transactions.partitions import takes_marker
 from kafka_chaos.reference_model.transactions.producers import action_of
@@ -24,6 +24,7 @@ from kafka_chaos.reference_model.transactions.state import (
     Marker,
     Setup,
     State,
+    Status,
 )
 from kafka_chaos.reference_model.tuples import bits, without
 
@@ -70,7 +71,8 @@ def complete_transaction(state: State, setup: Setup) -> Iterator[Step]:
     """All markers are written: the coordinator notes that, and the next transaction may begin."""
     for id, (status, unmarked, _) in enumerate(state.coordinated):
         if status.status in PREPARED and not unmarked:
-            yield Action("complete", only_producer(id, setup)), state.with_status(setup, id, complete(status), 0)
+            completed = Status(COMPLETE_OF[status.status], status.epoch, 0)
+            yield Action("complete", only_producer(id, setup)), state.with_status(setup, id, completed, 0)
 
 
 def time_out(state: State, setup: Setup) -> Iterator[Step]:

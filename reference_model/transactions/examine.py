@@ -19,8 +19,7 @@ Left out: consumer groups and offsets in transactions; late WriteTxnMarkers requ
 office (KIP-1228); mere delays. A frozen coordinator or leader holds up the end of a transaction, and with it the last
 stable offset, for as long as it is frozen: that is no anomaly once it is over.
 
-The sentences for a path number incarnations, transactions and the records of each from 1, and partitions from 0, as
-Kafka does.
+The sentences for a path number incarnations, transactions and their records from 1, and partitions from 0, like Kafka.
 """
 
 from collections.abc import Mapping

@@ -9,8 +9,7 @@ transactions | KIP-98, KIP-360, KIP-588 |
 KIP-98 assumes of `v1` that the requests of a transaction arrive in the order in which they were sent: after the
 coordinator has accepted the end, only another EndTxn arrives, and after the producer has seen the end, no request does.
 `Rules.late` has the requests that may break this order without harm, because the protocol defends itself. Networks do
-not keep to the assumption, so the harm that other late requests do is a known defect. In `v2` every request may be
-late.
+not keep to the assumption: the harm of other late requests is a known defect. In `v2` all may be late.
 
 Since 3.6 a leader asks the coordinator whether a transaction is open before it takes the first record of one
 (`transaction.partition.verification.enable`, KIP-890, first part; KAFKA-14402), from every client.

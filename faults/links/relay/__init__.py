@@ -1,1 +1,1 @@
-"""Links: what stands in a connection to a broker or controller, understands Kafka's frames and may keep them back."""
+"""Links: relays in the connections to brokers and controllers, which understand Kafka's frames and may hold them."""

@@ -82,7 +82,7 @@ class Conversation:
     is_opaque: bool = False
 
     def request(self, frame: memoryview, size: int) -> Fate | bytes:
-        """The fate of a request of `size` bytes, of which `frame` has the beginning or all."""
+        """The fate of a request of `size` bytes; `frame` has its beginning, or all of it."""
         header = None if self.is_opaque else read_header(frame)
         if header is None:
             self.is_opaque = True
@@ -105,7 +105,8 @@ class Conversation:
         return fate
 
     def response(self, frame: memoryview, size: int) -> Fate | bytes:
-        """The fate of a response of `size` bytes, of which `frame` has the beginning or all, or another for it."""
+        """The fate of a response of `size` bytes, or the response to pass instead. `frame`: its beginning, or all of
+        it."""
         if self.is_opaque or len(frame) < 4:
             return Fate.OPAQUE
         exchange = self._pending.get(correlation_id(frame))
@@ -120,7 +121,7 @@ class Conversation:
         possible = self._possible(header)
         is_answered_for = any(tally.rule.action == ANSWER for tally in possible)
         if (header.api == METADATA or traces_all or is_answered_for) and len(frame) < size:
-            # Metadata is read for the names of topic ids, and an error is put into a whole response.
+            # Counted once it is whole: metadata is read for the names of topic ids, and an error needs all of it.
             counts.answers -= 1
             counts.bytes -= size
             return Fate.WHOLE
@@ -185,7 +186,7 @@ class Conversation:
         return sum(exchange.header.api in FROM_CONTROLLERS for exchange in self._pending.values())
 
     def _fate(self, exchange: Exchange, side: str, possible: list[Tally], frame: memoryview) -> Fate | bytes:
-        """The fate of a request or response by the first rule that takes it, or the response in its place."""
+        """The fate of a request or response by the first rule that takes it, or the response to pass instead."""
         for tally in possible:
             rule = tally.rule
             if rule.side != side or not rule.names(exchange.contents):

@@ -1,7 +1,7 @@
 """The contents of requests: topic-partitions, transactional ids, groups, producers; and error codes of responses.
 
-Bodies are decoded by kafka-python's messages, and by those between brokers and controllers that it lacks
-(contract/wire). A request that can't be decoded has no contents, and passes like any other.
+Bodies are decoded by kafka-python's messages, and by those of brokers and controllers that it lacks (contract/wire). A
+request that can't be decoded has no contents, and passes like any other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, Header
 Place = tuple[str, int]
 """A topic and a partition of it."""
 
-_FLEXIBLE_PRODUCE, _TRANSACTIONAL_PRODUCE, _PRODUCE_BY_ID = 9, 3, 13
+_FLEXIBLE_PRODUCE, _TRANSACTIONAL_PRODUCE, _PRODUCE_BY_ID = 9, 3, 13  # versions since which Produce is so
 _PRODUCE_HEAD = 1024
 _STRING = String()
 _TOPIC_NAMES = ("topic", "name", "topic_name", "topic_id")
@@ -134,7 +134,7 @@ class FetchSession:
         self._partitions: dict[Place, None] = {}
 
     def covered(self, epoch: int, changed: tuple[Place, ...], forgotten: tuple[Place, ...]) -> tuple[Place, ...]:
-        """All partitions that a fetch of this session epoch covers; it names those that changed and are forgotten."""
+        """All partitions that a fetch of this session epoch covers; it only names those `changed` and `forgotten`."""
         if epoch <= 0:
             self._partitions.clear()
         self._partitions.update(dict.fromkeys(changed))
@@ -149,7 +149,7 @@ def produced_to(header: Header, frame: memoryview, names: Mapping[uuid.UUID, str
     Only the beginning is read, since the request may be too large to wait for its end. None if it can't be read.
     """
     compact = header.version >= _FLEXIBLE_PRODUCE
-    # Clients send no tagged fields in headers: a single byte says so.
+    # Clients send no tagged fields in headers: a single byte says that there are none.
     head = io.BytesIO(frame[header.body + compact : header.body + _PRODUCE_HEAD])
     contents = Contents()
     try:
@@ -240,14 +240,14 @@ def _decoded(kind_name: str, header: Header, rest: memoryview) -> Mapping[str, A
 def _message(kind_name: str, header: Header, rest: memoryview, *, exactly: bool) -> tuple[Any, memoryview]:
     """The message after the fixed part of a header (None if it can't be decoded), and the bytes of its body.
 
-    `exactly`: encoded again, the message has to be these bytes: kafka-python decodes messages that are cut off, or
-    followed by more bytes, without an error.
+    `exactly`: encoded again, the message has to give these bytes, because kafka-python decodes messages that are cut
+    off, or followed by more bytes, without an error.
     """
     kind = _messages(kind_name).get(header.api)
     if kind is None or header.version > kind.max_version:
         return None, rest
-    # Nobody sends tagged fields in headers: a single byte says so. The response to ApiVersions has not even that, since
-    # every client must be able to read it.
+        # Nobody sends tagged fields in headers: a single byte says that there are none. The response to ApiVersions
+        # lacks it, since every client must be able to read that response.
     flexible = kind.flexible_version_q(header.version) and kind.name != "ApiVersionsResponse"
     body = rest[int(flexible) :]
     try:

@@ -11,7 +11,7 @@ from kafka_chaos.contract.wire.kafka_python import ApiKey
 
 SIZE_BYTES = 4
 MAX_FRAME = 100 * 2**20
-"""The default of `socket.request.max.bytes`: bytes that would make a greater frame are none of Kafka's."""
+"""The default of `socket.request.max.bytes`: a greater number is not the size of a frame of Kafka."""
 
 PRODUCE, FETCH, METADATA, SASL_HANDSHAKE = 0, 1, 3, 17
 

@@ -14,7 +14,7 @@ from kafka_chaos.faults.links.relay.connection import Conversation, Exchange
 from kafka_chaos.faults.links.relay.rules import REQUEST, RESPONSE
 from kafka_chaos.faults.links.relay.stream import Stream
 
-_MOST_QUEUED = 1024 * 1024
+_MOST_QUEUED = 1024 * 1024  # bytes that wait to be written to one socket
 _MOST_KEPT = 128 * 1024 * 1024
 """The number of bytes that may wait in a connection before the link reads no more from the sender."""
 

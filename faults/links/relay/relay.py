@@ -181,7 +181,7 @@ class Relay:
 MARK = 0x4B43
 """The mark of the link's own packets, which no rule redirects to the link again. (`KC`, in hexadecimal.)"""
 
-_SO_ORIGINAL_DST = 80
+_SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h
 
 
 def redirection(ports: Sequence[int], listener: int) -> str:

@@ -23,8 +23,8 @@ _MOST_TOLD = 20
 class Rule:
     """Frames to or from a node, and the `action` on them: `hold`, `delay`, `rate`, `drop`, `cut` or `answer`.
 
-    All but `side` describe requests; a response is named by its request. `sender`: the host names of nodes that send
-    the request, or `clients` for all others; None: any sender. `client_id` is in the request's header. `nth`: the
+    All keys but `side` describe requests; a response is named by its request. `sender`: the host names of nodes that
+    send the request, or `clients` for all others; None: any sender. `client_id` is in the request's header. `nth`: the
     number of the one frame to take, counted from 1 since the rule was added; None: all. `seconds` is for `delay`,
     `kbit_per_second` for `rate`, `error` (its name) for `answer`.
     """
@@ -73,7 +73,7 @@ class Rule:
 
 @dataclass(slots=True)
 class Tally:
-    """A rule at work: the number of frames that it named, and of those taken; `told` describes the first taken."""
+    """A rule at work: how many frames it `named`, how many of them it has `taken`, and the first of these (`told`)."""
 
     rule: Rule
     named: int = 0

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from kafka_chaos.faults.links.relay.frames import SIZE_BYTES, frame_size, with_size
 
 HEAD = 16 * 1024
-"""The number of bytes of a frame that have to be there before its fate is decided; all bytes of a smaller frame."""
+"""How many bytes of a frame have to be there before its fate is decided; a smaller frame has to be there whole."""
 
 
 class Fate(Enum):

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 
-_FREEZE = 0xC0045877
-_THAW = 0xC0045878
-_SHUT_DOWN = 0x8004587D
-_GET_FLAGS = 0x80086601
-_SET_FLAGS = 0x40086602
-_IMMUTABLE = 0x10
+_FREEZE = 0xC0045877  # FIFREEZE; like those below, a number of linux/fs.h or ext4
+_THAW = 0xC0045878  # FITHAW
+_SHUT_DOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN
+_GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS
+_SET_FLAGS = 0x40086602  # FS_IOC_SETFLAGS
+_IMMUTABLE = 0x10  # FS_IMMUTABLE_FL
 _WITHOUT_FLUSH = struct.pack("I", 2)
 """`EXT4_GOING_FLAGS_NOLOGFLUSH`: what is only in memory is lost, the unwritten end of ext4's journal included."""
 _OPTIONS = "loop,noatime,noinit_itable,errors=remount-ro"

@@ -58,7 +58,7 @@ def test_without_a_frame_the_reason_says_what_passed(cluster: FakeCluster) -> No
     nodes = hit_by(fault, cluster)
     assert fault.proof(cluster, nodes).reason == "no EndTxn request"
     link_of(cluster, 1).named = 4
-    assert fault.proof(cluster, nodes).reason == "4 such EndTxn requests passed, none was the one"
+    assert fault.proof(cluster, nodes).reason == "4 such EndTxn requests passed, but no number 5"
 
 
 @pytest.mark.parametrize(
