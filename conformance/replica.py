@@ -16,7 +16,7 @@ from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage import files
 from kafka_chaos.harness.cluster.storage.segments import Batch, Record, Segment, read_segment, records_of
 
-_WANTED = re.compile(rf"{'|'.join(files.BROKER_FILES)}|[^/]+/(\d{{20}}\.log|{files.LEADER_EPOCHS})")
+_NEEDED_FILES = re.compile(rf"{'|'.join(files.BROKER_FILES)}|[^/]+/(\d{{20}}\.log|{files.LEADER_EPOCHS})")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def read_replica(node: Node, topic: str, partition: int, *, data: str = BROKER_D
 
 def _read(node: Node, topic: str, partition: int, data: str) -> ReplicaFiles:
     key, folder = (topic, partition), f"{topic}-{partition}"
-    streams = files.stream_files(node, data, (folder, *files.BROKER_FILES), wanted=_WANTED)
+    streams = files.stream_files(node, data, (folder, *files.BROKER_FILES), wanted=_NEEDED_FILES)
     contents = {name: content.read() for name, content in streams}
     if not any(name.startswith(f"{folder}/") for name in contents):
         raise NoReplica(f"{node.name}: no replica of {folder} in {data}")

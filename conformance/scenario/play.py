@@ -67,9 +67,9 @@ class Play:
         from kafka_chaos.conformance.scenario.load import load_beside
 
         topic_spec = Topic(**topic)
-        with self.pool.leased(profile) as lease, ExitStack() as beside:
+        with self.pool.leased(profile) as lease, ExitStack() as loads:
             controller = lease.make_controller(controller or (*topic_spec.replicas, *topic_spec.others)[-1])
-            loaded = beside.enter_context(load_beside(lease, load)) if load else None
+            loaded = loads.enter_context(load_beside(lease, load)) if load else None
             with self.stage(lease, name, topic_spec, controller=controller) as stage:
                 stage.load = loaded
                 yield stage

@@ -36,15 +36,15 @@ def plain(value: Any) -> Any:
 
 def observation_json(observation: Observation) -> dict[str, Any]:
     """An observation as JSON values; what was not observed is left out."""
-    of_replicas = [field.name for field in fields(ReplicaObservation)]
+    names = [field.name for field in fields(ReplicaObservation)]
     return {
-        "partition": _set_in(observation, ("leader", "leader_epoch", "isr", "controller_epoch")),
-        "replicas": {str(broker): _set_in(replica, of_replicas) for broker, replica in observation.replicas.items()},
-        **_set_in(observation, ("acknowledged", "group", "shares", "transactions")),
+        "partition": _not_none(observation, ("leader", "leader_epoch", "isr", "controller_epoch")),
+        "replicas": {str(broker): _not_none(replica, names) for broker, replica in observation.replicas.items()},
+        **_not_none(observation, ("acknowledged", "group", "shares", "transactions")),
     }
 
 
-def _set_in(observed: object, names: Iterable[str]) -> dict[str, Any]:
+def _not_none(observed: object, names: Iterable[str]) -> dict[str, Any]:
     return {name: plain(value) for name in names if (value := getattr(observed, name)) is not None}
 
 

@@ -124,7 +124,7 @@ def _draw(
 LIMIT = 2_000_000
 """The limit of a report's size, in bytes."""
 
-REQUESTS = 6
+MOST_REQUESTS = 6
 """The most requests hit by faults that a report shows, each with its neighbours."""
 
 _WORST_FIRST = (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS)
@@ -152,7 +152,7 @@ def render(evidence: Evidence, timeline: Timeline, series: Series) -> str:
             **_context(evidence, timeline, series, detail),
             told={(lane, cell.anomaly) for lane, cell, _ in findings},
             findings_left_out=sum(bool(cell.count) for _, cell in cells) - len(findings),
-            requests=around_faults(requests, REQUESTS),
+            requests=around_faults(requests, MOST_REQUESTS),
             findings=findings,
             duration=duration,
             most_rows=MOST_ROWS,

@@ -122,7 +122,7 @@ def run_attached(
         raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
     untold = _check_topics(experiment, cluster, admin)
     experiment, unread = with_brokers_configuration(experiment, cluster.client_configs, admin)
-    unknown = replace(unread, untold=(*untold, *unread.untold))
+    unread = replace(unread, untold=(*untold, *unread.untold))
     breakable = _breakable(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
@@ -135,7 +135,7 @@ def run_attached(
         accept_known=accept_known,
         engine=engine,
     )
-    return run.judge(_Stages(run, cluster, admin, breakable, unknown).observe, collects=("log",))
+    return run.judge(_Stages(run, cluster, admin, breakable, unread).observe, collects=("log",))
 
 
 def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> AttachedCluster | None:
@@ -160,17 +160,17 @@ def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -
 
 @dataclass(frozen=True)
 class _Stages:
-    """The stages of a run that need the cluster. `unknown`: what predictions depend on, and the run could not learn."""
+    """The stages of a run that need the cluster. `unread`: what predictions depend on, and the run could not learn."""
 
     run: Run
     cluster: Attached
     admin: ClusterAdmin
     breakable: AttachedCluster | None
-    unknown: ConfigurationUnread
+    unread: ConfigurationUnread
 
     def observe(self) -> None:
-        if self.unknown.configurations or self.unknown.untold:
-            self.run.events.emit(self.unknown)
+        if self.unread.configurations or self.unread.untold:
+            self.run.events.emit(self.unread)
         run, starts = self.run, dict[str, dict[int, int]]()
         for phase in run.experiment.phases:
             for lane in phase.lanes:
@@ -184,7 +184,7 @@ class _Stages:
 
     def _load(self, phase: PhaseSpec, starts: Mapping[str, Mapping[int, int]]) -> None:
         run = self.run
-        running = PhaseRun(
+        phase_run = PhaseRun(
             phase,
             self.admin,
             self.cluster.bootstrap_servers,
@@ -196,18 +196,18 @@ class _Stages:
             start_offsets=starts,
             outside=phase.outside(run.experiment.cluster.as_layout()),
         )
-        with running.loaded():
+        with phase_run.loaded():
             start, duration = time.monotonic(), phase.workload.duration
-            what = f"loading {counted(len(running.lanes), 'topic')} of the attached cluster for {duration:g} s"
+            what = f"loading {counted(len(phase_run.lanes), 'topic')} of the attached cluster for {duration:g} s"
             run.say(what, seconds=duration)
             if self.breakable is not None:
-                observer = FaultEvents(run.events, phase=phase.phase, lanes=running.lanes)
+                observer = FaultEvents(run.events, phase=phase.phase, lanes=phase_run.lanes)
                 view = ClusterView[AttachedNode](self.breakable, self.admin)
                 with Injector(view, observer, seed=run.experiment.seed) as injector:
                     faults = [by_commands(fault) for fault in phase.faults]
                     injector.run(faults, start=start, cancelled=run.cancelled)
             run.cancelled.wait(max(0.0, start + duration - time.monotonic()))
-        run.gaps.update(running.gaps)
+        run.gaps.update(phase_run.gaps)
 
 
 def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:

@@ -38,7 +38,7 @@ class PhaseRun:
     controller's id, or None if nobody knows it. `patience`: by lane, the least time-out in seconds within which its
     consumers must reach the end, long enough for a stall to show. `gaps`: by lane, the longest time between two
     acknowledgements in seconds, once the phase has settled. `seed` decides the random choices of the load. `outside`:
-    the kinds of faults that others may inject meanwhile.
+    the kinds of faults that may occur besides those that the run injects.
     """
 
     phase: PhaseSpec

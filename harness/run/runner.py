@@ -197,7 +197,7 @@ class Stages:
         layout = self.run.experiment.cluster.as_layout()
         own_clients = [lane for lane in phase.lanes if lane.lane not in self.applications]
         lag_time_max = min(broker_times(layout, "replica.lag.time.max.ms")) / 1000
-        running = PhaseRun(
+        phase_run = PhaseRun(
             phase.grown(),
             admin,
             cluster.bootstrap_servers,
@@ -212,7 +212,7 @@ class Stages:
             outside=phase.outside(layout),
             patience=patience_of(own_clients, layout),
         )
-        self.run.say(f"making {counted(len(running.lanes), 'topic')} for the phase {phase.phase}")
+        self.run.say(f"making {counted(len(phase_run.lanes), 'topic')} for the phase {phase.phase}")
         # On a cluster that served other runs, a broker may still be starting: no new topic would get it as leader.
         admin.await_brokers(layout.brokers)
         created_now = [lane for lane in phase.lanes if lane.created_at is None]
@@ -223,18 +223,18 @@ class Stages:
             create_topic(admin, lane, brokers=layout.brokers)
         admin.await_full_isr([lane.lane for lane in created_now])
         groups = {lane.lane: lane.group_id for lane in phase.lanes}
-        observer = FaultEvents(self.run.events, phase=phase.phase, lanes=running.lanes)
-        with running.loaded() as load:
+        observer = FaultEvents(self.run.events, phase=phase.phase, lanes=phase_run.lanes)
+        with phase_run.loaded() as load:
             topics = [lane.topic_name for lane in phase.lanes]
             view = ClusterView(cluster, admin, groups=groups, clients=load, topics=topics)
             with Injector(view, observer, seed=self.run.experiment.seed) as injector:
                 if phase.steps is None:
                     self.follow_schedule(phase, injector)
-                elif not running.run_lockstep(injector, load, lag_time_max=lag_time_max):
+                elif not phase_run.run_lockstep(injector, load, lag_time_max=lag_time_max):
                     self.run.predict_faults_at_any_time(phase)
                 injector.heal_all()
             yield
-        self.run.gaps.update(running.gaps)
+        self.run.gaps.update(phase_run.gaps)
 
     def follow_schedule(self, phase: PhaseSpec, injector: Injector) -> None:
         """Inject the timed faults under load, until the load ends."""

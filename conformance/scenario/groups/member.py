@@ -18,7 +18,7 @@ from kafka_chaos.contract.lane.groups import AFTER, BEFORE
 from kafka_chaos.faults.helper import STDIN, Commands
 from kafka_chaos.harness.workload.groups.commits import generation_of
 
-GIVEN_WITHIN = 30.0
+POLL_TIMEOUT = 30.0
 _POLL = 0.05
 
 # The client logs what it also reports; a broken cluster would fill the terminal.
@@ -52,7 +52,7 @@ class SteppedMember:
     def poll(self, partition: int) -> dict[str, Any]:
         """Poll until one record of a partition is given; answers its offset, or None if none comes in time."""
         place = [TopicPartition(self._topic, partition)]
-        deadline = time.monotonic() + GIVEN_WITHIN
+        deadline = time.monotonic() + POLL_TIMEOUT
         while time.monotonic() < deadline:
             if partition in self._held:
                 self._client.resume(place)

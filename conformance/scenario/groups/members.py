@@ -12,7 +12,7 @@ from typing import Any, Self
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kafka_chaos.conformance.scenario.groups.member import GIVEN_WITHIN
+from kafka_chaos.conformance.scenario.groups.member import POLL_TIMEOUT
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.groups import CLASSIC, COOPERATIVE, Group
@@ -118,9 +118,9 @@ class Members:
     def poll(self, number: int, partition: int) -> None:
         """Let a member poll until it is given a record of `partition`."""
         member = self._processes[number]
-        offset = member.ask("poll", within=GIVEN_WITHIN + 10, partition=partition)["offset"]
+        offset = member.ask("poll", within=POLL_TIMEOUT + 10, partition=partition)["offset"]
         if offset is None:
-            raise ClusterFailure(f"member {number} was given nothing of partition {partition} within {GIVEN_WITHIN} s")
+            raise ClusterFailure(f"member {number} was given nothing of partition {partition} within {POLL_TIMEOUT} s")
         member.did.append((GIVEN, partition, offset))
 
     def process(self, number: int, partition: int) -> None:

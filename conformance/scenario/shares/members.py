@@ -28,7 +28,7 @@ _TYPES = {ACCEPT: 1, RELEASE: 2, REJECT: 3}
 """The codes of acknowledgements (KIP-932)."""
 _FINAL_ANSWERS = (TAKEN, NOT_ACQUIRED, NO_SESSION)
 """The final answers to an acknowledgement. After any other error it is sent again."""
-_WITHIN = 60.0
+_TIMEOUT = 60.0
 _WAIT_MS = 500
 
 
@@ -133,7 +133,7 @@ class ShareMembers:
     def poll(self, number: int) -> None:
         """Let a member ask again and again until it is given a record."""
         what = f"member {number} to be given a record"
-        offset, count = wait_until(lambda: self.given(number), what, timeout=_WITHIN, interval=0.05)
+        offset, count = wait_until(lambda: self.given(number), what, timeout=_TIMEOUT, interval=0.05)
         self.members[number].did.append((GIVEN, offset, count))
 
     def given(self, number: int) -> tuple[int, int] | None:
@@ -165,7 +165,7 @@ class ShareMembers:
             return error if error in _FINAL_ANSWERS else None
 
         what = f"an answer to member {number}, which acknowledges offset {offset}"
-        error = wait_until(answered, what, timeout=_WITHIN, interval=0.2, seen=lambda: str(member.errors))
+        error = wait_until(answered, what, timeout=_TIMEOUT, interval=0.2, seen=lambda: str(member.errors))
         member.did.append((kind, offset, error))
 
     def acknowledge_unheard(self, number: int, kind: str, offset: int) -> None:
@@ -227,7 +227,7 @@ class ShareMembers:
             topics = answer.assignment.topic_partitions if answer.assignment is not None else ()
             return topics[0].topic_id if topics else None
 
-        topic_id = wait_until(assigned, f"{self.id} to have a member", timeout=_WITHIN, interval=0.5)
+        topic_id = wait_until(assigned, f"{self.id} to have a member", timeout=_TIMEOUT, interval=0.5)
         return ShareMember(self.id, topic_id, name)
 
     def _coordinator(self) -> BrokerClient:

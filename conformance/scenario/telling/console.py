@@ -36,7 +36,7 @@ class ConsoleReporter:
         self._waiting = Waiting("starting", console=out)
         self._run = 0
         self._scenario: str | None = None
-        self._held: list[tuple[str, Any]] = []
+        self._held_events: list[tuple[str, Any]] = []
 
     def __enter__(self) -> Self:
         self._waiting.__enter__()
@@ -52,14 +52,14 @@ class ConsoleReporter:
             self._scenario = what.id
         self._show_status(kind, what)
         if self._run > 1:
-            self._held.append((kind, what))
+            self._held_events.append((kind, what))
             if kind == "verdict":
                 self._print_later_run(what)
         else:
             self._print_event(kind, what)
 
     def _print_later_run(self, record: ScenarioRecord) -> None:
-        held, self._held = self._held, []
+        held, self._held_events = self._held_events, []
         if record.verdict == "conforms":
             self._print(Text.assemble(f"{record.scenario}, {self._run_of_scenario()}: ", _verdict(record)))
             return

@@ -147,11 +147,11 @@ def _identity(producer: Producer) -> dict[str, Any]:
 
 PATIENCE = 40.0
 """Seconds within which a request must get an answer."""
-GIVES_UP = 1.0
+GIVE_UP_AFTER = 1.0
 """Seconds after which a producer gives up waiting for an answer, while a fault on a link holds its request."""
 _ANSWER_TIMEOUT = 3.0
 
-_AGAIN = frozenset(
+_RETRIED_ERRORS = frozenset(
     {
         "UNKNOWN_TOPIC_OR_PARTITION",
         "LEADER_NOT_AVAILABLE",
@@ -224,7 +224,7 @@ class Producers:
             with TransactionClient(address) as client:
                 # Connects, so that the short time-out concerns EndTxn alone.
                 client.brokers()
-                client.set_timeout(GIVES_UP)
+                client.set_timeout(GIVE_UP_AFTER)
                 client.end(producer, commit=commit)
         except BrokerUnreachable:
             return
@@ -265,7 +265,7 @@ class Producers:
             except (BrokerUnreachable, ClusterFailure) as error:
                 last = str(error)
                 return False
-            return last not in _AGAIN
+            return last not in _RETRIED_ERRORS
 
         wait_until(is_final, "a producer's request to be answered", timeout=PATIENCE, seen=lambda: last)
         producer.error, producer.reply = last, meaning(last, writes=writes)

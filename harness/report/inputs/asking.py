@@ -18,7 +18,7 @@ from kafka_chaos.contract.columns import Column
 from kafka_chaos.verification.engines.duckdb_engine import parquet, selected
 
 MEMORY = "1GB"
-PER_BUCKET = 3
+SLOTS_PER_BUCKET = 3
 """Slots per bucket. Times in one slot can't be told apart in a picture."""
 
 Frames = Mapping[str, tuple[int, int]]
@@ -31,7 +31,7 @@ def _database() -> duckdb.DuckDBPyConnection:
     spilled = tempfile.TemporaryDirectory(prefix="kafka-chaos-report-")
     atexit.register(spilled.cleanup)
     database = duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": spilled.name})
-    slot_width = f"greatest(width // {PER_BUCKET}, 1)"
+    slot_width = f"greatest(width // {SLOTS_PER_BUCKET}, 1)"
     database.execute(f"CREATE MACRO slot(moment, start, width) AS (moment - start) // {slot_width}")
     return database
 

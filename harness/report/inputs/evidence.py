@@ -36,7 +36,7 @@ _LOST_BY_TABLE = {
     "findings": "where in the log an anomaly is",
     "log": "the ends of the partitions",
 }
-_OF_SOME_LANES = {
+_LOST_PER_LANE = {
     "transactions": ("transactions over time", ("transactional",)),
     "assignments": ("who held which partition", ("group", "loop")),
     "commits": ("commits of offsets over time", ("group", "loop")),
@@ -109,10 +109,10 @@ def read_evidence(run_dir: Path) -> Evidence:
     prediction_file, experiment_file = run_dir / PREDICTION_FILE, run_dir / EXPERIMENT_FILE
     prediction = _optional_object(prediction_file, _optional_text(prediction_file, missing), parsed, missing)
     text = _optional_text(experiment_file, missing)
-    tables = {name: tuple(sorted((run_dir / name).glob("*.parquet"))) for name in (*_LOST_BY_TABLE, *_OF_SOME_LANES)}
+    tables = {name: tuple(sorted((run_dir / name).glob("*.parquet"))) for name in (*_LOST_BY_TABLE, *_LOST_PER_LANE)}
     lacks = _LOST_BY_TABLE | {
         name: lack
-        for name, (lack, keys) in _OF_SOME_LANES.items()
+        for name, (lack, keys) in _LOST_PER_LANE.items()
         if any(lane.get(key) for lane in lanes.values() for key in keys)
     }
     missing += [f"{name}/: no {lack}" for name, lack in lacks.items() if not tables[name]]

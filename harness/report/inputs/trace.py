@@ -16,9 +16,9 @@ from kafka_chaos.verification.inputs.documents.reading import json_lines
 
 _NS = 1e9
 _AS_TRACED = ("sender", "node", "port", "connection", "api", "version", "correlation_id", "client_id")
-_AROUND = 12
+_MOST_AFTER = 12
 """The most requests that are shown after one that a fault hit."""
-_BEFORE, _AFTER = 500, 5_000
+_SEARCHED_BEFORE, _SEARCHED_AFTER = 500, 5_000
 """How many requests before and after a hit one are searched for its neighbours."""
 
 
@@ -124,8 +124,8 @@ def around_faults(requests: Sequence[Traced], most: int) -> list[tuple[str, list
         if hit.fault is None or hit.fault.rule in rules or len(shown) == most:
             continue
         rules.add(hit.fault.rule)
-        before = [other for other in requests[max(0, number - _BEFORE) : number] if _related(other, hit)][-2:]
-        later = [other for other in requests[number + 1 : number + _AFTER] if _related(other, hit)]
+        before = [other for other in requests[max(0, number - _SEARCHED_BEFORE) : number] if _related(other, hit)][-2:]
+        later = [other for other in requests[number + 1 : number + _SEARCHED_AFTER] if _related(other, hit)]
         title = ", ".join(filter(None, (f"{hit.api} of {hit.sender} to {hit.node}", hit.about, hit.fault.described)))
         shown.append((title, [*before, hit, *_near(hit, later)]))
     return shown
@@ -135,10 +135,10 @@ def _near(hit: Traced, later: list[Traced]) -> list[Traced]:
     """Some `later` requests: the first ones, and the last before and the first after the hit request went on."""
     until = hit.fault.until if hit.fault is not None else None
     if until is None:
-        return later[:_AROUND]
+        return later[:_MOST_AFTER]
     meanwhile = [other for other in later if other.asked < until]
     since = [other for other in later if other.asked >= until]
-    few = _AROUND // 3
+    few = _MOST_AFTER // 3
     return [*meanwhile[:few], *meanwhile[max(few, len(meanwhile) - few) :], *since[:few]]
 
 

@@ -40,10 +40,10 @@ from kafka_chaos.harness.report.timeline.frame import (
 
 _NAMES = {COMMITTED: "committed", ABORTED: "aborted", IN_DOUBT: "in doubt"}
 _LONG_NAME = 18
-_ROW = 25
+_ROW_HEIGHT = 25
 _COLOURS = 6
 _LETTER = 6.2  # pixels, on average
-_LINES = 3
+_MOST_LINES = 3
 """The most lines of words in the row of members; a change that overlaps others on all lines has no words."""
 _DEATHS = ("crashes", "is killed")
 _TOGETHER_NS = 100_000_000
@@ -171,7 +171,7 @@ def draw_group(
     drawn = [_marks(frame, changes)] if changes else []
     for partition in shown:
         commits = [commit for commit in group.commits if commit.partition == partition]
-        drawn.append(Row(_ROW + 3, shapes("timeline").held(frame, partition, held[partition], commits)))
+        drawn.append(Row(_ROW_HEIGHT + 3, shapes("timeline").held(frame, partition, held[partition], commits)))
     texts = [(change.ts_ns, NOTABLE, f"member {change.member} {change.change}") for change in changes]
     texts += _events_of_group(group, held)
     heading = f"Group {group.group}" + ("" if group.lane == frame.lane else f", which reads {group.lane}")
@@ -220,11 +220,11 @@ def _marks(frame: Frame, changes: Sequence[MemberChange]) -> Row:
     words = [f"member {change.member} {change.change}" for change in changes]
     places = [(frame.x(change.ts_ns), _LETTER * len(text) + 18) for change, text in zip(changes, words, strict=True)]
     spans = [(x if x + reach <= RIGHT else x - reach, reach) for x, reach in places]
-    lines = lines_apart([(left, left + reach) for left, reach in spans], _LINES)
+    lines = lines_apart([(left, left + reach) for left, reach in spans], _MOST_LINES)
     at_right = [x + reach <= RIGHT for x, reach in places]
     placed = list(zip(words, [change.ts_ns for change in changes], at_right, lines, strict=True))
     height = 14 * max(1, *(1 + line for line in lines if line is not None))
-    return Row(max(_ROW, height) + 3, shapes("timeline").members(frame, placed))
+    return Row(max(_ROW_HEIGHT, height) + 3, shapes("timeline").members(frame, placed))
 
 
 def _group_summary(group: GroupOverTime, shown: Sequence[int]) -> str:
