@@ -30,7 +30,7 @@ class EventBus:
 
 
 class EventFile:
-    """Listener that writes events.jsonl, each line on disk as it happens."""
+    """A listener that writes each event as one line to events.jsonl at once."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8")

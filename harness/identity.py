@@ -8,7 +8,7 @@ The crc32 (zlib's) covers the lane's name in UTF-8 followed by value[4:]. So nei
 strayed into another lane's topic can be mistaken for another record. If a record's value is null or the user's own, the
 header `kafka-chaos-id` carries the same 20 bytes, without padding. A header takes precedence over the value.
 
-Many values or checksums at once are computed with NumPy: producers write thousands of records a second.
+NumPy computes many values or checksums at once, since producers write thousands of records a second.
 """
 
 import struct
@@ -42,15 +42,15 @@ class IdentityCodec:
         self._seed = zlib.crc32(lane.encode())
 
     def encode(self, producer_id: int, seq: int) -> bytes:
-        """One value."""
+        """The value that carries this identity."""
         body = _LAYOUT.pack(0, MAGIC, producer_id, seq)[_CHECKSUM_BYTES:] + bytes(self.record_size - IDENTITY_BYTES)
         return struct.pack(">I", zlib.crc32(body, self._seed)) + body
 
     def encode_many(self, producer_id: int, first_seq: int, count: int) -> list[bytes]:
         """`count` values with consecutive seqs.
 
-        CRC-32 is affine over bits. So the checksum of a value is that of seq 0, combined with one table entry per byte
-        of seq. The padding is read only once.
+        CRC-32 is affine over bits. So a value's checksum is the checksum of seq 0, XORed with one table entry for each
+        byte of seq that is not 0 everywhere. The padding is read only once.
         """
         size = self.record_size
         values = np.zeros((count, size), dtype=np.uint8)
@@ -86,13 +86,13 @@ class IdentityCodec:
         return producer_id, seq
 
     def carried(self, value: object, headers: Iterable[tuple[str, object]] | None) -> tuple[int, int]:
-        """The identity of a record: a header wins over the value, the last one over those before."""
-        own = [content for name, content in headers or () if name == IDENTITY_HEADER]
-        carrier = own[-1] if own else value
+        """The identity of a record: a header wins over the value, and the last header over earlier headers."""
+        id_headers = [content for name, content in headers or () if name == IDENTITY_HEADER]
+        carrier = id_headers[-1] if id_headers else value
         return self.decode(carrier) if isinstance(carrier, bytes) else UNDECODABLE
 
     def read(self, messages: Sequence[Any]) -> dict[str, list[Any]]:
-        """The columns of `consumed/` that these messages of librdkafka decide.
+        """The columns of `consumed/` that come from these messages of librdkafka.
 
         Headers are read only where a value carries no identity: few records need them, and reading them takes time.
         """
@@ -114,11 +114,11 @@ class IdentityCodec:
     def _byte_effects(self) -> npt.NDArray[np.uint32]:
         """How each value of each byte of seq changes the checksum: an array of shape (8, 256)."""
         body = bytearray(self.record_size - _CHECKSUM_BYTES)
-        nothing = zlib.crc32(body)
+        crc_of_zeros = zlib.crc32(body)
         effects = np.zeros((_SEQ_BYTES, 256), dtype=np.uint32)
         for position in range(_SEQ_BYTES):
             for value in range(256):
                 body[_SEQ_START - _CHECKSUM_BYTES + position] = value
-                effects[position][value] = zlib.crc32(body) ^ nothing
+                effects[position][value] = zlib.crc32(body) ^ crc_of_zeros
             body[_SEQ_START - _CHECKSUM_BYTES + position] = 0
         return effects

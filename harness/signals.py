@@ -19,18 +19,18 @@ T = TypeVar("T")
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that ask a run to end."""
 
-_AGAIN_SECONDS = 0.02
+_RESEND_SECONDS = 0.02
 
-_came: list[int] = []
+_arrived: list[int] = []
 
 
 def end_on_signals() -> None:
-    """Let every signal of `ENDING` raise `KeyboardInterrupt` in the main thread of this process, and none be lost.
+    """Let every signal of `ENDING` raise `KeyboardInterrupt` in the main thread of this process, and lose none.
 
     A signal that the process ignores stays ignored (nohup, background jobs of scripts). Python drops an exception that
     is raised within a finalizer or a callback of the garbage collector. A signal that arrives just then is sent again.
     """
-    _came.clear()
+    _arrived.clear()
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
@@ -39,12 +39,12 @@ def end_on_signals() -> None:
 
 def was_interrupted() -> bool:
     """Whether a signal of `ENDING` has arrived since `end_on_signals`."""
-    return bool(_came)
+    return bool(_arrived)
 
 
 @contextlib.contextmanager
 def signals_held_back() -> Iterator[None]:
-    """Hold back the signals of `ENDING` until the block ends, also by an error. Then deliver the last one.
+    """Hold back the signals of `ENDING` until the block ends, even if it raises. Then deliver the last signal.
 
     Does nothing outside the main thread, where Python runs no signal handler.
     """
@@ -56,7 +56,7 @@ def signals_held_back() -> Iterator[None]:
     def hold(number: int, frame: FrameType | None) -> None:
         held.append(number)
 
-    # A handler that is not Python's could not be restored.
+    # A handler that was not installed by Python (None) could not be restored.
     held_back = [number for number in ENDING if signal.getsignal(number) is not None]
     before = {number: signal.signal(number, hold) for number in held_back}
     try:
@@ -71,21 +71,21 @@ def signals_held_back() -> Iterator[None]:
 def new_client(kind: Callable[[dict[str, Any]], T], configs: Mapping[str, object]) -> T:
     """Construct a confluent-kafka client while the signals are held back.
 
-    Its constructor is written in C and reads the configs with `PyObject_Str`, which runs signal handlers. If a handler
-    raises, the constructor raises a `TypeError` instead: an interrupt would look like a wrong config.
+    The client's constructor is written in C and reads the configs with `PyObject_Str`, which runs signal handlers. If a
+    handler raises, the constructor raises a `TypeError` instead: an interrupt would look like a wrong config.
     """
     with signals_held_back():
         return kind(dict(configs))
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    _came.append(number)
+    _arrived.append(number)
     raise KeyboardInterrupt
 
 
 def _send_again(lost: UnraisableHookArgs) -> None:
     if isinstance(lost.exc_value, KeyboardInterrupt):
-        # A thread sends it a moment later. Sent here, it would be lost again.
-        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
+        # A thread sends the signal a moment later. Sent here, it would be lost again.
+        threading.Timer(_RESEND_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
     else:
         sys.__unraisablehook__(lost)

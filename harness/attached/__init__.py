@@ -1,1 +1,1 @@
-"""Externally managed clusters, and how to break them: by the commands that a file names for each of their nodes."""
+"""Clusters that somebody else manages: a file names the commands that break and heal each of their nodes."""

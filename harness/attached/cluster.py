@@ -1,6 +1,6 @@
-"""An attached cluster as faults see it: its nodes are from a file, and its brokers tell who has which role.
+"""An attached cluster as faults see it: a file names its nodes, and its brokers tell which node is the controller.
 
-The brokers' configuration is read, too, as far as predictions depend on it.
+The brokers' configuration is read too, as far as predictions depend on it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ class AttachedCluster:
     def start_again(self, nodes: Sequence[AttachedNode]) -> None:
         """Start the nodes that are down, and wait until all of them serve.
 
-        A broker exits if its former session still holds its registration in ZooKeeper; then it is started once more.
+        A broker exits while ZooKeeper still has the registration of its former session. It is started until it serves.
         """
 
         def start_and_wait(node: AttachedNode) -> None:
@@ -103,7 +103,7 @@ class AttachedCluster:
             if state["state"] != RUNNING:
                 raise EnvironmentFailure(f"{node.name} is {state['state']} before anything was broken: start it first")
             if state["answers"] is False:
-                # The proof of a fault is that a broker answers no more: it has to answer before.
+                # A fault is proven by a broker that stops answering, so the broker has to answer before.
                 raise EnvironmentFailure(f"{node.name} is running, and does not answer clients: check its address")
 
     def _node(self, kind: str, number: int, address: str | None = None) -> AttachedNode:
@@ -135,14 +135,14 @@ _WEAKEST_VALUE: Mapping[str, Callable[[Iterable[str]], str]] = {
     REBALANCE: max,
 }
 """The brokers' keys that predictions for existing topics depend on. If the brokers' values differ, the function chooses
-the one that promises least. Values are texts: `min` prefers `false` to `true`."""
+the value that promises least. Values are texts: `min` prefers `false` to `true`."""
 
 
 def without_defaults(entries: Mapping[str, Any]) -> dict[str, str]:
-    """The values of a described configuration by key, without Kafka's own defaults and keys that it does not define.
+    """The values of a described configuration by key, without Kafka's defaults and without keys that Kafka lacks.
 
-    A broker also tells keys that nothing in it reads, such as those that an image makes of variables, and hides their
-    values as it hides passwords (`KafkaConfig.maybeSensitive`).
+    A broker also describes keys that it does not define, such as keys that an image derives from environment variables.
+    It hides their values like passwords (`KafkaConfig.maybeSensitive`).
     """
     kinds = [keys_of_all_versions(kind) for kind in ("broker", "topic")]
     return {
@@ -155,8 +155,8 @@ def without_defaults(entries: Mapping[str, Any]) -> dict[str, str]:
 def with_brokers_configuration(
     experiment: Experiment, client_configs: Mapping[str, str], admin: ClusterAdmin
 ) -> tuple[Experiment, ConfigurationUnread]:
-    """The experiment with its brokers' actual configuration, as far as predictions depend on it, and what of that could
-    not be read, or is not told. Topics' configurations are compared elsewhere (`run/attach.py`).
+    """Returns the experiment with the brokers' actual values of the keys that predictions depend on, and the event that
+    lists what could not be read or was not described. `run/attach.py` compares the topics' configurations.
 
     Raises `UsageFailure` for a key of brokers or clients that the model does not know, unless the lane assumes it.
     """
@@ -190,10 +190,10 @@ def with_brokers_configuration(
         for key in _WEAKEST_VALUE
         if key in version_keys and (transactional or key == REBALANCE) and key not in read and brokers
     ]
-    # What could not be read is taken from the experiment; but leaders may move back, as they do by default.
+    # Keys that could not be read are taken from the experiment, or else leaders may move back, as they do by default.
     assumed = {REBALANCE: "true", **experiment.cluster.broker_configs} if unread or untold else {}
     cluster_spec = experiment.cluster.model_copy(update={"broker_configs": {**assumed, **read}, "configs_of": {}})
-    known = experiment.model_copy(update={"cluster": cluster_spec})
-    # All of these keys decide about elections and about internal topics' replicas, which matter where something fails.
-    faults = any(lane.faults for _, _, lane in known.lanes)
-    return known, ConfigurationUnread(configurations=tuple(unread), untold=tuple(untold if faults else ()))
+    configured = experiment.model_copy(update={"cluster": cluster_spec})
+    # Without faults none of these keys matters: they decide about elections and about replicas of internal topics.
+    faults = any(lane.faults for _, _, lane in configured.lanes)
+    return configured, ConfigurationUnread(configurations=tuple(unread), untold=tuple(untold if faults else ()))

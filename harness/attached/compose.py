@@ -1,8 +1,8 @@
-"""The Kafka nodes of a Docker Compose file, and the file of nodes by which the Docker engine breaks them.
+"""Finds the Kafka nodes of a Docker Compose file, and writes a file of nodes whose commands break them by Docker.
 
 The images of Apache, Bitnami and Confluent are configured by variables: `KAFKA_` or `KAFKA_CFG_`, and a property's
-name. So these variables tell what a service is, and its id. The file is read as Compose reads it, but for `extends`,
-`include`, and other files such as `docker-compose.override.yml`, which are not followed.
+name. So these variables tell whether a service is a broker, and its id. The file is read as Compose reads it, except
+that `extends`, `include`, and other files such as `docker-compose.override.yml` are not followed.
 """
 
 import os
@@ -35,8 +35,8 @@ _REFERENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ComposeNode:
-    """A service that is a node of Kafka's. `number`: its id, None if the file does not tell it. `properties`: Kafka's
-    properties that its variables set, with names such as `node_id`. `keys`: the keys of the service."""
+    """A service that is a node of a Kafka cluster. `number`: its id, None if the file does not name it. `properties`:
+    the Kafka properties that its variables set, with names such as `node_id`. `keys`: the keys of the service."""
 
     service: str
     kind: Kind
@@ -47,19 +47,19 @@ class ComposeNode:
 
     @property
     def addresses(self) -> list[str]:
-        """The addresses that it advertises to clients outside of the Compose network: no name of a service."""
+        """The addresses that it advertises to clients outside of the Compose network, so without names of services."""
         return re.findall(r"://(localhost:\d+|[^:,]*\.[^:,]*:\d+)", self.properties.get("advertised_listeners", ""))
 
 
 def nodes_file(path: Path, out: Path, project: str | None = None) -> str:
-    """The text of the file of nodes of a Compose file, which will be at `out`. `project`: as for `docker compose -p`.
+    """The text of a file of nodes for the Compose file `path`, to be written to `out`. `project`: as with Compose's -p.
 
     Raises `UsageFailure` with file and line if `path` is no Compose file, has no broker with a known id, or has two
     nodes with the same id.
     """
     document, values = document_of(text_of(path), str(path), "a Compose file")
-    beside = path.parent / ".env"
-    variables = {**(_variables_in(beside) if beside.is_file() else {}), **os.environ}
+    dotenv = path.parent / ".env"
+    variables = {**(_variables_in(dotenv) if dotenv.is_file() else {}), **os.environ}
     nodes = _ComposeFile(path, document, values, variables).nodes(project)
     template = Environment(trim_blocks=True).from_string(text_in(__package__, "compose.yaml.jinja"))
     return template.render(file=path.name, out=out, nodes=nodes, image=image_tag()) + "\n"
@@ -75,7 +75,7 @@ class _ComposeFile:
     variables: Mapping[str, str]
 
     def nodes(self, project: str | None) -> list[ComposeNode]:
-        """The nodes in the order of the file, among them a broker with a known id; known ids differ."""
+        """The nodes in the order of the file. At least one broker's id is known, and no two nodes share an id."""
         services = self.values.get("services")
         if not isinstance(services, dict) or not all(isinstance(keys, dict) for keys in services.values()):
             raise self.refusal("expected a mapping of services", "services")
@@ -85,7 +85,7 @@ class _ComposeFile:
         nodes = [node for service in services if (node := self.node(service, project))]
         services_by_id: dict[tuple[bool, int | None], str] = {}
         for node in nodes:
-            # No broker has the id of a controller; ZooKeeper's servers are numbered by themselves.
+            # Brokers and controllers must not share an id; ZooKeeper's servers have ids of their own.
             first = services_by_id.setdefault((node.kind == "zookeepers", node.number), node.service)
             if node.number is not None and first != node.service:
                 raise self.refusal(f"its id {node.number} is that of {first}, too", "services", node.service)
@@ -96,7 +96,7 @@ class _ComposeFile:
         return nodes
 
     def node(self, service: str, project: str) -> ComposeNode | None:
-        """The node that a service is; None for other services."""
+        """The Kafka or ZooKeeper node that a service runs; None if it runs neither."""
         keys = self.interpolated(self.values["services"][service], "services", service)
         variables = self.environment(keys, service)
         kafka = {name: value for name, value in variables.items() if name.startswith("KAFKA_")}
@@ -111,7 +111,7 @@ class _ComposeFile:
         deploy = keys.get("deploy") or {}
         if not isinstance(deploy, dict):
             raise self.refusal("expected a mapping", "services", service, "deploy")
-        # Replicas share their variables, so an id that is written there can't be theirs.
+        # All replicas of a service have the same variables, so an id in the variables can't be the id of each.
         replicas = deploy.get("replicas") or keys.get("scale") or 1
         number = next((int(text) for text in ids if text.isdecimal() and str(replicas) == "1"), None)
         separator = "_" if self.variables.get("COMPOSE_COMPATIBILITY", "").lower() in ("1", "true") else "-"
@@ -150,7 +150,7 @@ class _ComposeFile:
         if name is None:
             return "$"
         value, operand = self.variables.get(name), self.interpolated(reference["operand"] or "", *place)
-        # With a colon, an empty value is none.
+        # With a colon, as in `:-`, an empty variable counts as unset.
         if value is None or (value == "" and operator.startswith(":")):
             if operator.endswith("?"):
                 raise self.refusal(f"the variable {name} is not set: {operand}", *place)
@@ -162,10 +162,10 @@ class _ComposeFile:
 
 
 def _kind(keys: Mapping[str, Any], properties: Mapping[str, str]) -> Kind | None:
-    """The kind of node that a service is; None for others, such as one that creates topics with an image's tools."""
+    """The kind of node that a service runs; None if it runs none, as a service that creates topics by Kafka's tools."""
     if roles := properties.get("process_roles"):
         return "brokers" if "broker" in roles else "controllers"
-    # Confluent's examples of tools set it to `ignored`, since the image requires it.
+    # Confluent's examples of tools set this property to `ignored`, since the image requires it.
     if properties.get("zookeeper_connect", "ignored") != "ignored":
         return "brokers"
     image = str(keys.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[0]

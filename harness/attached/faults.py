@@ -17,44 +17,44 @@ from kafka_chaos.harness.attached.node import DOWN, FROZEN, RUNNING, AttachedNod
 from kafka_chaos.harness.attached.nodes_file import NodesFile
 
 CUT_OFF = "cut off"
-"""The state that `isolate` and `cut` hold a node in; the last fault to end brings it out of it by `mend`."""
+"""The state in which `isolate` and `cut` hold a node. When the last of these faults ends, `mend` ends the state."""
 
 
 class _ProvenByState:
-    """The proof of a fault: the node is in the state `leaves`, and if it is a broker, it does not answer clients."""
+    """Proves a fault: the node's state is `state_after`, and if the node is a broker, it does not answer clients."""
 
     commands: tuple[str, ...]
-    leaves: str
+    state_after: str
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         state = _attached(node).state()
-        if state["state"] != self.leaves:
-            return Proof(False, state, f"it is {state['state']}, not {self.leaves}")
+        if state["state"] != self.state_after:
+            return Proof(False, state, f"it is {state['state']}, not {self.state_after}")
         return Proof(not state["answers"], state, "it answers clients")
 
 
 class AttachedKill(_ProvenByState, Kill):
     """`kill` by the commands `kill` and `start`."""
 
-    commands, leaves = ("state", "kill", "start"), DOWN
+    commands, state_after = ("state", "kill", "start"), DOWN
 
 
 class AttachedStop(_ProvenByState, Stop):
     """`stop` by the commands `stop` and `start`."""
 
-    commands, leaves = ("state", "stop", "start"), DOWN
+    commands, state_after = ("state", "stop", "start"), DOWN
 
 
 class AttachedPause(_ProvenByState, Pause):
     """`pause` by the commands `pause` and `thaw`."""
 
-    commands, leaves = ("state", "pause", "thaw"), FROZEN
+    commands, state_after = ("state", "pause", "thaw"), FROZEN
 
 
 class AttachedIsolate(_ProvenByState, Isolate):
     """`isolate` by the commands `isolate` and `mend`."""
 
-    commands, leaves = ("state", "isolate", "mend"), RUNNING
+    commands, state_after = ("state", "isolate", "mend"), RUNNING
     holds: ClassVar[str] = CUT_OFF
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
@@ -65,7 +65,7 @@ class AttachedIsolate(_ProvenByState, Isolate):
 
 
 class AttachedPartition(Partition):
-    """`partition` by the commands `cut` and `mend`. Its proof: `stopped` prints how many packets were stopped."""
+    """`partition` by the commands `cut` and `mend`. Its proof: `stopped` prints how many packets `cut` has stopped."""
 
     commands = ("state", "cut", "stopped", "mend")
     holds: ClassVar[str] = CUT_OFF
@@ -94,7 +94,7 @@ def _attached(node: object) -> AttachedNode:
 
 _ATTACHED_KINDS = (AttachedKill, AttachedStop, AttachedPause, AttachedIsolate, AttachedPartition)
 BY_KIND: Mapping[str, Any] = {attached.kind: attached for attached in _ATTACHED_KINDS}
-"""The class of each kind that has `commands`."""
+"""The class of each fault kind that commands can do."""
 
 
 def by_commands(fault: Fault) -> Fault:
@@ -103,7 +103,7 @@ def by_commands(fault: Fault) -> Fault:
     if attached is None:
         raise UsageFailure(f"{fault.kind}: an attached cluster has no command for it; expected {', '.join(BY_KIND)}")
     if isinstance(fault, Partition) and (fault.direction, fault.port, fault.action) != ("both", None, "drop"):
-        raise UsageFailure("partition: the command `cut` drops all packets, in both directions: leave its keys out")
+        raise UsageFailure("partition: `cut` drops all packets, both ways: leave out `direction`, `port` and `action`")
     same_fault: Fault = attached(**{field.name: getattr(fault, field.name) for field in fields(fault)})
     return same_fault
 
@@ -123,7 +123,7 @@ def require_commands(fault: Fault, file: NodesFile, allowed: Sequence[str]) -> N
 
 
 def _may_hit(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
-    """The nodes of the file that the fault's target may be: their kind, such as `brokers`, and their number there."""
+    """The nodes that the fault may hit, each as its kind, such as `brokers`, and its number in the file of nodes."""
     target = fault.target
     if target.role in ("zookeeper", "controllers"):
         kind = "zookeepers" if target.role == "zookeeper" else "controllers"
@@ -132,7 +132,7 @@ def _may_hit(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
         wanted = list(target.numbers or places)
         if not ids or not set(wanted) <= set(places):
             raise UsageFailure(f"{target.text}: the file of nodes names no such node")
-        # A minority or a majority may be any of them.
+        # A minority or a majority has no numbers: it may be any of these nodes.
         yield from ((kind, ids[place - 1] if kind == "controllers" else place) for place in wanted)
         return
     if target.role == "controller" and file.controllers:

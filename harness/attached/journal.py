@@ -1,4 +1,4 @@
-"""The journal of what a run breaks in an attached cluster: before it breaks something, it notes the healing command.
+"""The journal of what a run breaks in an attached cluster: the run notes the healing command before it breaks a node.
 
 Guarantee: whatever a run has broken and not healed is in its journal, so that `kafka-chaos clean`, or the next run with
 nodes, can heal it without the file of nodes. Only this user can read a journal, since commands may hold secrets.
@@ -38,8 +38,8 @@ class ShellCommand:
 
         Raises `ClusterFailure` if it ends with another exit code than 0, or does not end within `timeout` seconds.
         """
-        # A session of its own: Ctrl-C must not reach it, since the run still has to heal; and after a time-out, all
-        # processes of the session are ended.
+        # A session of its own: Ctrl-C must not reach the command, since the run still has to heal; and after a time-out
+        # all processes of the session are ended.
         process = subprocess.Popen(
             ["/bin/sh", "-c", self.text],
             stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""One node of an attached cluster, which the commands of its file break, heal and describe."""
+"""One node of an attached cluster. Commands from the file of nodes break it, heal it, and tell its state."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from kafka_chaos.harness.cluster.broker.client import BrokerClient, BrokerUnreac
 RUNNING, FROZEN, DOWN = "running", "frozen", "down"
 STATES = (RUNNING, FROZEN, DOWN)
 HEALED_BY = {"kill": "start", "stop": "start", "pause": "thaw", "isolate": "mend", "cut": "mend"}
-"""The command that undoes another."""
+"""The healing command of each breaking command."""
 _ANSWER_TIMEOUT = 1.0
 
 
 @dataclass(eq=False)
 class AttachedNode:
-    """Implements `kafka_chaos.faults.cluster.NodeControl` by commands.
+    """Implements `kafka_chaos.faults.cluster.NodeControl` by commands, without access to the node's disk or network.
 
     `client_address`: a broker's address for clients; None for other nodes, which only their `state` command describes.
     """
@@ -41,11 +41,11 @@ class AttachedNode:
 
     @property
     def address(self) -> str:
-        """Its address for the other nodes, as the file has it."""
+        """Its address for the other nodes, from the file of nodes."""
         return self.entry.address
 
     def state(self) -> dict[str, Any]:
-        """Its `state` as the command prints it, and whether it `answers` clients (None: it is no broker)."""
+        """The node's `state` as its command prints it, and whether it `answers` clients (None if it is no broker)."""
         return {"state": self._printed_state(), "answers": self._answers()}
 
     def is_running(self) -> bool:
@@ -64,7 +64,7 @@ class AttachedNode:
         with self._lock:
             if self.is_running():
                 self.break_by(command)
-                # A process that was frozen is gone now, and has nothing to be thawed.
+                # If the process was frozen, it is gone now: nothing is left to thaw.
                 self._forget("thaw")
 
     def start(self) -> None:
@@ -88,7 +88,7 @@ class AttachedNode:
             self._forget("thaw")
 
     def break_by(self, command: str, *, peers: Sequence[str] = ()) -> None:
-        """Run a command that breaks the node, after the command that heals it is in the journal."""
+        """Note the healing command in the journal, then run the command that breaks the node."""
         with self._lock:
             heals = HEALED_BY[command]
             if heals not in self._broken:
@@ -96,7 +96,7 @@ class AttachedNode:
             self._run(command, peers=peers)
 
     def mend(self, peers: Sequence[str] = ()) -> None:
-        """Undo cuts; do nothing if none was made."""
+        """Undo `isolate` and `cut`; do nothing if the node is not cut off."""
         with self._lock:
             if "mend" in self._broken:
                 self._run("mend", peers=peers)
@@ -140,6 +140,6 @@ class AttachedNode:
         command: Command | None = getattr(self.entry, key)
         if command is None:
             raise ClusterFailure(f"{self.name}: there is no command `{key}`")
-        of_node = {"NODE": self.name, "NODE_ID": str(self.number), "NODE_ADDRESS": self.address}
-        environment = {**of_node, "PEERS": " ".join(peers)}
+        node = {"NODE": self.name, "NODE_ID": str(self.number), "NODE_ADDRESS": self.address}
+        environment = {**node, "PEERS": " ".join(peers)}
         return ShellCommand(f"{self.name}: {key}", command.run, command.timeout, environment)

@@ -45,16 +45,16 @@ class Commands(Spec):
 
 
 class NodeEntry(Commands):
-    """A node of the file. Commands that it lacks are those of the key `commands`."""
+    """A node of the file. Commands that it does not name are taken from the key `commands`."""
 
     name: str | None = Field(default=None, min_length=1, description="its name, such as `broker-1` (the default)")
-    address: str = Field(default="", description="its address for the others; what a cut needs")
+    address: str = Field(default="", description="its address for the other nodes, which `cut` needs")
 
 
 class NodesFile(Spec):
     """A whole file of nodes; keys of `brokers` and `controllers` are node ids, of `zookeepers` any numbers."""
 
-    commands: Commands = Field(default=Commands(), description="the commands of all nodes that name no other")
+    commands: Commands = Field(default=Commands(), description="the commands of all nodes that name none")
     brokers: dict[int, NodeEntry] = Field(min_length=1, description="the brokers by id")
     controllers: dict[int, NodeEntry] = Field(default_factory=dict, description="KRaft's dedicated controllers by id")
     zookeepers: dict[int, NodeEntry] = Field(default_factory=dict, description="ZooKeeper's servers by number")
@@ -66,7 +66,7 @@ class NodesFile(Spec):
         if not isinstance(value, dict):
             return value
         kinds = {key: value[key] for key in _KINDS if isinstance(value.get(key), dict)}
-        return value | {key: {number: entry or {} for number, entry in of.items()} for key, of in kinds.items()}
+        return value | {kind: {number: keys or {} for number, keys in nodes.items()} for kind, nodes in kinds.items()}
 
     def names(self) -> list[str]:
         """The names of all nodes."""
@@ -102,7 +102,7 @@ def load_nodes(path: Path) -> NodesFile:
 
 
 def load_allowed(path: Path, allow_faults: str) -> tuple[NodesFile, tuple[str, ...]]:
-    """The nodes in a file, and the names of those that may be broken out of a list such as `broker-1,broker-2`.
+    """The nodes in a file, and the names of the nodes that may be broken. `allow_faults`: such as `broker-1,broker-2`.
 
     Raises `UsageFailure`.
     """

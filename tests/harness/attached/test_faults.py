@@ -101,7 +101,7 @@ def test_a_node_that_exits_while_it_starts_is_started_again(tmp_path: Path, answ
     ("fault", "allowed", "expected"),
     [
         (PacketLoss(target=Target.parse("broker:1")), NAMES, "packet-loss: an attached cluster has no command for it"),
-        (Partition(target=Target.parse("broker:1"), direction="in"), NAMES, "leave its keys out"),
+        (Partition(target=Target.parse("broker:1"), direction="in"), NAMES, "leave out `direction`"),
         (
             Kill(target=Target.parse("broker:2")),
             ("broker-1",),
