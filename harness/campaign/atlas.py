@@ -1,6 +1,6 @@
 """The policy of the command `atlas`, and its plan: YAML with clients, clusters, lanes, and the faults of each family.
 
-A run has one cluster, one family of faults, and up to `lanes_per_run` lanes: those that were tried least.
+A run has one cluster, one family of faults, and up to `lanes_per_run` lanes: the lanes that were tried least.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from kafka_chaos.harness.campaign.loop import Attempt, Policy
 from kafka_chaos.harness.campaign.record import Cell, client_named, faults_of, read_record, settings_of
 from kafka_chaos.harness.clients.kinds import lacking
 from kafka_chaos.harness.experiment.file import experiment_of, model_of
-from kafka_chaos.harness.experiment.schedule import of_client
+from kafka_chaos.harness.experiment.schedule import lane_of_client
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.shared_cluster import topic_name
 
@@ -67,7 +67,7 @@ class Atlas(BaseModel):
         for cluster in self.clusters:
             for family in self.families:
                 lanes = [
-                    of_client({"lane": f"{client.replace(' ', '-')}-{number}", "leader": 1, **keys}, client)
+                    lane_of_client({"lane": f"{client.replace(' ', '-')}-{number}", "leader": 1, **keys}, client)
                     for client in self.clients
                     if client not in self.left_out
                     for number, keys in enumerate(self.lanes, 1)
@@ -85,13 +85,13 @@ class Atlas(BaseModel):
         return lacking(self.clients)
 
     def policy(self, record: Path, seeds: random.Random) -> Policy[None]:
-        """Try what the runs in the record tried least, run after run. The first is made whatever the budget is."""
+        """Yield attempts of the trials with the fewest runs in the record. The first attempt is made in any case."""
         for number in itertools.count():
             tried = Counter(run.cell for run in read_record(record))
             yield Attempt(self.next_run(tried, seeds.randrange(2**31)), Path(self._source).stem, is_due=number == 0)
 
     def next_run(self, tried: Mapping[Cell, int], seed: int) -> Experiment:
-        """The experiment with the cells that were tried least. Of many, the plan's first cluster goes first."""
+        """The experiment with the cells that were tried least. Among equals, the plan's first cluster goes first."""
         chance = random.Random(seed)
         order = {cluster: number for number, cluster in enumerate(self.clusters)}
         trials = sorted(

@@ -31,7 +31,7 @@ _Z = NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True)
 class Share:
-    """In how many runs an anomaly was found. `counts`: how often, in each of the runs that judged it."""
+    """The share of runs that found an anomaly. `counts`: the number of findings in each run that judged the anomaly."""
 
     counts: Sequence[int]
 
@@ -137,7 +137,7 @@ class CellSummary:
 
 
 def cells_of(record: Iterable[LaneRun]) -> list[CellSummary]:
-    """The cells that have runs, in their order."""
+    """The record's runs by cell, in the order of the cells."""
     runs_of: dict[Cell, list[LaneRun]] = {}
     for run in record:
         runs_of.setdefault(run.cell, []).append(run)

@@ -39,16 +39,16 @@ class Series:
     quiet: bool
 
     def say(self, text: str) -> None:
-        """Print a line for people, if they are to see any."""
+        """Print a line for people, unless --json or --quiet is set."""
         if not (self.as_json or self.quiet):
             click.echo(text)
 
     def follow(
         self, policy: Callable[[random.Random], Policy[None]], runs: int | None, run_experiment: RunExperiment
     ) -> Night:
-        """Make the runs of a policy, and show them on the terminal; returns them counted.
+        """Make the runs of a policy, and show them on the terminal; returns the night that counts them.
 
-        `policy` is given the generator of the seeds. `runs`: the most that are made.
+        `policy` takes the random generator of the seeds. `runs`: the largest number of runs.
         """
         from kafka_chaos.harness.campaign.loop import Budget
         from kafka_chaos.harness.campaign.night import Night
@@ -77,7 +77,7 @@ def series_options(
     """
     options = (
         click.option("--minutes", type=click.FloatRange(min=0), default=minutes, show_default=True,
-                     help="Start no run that would end later; every experiment runs at least once."),
+                     help="Start no run that would end after this time; every experiment runs at least once."),
         click.option("--seed", type=click.IntRange(min=0),
                      help="Decides the seed of every run, whatever a file says; drawn by default."),
         click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path(out), show_default=True,
@@ -87,25 +87,25 @@ def series_options(
         QUIET,
     )  # fmt: skip
 
-    def taking(command: Callable[..., None]) -> Callable[..., None]:
+    def with_options(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def called(seed: int | None, **given: Any) -> None:
-            own = {name: given.pop(name) for name in ("minutes", "out", "record", "as_json", "quiet")}
+        def with_series(seed: int | None, **values: Any) -> None:
+            shared = {name: values.pop(name) for name in ("minutes", "out", "record", "as_json", "quiet")}
             seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-            command(Series(seed=seed, **own), **given)
+            command(Series(seed=seed, **shared), **values)
 
         for option in reversed(options):
-            called = option(called)
-        return called
+            with_series = option(with_series)
+        return with_series
 
-    return taking
+    return with_options
 
 
 @click.command("nightly")
 @click.argument("experiments", nargs=-1, type=ExperimentPath(path_type=Path, exists=True))
 @click.option("--repeats", type=click.IntRange(min=1), help="Run each experiment at most this many times.")
 @click.option("--on", metavar="VERSION/MODE",
-              help="Where an experiment names no cluster: such as 4.2.0/kraft; `turn` changes it daily.")  # fmt: skip
+              help="Cluster of experiments that name none, such as 4.2.0/kraft; `turn` changes it daily.")  # fmt: skip
 @series_options(60.0, "runs/nightly", "Where to write a folder per nightly run.")
 @ENGINE
 def nightly_command(
@@ -113,10 +113,9 @@ def nightly_command(
 ) -> None:
     """Repeat experiments (files or folders) in turn and count what every lane shows, with 95 % intervals.
 
-    Without EXPERIMENTS, it repeats those of experiments/nightly: every acks setting × idempotence ×
+    Without EXPERIMENTS, it repeats the files in experiments/nightly: every acks setting × idempotence ×
     min.insync.replicas × unclean election under kill, stop, pause and partition, and under two faults of each of six
-    families; transactional producers; consumer groups and loops. It names those that this machine can't run, and leaves
-    them out.
+    families; transactional producers; consumer groups and loops. It names and leaves out what this machine can't run.
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
@@ -151,17 +150,17 @@ def nightly_command(
 @click.command("hunt")
 @click.argument("experiment", type=ExperimentPath(path_type=Path))
 @click.option("--shrink-minutes", type=click.FloatRange(min=0), default=15.0, show_default=True,
-              help="How long to shrink each new finding that no known defect explains; 0: not at all.")  # fmt: skip
-@click.option("--runs", "most", type=click.IntRange(min=1), help="Make at most this many runs.")
-@series_options(30.0, "runs/hunt", "Where to write a folder per call, and what the next call goes on from.")
+              help="Minutes to shrink each new finding that no known defect explains; 0: not at all.")  # fmt: skip
+@click.option("--runs", "max_runs", type=click.IntRange(min=1), help="Make at most this many runs.")
+@series_options(30.0, "runs/hunt", "Where to write a folder per call, and the record that the next call continues.")
 @ENGINE
-def hunt_command(series: Series, experiment: Path, shrink_minutes: float, most: int | None, engine: str) -> None:
-    """Look for findings: run EXPERIMENT with what its key generate draws, one after the other on one cluster.
+def hunt_command(series: Series, experiment: Path, shrink_minutes: float, max_runs: int | None, engine: str) -> None:
+    """Look for findings: run EXPERIMENT again and again on one cluster, each time with what its key generate draws.
 
-    Fault kinds, targets, clusters and clients that were tried least are drawn most often, and those that led to
-    something new: an action of the model, a state of a partition, an error, or a line of a log that no run had shown.
-    It says which known defects it found, and after how many minutes. A violation that none explains is shrunk, and
-    compared with its nearest control: an experiment and the draft of a report.
+    Fault kinds, targets, clusters and clients are drawn more often if they were tried less, or if they led to something
+    new: an action of the model, a state of a partition, an error, or a line of a log that no run had shown. The hunt
+    says which known defects it found, and after how many minutes. A violation that no known defect explains is shrunk
+    and compared with its nearest control, which gives an experiment and the draft of a report.
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
@@ -177,7 +176,7 @@ def hunt_command(series: Series, experiment: Path, shrink_minutes: float, most: 
         series.say(f"{name} is left out: {lacks}")
     series.say(f"hunting with seed {series.seed}" + (f", after {counted(before, 'round')}" if before else ""))
     with ClusterOfRuns("hunt", Engine(engine)) as cluster:
-        night = series.follow(hunt.policy, most, cluster.run)
+        night = series.follow(hunt.policy, max_runs, cluster.run)
     series.say(f"\n{night.to_markdown()}")
     _say_findings(series, hunt, before, night.folder, shrink_minutes, engine)
     series.conclude(night)
@@ -192,15 +191,15 @@ def _say_findings(series: Series, hunt: Hunt, before: int, folder: Path, shrink_
     news = [str(len(round_.new)) for round_ in hunt.rounds[before:]]
     series.say(f"new in the last {counted(len(news), 'round')}: {', '.join(news)}")
     drafted = set[tuple[int, str]]()
-    for discovery, when, number in hunt.found():
+    for discovery, when, number in hunt.first_discoveries():
         series.say(f"found: {discovery.name} {when} ({hunt.rounds[number].run}, lane {discovery.lane})")
-        shown = number, discovery.lane
-        if number >= before and not discovery.is_explained and shrink_minutes and shown not in drafted:
-            drafted.add(shown)
+        round_and_lane = number, discovery.lane
+        if number >= before and not discovery.is_explained and shrink_minutes and round_and_lane not in drafted:
+            drafted.add(round_and_lane)
             series.say(_drafted(series, hunt.rounds[number], discovery, folder, shrink_minutes, engine))
 
 
-def _drafted(series: Series, shown: Round, discovery: Discovery, folder: Path, minutes: float, engine: str) -> str:
+def _drafted(series: Series, round_: Round, discovery: Discovery, folder: Path, minutes: float, engine: str) -> str:
     """Shrink a discovery; returns the path of its draft, or why there is none."""
     from kafka_chaos.contract.lane.families import anomaly_named
     from kafka_chaos.harness.campaign.loop import Budget
@@ -211,7 +210,7 @@ def _drafted(series: Series, shown: Round, discovery: Discovery, folder: Path, m
     run = partial(run_experiment, engine=Engine(engine))
     finding = Finding(discovery.lane, anomaly_named(discovery.anomaly))
     try:
-        narrowing = Narrowing(Path(shown.run), finding, folder / "runs", Budget(minutes), series.say, run)
+        narrowing = Narrowing(Path(round_.run), finding, folder / "runs", Budget(minutes), series.say, run)
         if not narrowing.narrow():
             return f"{finding} did not show again"
     except KafkaChaosError as failure:
@@ -221,7 +220,7 @@ def _drafted(series: Series, shown: Round, discovery: Discovery, folder: Path, m
 
 @click.command("atlas")
 @click.argument("plan", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=STANDARD_PLAN)
-@click.option("--runs", "most", type=click.IntRange(min=0), help="Make at most this many runs; with 0, only the page.")
+@click.option("--runs", "max_runs", type=click.IntRange(min=0), help="Make at most this many runs; 0: only the page.")
 @series_options(
     60.0,
     "runs/atlas",
@@ -229,11 +228,11 @@ def _drafted(series: Series, shown: Round, discovery: Discovery, folder: Path, m
     "The record of runs; by default record.jsonl in --out.",
 )
 @ENGINE
-def atlas_command(series: Series, plan: Path, most: int | None, engine: str) -> None:
-    """Try what the PLAN combines (a standard one by default), what was tried least first, within a time budget.
+def atlas_command(series: Series, plan: Path, max_runs: int | None, engine: str) -> None:
+    """Try the combinations of PLAN (by default a standard plan) within a time budget, the least tried ones first.
 
-    Each run has some lanes of a cluster and of a family of faults. It is added to the record, so that the next call
-    goes on where this one stops. The page shows all cells of the record.
+    Each run has one cluster, one family of faults, and some lanes. It is added to the record, so that the next call
+    goes on where this call stops. The page shows all cells of the record.
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
@@ -245,11 +244,11 @@ def atlas_command(series: Series, plan: Path, most: int | None, engine: str) -> 
     record = series.record or series.out / RECORD
     atlas = Atlas.of(plan)
     code = 0
-    if most != 0:
+    if max_runs != 0:
         for name, lacks in atlas.left_out.items():
             series.say(f"{name} is left out: {lacks}")
         with ClusterOfRuns("atlas", Engine(engine)) as cluster:
-            night = replace(series, record=record).follow(partial(atlas.policy, record), most, cluster.run)
+            night = replace(series, record=record).follow(partial(atlas.policy, record), max_runs, cluster.run)
         code = night.verdict.exit_code
     cells = cells_of(read_record(record))
     untried = {trial.cell for trial in atlas.trials} - {cell.cell for cell in cells}

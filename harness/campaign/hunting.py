@@ -1,5 +1,4 @@
-"""The policy of `hunt`: random experiments, drawn most often from what was tried least and from what led to something
-new.
+"""The policy of `hunt`: random experiments of what was tried least, and of what led to something new.
 
 Something is new if no run before has shown it. What a run showed is a set of texts (`novelty_of`): actions of the
 model, states of partitions, outcomes of records, and lines of clients' and brokers' logs, each without the numbers and
@@ -38,10 +37,10 @@ from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted, tell_p
 from kafka_chaos.verification import RunVerdict
 
 _PASSED_OVER = re.compile(r"\s|\[[^]]*\] (?:TRACE|DEBUG) ")
-"""The beginning of lines that continue the line before, or that are too detailed to say what happened."""
+"""How lines of a log begin that continue the line before, or are too detailed to say what happened."""
 _VARYING = re.compile(r"[\w.:/@$+-]*\d[\w.:/@$+-]*")
 _LISTED = re.compile(r"#(?:[\s,]+#)+")
-_LONGEST = 120
+_LONGEST_CHARACTERS = 120
 
 
 def novelty_of(run_dir: Path) -> set[str]:
@@ -80,14 +79,14 @@ def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
 
 def normalised(line: str) -> str:
     """The beginning of a line, with `#` for numbers, ids, addresses and names that have digits."""
-    return _LISTED.sub("#", _VARYING.sub("#", line))[:_LONGEST]
+    return _LISTED.sub("#", _VARYING.sub("#", line))[:_LONGEST_CHARACTERS]
 
 
 _DRAWN = ("faults", "targets", "clusters", "clients")
 _VIOLATION = "violation"
 FAILED = "a client failed"
 MOST_STATES = 100_000
-"""An experiment is drawn again if the prediction of a lane has more states, which take about half a minute."""
+"""An experiment is drawn again if a lane's prediction explores more states than this, in about half a minute."""
 MOST_DRAWS = 50
 
 
@@ -108,8 +107,8 @@ class Discovery:
 class Round:
     """One run of a hunt, which is a line of its record.
 
-    `drawn`: fault kinds, targets, cluster and clients, each as often as it was in the run. `new`: what no run had shown
-    before.
+    `drawn`: fault kinds, targets, cluster and clients, each as often as it was in the run. `new`: the texts of
+    `novelty_of` that no run had shown before.
     """
 
     seconds: float
@@ -134,7 +133,7 @@ class Hunt:
     tried: Counter[str] = field(default_factory=Counter)
     """How often each fault kind, target, cluster and client was in a run."""
     led_to: Counter[str] = field(default_factory=Counter)
-    """How often each of them was in a run that showed something new."""
+    """How often each fault kind, target, cluster and client was in a run that showed something new."""
     shown: set[str] = field(default_factory=set)
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Clients and fault kinds that this machine can't do, with what they need."""
@@ -164,7 +163,7 @@ class Hunt:
         return hunt
 
     def policy(self, seeds: random.Random) -> Policy[None]:
-        """Draw one experiment after the other; the first is run whatever the budget is."""
+        """Draw one experiment after the other; the first is run even without budget."""
         for number in itertools.count():
             experiment = self._draw_predictable(seeds)
             outcome = yield Attempt(experiment, Path(self.source).stem, is_due=number == 0)
@@ -181,7 +180,7 @@ class Hunt:
         raise UsageFailure(f"{self.source}: none of {MOST_DRAWS} schedules in a row can be predicted soon enough")
 
     def draw(self, seed: int) -> Experiment:
-        """Draw the next experiment. What was tried least, or led to something new, has most weight."""
+        """Draw the next experiment. Names that led to something new get more weight, names tried often get less."""
         generate = dict(self.values["schedule"]["generate"])
         weights = generate.get("weights", {})
         generate["weights"] = {
@@ -208,8 +207,8 @@ class Hunt:
         if self.record is not None:
             append_lines(self.record, [round_])
 
-    def found(self) -> Iterator[tuple[Discovery, str, int]]:
-        """Each discovery once, by its name: with when and how often it was made, and the index of its first round."""
+    def first_discoveries(self) -> Iterator[tuple[Discovery, str, int]]:
+        """The first discovery of each name, when and how often it was made in words, and the index of its round."""
         hits = Counter(name for round_ in self.rounds for name in {discovery.name for discovery in round_.found})
         passed, names = 0.0, set[str]()
         for number, round_ in enumerate(self.rounds, 1):

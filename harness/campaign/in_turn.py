@@ -14,7 +14,7 @@ from kafka_chaos.harness.experiment.specs import Experiment
 
 
 def in_turn(experiments: Sequence[Path], load: Callable[[Path, int], Experiment], seeds: random.Random) -> Policy[None]:
-    """Run the experiments in these files in turn, again and again. Each runs once, whatever the budget is."""
+    """Run the experiments in these files in turn, again and again. Each runs at least once, even without budget."""
     for number in itertools.count():
         for path in experiments:
             yield Attempt(load(path, seeds.randrange(2**31)), path.stem, is_due=number == 0)
@@ -34,9 +34,9 @@ def experiments_in(paths: Sequence[Path]) -> list[Path]:
 
 
 def cluster_on(text: str, day: date) -> dict[str, str]:
-    """The keys of the cluster `VERSION/MODE`, or for `turn` of that day's cluster; else raises `UsageFailure`.
+    """The keys of the cluster `VERSION/MODE`, or if the text is `turn`, of the day's cluster. Raises `UsageFailure`.
 
-    Versions without idempotent producers (before 0.11) have no turn: the experiments have some.
+    Versions without idempotent producers (before 0.11) are never the day's: the experiments need such producers.
     """
     turns = [
         f"{version.number}/{mode}" for version in VERSIONS.values() if version.has_idempotence for mode in version.modes
@@ -46,5 +46,5 @@ def cluster_on(text: str, day: date) -> dict[str, str]:
 
 def load_on(cluster: Mapping[str, str] | None, path: Path, seed: int) -> Experiment:
     """The experiment in a file, on this cluster unless the file has the key `cluster`."""
-    on = {} if cluster is None or "cluster" in experiment_values(path) else {"cluster": cluster}
-    return load_experiment(path, overrides={"seed": seed, **on})
+    cluster_key = {} if cluster is None or "cluster" in experiment_values(path) else {"cluster": cluster}
+    return load_experiment(path, overrides={"seed": seed, **cluster_key})

@@ -1,7 +1,7 @@
 """The loop of a campaign: it performs the attempts of a policy until the policy or the budget ends.
 
 Guarantee: no attempt begins that would end after the budget, judged by how long former attempts took, unless it is due.
-The policy gets an `OutOfBudget` in place of the attempt's outcome, and may end in order.
+Instead, `OutOfBudget` is raised in the policy where it yielded the attempt, so that it can still return a result.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class OutOfBudget(Exception):
 class Attempt:
     """The run that a policy wants next.
 
-    `name`: an attempt is expected to last as long as the longest of the same name so far. `is_due`: it is made whatever
-    the budget is. `spare`: for how many more such attempts the budget has to have time afterwards.
+    `name`: an attempt is expected to last as long as the longest attempt of the same name so far. `is_due`: it is made
+    even without budget. `spare`: the number of further such attempts that the budget must have time for.
     """
 
     experiment: Experiment
@@ -46,7 +46,7 @@ Policy = Generator[Attempt, Outcome, T]
 
 @dataclass
 class Budget:
-    """The minutes of a campaign, from the construction on, and the most attempts that it may make."""
+    """How many minutes a campaign may last from the construction on, and how many attempts (`runs`) it may make."""
 
     minutes: float
     runs: int | None = None
@@ -60,7 +60,7 @@ class Budget:
 
     @property
     def passed(self) -> float:
-        """The seconds since its beginning."""
+        """The seconds since the construction."""
         return self.clock() - self.started
 
     def holds(self, attempt: Attempt) -> bool:
@@ -72,8 +72,8 @@ class Budget:
 
     def described(self) -> str:
         """How far the campaign is, in a line."""
-        most = f" of {self.runs}" if self.runs else ""
-        return f"run {self.made + 1}{most}, {duration(self.passed)} of {duration(self.minutes * 60)}"
+        of_runs = f" of {self.runs}" if self.runs else ""
+        return f"run {self.made + 1}{of_runs}, {duration(self.passed)} of {duration(self.minutes * 60)}"
 
 
 def follow(policy: Policy[T], budget: Budget, perform: Callable[[Attempt], Outcome]) -> T | None:
@@ -91,7 +91,7 @@ def follow(policy: Policy[T], budget: Budget, perform: Callable[[Attempt], Outco
             budget.longest[attempt.name] = max(seconds, budget.longest.get(attempt.name, 0.0))
             attempt = policy.send(outcome)
     except StopIteration as end:
-        ended: T = end.value
-        return ended
+        result: T = end.value
+        return result
     except OutOfBudget:
         return None

@@ -3,7 +3,7 @@
 That experiment has the finding's lane alone, the fewest and shortest faults, and beside it the nearest control: a lane
 that differs in one setting and does not show the finding. It is written as a file, with the draft of a report.
 
-Guarantee: the odds in the draft are those of one experiment: of the lane and of its controls in the same runs.
+Guarantee: the draft's odds of the lane and of its controls were counted in the same runs of one experiment.
 """
 
 from collections import Counter
@@ -26,10 +26,10 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.report.pages import environment
 
 LEAD = 2.0
-"""Seconds of load before the first fault of a candidate, unless it came earlier."""
+"""Seconds of load before the first fault of a candidate; fewer if the fault came earlier in the run to shrink."""
 TAIL = 3.0
-"""Seconds of load after the last fault, at least."""
-_MOST_LINES = 15
+"""The least seconds of load after the last fault."""
+_MOST_LINES_PER_LOG = 15
 _NAME = "shrunk"
 
 
@@ -53,7 +53,7 @@ class Narrowing:
     controls: Mapping[str, str] = field(default_factory=dict)
     """By the name of a control lane, how it differs from the finding's lane."""
     hits: Counter[str] = field(default_factory=Counter)
-    """By lane, in how many of the `runs` of the result it showed the anomaly."""
+    """By lane, the number of the result's `runs` in which that lane showed the anomaly."""
     runs: int = 0
     tried: list[tuple[Path, bool]] = field(default_factory=list)
     """All runs' directories, with whether they showed the finding."""
@@ -69,15 +69,14 @@ class Narrowing:
         if not self.phase["schedule"]:
             raise UsageFailure(f"{self.run_dir}: the phase {self.phase['phase']} has no timed faults to shrink")
         for lane in self.phase["lanes"]:
-            # On a cluster of its own, it has its own name.
+            # The result runs on a cluster of its own, where the topic can have the lane's name again.
             lane["topic"] = None
         self.whole = tuple(self.phase["schedule"])
 
     def narrow(self) -> bool:
         """Shrink the schedule, and count how often the result shows the finding.
 
-        Returns False if the whole schedule did not show the finding again. Raises `UsageFailure` if there is no time
-        for the first runs.
+        Returns False if the whole schedule did not show the finding again. Raises `UsageFailure` if time is too short.
         """
 
         def perform(attempt: Attempt) -> Outcome:
@@ -86,7 +85,7 @@ class Narrowing:
         return bool(follow(self.policy(), self.budget, perform))
 
     def policy(self) -> Policy[bool]:
-        """The runs that are needed, one after the other."""
+        """Confirm the finding, shrink the schedule, compare the result; returns whether the finding was confirmed."""
         shrinking = yield from self._confirmed()
         if shrinking is None:
             return False
@@ -96,8 +95,8 @@ class Narrowing:
 
     def write(self, into: Path) -> Path:
         """Write the experiment, with the nearest control, and beside it the draft; returns the draft's path."""
-        farther = self.controls.keys() - {self.nearest}
-        self.phase["lanes"] = [lane for lane in self.phase["lanes"] if lane["lane"] not in farther]
+        other_controls = self.controls.keys() - {self.nearest}
+        self.phase["lanes"] = [lane for lane in self.phase["lanes"] if lane["lane"] not in other_controls]
         experiment = experiment_of(self.experiment(self.schedule), str(into))
         text = dump_experiment(experiment)
         write_whole(into, text)
@@ -120,8 +119,8 @@ class Narrowing:
     def experiment(self, schedule: Schedule, *, quiet: bool = False) -> dict[str, Any]:
         """The experiment with this schedule alone: no other phase, no idle time before and after the faults.
 
-        With clients that come and go, or a topic that is created late, the load keeps its length, since their times
-        may matter to the finding. `quiet`: with the same load, and without the faults.
+        If clients come and go, or a topic is created late, the load keeps its length, since these times may matter to
+        the finding. `quiet`: the same load without the faults.
         """
         phase = self.phase
         ends = [float(entry["at"]) + float(entry["duration"]) for entry in phase["schedule"]]
@@ -132,10 +131,11 @@ class Narrowing:
         moved = [{**entry, "at": round(float(entry["at"]) - skipped, 3)} for entry in schedule]
         load = max(entry["at"] + float(entry["duration"]) for entry in moved) + tail
         workload = phase["workload"] if keeps_time else {**phase["workload"], "duration": round(load, 1)}
-        # No topic is created when a fault is over already.
-        last = min(entry["at"] + float(entry["duration"]) for entry in moved) - 0.1
+        # A topic that is created late is created before the first fault ends, so that it lives through every fault.
+        latest = min(entry["at"] + float(entry["duration"]) for entry in moved) - 0.1
         lanes = [
-            {**lane, "created_at": min(last, lane["created_at"])} if lane.get("created_at") else lane for lane in lanes
+            {**lane, "created_at": min(latest, lane["created_at"])} if lane.get("created_at") else lane
+            for lane in lanes
         ]
         changed = {"schedule": [] if quiet else moved, "workload": workload, "lanes": lanes}
         return {**self.values, "phases": [{**phase, **changed}]}
@@ -155,18 +155,19 @@ class Narrowing:
     def _confirmed(self) -> Policy[Shrinking | None]:
         """Find the fewest lanes with which the whole schedule shows the finding; None if it never does.
 
-        First the finding's lane with clients that stay, then the lane as it is, then all lanes of its phase.
+        First the finding's lane is tried with clients that stay, then as it is, then with all lanes of its phase. A
+        lane with a loop is never tried alone, since it reads another lane.
         """
-        every = list(self.phase["lanes"])
-        alone = [lane for lane in every if lane["lane"] == self.finding.lane and not lane.get("loop")]
-        staying = [{**lane, "lives": []} for lane in alone if lane.get("lives")]
-        for lanes in filter(None, (staying, alone if len(alone) < len(every) else [], every)):
+        all_lanes = list(self.phase["lanes"])
+        alone = [lane for lane in all_lanes if lane["lane"] == self.finding.lane and not lane.get("loop")]
+        with_staying_clients = [{**lane, "lives": []} for lane in alone if lane.get("lives")]
+        for lanes in filter(None, (with_staying_clients, alone if len(alone) < len(all_lanes) else [], all_lanes)):
             self.phase["lanes"] = list(lanes)
             is_confirmed = False
 
             def trial(schedule: Schedule) -> Policy[bool]:
-                # The last runs say how reliable the result is: their time is kept free.
-                spare = self.repeats + 1 if is_confirmed else 0  # noqa: B023 - it is asked at each trial
+                # Time is kept free for the comparison: it runs the result `repeats` times, and once without faults.
+                spare = self.repeats + 1 if is_confirmed else 0  # noqa: B023 - read anew at each trial
                 shown = yield from self._run(self.experiment(schedule), spare=spare)
                 return self.finding.lane in shown
 
@@ -187,8 +188,8 @@ class Narrowing:
         """Run the result beside controls, and once without faults."""
         lanes = list(self.phase["lanes"])
         lane = next(lane for lane in lanes if lane["lane"] == self.finding.lane)
-        differing = {}
-        for number, (what, keys) in enumerate(_changes(LaneSpec.model_validate(lane)), 1):
+        controls = {}
+        for number, (change, keys) in enumerate(_changes(LaneSpec.model_validate(lane)), 1):
             control = {**lane, **keys, "lane": f"control-{number}", "topic": None}
             self.phase["lanes"] = [*lanes, control]
             try:
@@ -196,9 +197,9 @@ class Narrowing:
             except KafkaChaosError:
                 continue
             lanes.append(control)
-            differing[control["lane"]] = what
+            controls[control["lane"]] = change
         self.phase["lanes"] = lanes
-        self.controls = differing
+        self.controls = controls
         for _ in range(self.repeats):
             shown = yield from self._run(self.experiment(self.schedule), is_due=True)
             self.runs += 1
@@ -209,17 +210,17 @@ class Narrowing:
         self.quiet = self.tried[-1]
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
-        """The lines of each log that the run without faults did not log, each once; not the logs of controls."""
-        known = {line for lines in lines_of(self.quiet[0]).values() for line in lines} if self.quiet else set()
+        """By log, each line once that the run without faults did not log. Logs of controls' clients are left out."""
+        usual = {line for lines in lines_of(self.quiet[0]).values() for line in lines} if self.quiet else set()
         for name, lines in lines_of(self.shown_by or self.run_dir).items():
-            new = [line for normalised, line in lines.items() if normalised not in known]
+            new = [line for normalised, line in lines.items() if normalised not in usual]
             if new and not name.startswith(tuple(f"client-{control}-" for control in self.controls)):
-                known |= lines.keys()
-                yield name, new[:_MOST_LINES]
+                usual |= lines.keys()
+                yield name, new[:_MOST_LINES_PER_LOG]
 
 
 def _changes(lane: LaneSpec) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Changes of one setting that make a control of a lane: the change in words, and its keys. Some may be refused."""
+    """The changes of one setting that make a control of a lane, each in words and as keys. Some may be refused."""
     if lane.max_in_flight > 1:
         yield "one request in flight", {"max_in_flight": 1}
     if lane.producer_configs:

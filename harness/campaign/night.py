@@ -1,7 +1,7 @@
 """A campaign with a folder of its own, which counts in how many runs each lane showed each anomaly.
 
-Guarantee: a run counts for an anomaly only if that anomaly was judged. A run that the environment failed is reported,
-and never counted as clean. The counts so far are written after every run: an interrupted campaign leaves them.
+Guarantee: a run counts for an anomaly only if that anomaly was judged. A run that failed is reported, and never counted
+as clean. The counts so far are written after every run, so an interrupted campaign leaves them.
 """
 
 import json
@@ -39,7 +39,7 @@ class Made:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict of the run; None if the environment failed it."""
+        """The verdict of the run; None if the run failed."""
         return None if isinstance(self.outcome, Exception) else self.outcome.verdict.verdict
 
     def to_json(self, folder: Path) -> dict[str, Any]:
@@ -52,8 +52,8 @@ class Made:
         }
         if isinstance(self.outcome, Exception):
             return {**entry, "run_dir": None, "error": str(self.outcome), "violations": []}
-        broken = [lane for lane in self.outcome.verdict.lanes if lane.verdict is Verdict.VIOLATION]
-        violations = [{"lane": lane.lane, "reasons": list(lane.reasons)} for lane in broken]
+        violated = [lane for lane in self.outcome.verdict.lanes if lane.verdict is Verdict.VIOLATION]
+        violations = [{"lane": lane.lane, "reasons": list(lane.reasons)} for lane in violated]
         run_dir = str(self.outcome.path.relative_to(folder))
         return {**entry, "run_dir": run_dir, "error": None, "violations": violations}
 
@@ -62,7 +62,7 @@ class Made:
 class Night:
     """Runs within a `budget`, in a folder below `out`; `seed` decides all of them.
 
-    `say` gets a line before each run, and one with its outcome. Each run is added to the `record`, if there is one.
+    `say` gets a line before each run, and a line with its outcome. Each run is added to the `record`, if there is one.
     """
 
     out: Path
@@ -87,7 +87,7 @@ class Night:
 
     @property
     def verdict(self) -> Verdict:
-        """The gravest verdict of all runs; a run that the environment failed is unknown."""
+        """The gravest verdict of all runs; a run that failed counts as unknown."""
         return Verdict.gravest(run.verdict or Verdict.UNKNOWN for run in self.runs)
 
     def to_json(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class Night:
             outcome = self.run_experiment(experiment, root=self.folder / "runs", listeners=self.listeners)
             if self.record is not None:
                 append(self.record, lane_runs_of(read_evidence(outcome.path)).values())
-            self._actions.update({action for of_lane in actions_of(outcome.path).values() for action in of_lane})
+            self._actions.update({action for counts in actions_of(outcome.path).values() for action in counts})
         except (KafkaChaosError, SparkUnavailableError, RunDirectoryError) as error:
             outcome = error
         made = Made(attempt, outcome, self.budget.clock() - started)
@@ -135,7 +135,7 @@ class Night:
         return outcome
 
     def _lanes(self) -> Iterator[dict[str, Any]]:
-        """Each lane of each experiment: its settings, its verdicts, and what it showed of the anomalies judged."""
+        """Each lane of each experiment: its settings, its verdicts, and its counts of each anomaly that was judged."""
         lanes: dict[tuple[str, str], tuple[Lane, list[LaneVerdict]]] = {}
         for run in self.runs:
             for _, _, lane in run.attempt.experiment.lanes:
@@ -149,18 +149,18 @@ class Night:
                     if (count := verdict.count(anomaly)) is not None:
                         judged.setdefault(anomaly.value, []).append((status, count))
             settings = lane.to_json()
-            endings = Counter(verdict.verdict for verdict in verdicts)
+            verdict_counts = Counter(verdict.verdict for verdict in verdicts)
             yield {
                 "experiment": experiment,
                 "lane": name,
                 "settings": {key: settings[key] for key in _SETTINGS},
-                "verdicts": {str(verdict): endings[verdict] for verdict in Verdict},
-                "anomalies": {anomaly: _shown(counts) for anomaly, counts in judged.items()},
+                "verdicts": {str(verdict): verdict_counts[verdict] for verdict in Verdict},
+                "anomalies": {anomaly: _anomaly_entry(counts) for anomaly, counts in judged.items()},
             }
 
 
-def _shown(judged: Sequence[tuple[Status, int]]) -> dict[str, Any]:
-    """In how many of the runs that judged it an anomaly was found, and how many records in all of them."""
+def _anomaly_entry(judged: Sequence[tuple[Status, int]]) -> dict[str, Any]:
+    """An anomaly in summary.json: the number of runs that judged it, of runs that found it, and of records affected."""
     share = Share([count for _, count in judged])
     low, high = (round(bound, 4) for bound in share.interval)
     status = max((status for status, _ in judged), key=list(Status).index)

@@ -1,4 +1,4 @@
-"""Makes an experiment of a run that repeats its faults as they came: at the times and at the servers that were hit.
+"""Makes an experiment from a run: it repeats the run's faults at the times and on the servers at which they came.
 
 Guarantee: what the run did not record is refused, not guessed.
 """
@@ -20,7 +20,7 @@ from kafka_chaos.verification.inputs.documents.reading import json_lines, parsed
 def realised_experiment(run: Path) -> Experiment:
     """The experiment of a run directory, with its faults as they were realised; raises `UsageFailure`.
 
-    Times are those at which the faults really came; targets are the containers that held the roles then.
+    A fault has the time at which it really came, and its targets are the containers that held the roles then.
     """
     return experiment_of(realised_values(run), str(run / EXPERIMENT_FILE))
 

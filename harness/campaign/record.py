@@ -1,8 +1,8 @@
 """The findings of a verified run, and the record of runs: a file with a JSON object for each lane of each run.
 
-A hunt has such a record of its rounds.
+A hunt keeps a file of the same form, with an object for each round.
 
-Guarantee: the record says of a lane what its run said. A line of another form is refused with its number.
+Guarantee: a lane's line agrees with the verdict of its run. An invalid line is refused with its number.
 """
 
 import json
@@ -81,8 +81,8 @@ T = TypeVar("T")
 
 RECORD = "record.jsonl"
 NO_FAULT = "no fault"
-_OF_A_RUN = ("lane", "topic", "client", "faults", "kafka_version", "metadata_mode")
-"""Keys of a lane that are no settings of a cell: names, and what a cell has in fields of its own."""
+_NOT_SETTINGS = ("lane", "topic", "client", "faults", "kafka_version", "metadata_mode")
+"""Keys of a lane that are no settings of a cell: names, and keys that have fields of their own in a cell."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -101,12 +101,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRun:
-    """A line of the record: what a lane of a run was, and what it showed.
+    """A line of the record: a lane of a run with its settings, and what it showed.
 
-    `declared`: the model's faults in its prediction. `records`: how many were sent. `found`: the anomalies that were
+    `declared`: the faults that its prediction assumed. `records`: how many were sent. `found`: the anomalies that were
     found, with the number of findings. `predicted`: the anomalies that were permitted or required. `not_judged`: the
-    anomalies that could not be judged. `gap_s`: the longest time in seconds without an acknowledgement; None: not
-    known. `report`: the path of the run's report.
+    anomalies that could not be judged. `gap_s`: the longest time in seconds without an acknowledgement, None if
+    unknown. `report`: the path of the run's report.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -133,10 +133,10 @@ class LaneRun:
 
 
 def settings_of(entry: Mapping[str, Any]) -> str:
-    """The settings of an entry of lanes.json, as cells have them."""
+    """The field `settings` of the cell of a lane, given the lane's entry in lanes.json."""
     lane = Lane.from_json(entry)
-    # How many partitions there are matters to transactions only.
-    names = _OF_A_RUN if lane.transactional is not None else (*_OF_A_RUN, "partitions")
+    # The number of partitions matters to transactions only.
+    names = _NOT_SETTINGS if lane.transactional is not None else (*_NOT_SETTINGS, "partitions")
     elr = elects_from_elr(lane.version, lane.mode, None)
     usual = {**Lane(lane=lane.lane).to_json(), "elr": elr}
     changed = {key: value for key, value in lane.to_json().items() if key not in names and value != usual.get(key)}
@@ -144,29 +144,29 @@ def settings_of(entry: Mapping[str, Any]) -> str:
 
 
 def faults_of(kinds: Iterable[str]) -> str:
-    """The faults of a cell."""
+    """The field `faults` of a cell, given the kinds of its faults."""
     return "+".join(sorted(set(kinds))) or NO_FAULT
 
 
 def read_record(path: Path) -> list[LaneRun]:
-    """The lanes in a file, as `read_lines` has them. Their reports are named from the current folder."""
+    """The lane runs in a record file, by `read_lines`. Paths of reports are relative to the current folder."""
     runs = read_lines(path, LaneRun, "a lane of a run")
-    return [_moved(run, lambda report: os.path.join(path.parent, report)) for run in runs]
+    return [_with_report(run, lambda report: os.path.join(path.parent, report)) for run in runs]
 
 
 def append(path: Path, runs: Iterable[LaneRun]) -> None:
-    """Add lanes to the record. It names their reports from its own folder: both move together."""
-    append_lines(path, (_moved(run, lambda report: os.path.relpath(report, path.parent)) for run in runs))
+    """Add lane runs to the record. Paths of reports are relative to the record's folder: both can move together."""
+    append_lines(path, (_with_report(run, lambda report: os.path.relpath(report, path.parent)) for run in runs))
 
 
-def _moved(run: LaneRun, place: Callable[[str], str]) -> LaneRun:
-    return run if run.report is None else replace(run, report=place(run.report))
+def _with_report(run: LaneRun, new_path: Callable[[str], str]) -> LaneRun:
+    return run if run.report is None else replace(run, report=new_path(run.report))
 
 
 def read_lines(path: Path, kind: type[T], what: str) -> list[T]:
     """The objects of a dataclass on the lines of a file, oldest first; none if there is no such file.
 
-    Raises `UsageFailure` for another line, which says that `what` was expected.
+    Raises `UsageFailure` for an invalid line, saying that `what` was expected.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -240,6 +240,6 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
 
 
 def client_named(client: Any, in_process: str | None = None) -> str:
-    """A lane's client by kind and version; `in_process`: the version of librdkafka, by default that of this process."""
+    """A lane's client by kind and version. `in_process`: the version of librdkafka, by default this process's own."""
     kind = chosen(client)
     return str(kind or f"{IN_PROCESS} {libversion()[0] if in_process is None else in_process}".strip())

@@ -28,9 +28,9 @@ _OUT = click.option("--out", type=click.Path(path_type=Path, file_okay=False), d
 def replay_command(
     run_dir: Path, out: Path, times: int, only_print: bool, as_json: bool, quiet: bool, engine: str
 ) -> None:
-    """Repeat the run in RUN: the same faults, at the times and on the containers at which that run had them.
+    """Repeat the run in RUN with the same faults, at the same times and on the same containers.
 
-    It ends with how many of the new runs show each finding of RUN.
+    At the end, it prints how many of the new runs show each finding of RUN.
 
     Exit code: the gravest of the new runs: 0 conforms, 1 violation, 2 unknown.
     """
@@ -60,8 +60,8 @@ def replay_command(
         if prints_progress:
             click.echo(f"{result.path}: {result.verdict.described}")
     if as_json:
-        again = {str(finding): replays_with[finding] for finding in expected}
-        click.echo(json.dumps({"runs": times, "findings": again}))
+        counts = {str(finding): replays_with[finding] for finding in expected}
+        click.echo(json.dumps({"runs": times, "findings": counts}))
     elif not quiet:
         for finding in expected:
             click.echo(f"{finding}: shown by {replays_with[finding]} of {counted(times, 'replay')}")
@@ -98,7 +98,7 @@ def shrink_command(
 
     Each candidate is run until it is clear whether it shows the finding reliably. The result is an experiment with the
     finding's lane, and the nearest control: a lane that differs in one setting and did not show it in the same runs.
-    The draft of a report has both odds, and what was in the logs.
+    The draft of a report has the odds of both lanes, and the unusual lines of the logs.
 
     Exit code: 0 if the result showed the finding in at least one run, 2 if RUN's own schedule did not show it again.
     """

@@ -1,9 +1,9 @@
 """Shrinks a schedule to the fewest and shortest faults that still show a finding, by delta debugging (ddmin).
 
 Source: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input" (2002). A run may show or miss a
-finding by luck, so a candidate is tried until the odds are clear (Wald's sequential probability ratio test, 1945): that
-it shows the finding as often as the whole schedule, or only half as often. A candidate that shows it now and then is
-not taken: its result would be smaller, and could not be relied on.
+finding by luck. So a candidate is run until it is clear that it shows the finding as often as the whole schedule, or
+only half as often (Wald's sequential probability ratio test, 1945). A candidate that shows the finding only now and
+then is not taken: the result would be smaller, but not reliable.
 
 Nothing here runs a cluster: `loop.follow` performs the trials.
 """
@@ -21,7 +21,7 @@ Trial = Callable[[Schedule], Policy[bool]]
 """Runs a schedule once; returns whether the run showed the finding."""
 
 CLEAR_ODDS = 5.0
-"""A candidate is decided once one of both hypotheses is this many times as likely as the other."""
+"""A candidate is decided once one of the two hypotheses is this many times as likely as the other."""
 MOST_TRIED = 7
 """After this many runs without a decision, the more likely hypothesis counts."""
 SHORTEST = 0.5
@@ -32,7 +32,7 @@ SHORTEST = 0.5
 class Shrinking:
     """Makes a schedule smaller, step by step.
 
-    `shown` and `tried` count the runs of the whole schedule at the start, and of each smaller one that was taken.
+    `tried` counts the runs of all schedules that were taken (the whole one first), `shown` those with the finding.
     `results`: by candidate, whether it was taken.
     """
 
@@ -53,7 +53,7 @@ class Shrinking:
         return self.shown >= wanted
 
     def shrink(self) -> Policy[Schedule]:
-        """The smallest schedule found: faults left out first, then shortened, until nothing works or time is up."""
+        """Leave out faults, then shorten the rest, until nothing works or time is up; returns the smallest schedule."""
         try:
             yield from self._leave_out()
             yield from self._shorten()
@@ -62,10 +62,10 @@ class Shrinking:
         return self.smallest
 
     def odds(self, results: Sequence[bool]) -> float:
-        """How many times as likely these results of a candidate are if it shows the finding as often as the schedules
-        before it, compared with half as often.
+        """The likelihood ratio of a candidate's results: that it shows the finding as often as the schedules taken so
+        far, against half as often.
         """
-        # One hit and one miss more than seen (Laplace): a few runs prove no certainty.
+        # Laplace's rule adds one hit and one miss, since a few runs prove no certainty.
         rate = (self.shown + 1) / (self.tried + 2)
         hits = sum(results)
         return 2.0**hits * ((1 - rate) / (1 - rate / 2)) ** (len(results) - hits)
@@ -89,9 +89,9 @@ class Shrinking:
         while len(self.smallest) > 1:
             cuts = min(parts, len(self.smallest))
             bounds = pairwise(len(self.smallest) * number // cuts for number in range(cuts + 1))
-            kept = yield from self._smaller([self.smallest[start:end] for start, end in bounds])
-            if kept is not None:
-                parts = max(2, kept)
+            next_parts = yield from self._smaller([self.smallest[start:end] for start, end in bounds])
+            if next_parts is not None:
+                parts = max(2, next_parts)
             elif parts >= len(self.smallest):
                 return
             else:

@@ -177,7 +177,7 @@ def test_a_hunt_goes_on_where_the_last_one_stopped(
     again = Hunt.of(experiment, record)
     assert (again.rounds, again.tried, again.led_to) == (hunt.rounds, hunt.tried, hunt.led_to)
     assert again.shown == {"run"}
-    [(found, when, number)] = again.found()
+    [(found, when, number)] = again.first_discoveries()
     assert (found.name, number) == ("lost_write of librdkafka", 1)
     assert when == "after 0 minutes and 2 rounds, in 1 of 3 rounds"
     with record.open("a") as file:
