@@ -1,7 +1,7 @@
 """`kafka-chaos doctor`: checks whether this machine has everything that runs need.
 
-Guarantee: leaves nothing behind. Every check that does not pass says the one thing to do. What only some runs need is a
-note that says which.
+Guarantee: leaves nothing behind. Every check that does not pass says the one thing to do. If only some runs need what
+is missing, the result is a note that names those runs.
 """
 
 import re
@@ -22,8 +22,8 @@ from kafka_chaos.harness.cluster.containers.network import LOOPBACK
 
 BROKERS = 3
 """The brokers of the cluster that memory and ports are checked for."""
-LEAST_DISK = 3 * 2**30
-JAVA = 17
+LEAST_DISK_BYTES = 3 * 2**30
+LEAST_JAVA = 17
 
 
 def examine(advertise: str | None = None) -> Iterator[Check]:
@@ -46,32 +46,32 @@ def examine(advertise: str | None = None) -> Iterator[Check]:
 
 
 def check_spark() -> Check:
-    """PySpark and a JVM for it; DuckDB needs neither, and is always installed."""
+    """Whether PySpark and a JVM for it are installed. DuckDB needs neither, and is always installed."""
     from kafka_chaos.verification.spark.session import require_engine
 
     try:
         require_engine(Engine.SPARK)
     except KafkaChaosError as error:
-        found, _, remedy = str(error).partition(": ")
-        return Check("Spark", "note", found, f"for the engine spark, the default of `run`: {remedy}")
+        problem, _, remedy = str(error).partition(": ")
+        return Check("Spark", "note", problem, f"for the engine spark, the default of `run`: {remedy}")
     return Check("Spark", "ok", "PySpark is installed")
 
 
 def check_java() -> Check:
-    """Java 17 or later, for Spark and for sources in Java."""
+    """Whether there is Java 17 or later, for Spark and for clients in Java."""
     java = shutil.which("java")
     remedy = "for Spark, Java clients and tiered storage: install a JRE 17 or later, first in PATH or as JAVA_HOME"
     if java is None:
         return Check("Java", "note", "no java in PATH", remedy)
     reported = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     match = re.search(r'version "(\d+)[^"]*"', reported.stderr)
-    if match is None or int(match[1]) < JAVA:
+    if match is None or int(match[1]) < LEAST_JAVA:
         return Check("Java", "note", first_line(reported.stderr) or "java prints no version", remedy)
     return Check("Java", "ok", first_line(reported.stderr))
 
 
 def check_maven(*, needed: bool) -> Check:
-    """Maven, which fetches jars once. `needed`: whether the broker image has to be built first."""
+    """Whether there is Maven, which fetches jars once. `needed`: whether the broker image has to be built first."""
     if shutil.which("mvn"):
         return Check("Maven", "ok", "mvn is in PATH")
     remedy = "to build an image of Kafka, and for Java clients and tiered storage: install Maven 3.6 or later"
@@ -79,7 +79,7 @@ def check_maven(*, needed: bool) -> Check:
 
 
 def check_engine() -> Check:
-    """A Docker engine that answers."""
+    """Whether a Docker engine answers."""
     from kafka_chaos.harness.cluster.containers.engine import docker_client
 
     try:
@@ -92,7 +92,7 @@ def check_engine() -> Check:
 
 
 def check_other_images() -> Check:
-    """Images of other versions of Kafka; each is built by the first run that needs it."""
+    """Which images of other versions of Kafka are built; the first run that needs an image builds it."""
     from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION, is_built
     from kafka_chaos.harness.cluster.containers.versions import VERSIONS
 
@@ -103,7 +103,7 @@ def check_other_images() -> Check:
 
 
 def check_image() -> Check:
-    """The broker image, which the first run builds."""
+    """Whether the broker image is there, which the first run builds."""
     from kafka_chaos.harness.cluster.containers.image import image_tag, is_built
 
     if is_built():
@@ -114,7 +114,7 @@ def check_image() -> Check:
 
 
 def check_leftovers() -> Check:
-    """Containers, networks and volumes that dead runs left on the engine."""
+    """Whether dead runs left containers, networks or volumes on the engine."""
     from kafka_chaos.harness.cluster.containers.cleanup import leftovers
     from kafka_chaos.harness.cluster.containers.engine import docker_client
 
@@ -131,7 +131,7 @@ def check_leftovers() -> Check:
 
 
 def check_memory_free() -> Check:
-    """Memory for three brokers and the harness."""
+    """Whether there is memory for three brokers and the harness."""
     from kafka_chaos.harness.cluster.containers.engine import available_memory, check_memory
 
     free = available_memory()
@@ -144,7 +144,7 @@ def check_memory_free() -> Check:
 
 
 def check_ports() -> Check:
-    """Host ports for the brokers' clients."""
+    """Whether there are free host ports for the brokers' clients."""
     from kafka_chaos.harness.cluster.containers.network import free_ports
 
     try:
@@ -155,22 +155,22 @@ def check_ports() -> Check:
 
 
 def check_disk() -> Check:
-    """Space for run directories."""
+    """Whether there is space for run directories."""
     free = shutil.disk_usage(Path.cwd()).free
     reported = f"{free / 2**30:.1f} GiB free in {Path.cwd()}"
-    if free < LEAST_DISK:
-        return Check("Disk", "missing", reported, f"make {LEAST_DISK // 2**30} GiB free, or work elsewhere")
+    if free < LEAST_DISK_BYTES:
+        return Check("Disk", "missing", reported, f"make {LEAST_DISK_BYTES // 2**30} GiB free, or work elsewhere")
     return Check("Disk", "ok", reported)
 
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 @click.option("--advertise", metavar="HOST", envvar=ADVERTISE, show_envvar=True,
-              help="Where the container engine's machine is reached, if it is another.")  # fmt: skip
+              help="Host by which the container engine's machine is reached, if not this one.")  # fmt: skip
 def doctor_command(as_json: bool, advertise: str | None) -> None:
     """Check whether this machine has what runs need, and say how to get what it lacks.
 
-    Exit code: 0 when it is ready to run experiments, if only with DuckDB; 3 when something is missing for all of them.
+    Exit code: 0 if this machine can run experiments, if only with DuckDB; 3 if it lacks what all experiments need.
     """
     import json
 

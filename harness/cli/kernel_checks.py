@@ -1,4 +1,4 @@
-"""Tries for `kafka-chaos doctor` what faults need of the kernel, in a container and on a disk.
+"""Tries out for `kafka-chaos doctor` the kernel features that faults need, in a container and on a disk.
 
 Guarantee: leaves nothing behind.
 """
@@ -22,7 +22,7 @@ _GREETING = b"kafka-chaos"
 _GREETER = f"""use IO::Socket::INET; $SIG{{PIPE}} = "IGNORE";
 my $listener = IO::Socket::INET->new(LocalPort => 9094, Listen => 5) or die;
 while (my $client = $listener->accept) {{ print $client "{_GREETING.decode()}"; close $client }}"""
-"""Greets who connects, in Perl, which every Debian-like image has."""
+"""A program that greets every client that connects. It is in Perl, which every Debian-like image has."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def check_kernel(image: Check, host: str) -> Iterator[Check]:
 
 
 def check_disks() -> Check:
-    """Loop-mounted disks, which storage faults need as the brokers' disks: one is made, broken and removed."""
+    """Whether storage faults can have the loop-mounted disks that they need: a disk is made, broken and removed."""
     from kafka_chaos.faults.storage.devices.disk import lost_in_trial
     from kafka_chaos.faults.storage.disks import why_no_disks
     from kafka_chaos.harness.cluster.containers.labels import run_labels
@@ -64,10 +64,10 @@ def check_disks() -> Check:
         return _optional(name, reason, "", "storage faults")
     run_id = f"doctor-{secrets.token_hex(4)}"
     try:
-        lost = lost_in_trial(run_id, run_labels(run_id, keep=False))
+        lost_bytes = lost_in_trial(run_id, run_labels(run_id, keep=False))
     except (KafkaChaosError, OSError) as error:
         return Check(name, "note", f"a loop mount failed: {error}", "only storage faults need it")
-    return Check(name, "ok", f"a loop mount was frozen and thawed, and lost {lost} bytes when it was cut off")
+    return Check(name, "ok", f"a loop mount was frozen and thawed, and lost {lost_bytes} bytes when it was cut off")
 
 
 def _probe(image: str, host: str) -> Iterator[Check]:
@@ -119,7 +119,7 @@ def _optional(name: str, reason: str | None, done: str, needed_by: str) -> Check
 
 
 def _probe_port(host: str, port: int) -> Check:
-    """Whether a port that a container publishes leads to it; with an engine elsewhere, one of 127.0.0.1 does not."""
+    """Whether a container's published port leads to it. With an engine elsewhere, a port of 127.0.0.1 does not."""
 
     def greeted() -> bool:
         try:
@@ -153,7 +153,7 @@ def _probe_freezer(container: Container) -> Check:
 
 
 def probe_packets(execute: Callable[..., tuple[int, str]]) -> Check:
-    """The packet filter, which partitions need. `execute` runs in a container."""
+    """Whether the packet filter works, which partitions need. `execute` runs a command in a container."""
     chain = ("iptables", "-w", "-N", "KC-doctor")
     rules = [
         ("iptables", "-w", "-A", "KC-doctor", "-p", "tcp", "--dport", "9092", "-j", "DROP"),

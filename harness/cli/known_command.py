@@ -1,8 +1,8 @@
 """`kafka-chaos known`: the known defects of brokers and clients, and the experiment of each with its control.
 
-Each file of `experiments/known/` is one defect: its head says what breaks where (the key `defect`). The defect is shown
-if one of the head's anomalies or its gap is found on the affected side, or a lane there is unknown for the head's
-reason, and the control side has none of that and conforms.
+Each file of `experiments/known/` is one defect; its key `defect`, the head, says what breaks and where. A side shows
+the defect by one of the head's anomalies, by a longer gap than the head's, or by a lane that is unknown for the head's
+reason. The defect is shown if the affected side shows it, and the control side conforms without it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ _WIDTH = 120
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a defect, the affected one or the control: its lanes, and the software that they ran on.
+    """One side of a defect, affected or control: its lanes, and the software that they ran on.
 
-    `head`: the key `defect` of the experiment. `gap`: the longest time without an acknowledgement in its lanes, in
-    seconds.
+    `head`: the key `defect` of the experiment. `gap`: the most seconds without an acknowledgement in one of its lanes.
     """
 
     name: str
@@ -62,22 +61,22 @@ class Side:
         return +counts
 
     @property
-    def unknown_for_it(self) -> bool:
+    def unknown_for_reason(self) -> bool:
         """Whether a lane is unknown for the defect's reason."""
         reasons = [why for lane in self.lanes if lane.verdict == Verdict.UNKNOWN for why in lane.reasons]
         return self.head.reason is not None and any(self.head.reason in why for why in reasons)
 
     @property
-    def shows_it(self) -> bool:
+    def shows_defect(self) -> bool:
         """Whether a lane showed one of the defect's anomalies, or its gap, or is unknown for its reason."""
         too_long = self.head.gap is not None and self.gap > self.head.gap
-        return any(name in self.counts() for name in self.head.anomalies) or too_long or self.unknown_for_it
+        return any(name in self.counts() for name in self.head.anomalies) or too_long or self.unknown_for_reason
 
     @property
     def violates_otherwise(self) -> bool:
-        """Whether its verdict is a violation for which the defect does not account."""
-        others = self.counts(forbidden=True).keys() - set(self.head.anomalies)
-        return self.verdict == Verdict.VIOLATION and (not self.shows_it or bool(others))
+        """Whether its verdict is a violation that the defect does not explain."""
+        unrelated = self.counts(forbidden=True).keys() - set(self.head.anomalies)
+        return self.verdict == Verdict.VIOLATION and (not self.shows_defect or bool(unrelated))
 
     @property
     def described(self) -> str:
@@ -89,13 +88,13 @@ class Side:
             words.append(f"named: {named}")
         if self.head.gap is not None:
             words.append(f"nothing acknowledged for {self.gap:.1f} s")
-        if self.unknown_for_it:
+        if self.unknown_for_reason:
             words.append(f"{self.head.reason}")
         return f"{self.name} ({self.software}): {'; '.join(words)}"
 
 
 @dataclass(frozen=True)
-class Shown:
+class Comparison:
     """Both sides of a known defect, once they have run."""
 
     defect: str
@@ -104,12 +103,13 @@ class Shown:
 
     @property
     def exit_code(self) -> ExitCode:
-        """0: shown on the affected side alone; 1: a violation for which the defect does not account; 2: neither."""
+        """0: shown on the affected side alone; 1: a violation that the defect does not explain; 2: neither."""
         if self.affected.violates_otherwise or self.control.verdict == Verdict.VIOLATION:
             return ExitCode.VIOLATION
-        affected = self.affected.shows_it and (self.affected.verdict != Verdict.UNKNOWN or self.affected.unknown_for_it)
-        control = self.control.verdict == Verdict.CONFORMS and not self.control.shows_it
-        return ExitCode.CONFORMS if affected and control else ExitCode.UNKNOWN
+        # An unknown verdict of the affected side counts only if the head names its reason.
+        is_judged = self.affected.verdict != Verdict.UNKNOWN or self.affected.unknown_for_reason
+        control_is_clean = self.control.verdict == Verdict.CONFORMS and not self.control.shows_defect
+        return ExitCode.CONFORMS if self.affected.shows_defect and is_judged and control_is_clean else ExitCode.UNKNOWN
 
     @property
     def is_shown(self) -> bool:
@@ -119,7 +119,7 @@ class Shown:
     @property
     def lines(self) -> list[str]:
         """Both verdicts, and whether the defect was shown."""
-        why = ", but for a violation that it does not account for" if self.exit_code == ExitCode.VIOLATION else ""
+        why = ", and does not explain a violation" if self.exit_code == ExitCode.VIOLATION else ""
         result = f"{self.defect} {'is shown' if self.is_shown else 'is not shown'}{why}"
         return [self.affected.described, self.control.described, result]
 
@@ -137,7 +137,7 @@ def known_defects(folder: Path = KNOWN) -> dict[str, tuple[Path, DefectSpec]]:
     return defects
 
 
-def show(path: Path, run: Callable[[Experiment], RunResult]) -> Shown:
+def show(path: Path, run: Callable[[Experiment], RunResult]) -> Comparison:
     """Run the experiment of a defect, and once more with the control's cluster if there is one."""
     from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 
@@ -157,12 +157,12 @@ def show(path: Path, run: Callable[[Experiment], RunResult]) -> Shown:
         software = "; ".join([f"Kafka {experiment.cluster.kafka_version}", *using])
         return Side(name, software, lanes, head, max((result.gaps.get(name, 0.0) for name in names), default=0.0))
 
-    first, names = run(affected), [spec.lane for spec in affected.lane_specs]
+    affected_result, names = run(affected), [spec.lane for spec in affected.lane_specs]
     if control is None:
-        others = side("control", affected, first, [name for name in names if name not in head.lanes])
+        control_side = side("control", affected, affected_result, [name for name in names if name not in head.lanes])
     else:
-        others = side("control", control, run(control), names)
-    return Shown(path.stem, side("affected", affected, first, head.lanes or names), others)
+        control_side = side("control", control, run(control), names)
+    return Comparison(path.stem, side("affected", affected, affected_result, head.lanes or names), control_side)
 
 
 @click.command("known")
@@ -174,11 +174,11 @@ def show(path: Path, run: Callable[[Experiment], RunResult]) -> Shown:
 def known_command(ids: tuple[str, ...], out: Path, as_json: bool, engine: str) -> None:
     """List known defects of brokers and clients, or run the experiment of each ID and its control.
 
-    Both sides are lanes of one run where they differ in the client, and two runs where they differ in the broker.
+    If the affected side and the control differ in the client, they are lanes of one run; if in the broker, two runs.
 
     Exit code: 0 shown on the affected side and not on the control side, which conforms; 1 a violation on the control
-    side, or one that the defect does not account for; 2 not shown, or a control without a verdict. With several IDs,
-    1 if there is a 1, else 2 if there is a 2.
+    side, or a violation that the defect does not explain; 2 not shown, or a control without a verdict. With several
+    IDs: 1 if one of them gives 1, else 2 if one gives 2.
     """
     defects = known_defects()
     by_id = {id.lower(): id for id in defects}
@@ -201,9 +201,9 @@ def known_command(ids: tuple[str, ...], out: Path, as_json: bool, engine: str) -
 
     codes = set()
     for id in ids:
-        shown = show(defects[by_id[id.lower()]][0], run)
-        click.echo("\n".join(shown.lines))
-        codes.add(shown.exit_code)
+        comparison = show(defects[by_id[id.lower()]][0], run)
+        click.echo("\n".join(comparison.lines))
+        codes.add(comparison.exit_code)
     sys.exit(next((code for code in (ExitCode.VIOLATION, ExitCode.UNKNOWN) if code in codes), ExitCode.CONFORMS))
 
 

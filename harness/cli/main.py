@@ -13,25 +13,25 @@ from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.harness.signals import end_on_signals, was_interrupted
 
 GROUP = "kafka_chaos.commands"
-"""The entry point group by which other packages add commands: a command's name, and the place of its click command."""
-_KNOWN = {name: EntryPoint(name, place, GROUP) for name, place in toml_of(__package__, "commands.toml").items()}
+"""The entry point group by which other packages add commands; an entry has a command's name and its click command."""
+_OWN_COMMANDS = {name: EntryPoint(name, place, GROUP) for name, place in toml_of(__package__, "commands.toml").items()}
 
 _SUBJECTS = {
     "this machine": ("doctor", "prepare", "image", "clean", "completion"),
-    "what is to be had": ("faults", "clients", "known"),
+    "what is available": ("faults", "clients", "known"),
     "the model": ("predict", "explore"),
     "one run": ("demo", "plan", "nodes", "run", "verify", "report", "trace", "runs", "import"),
     "many runs": ("nightly", "atlas", "hunt", "shrink", "replay"),
     "a cluster by hand": ("cluster", "break", "heal", "state"),
 }
-"""The commands of the harness by subject, as help shows them. Those of other packages follow as `more`."""
+"""The commands of the harness by subject, as help shows them. Commands of other packages follow as `more`."""
 
 
 class _Commands(click.Group):
     """Imports a command when it is called, so that starting the program loads next to nothing."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *_KNOWN, *entry_points(group=GROUP).names})
+        return sorted({*super().list_commands(ctx), *_OWN_COMMANDS, *entry_points(group=GROUP).names})
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name all commands on one screen: their descriptions would fill two."""
@@ -44,7 +44,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if own := super().get_command(ctx, cmd_name):
             return own
-        entry = _KNOWN.get(cmd_name) or next(iter(entry_points(group=GROUP, name=cmd_name)), None)
+        entry = _OWN_COMMANDS.get(cmd_name) or next(iter(entry_points(group=GROUP, name=cmd_name)), None)
         if entry is None:
             return None
         command = entry.load()
@@ -73,14 +73,14 @@ def report_command(run_dir: Path) -> None:
 def clean_command(kept: bool) -> None:
     """Remove the containers, networks, volumes and disks of runs whose process is dead.
 
-    Finds them by label, and disks by their journal; removes nothing else. What such a run left broken in an attached
-    cluster is healed, by the commands in its journal.
+    Finds them by label, and disks by their journal; removes nothing else. If such a run left an attached cluster
+    broken, the commands in the run's journal heal it.
     """
     from kafka_chaos.harness.attached.journal import heal_abandoned
     from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, thaw_abandoned_disks
     from kafka_chaos.harness.cluster.containers.engine import docker_client
 
-    # First of all, and without an engine: other processes of this machine may wait for a frozen disk, too.
+    # Disks are thawed first, and without an engine, since other processes of this machine may wait for a frozen disk.
     thaw_abandoned_disks()
     for healed in heal_abandoned():
         click.echo(f"healed in an attached cluster: {healed}")
@@ -179,7 +179,7 @@ def _invoke() -> int:
         raise
     except Exception as error:
         if was_interrupted():
-            # A library turned the interrupt into another error. Whether everything was removed is not known here.
+            # A library turned the interrupt into another error. It is not known here whether everything was removed.
             left = "; `kafka-chaos clean` removes what is left" if _has_started_containers() else ""
             raise Interrupted(f"interrupted; the interrupt caused {error!r}{left}") from error
         if _is_of_docker(error):

@@ -1,4 +1,4 @@
-"""`kafka-chaos nodes`: writes the file of nodes by which `run --attach` breaks an existing cluster."""
+"""`kafka-chaos nodes`: writes the file of nodes that `run --attach` needs to break an existing cluster."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ nodes_command = click.Group("nodes", help="Write the file of nodes of an existin
 @nodes_command.command("compose")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default=Path("nodes.yaml"), show_default=True,
-              help="Where to write the file of nodes; what is there is never replaced.")  # fmt: skip
+              help="Where to write the file of nodes; an existing file is never replaced.")  # fmt: skip
 @click.option("-p", "--project", metavar="NAME", help="The project's name, if `docker compose` is given one.")
 def compose_command(file: Path, out: Path, project: str | None) -> None:
     """Write the file of nodes of the Kafka cluster in a Compose FILE.

@@ -72,7 +72,6 @@ def _confirm_clients(path: Path, experiment: Experiment, say: Callable[[str], No
 
 def planned(experiment: Experiment) -> dict[str, Any]:
     """The plan as `--json` prints it: `phases` with `schedule` and `lanes`; times in seconds from the phase's start."""
-
     return {
         "experiment": experiment.name,
         "seed": experiment.seed,

@@ -1,4 +1,4 @@
-"""`kafka-chaos run`: runs an experiment on a cluster of its own, of `cluster up`, or of somebody else (--attach)."""
+"""`kafka-chaos run`: runs an experiment on a new cluster, a cluster of `cluster up`, or somebody else's (--attach)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ RUNS = Path("runs")
 @click.option(
     "--advertise",
     metavar="HOST",
-    help="Where the container engine's machine is reached, if it is another, whatever the experiment says.",
+    help="Host by which the container engine's machine is reached, if not this one; overrides the experiment.",
 )
 @click.option("--attach", metavar="BOOTSTRAP_SERVERS",
               help="Verify existing topics of this cluster: records are added, and nothing is broken unless "
@@ -123,14 +123,14 @@ def run_command(
             if value is not None:
                 raise UsageFailure(f"{option}: expected together with --attach")
     run = partial(run, root=out, accept_known=accept_known)
-    chosen = chosen_listeners(junit=junit, events=events)
+    listeners = chosen_listeners(junit=junit, events=events)
     if as_json:
-        result = run(listeners=[lambda event: click.echo(json.dumps(event.to_json())), *chosen])
+        result = run(listeners=[lambda event: click.echo(json.dumps(event.to_json())), *listeners])
         click.echo(json.dumps({"run_dir": str(result.path), **result.verdict.to_json()}))
     elif quiet:
-        result = run(listeners=[_print_kept_cluster, *chosen])
+        result = run(listeners=[_print_kept_cluster, *listeners])
     else:
-        result = run_in_terminal(run, chosen)
+        result = run_in_terminal(run, listeners)
     sys.exit(result.verdict.outcome.exit_code)
 
 
@@ -164,14 +164,14 @@ def _attached_cluster(
     return Attached(servers, configs)
 
 
-def run_in_terminal(run: Callable[..., RunResult], chosen: Sequence[Listener]) -> RunResult:
+def run_in_terminal(run: Callable[..., RunResult], listeners: Sequence[Listener]) -> RunResult:
     """Run the experiment, show its progress and its verdict on the terminal, and return the result."""
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener
     from kafka_chaos.verification.telling import print_verdict
 
     terminal = console()
     with TerminalListener(terminal) as listener:
-        result = run(listeners=[listener, *chosen])
+        result = run(listeners=[listener, *listeners])
     print_verdict(result.verdict, result.gaps)
     terminal.print(f"{result.path}/report.html", highlight=False)
     return result

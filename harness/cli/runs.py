@@ -1,4 +1,4 @@
-"""Reads the small files of run directories.
+"""Reads the JSON and YAML files of run directories.
 
 Guarantee: changes nothing, and never shows a run without a verdict as clean.
 """
@@ -44,9 +44,9 @@ class Run(RunFiles):
 
 
 def read_run(path: Path) -> Run:
-    """One run directory; raises `UsageFailure` if it is none, or if its files can't be used."""
+    """The run directory `path`; raises `UsageFailure` if it is no run directory, or if its files can't be used."""
     if path.name == LATEST and not path.exists():
-        # The run that the link points to was removed.
+        # The run that the link points to was removed: the latest run that is left takes its place.
         path = next((run.path for run in runs_below(path.parent)), path)
     if not (path / LANES_FILE).is_file():
         inside = next((f"; it holds runs, such as {run.path}" for run in runs_below(path)), "")
@@ -63,7 +63,7 @@ def read_run(path: Path) -> Run:
 
 
 def runs_below(root: Path) -> list[Run]:
-    """All run directories directly below `root`, the latest first; unreadable ones are skipped."""
+    """All run directories directly below `root`, the latest first; unreadable directories are skipped."""
     folders = sorted(root.iterdir(), reverse=True) if root.is_dir() else []
     runs = []
     for path in folders:

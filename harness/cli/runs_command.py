@@ -67,7 +67,7 @@ def show_command(run_dir: Path, as_json: bool) -> None:
     for lane in run.lanes:
         entry: Any = run.judged.get(lane, {})
         anomalies = entry.get("anomalies", {})
-        findings = [f"{name} {seen['count']:,} ({seen['status']})" for name, seen in anomalies.items()]
+        findings = [f"{name} {judged['count']:,} ({judged['status']})" for name, judged in anomalies.items()]
         verdict = str(entry.get("verdict", UNVERIFIED))
         numbers = [f"{entry[key]:,}" if key in entry else UNKNOWN for key in counts]
         cells = (*numbers, "\n".join(findings) or _nothing(verdict))

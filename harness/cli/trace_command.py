@@ -16,18 +16,18 @@ from kafka_chaos.contract.command.errors import UsageFailure
 if TYPE_CHECKING:
     from kafka_chaos.harness.report.inputs.trace import Traced
 
-SHOWN = 200
+_DEFAULT_LIMIT = 200
 
 
 @click.command("trace")
 @click.argument("run_dir", metavar="[DIR]", type=click.Path(path_type=Path), default=Path("runs/latest"))
-@click.option("--api", "apis", multiple=True, metavar="NAME", help="Only such requests, e.g. EndTxn; may be repeated.")
+@click.option("--api", "apis", multiple=True, metavar="NAME", help="Only this request, like EndTxn; may be repeated.")
 @click.option("--node", "nodes", multiple=True, metavar="NAME", help="Only to or from this node, such as broker-1.")
-@click.option("--about", metavar="TEXT", help="Only of this transactional id, group, topic or topic-partition.")
-@click.option("--from", "since", type=float, metavar="SECONDS", help="From this moment of the run on.")
-@click.option("--until", type=float, metavar="SECONDS", help="Up to this moment of the run.")
-@click.option("--faults", is_flag=True, help="Only what a fault held, delayed, lost or cut.")
-@click.option("--limit", default=SHOWN, show_default=True, help="Print at most so many; 0 prints all.")
+@click.option("--about", metavar="TEXT", help="Only about this transactional id, group, topic or topic-partition.")
+@click.option("--from", "since", type=float, metavar="SECONDS", help="Only from this second of the run on.")
+@click.option("--until", type=float, metavar="SECONDS", help="Only up to this second of the run.")
+@click.option("--faults", is_flag=True, help="Only requests that a fault held, delayed, lost or cut.")
+@click.option("--limit", default=_DEFAULT_LIMIT, show_default=True, help="Print at most this many; 0 prints all.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per request.")
 def trace_command(
     run_dir: Path,
@@ -40,9 +40,9 @@ def trace_command(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Print what passed the links of a run; DIR is its directory, by default runs/latest.
+    """Print the requests that passed the links of a run; DIR is its directory, by default runs/latest.
 
-    Connections pass links where a fault acts on single requests, or with `links: true` in the experiment's cluster.
+    Connections pass links if a fault acts on single requests, or with `links: true` in the experiment's cluster.
     """
     from kafka_chaos.faults.links.relay.frames import unknown_api
     from kafka_chaos.harness.report.inputs.trace import read_trace

@@ -8,7 +8,7 @@ import click
 from kafka_chaos.harness.report.listeners.waiting import Waiting
 from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.reference_model.protocol.known_defects import require_known
-from kafka_chaos.verification.cli import verify_command as verify_as_it_is
+from kafka_chaos.verification.cli import verify_command as verification_command
 from kafka_chaos.verification.inputs.storage import is_remote
 
 
@@ -19,11 +19,11 @@ def _recover_and_verify(**options: Any) -> None:
         rows = 0 if is_remote(folder) else recover(Path(folder))
         if rows:
             click.echo(f"{folder}: its harness died; {rows} records that may have been sent count as info", err=True)
-    assert verify_as_it_is.callback is not None
+    assert verification_command.callback is not None
     with Waiting("verifying with Spark"):
-        verify_as_it_is.callback(**options)
+        verification_command.callback(**options)
 
 
 verify_command = click.Command(
-    "verify", params=verify_as_it_is.params, callback=_recover_and_verify, help=verify_as_it_is.help
+    "verify", params=verification_command.params, callback=_recover_and_verify, help=verification_command.help
 )

@@ -1,6 +1,6 @@
 """Clusters and topics for tests.
 
-Topics are deleted with the test, clusters removed with the session, unless a failed test's cluster is to be kept.
+A topic is deleted after its test. A cluster is removed after the session, unless a test failed and it is to be kept.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from kafka_chaos.harness.run.shared_cluster import delete_topics, topic_name
 
 
 class _TestsFailed(Exception):
-    """Ends the block of a cluster that is to be kept."""
+    """Raised in the `with` block of a cluster whose tests failed, so that it is kept."""
 
 
 def running(
@@ -45,7 +45,7 @@ def running(
     except KafkaChaosError as error:
         refusal = f"kafka-chaos: {error}"
     if refusal is not None:
-        # Outside of the block above, whose error pytest would print, too.
+        # Not within `except`, since pytest would print the caught error, too.
         pytest.fail(refusal, pytrace=False)
     if cluster is not None and cluster.kept:
         note(f"cluster {cluster.run_id} was left running, since a test failed")

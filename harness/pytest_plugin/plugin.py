@@ -35,16 +35,16 @@ _DEFAULTS = {
     "security": "plaintext",
     "advertise": None,
 }
-"""The keywords of the marker."""
+"""The keywords of the marker, with their defaults."""
 MARKER = (
     f"kafka_chaos(*, {', '.join(f'{key}={default!r}' for key, default in _DEFAULTS.items())}): "
     "the cluster that the test needs as kafka_chaos_cluster"
 )
-_KEPT = ("runs", "cluster")
+_KEEP_CHOICES = ("runs", "cluster")
 ENGINES = ("duckdb", "spark")
 ACCEPT_KNOWN = "--kafka-chaos-accept-known"
 
-Wanted = tuple[tuple[str, Any], ...]
+ClusterSettings = tuple[tuple[str, Any], ...]
 """The settings of a marker that differ from the default, as sorted pairs: equal settings share a cluster."""
 
 
@@ -52,7 +52,7 @@ Wanted = tuple[tuple[str, Any], ...]
 class Session:
     """The plugin's state in a session: clusters of failed tests, reasons already shown, and lines for the summary."""
 
-    failed: set[Wanted] = field(default_factory=set)
+    failed: set[ClusterSettings] = field(default_factory=set)
     refusals: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
@@ -62,7 +62,7 @@ FAILED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options."""
+    """Add the plugin's options."""
     group = parser.getgroup("kafka-chaos", "Kafka clusters that are broken on purpose (kafka-chaos)")
     group.addoption(
         "--kafka-chaos-version", metavar="VERSION", help="Version of Kafka, unless a test's marker names one."
@@ -81,7 +81,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kafka-chaos-keep",
         action="append",
-        choices=_KEPT,
+        choices=_KEEP_CHOICES,
         default=[],
         help="runs: also keep the run directories of tests that passed. cluster: leave the cluster running if a "
         "test that used it failed. May be given twice.",
@@ -91,11 +91,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         metavar="ID",
         default=[],
-        help="Let assert_conforms pass for lanes that violate only by this known defect, where the run shows what it "
-        "needs. May be given again.",
+        help="Let assert_conforms pass for lanes whose violations this known defect explains, where the run shows what "
+        "the defect needs. May be given several times.",
     )
     engine_help = "What verifies runs: duckdb, which starts no JVM and writes no report, or spark."
-    group.addoption("--kafka-chaos-engine", metavar="ENGINE", help=f"{engine_help} By default that of the ini file.")
+    group.addoption("--kafka-chaos-engine", metavar="ENGINE", help=f"{engine_help} Default: the ini file's engine.")
     parser.addini("kafka_chaos_engine", engine_help, default=ENGINES[0])
     group.addoption(
         "--kafka-chaos-cluster-per-worker",
@@ -126,33 +126,33 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Assign a test the cluster that its marker asks for; pytest shares it among tests that ask for the same."""
     if CLUSTER not in metafunc.fixturenames:
         return
-    wanted = _wanted(metafunc.definition)
-    if wanted:
-        name = ",".join(f"{key}={value}" for key, value in wanted if key != "broker_configs") or "broker_configs"
-        metafunc.parametrize(CLUSTER, [wanted], indirect=True, scope="session", ids=[name])
+    settings = _cluster_settings(metafunc.definition)
+    if settings:
+        name = ",".join(f"{key}={value}" for key, value in settings if key != "broker_configs") or "broker_configs"
+        metafunc.parametrize(CLUSTER, [settings], indirect=True, scope="session", ids=[name])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Move tests that share a cluster together, so that no cluster starts twice; the others stay in place."""
     places = [index for index, item in enumerate(items) if CLUSTER in getattr(item, "fixturenames", ())]
-    first: dict[Wanted, int] = {}
+    first_index: dict[ClusterSettings, int] = {}
     for index in places:
-        first.setdefault(_wanted(items[index]), index)
-    if len(first) > 1:
-        ordered = sorted((items[index] for index in places), key=lambda item: first[_wanted(item)])
+        first_index.setdefault(_cluster_settings(items[index]), index)
+    if len(first_index) > 1:
+        ordered = sorted((items[index] for index in places), key=lambda item: first_index[_cluster_settings(item)])
         for index, item in zip(places, ordered, strict=True):
             items[index] = item
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Remember failures for the fixtures' clean-up. Show a reason that several tests share only once."""
+    """Remember failures for the fixtures' clean-up. If several tests fail for the same reason, show it only once."""
     report: pytest.TestReport = yield
     if report.failed and report.when == "setup":
         _show_once(report, item.config.stash[SESSION])
     if report.failed and CLUSTER in getattr(item, "fixturenames", ()):
         item.stash[FAILED] = True
-        item.config.stash[SESSION].failed.add(_wanted(item))
+        item.config.stash[SESSION].failed.add(_cluster_settings(item))
     return report
 
 
@@ -175,13 +175,13 @@ def kafka_chaos_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     _refuse_many_workers(request.config)
     from kafka_chaos.harness.pytest_plugin.clusters import running
 
-    wanted: Wanted = getattr(request, "param", ())
+    settings: ClusterSettings = getattr(request, "param", ())
     session = request.config.stash[SESSION]
     version = request.config.getoption("--kafka-chaos-version")
     yield from running(
-        {**({"kafka_version": version} if version else {}), **dict(wanted)},
+        {**({"kafka_version": version} if version else {}), **dict(settings)},
         keep="cluster" in request.config.getoption("--kafka-chaos-keep"),
-        failed=lambda: wanted in session.failed,
+        failed=lambda: settings in session.failed,
         note=session.notes.append,
     )
 
@@ -225,9 +225,9 @@ def _show_once(report: pytest.TestReport, session: Session) -> None:
     session.refusals.add(reason)
 
 
-def _wanted(node: pytest.Item | Any) -> Wanted:
+def _cluster_settings(node: pytest.Item | Any) -> ClusterSettings:
     """The cluster that the markers of a test ask for; the marker nearest to the test counts."""
-    wanted: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for mark in reversed(list(node.iter_markers("kafka_chaos"))):
         if mark.args:
             raise pytest.UsageError(f"kafka_chaos: {mark.args[0]!r}: expected keywords only: {', '.join(_DEFAULTS)}")
@@ -238,8 +238,8 @@ def _wanted(node: pytest.Item | Any) -> Wanted:
                 value = tuple(sorted(value.items()))
             if isinstance(value, list):
                 value = tuple(value)
-            wanted[key] = value
-    return tuple(sorted((key, value) for key, value in wanted.items() if value != _DEFAULTS[key]))
+            settings[key] = value
+    return tuple(sorted((key, value) for key, value in settings.items() if value != _DEFAULTS[key]))
 
 
 def _engine(config: pytest.Config) -> str:

@@ -16,7 +16,7 @@ _PLACE = ("partition", "offset", "producer_id", "seq")
 
 
 class ChaosRun:
-    """A finished run."""
+    """A finished run with its verdict. `replay`: the command that runs it again."""
 
     def __init__(self, result: RunResult, *, seed: int, replay: str) -> None:
         self.path: Path = result.path
@@ -77,8 +77,8 @@ class ChaosRun:
         for lane in self.result.lanes:
             if lane.verdict is not Verdict.CONFORMS:
                 lines += [f"lane {lane.lane}: {lane.verdict}", *(f"  {reason}" for reason in lane.reasons)]
-                for anomaly, seen in lane.observed.items():
-                    if seen.count and lane.judged_by(anomaly) == Status.FORBIDDEN:
+                for anomaly, observed in lane.observed.items():
+                    if observed.count and lane.judged_by(anomaly) == Status.FORBIDDEN:
                         lines += [f"    {anomaly}: {record}" for record in self._records(lane, anomaly)]
         return "\n".join([*lines, *self._evidence()])
 
@@ -125,7 +125,7 @@ def _first_records(run: Path, lane: str, anomaly: str, limit: int) -> Iterator[s
     findings = pq.read_table(run / FINDINGS_FOLDER, filters=where)
     order = [(name, "ascending") for name in _PLACE]
     rows = findings.sort_by(order).slice(0, limit).to_pylist()
-    times = _sent(run, lane, rows)
+    times = _seconds_until_sent(run, lane, rows)
     for row in rows:
         parts = [f"{name} {row[name]}" for name in _PLACE if row[name] is not None]
         sent = times.get((row["producer_id"], row["seq"]))
@@ -134,8 +134,8 @@ def _first_records(run: Path, lane: str, anomaly: str, limit: int) -> Iterator[s
         yield ", ".join(parts) + (f": {row['cause']}" if row["cause"] else "")
 
 
-def _sent(run: Path, lane: str, rows: list[dict[str, Any]]) -> dict[tuple[int, int], float]:
-    """By producer id and sequence number, the seconds from the lane's first record until each record was sent."""
+def _seconds_until_sent(run: Path, lane: str, rows: list[dict[str, Any]]) -> dict[tuple[int, int], float]:
+    """By producer id and sequence number, when each record was sent: in seconds after the lane's first record."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -145,6 +145,6 @@ def _sent(run: Path, lane: str, rows: list[dict[str, Any]]) -> dict[tuple[int, i
         return {}
     table = pq.read_table(run / "produced", columns=["producer_id", "seq", "invoke_ns"], filters=[("lane", "=", lane)])
     start = pc.min(table["invoke_ns"]).as_py()
-    one_of = pc.is_in(table["seq"], value_set=pa.array([seq for _, seq in wanted], pa.int64()))
-    chosen = table.filter(one_of).to_pylist()
-    return {(row["producer_id"], row["seq"]): (row["invoke_ns"] - start) / 1e9 for row in chosen}
+    has_wanted_seq = pc.is_in(table["seq"], value_set=pa.array([seq for _, seq in wanted], pa.int64()))
+    sent = table.filter(has_wanted_seq).to_pylist()
+    return {(row["producer_id"], row["seq"]): (row["invoke_ns"] - start) / 1e9 for row in sent}

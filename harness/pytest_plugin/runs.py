@@ -52,7 +52,7 @@ class Runs:
 
     def __post_init__(self) -> None:
         self._notes: list[str] = []
-        self._made: list[Path] = []
+        self._run_dirs: list[Path] = []
 
     def __call__(
         self,
@@ -65,16 +65,16 @@ class Runs:
     ) -> ChaosRun:
         """Load all `lanes` side by side, inject the `faults`, and verify every record against the prediction.
 
-        `producer` and `consumer` are functions of the application under test. They replace the harness's own clients:
-        a function does so in every lane, a mapping from lane names to functions in those lanes. Every call creates its
-        own topics. It returns whatever the verdict is; `assert_conforms` of the result fails the test. It raises
-        `UsageFailure` for invalid arguments, before anything starts, and `KafkaChaosError` if the environment fails.
+        `producer` and `consumer` are functions of the application under test, which replace the harness's own clients.
+        A function replaces them in every lane; a mapping from lane names to functions, in the lanes that it names.
+        Every call creates its own topics. No verdict raises here: `assert_conforms` of the result fails the test.
+        Raises `UsageFailure` for invalid arguments, before anything starts, and `KafkaChaosError` if the run fails.
         """
         __tracebackhide__ = True
         try:
             return self._run(list(lanes), list(faults), load or Load(), producer, consumer)
         except ClusterFailure as error:
-            # The cause may be an exception of the application: its author needs the traceback.
+            # The cause may be an exception of the application, whose author needs its traceback.
             raise error.with_traceback(None) from error.__cause__
         except KafkaChaosError as error:
             raise error.with_traceback(None) from None
@@ -105,13 +105,13 @@ class Runs:
                     listeners=[listener, *chosen_listeners()],
                     cluster=self.cluster,
                     applications=applications,
-                    replay=self._again(experiment),
+                    replay=self._pytest_command(experiment),
                     accept_known=self.accept_known,
                     engine=Engine(self.engine),
                     report=self.engine == Engine.SPARK,
                 )
             finally:
-                self._made += sorted(path for path in set(self.out.glob("*")) - before if not path.is_symlink())
+                self._run_dirs += sorted(path for path in set(self.out.glob("*")) - before if not path.is_symlink())
                 delete_topics(self.cluster, [lane.topic_name for lane in experiment.lane_specs])
         self._notes += [
             f"{self.nodeid}: lane {lane.lane}: violation accepted as known: {', '.join(lane.accepted_defects)}"
@@ -123,15 +123,15 @@ class Runs:
     def finish(self, *, keep: bool) -> list[str]:
         """Remove the run directories, or `keep` them.
 
-        Returns a line for each lane with accepted defects, and for each report, or run without one, that is kept.
+        Returns a line for each lane with accepted defects, and the path of each kept report (or run without report).
         """
         if keep:
             return self._notes + [
                 f"{self.nodeid}: {path / REPORT_FILE if (path / REPORT_FILE).exists() else path}"
-                for path in self._made
+                for path in self._run_dirs
                 if (path / VERDICT_FILE).exists()
             ]
-        for path in self._made:
+        for path in self._run_dirs:
             shutil.rmtree(path, ignore_errors=True)
         latest = self.out / LATEST
         if latest.is_symlink() and not latest.exists():
@@ -181,22 +181,22 @@ class Runs:
         }
         return experiment_of(document, "kafka_chaos_run")
 
-    def _again(self, experiment: Experiment) -> str:
+    def _pytest_command(self, experiment: Experiment) -> str:
         return f"pytest {shlex.quote(self.nodeid)} --kafka-chaos-seed {experiment.seed}"
 
     def _replay(self, experiment: Experiment, path: Path, applications: Mapping[str, Application]) -> str:
-        """The command that runs the test again with this seed; without an application, also that of the CLI."""
-        again = self._again(experiment)
+        """The command that runs the test again with this seed; without an application, the CLI's command too."""
+        pytest_command = self._pytest_command(experiment)
         if applications:
-            return again
-        return f"{again}\n  or: kafka-chaos run {shlex.quote(str(path / 'experiment.yaml'))}"
+            return pytest_command
+        return f"{pytest_command}\n  or: kafka-chaos run {shlex.quote(str(path / 'experiment.yaml'))}"
 
 
-def _by_lane(argument: str, given: Any, names: list[str]) -> dict[str, Any]:
+def _by_lane(argument: str, value: Any, names: list[str]) -> dict[str, Any]:
     """An application's functions by lane, from a mapping, or from one function for all lanes."""
-    if given is None:
+    if value is None:
         return {}
-    functions = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    functions = dict(value) if isinstance(value, Mapping) else dict.fromkeys(names, value)
     for name, function in functions.items():
         if name not in names:
             raise UsageFailure(f"{argument}: there is no lane {name!r}; the lanes are {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""The values that a test gives to a run: lanes, load and faults. Each value is checked when it is made.
+"""The values that a test passes to a run: lanes, load and faults. Each value is checked when it is made.
 
     from kafka_chaos import kill, lane, load, pause
 
@@ -71,7 +71,7 @@ class PlannedLane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """`rate` records per second and lane for `seconds`, values of `record_size` bytes.
+    """The load of every lane: `rate` records per second for `seconds`, with values of `record_size` bytes.
 
     `settle_timeout`: how many seconds records in flight may take to get an outcome, and replicas and consumers to catch
     up. An application's own producer sends at its own rate and size.
@@ -84,9 +84,9 @@ class Load:
 
     def __post_init__(self) -> None:
         __tracebackhide__ = True
-        _whole("rate", self.rate, at_least=1)
+        _require_whole("rate", self.rate, at_least=1)
         _seconds("seconds", self.seconds, at_least=0.001)
-        _whole("record_size", self.record_size, at_least=20)
+        _require_whole("record_size", self.record_size, at_least=20)
         _seconds("settle_timeout", self.settle_timeout, at_least=0)
 
     def entry(self) -> dict[str, Any]:
@@ -128,11 +128,11 @@ LANE_KEYS = (*(key.name for key in fields(Lane) if key.name not in _KEYS_OF_A_RU
 def lane(name: str, **keys: Any) -> PlannedLane:
     """One topic and one producer configuration; targets and the report refer to it as `name`.
 
-    `keys` are those of a lane in an experiment file, but None is as if not given. The defaults: acks=all without
-    idempotence, one partition, three replicas (fewer if the cluster has fewer brokers), min.insync.replicas 1.
-    `topic_configs` takes Kafka's keys, `producer_configs` and `consumer_configs` those of the `client`; `assume` lists
-    keys that the model does not know: the anomalies that they touch are not judged. `transactional`, `group` and `loop`
-    take mappings, such as `{"size": 10, "timeout_ms": 10_000}`, `{"commits": "before"}` and
+    `keys` are the keys of a lane in an experiment file; None means that the key is absent. The defaults: acks=all
+    without idempotence, one partition, three replicas (fewer if the cluster has fewer brokers), min.insync.replicas 1.
+    `topic_configs` takes Kafka's keys, `producer_configs` and `consumer_configs` take the keys of the `client`.
+    `assume` lists keys that the model does not know: anomalies that depend on them are not judged. `transactional`,
+    `group` and `loop` take mappings, such as `{"size": 10, "timeout_ms": 10_000}`, `{"commits": "before"}` and
     `{"source": "orders", "offsets": "after"}`.
     """
     __tracebackhide__ = True
@@ -149,6 +149,7 @@ def lane(name: str, **keys: Any) -> PlannedLane:
     return PlannedLane(name, {key: value for key, value in settings.items() if value is not None})
 
 
+# Editors and `help` show the keys of `lane` by this signature.
 _KEYWORDS = (Parameter(key, Parameter.KEYWORD_ONLY, default=None) for key in LANE_KEYS)
 lane.__signature__ = Signature([Parameter("name", Parameter.POSITIONAL_OR_KEYWORD), *_KEYWORDS])  # type: ignore[attr-defined]
 
@@ -160,7 +161,7 @@ def _seconds(name: str, value: object, *, at_least: float) -> float:
     return float(value)
 
 
-def _whole(name: str, value: object, *, at_least: int) -> None:
+def _require_whole(name: str, value: object, *, at_least: int) -> None:
     __tracebackhide__ = True
     if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
         raise ValueError(f"{name}: {value!r} is not valid: expected a whole number, at least {at_least}")

@@ -100,7 +100,7 @@ def make(out: Path, name: str) -> Path:
 def test_latest_points_to_the_newest_run_that_is_left(tmp_path: Path) -> None:
     make(tmp_path, "1-failed")
     runs = runs_of(tmp_path)
-    runs._made = [make(tmp_path, "2-passed")]
+    runs._run_dirs = [make(tmp_path, "2-passed")]
     assert runs.finish(keep=False) == []
     assert (tmp_path / "latest").resolve().name == "1-failed"
 

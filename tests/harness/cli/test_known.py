@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import ExitCode, UsageFailure
-from kafka_chaos.harness.cli.known_command import KNOWN, Shown, known_command, known_defects, show
+from kafka_chaos.harness.cli.known_command import KNOWN, Comparison, known_command, known_defects, show
 from kafka_chaos.harness.cli.plan_command import planned
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -119,7 +119,7 @@ def test_a_defect_is_shown_by_the_affected_side_alone(
     file: Path, old: Found, new: Found, status: Status, code: ExitCode
 ) -> None:
     run, _ = runs({"old": old, "new": new}, status=status)
-    shown: Shown = show(file, run)
+    shown: Comparison = show(file, run)
     assert (shown.exit_code, shown.is_shown) == (code, code is ExitCode.CONFORMS)
 
 
