@@ -28,13 +28,13 @@ from kafka_chaos.harness.signals import new_client, signals_held_back
 
 METADATA_TIMEOUT = 2.0
 _CONFIGS_TIMEOUT = 20.0
-_MAY_NOT = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+_NOT_AUTHORIZED = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """A partition in the metadata of clients; `leader` is None while it has none."""
+    """A partition in the metadata that clients get; `leader` is None while the partition has no leader."""
 
     leader: int | None
     replicas: tuple[int, ...]
@@ -44,8 +44,8 @@ class PartitionState:
 class ClusterAdmin:
     """An admin client of the whole cluster.
 
-    `topics` maps lanes to their topics' names if these differ: then every method takes the lane's name. `configs` are
-    further keys of the client, such as those for SASL and TLS.
+    Methods take the name of a topic, or of a lane: `topics` maps lanes' names to their topics' names, if these differ.
+    `configs` are further keys of the client, such as the keys for SASL and TLS.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class ClusterAdmin:
             "reconnect.backoff.max.ms": 250,
             "log_level": 0,
             "error_cb": self._note,
-            # Otherwise a question about a topic would create it, where brokers allow that, as they do by default.
+            # Otherwise a metadata request for a topic would create it, since brokers allow that by default.
             "allow.auto.create.topics": False,
             **self.configs,
         }
         self._client = new_client(AdminClient, self._settings)
 
     def by_topic(self) -> Self:
-        """The same client for callers who have topics, not lanes: a topic may have the name of another lane."""
+        """The same client, but its methods take names of topics only: a topic may have the name of another lane."""
         client = copy(self)
         client._topics = {}
         return client
@@ -100,11 +100,11 @@ class ClusterAdmin:
         self._answer(what, self._client.create_topics, new_topic, name, done=exists)
 
     def add_partitions(self, topic: str, count: int, *, replica_assignment: Sequence[Sequence[int]]) -> None:
-        """Add partitions with these replicas, preferred leader first, to a topic, which then has `count` of them."""
+        """Raise a topic's partitions to `count`. `replica_assignment`: the new partitions', preferred leader first."""
         name = self.topic(topic)
-        wanted = NewPartitions(name, count, replica_assignment=[list(replicas) for replicas in replica_assignment])
+        growth = NewPartitions(name, count, replica_assignment=[list(replicas) for replicas in replica_assignment])
         what, exist = f"partitions could not be added to topic {name}", KafkaError.INVALID_PARTITIONS
-        self._answer(what, self._client.create_partitions, wanted, name, done=exist)
+        self._answer(what, self._client.create_partitions, growth, name, done=exist)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Request that topics are deleted; raises `ClusterFailure` for the first that is refused."""
@@ -116,7 +116,7 @@ class ClusterAdmin:
                 raise ClusterFailure(f"topic {name} could not be deleted: {error.args[0].str()}") from error
 
     def alter(self, kind: ResourceType, name: str, configs: Mapping[str, object | None]) -> None:
-        """Set configs of a topic or a group; None removes its own value (KIP-339)."""
+        """Set configs of a topic or a group; None removes the topic's or group's own value (KIP-339)."""
         entries = [
             ConfigEntry(
                 key,
@@ -136,7 +136,7 @@ class ClusterAdmin:
             answers = self._ask(self._client.describe_configs, [resource], timeout=_CONFIGS_TIMEOUT)
             entries: Mapping[str, Any] = answers[resource].result()
         except KafkaException as error:
-            if error.args[0].code() in _MAY_NOT:
+            if error.args[0].code() in _NOT_AUTHORIZED:
                 return None
             what = f"{kind.name.lower()} {name}"
             raise EnvironmentFailure(f"the configuration of {what} can't be read: {error.args[0].str()}") from error
@@ -148,7 +148,7 @@ class ClusterAdmin:
         return [] if metadata is None else sorted(name for name in metadata.topics if not name.startswith("__"))
 
     def partitions(self, topic: str) -> dict[int, PartitionState]:
-        """The topic's partitions; empty while no broker knows the topic or none answers in time."""
+        """The topic's partitions; empty while no broker knows the topic or no broker answers in time."""
         name = self.topic(topic)
         metadata = self._metadata(name)
         if metadata is None or name not in metadata.topics or metadata.topics[name].error is not None:
@@ -223,8 +223,7 @@ class ClusterAdmin:
     def await_brokers(self, count: int, *, timeout: float = 30) -> None:
         """Wait until the broker that answers knows a controller and `count` brokers.
 
-        A broker that has just started learns both from the controller; a client that asks it before does not ask again
-        soon.
+        A new broker learns both from the controller. A client that asks it too early does not ask again soon.
         """
         wait_until(
             lambda: len(self.live_brokers()) >= count and self.controller() is not None,
@@ -234,7 +233,7 @@ class ClusterAdmin:
         )
 
     def await_leader(self, topic: str, partition: int, *, other_than: int | None = None, timeout: float = 30) -> int:
-        """Wait until the partition has a leader, or one that is not `other_than`, and return its broker id."""
+        """Wait until the partition has a leader (other than `other_than`, if set), and return the leader's id."""
 
         def leader() -> int | None:
             state = self.partitions(topic).get(partition)
@@ -262,9 +261,9 @@ class ClusterAdmin:
     ) -> Any:
         """The answer to a request; raises `ClusterFailure`, whose message begins with `what`, if it is an error.
 
-        Since 2.10, librdkafka gives a request up if its broker is missing in the metadata of another broker, as it may
-        be after a restart (librdkafka #4557). Such a request is sent again. `done` is the error that means then that
-        the first request was carried out.
+        Since 2.10, librdkafka gives a request up if its broker is missing in the metadata of another broker, as may
+        happen after a restart (librdkafka #4557). Such a request is sent again. If the repeated request gets the error
+        `done`, the first request was carried out.
         """
         given_up = False
 
@@ -283,7 +282,7 @@ class ClusterAdmin:
         return wait_until(answer, "a broker that stays in the metadata", timeout=30, seen=lambda: what)[0]
 
     def _ask(self, request: Callable[..., dict[Any, Any]], asked: object, *, timeout: float = 30) -> dict[Any, Any]:
-        # As in a client's constructor (`new_client`), an interrupt would look like a wrong argument. It does not wait.
+        # As in `new_client`, an interrupt would look like a wrong argument. The call only sends, and does not wait.
         with signals_held_back():
             return request(asked, request_timeout=timeout)
 

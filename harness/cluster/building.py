@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 JVM_OPTIONS = {
     "broker": ("-Xmx300m",),
     "controller": ("-Xmx160m",),
-    # An election also asks the dead server, whose address is gone: by default it gives up after 5 s, again and again.
+    # In an election, each server also connects to the dead server, and by default gives up after 5 s, again and again.
     "zookeeper": ("-Xmx128m", "-Dzookeeper.cnxTimeout=500"),
 }
 
@@ -33,9 +33,9 @@ JVM_OPTIONS = {
 class NodeBuilder:
     """Describes the nodes and containers of one cluster.
 
-    `addresses` are by host name. `ports` are free ports of `published`, the address of the engine's machine to which
-    ports are published; one for each container. `disks` are the nodes' own disks by node id. `remote_store` is the name
-    of the volume that is the brokers' remote store, if they have one.
+    `addresses` are by host name. `published`: the address of the engine's machine to which containers publish ports.
+    `ports`: free ports of that address, one for each container. `disks` are the nodes' own disks by node id.
+    `remote_store`: the name of the volume with the brokers' remote store, if they have one.
     """
 
     spec: ClusterLayout
@@ -71,10 +71,10 @@ class NodeBuilder:
         endpoint = EndpointConfig(version=api_version, aliases=[node.name], ipv4_address=node.address)
         image = ensure_image(version.number, clock=self.spec.clocks)
         container = DockerContainer(image, name=f"kafka-chaos-{self.run_id}-{node.name}")
-        # Not in the container's environment: other commands in the container need the true time.
+        # Only the server gets these variables: other commands in the container need the true time.
         preloaded = ["env", *(f"{key}={value}" for key, value in PRELOADED.items())] if self.spec.clocks else []
         container.with_command([*preloaded, "/opt/kafka/bin/start-server", server, *JVM_OPTIONS[node.role]])
-        # In the environment, since copying a file into a container costs every start a mount of its file system.
+        # Properties are in the environment, since a file copied into the container costs each start a mount.
         for key, value in {"SERVER_PROPERTIES": properties, **(environment or {})}.items():
             container.with_env(key, value)
         is_zookeeper = node.role == "zookeeper"

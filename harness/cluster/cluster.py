@@ -64,8 +64,8 @@ class Keep(Enum):
 class Cluster(Members):
     """A cluster that runs as long as its `with` block, or longer if `keep` says so.
 
-    `spec`: its layout. `folder`: the folder for the brokers' own disks; by default one in the system's temporary
-    directory. `mode` makes the metadata mode; by default the one that the layout names.
+    `spec`: its layout. `folder`: the folder for the brokers' own disks, by default in the system's temporary directory.
+    `mode` makes the object for the metadata mode; by default it is chosen by the layout's `metadata_mode`.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Cluster(Members):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers for clients on this machine, or where `advertise` says."""
+        """The addresses of all brokers for clients, at this machine, or else at the host that `advertise` names."""
         return ",".join(self.addresses.values())
 
     @property
@@ -168,7 +168,7 @@ class Cluster(Members):
     def registered_brokers(self) -> frozenset[int]:
         """The brokers that are registered now, and not fenced; raises `ClusterFailure` if no node answers in time."""
 
-        # In a tuple, since no broker at all is an answer, too.
+        # A tuple, which is true even without brokers: that no broker is registered is an answer, too.
         def answer() -> tuple[frozenset[int]] | None:
             with suppress(ClusterFailure), closing(self.metadata()) as metadata:
                 if (brokers := metadata.brokers()) is not None:

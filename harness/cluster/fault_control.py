@@ -21,7 +21,7 @@ from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRE
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper, end_session
 
 _DEPOSED_TIMEOUT = 10.0
-_PATIENCE = 10.0
+_PATIENCE_SECONDS = 10.0
 _REGISTRATION_TIMEOUT = 60.0
 
 
@@ -66,7 +66,7 @@ class BreakableCluster(Protocol[N]):
 def running_broker(
     cluster: BreakableCluster[Any], ask: Callable[[BrokerClient], int | None], *, timeout: float = 1.0
 ) -> int | None:
-    """The first running broker that a broker names within `timeout` seconds; None if none does."""
+    """Ask each broker for a broker id, within `timeout` seconds; returns the first id of a running broker, or None."""
     named = answers(cluster.addresses.values(), ask, timeout=timeout, configs=cluster.client_configs)
     return next((id_ for id_ in named if id_ is not None and cluster.brokers[id_].is_running()), None)
 
@@ -84,7 +84,7 @@ class Clients(Protocol):
 class ClusterView(Generic[N]):
     """Implements `kafka_chaos.faults.cluster.ClusterControl`, whose docstrings hold here.
 
-    `groups`: the ids of lanes' groups that have other ids than usual, by lane. `clients`: the clients of the load, if
+    `groups`: by lane, the id of its group, where this is not the usual id. `clients`: the clients of the load, if
     faults may hit them. `topics`: the names of the topics under load.
     """
 
@@ -121,12 +121,12 @@ class ClusterView(Generic[N]):
         return self._coordinator(transactional_id(lane, 0), CoordinatorKind.TRANSACTION)
 
     def share_coordinator(self, lane: str) -> int | None:
-        # The topic's id decides which partition has a group's state. Only if there is one partition, it is known here.
+        # The topic's id, which is not known here, decides which partition has a group's state. Only one can be named.
         partitions = self._admin.partitions(SHARE_STATE)
         return partitions[0].leader if len(partitions) == 1 else None
 
     def _coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
-        # Nobody knows a coordinator during an election.
+        # During an election, no broker knows a coordinator.
         return running_broker(self._cluster, lambda broker: broker.coordinator(key, kind))
 
     def clients(self, lane: str, role: str) -> Sequence[NodeControl]:
@@ -141,8 +141,8 @@ class ClusterView(Generic[N]):
 
     def leadership(self) -> Mapping[Partition, Leadership]:
         addresses = [self._own.addresses[broker] for broker in self._running]
-        told = answers(addresses, BrokerClient.leadership, configs=self._own.client_configs)
-        return leadership.newest_leadership(told)
+        answered = answers(addresses, BrokerClient.leadership, configs=self._own.client_configs)
+        return leadership.newest_leadership(answered)
 
     @property
     def _running(self) -> list[int]:
@@ -163,17 +163,17 @@ class ClusterView(Generic[N]):
             leadership.end_moves(partitions, self._broker_for_admins)
 
     def add_partitions(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
-        """Repeat the request for a few seconds; partitions that are refused even then are not in the metadata."""
+        """Repeat the request for a few seconds; partitions that are still refused do not appear in the metadata."""
         by_topic: dict[str, list[tuple[int, ...]]] = {}
         for (topic, _), brokers in sorted(replicas.items()):
             by_topic.setdefault(topic, []).append(brokers)
         for topic, new in by_topic.items():
             count = max(number for name, number in replicas if name == topic) + 1
-            added = partial(self._added, topic, count, new)
+            added = partial(self._try_to_add, topic, count, new)
             with contextlib.suppress(WaitTimeout):
-                wait_until(added, f"new partitions of {topic}", timeout=_PATIENCE, interval=0.2)
+                wait_until(added, f"new partitions of {topic}", timeout=_PATIENCE_SECONDS, interval=0.2)
 
-    def _added(self, topic: str, count: int, replicas: Sequence[Sequence[int]]) -> bool:
+    def _try_to_add(self, topic: str, count: int, replicas: Sequence[Sequence[int]]) -> bool:
         """Ask for `count` partitions of a topic, and return whether it has them."""
         admin = self._admin.by_topic()
         if len(admin.partitions(topic)) >= count:
@@ -193,17 +193,17 @@ class ClusterView(Generic[N]):
         return self._own.broker_client(broker)
 
     def controller_epoch(self) -> int | None:
-        return self._told_by_zookeeper(ZooKeeper.controller_epoch)
+        return self._ask_zookeeper(ZooKeeper.controller_epoch)
 
     def depose_controller(self) -> None:
-        # If that fails, the controller epoch stays as it is, so that the fault is not proven.
-        self._told_by_zookeeper(lambda zookeeper: zookeeper.depose_controller(timeout=_DEPOSED_TIMEOUT))
+        # If this fails, the controller epoch stays as it is, so that the fault is not proven.
+        self._ask_zookeeper(lambda zookeeper: zookeeper.depose_controller(timeout=_DEPOSED_TIMEOUT))
 
     def registration(self, broker: int) -> Registration | None:
-        return self._told_by_zookeeper(lambda zookeeper: zookeeper.registration(broker))
+        return self._ask_zookeeper(lambda zookeeper: zookeeper.registration(broker))
 
-    def _told_by_zookeeper(self, ask: Callable[[ZooKeeper], T]) -> T | None:
-        """The answer of ZooKeeper; None if it does not answer."""
+    def _ask_zookeeper(self, ask: Callable[[ZooKeeper], T]) -> T | None:
+        """ZooKeeper's answer; None if ZooKeeper does not answer."""
         with contextlib.suppress(ClusterFailure), ZooKeeper(self._own.zookeeper_addresses) as zookeeper:
             return ask(zookeeper)
         return None
@@ -224,7 +224,7 @@ class ClusterView(Generic[N]):
 
     @property
     def _own(self) -> Cluster:
-        """The cluster, which has to be one that this harness started: others only have their own commands."""
+        """The cluster, which this harness must have started: an attached cluster has only its own commands."""
         cluster: object = self._cluster
         if not isinstance(cluster, Cluster):
             raise ClusterFailure("expected a cluster that was started here: an attached one has no such control")

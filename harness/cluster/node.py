@@ -1,8 +1,8 @@
 """One container of a cluster: a broker, a controller or a ZooKeeper server.
 
-Its data is in the container's own layer, or on a disk of its own: it survives a kill and a start, and is removed with
-the run. A frozen disk is thawed before the node's processes are ended or frozen, since they would wait for it, and
-repaired before they are started. If connections pass links, a starting node gets one in its new network namespace.
+The node's data is in the container's own layer, or on a disk of its own: data survives a kill and a start, and is
+removed with the run. A frozen disk is thawed before processes are ended or frozen, since they would wait for the disk.
+It is repaired before processes start. If connections pass links, a starting node gets one in its new network namespace.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Node:
     former: list[Container] = field(default_factory=list)
     """Containers that ran other versions of Kafka before; they are down, and kept for their logs."""
     _successor: tuple[DockerContainer, Sequence[str]] | None = field(default=None, init=False)
-    """The container that takes this one's place at the next start, with the folders that it gets."""
+    """The container that takes this one's place at the next start, with the folders that are copied into it."""
 
     @property
     def client_address(self) -> str:
@@ -92,8 +92,7 @@ class Node:
         self._attach_link()
 
     def await_ready(self, timeout: float = 60.0) -> None:
-        """Wait until the server serves after its latest start; raises `ClusterFailure` with its status and last log
-        lines."""
+        """Wait until the server serves after its latest start; raises `ClusterFailure` with its status and log."""
         try:
             wait_until(self._is_ready, f"{self.name} to log '{self.started_text}'", timeout=timeout)
         except ClusterFailure as failure:
@@ -104,7 +103,7 @@ class Node:
     def _is_ready(self) -> bool:
         state = self.state()
         if state["Status"] in ("exited", "dead"):
-            raise ClusterFailure(f"{self.name} ended while it was waited for")
+            raise ClusterFailure(f"{self.name} ended before it served")
         return self.started_text in self._log_of_start(state)
 
     def ended_with(self, text: str) -> bool:
@@ -157,7 +156,7 @@ class Node:
             self._attach_link()
 
     def exchange(self, testcontainer: DockerContainer, folders: Sequence[str]) -> None:
-        """Replace this container, which is down, by another one at the next start, with the contents of `folders`."""
+        """At the next start, replace this container, which must be down, by another with the contents of `folders`."""
         if self.is_running():
             raise ClusterFailure(f"{self.name} runs: only a container that is down can be exchanged")
         self._successor = (testcontainer, folders)
@@ -187,7 +186,7 @@ class Node:
         self.container.put_archive(folder, content.getvalue())
 
     def _attach_link(self) -> None:
-        """Attach the link, if the node has one. A Java process takes so long to start that it does not listen yet."""
+        """Attach the link, if the node has one. The Java process is still starting, and does not listen yet."""
         if self.link is not None and (pid := self._pid()):
             self.link.attach(pid)
 

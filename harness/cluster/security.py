@@ -3,8 +3,8 @@
 Only the listeners for clients are secured: the published one, and the one for containers of the cluster's network. The
 listeners between the servers, and ZooKeeper, stay plaintext on that network. Private keys and the password are in the
 memory of this process, in files of the containers, and in files of mode 0600 in a folder of mode 0700; the cluster's
-metadata has the password salted and hashed. They are never in an environment variable, a command line, a log or a run
-directory.
+metadata has the password salted and hashed. They are never in environment variables, command lines, logs or run
+directories.
 """
 
 import secrets
@@ -47,7 +47,7 @@ class SecuredListener:
 
 
 def make_listener(mode: str, *, run_id: str, maker: Scratch, names: Sequence[str]) -> SecuredListener:
-    """Make certificates with openssl in the container `maker`, and a password for the user, whom `add_user` adds.
+    """Make certificates with openssl in the container `maker`, and a password for the user that `add_user` adds later.
 
     `names`: the hosts and IPv4 addresses by which clients reach the brokers. Call this before any broker starts, since
     brokers read certificates at their start.
@@ -70,10 +70,10 @@ def make_listener(mode: str, *, run_id: str, maker: Scratch, names: Sequence[str
 
 
 def add_user(broker: Node, address: str, configs: Mapping[str, str]) -> None:
-    """Add the SCRAM user of these client configs, if they have one, with a broker that serves (KIP-554).
+    """Add the SCRAM user that the client configs name, if they name one, through a broker that serves (KIP-554).
 
-    `address`: the broker's listener between brokers. The password is in no command line, but in a file of the container
-    until the user is added.
+    `address`: the broker's listener for other brokers. The password is never in a command line: it is in a file of the
+    container until the user is added.
     """
     if "sasl.password" not in configs:
         return
@@ -84,8 +84,8 @@ def add_user(broker: Node, address: str, configs: Mapping[str, str]) -> None:
 
 
 def make_certificates(maker: Scratch, names: Sequence[str] = ()) -> tuple[bytes, bytes, bytes]:
-    """Make certificates for hosts and IPv4 addresses: returns the authority's, then key and certificate of brokers and
-    of the client, in PEM."""
+    """Make certificates for hosts and IPv4 addresses. Returns, in PEM, the authority's certificate, the brokers' key
+    with certificate, and the client's key with certificate."""
     subjects = ",".join(f"{'IP' if is_ipv4(name) else 'DNS'}:{name}" for name in (LOOPBACK, "localhost", *names))
     maker.must_execute("sh", "-c", text_in(__package__, "make-certificates.sh"), "sh", _PEM_FOLDER, subjects)
     made = [maker.read_file(f"{_PEM_FOLDER}/{name}.pem") for name in ("ca", "broker", "client")]

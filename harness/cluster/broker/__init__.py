@@ -1,1 +1,1 @@
-"""Requests to one chosen broker, and what it answers."""
+"""Requests to one chosen broker, and the broker's answers."""

@@ -44,7 +44,7 @@ _FIRST_PRODUCE_WITH_BATCHES = 3
 CONSUMER = -1
 """The replica id of a consumer in Fetch and ListOffsets."""
 DEBUGGING_CONSUMER = -2
-"""A replica id whose fetches followers answer, too, even before KIP-392. Its latest offset is the log end offset."""
+"""A replica id whose fetches followers answer, too, even before KIP-392. To it, the latest offset is the log end."""
 MAX_BYTES = 1 << 20
 """The size limit of a record batch, and of an answer to Fetch: more than any test record needs."""
 
@@ -71,12 +71,12 @@ class BrokerUnreachable(ClusterFailure):
 
 
 class MechanismUnknown(BrokerUnreachable):
-    """Clients log in by a SASL mechanism that single requests do not have, so that no broker can be asked alone."""
+    """The clients' SASL mechanism is one that this module can't log in by, so it can't ask a single broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswer:
-    """A broker's answer to a fetch: Kafka's error code, and offsets and records if that is `NONE`."""
+    """A broker's answer to a fetch: Kafka's error code, and if the code is `NONE`, offsets and records."""
 
     error: int
     high_watermark: int
@@ -151,7 +151,7 @@ class BrokerClient:
         self._socket.close()
 
     def set_timeout(self, seconds: float) -> None:
-        """Let each request from now on wait up to so many `seconds` for its answer."""
+        """Let each request from now on wait up to `seconds` for its answer."""
         self._socket.settimeout(seconds)
 
     def request(self, request: Any) -> Any:
@@ -175,15 +175,15 @@ class BrokerClient:
     def metadata_mode(self) -> str | None:
         """The metadata mode of the broker's cluster, by the requests that only brokers in this mode know.
 
-        That is DescribeQuorum (KIP-595) in KRaft mode, and LeaderAndIsr in ZooKeeper mode. None: the broker knows
-        neither, as brokers that are not Apache Kafka.
+        Only KRaft mode has DescribeQuorum (KIP-595), and only ZooKeeper mode has LeaderAndIsr. None: the broker knows
+        neither, like some brokers that are not Apache Kafka.
         """
         if DescribeQuorumRequest.API_KEY in self._newest_versions:
             return KRAFT
         return ZOOKEEPER if ApiKey.LeaderAndIsr in self._newest_versions else None
 
     def ask(self, kind: Any, newest: int, **fields: Any) -> Any:
-        """The answer to a request of this kind, in the version `newest` or the newest that this broker knows."""
+        """The answer to a request of this kind, in the version `newest`, or in an older one if the broker is older."""
         return self.request(kind(version=self._version(kind, newest), **fields))
 
     def _version(self, request: Any, wanted: int) -> int:
@@ -248,11 +248,11 @@ class BrokerClient:
     def fetch(
         self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_FROM_ANY
     ) -> FetchAnswer:
-        """Fetch as a consumer, without waiting; `leader_epoch` is the one that the consumer knows, −1 for none."""
-        known = self._version(FetchRequest, version)
-        # An old broker answers a fetch from any replica only if a debugging consumer sends it.
-        debugging = known <= FETCH_FROM_LEADER < version
-        wanted = FetchRequest.FetchTopic.FetchPartition(
+        """Fetch as a consumer, without waiting; `leader_epoch`: the epoch that the consumer knows, −1 for none."""
+        known_version = self._version(FetchRequest, version)
+        # A follower of an old version answers a fetch only if a debugging consumer sends it.
+        debugging = known_version <= FETCH_FROM_LEADER < version
+        fetch_partition = FetchRequest.FetchTopic.FetchPartition(
             partition=partition,
             current_leader_epoch=leader_epoch,
             fetch_offset=offset,
@@ -262,7 +262,7 @@ class BrokerClient:
         )
         answer = self.ask(
             FetchRequest,
-            known,
+            known_version,
             replica_id=DEBUGGING_CONSUMER if debugging else CONSUMER,
             max_wait_ms=0,
             min_bytes=0,
@@ -270,12 +270,12 @@ class BrokerClient:
             isolation_level=0,
             session_id=0,
             session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+            topics=[FetchRequest.FetchTopic(topic=topic, partitions=[fetch_partition])],
             forgotten_topics_data=[],
             rack_id="",
         )
-        of = answer.responses[0].partitions[0]
-        return FetchAnswer(of.error_code, of.high_watermark, of.log_start_offset, of.records or b"")
+        fetched = answer.responses[0].partitions[0]
+        return FetchAnswer(fetched.error_code, fetched.high_watermark, fetched.log_start_offset, fetched.records or b"")
 
     def produce(
         self, topic: str, record: str, *, acks: str = "all", partition: int = 0, timeout: float = 60.0
@@ -317,12 +317,12 @@ class BrokerClient:
         )
 
     def metadata(self, topic: str, partition: int = 0) -> Leadership:
-        """A partition as this broker's metadata has it; if it is not there, nobody leads it, in leader epoch −1."""
+        """A partition's leadership in this broker's metadata; a missing partition has no leader, and epoch −1."""
         topics = [MetadataRequest.MetadataRequestTopic(name=topic)]
         return self.leadership(topics).get((topic, partition), Leadership(None, -1, (), ()))
 
     def leadership(self, topics: Sequence[Any] | None = None) -> dict[Partition, Leadership]:
-        """Leader, epoch, replicas and ISR of the partitions of all `topics`, as this broker's metadata has them."""
+        """Leader, epoch, replicas and ISR of the topics' partitions in this broker's metadata; None: of all topics."""
         return {
             (topic.name, state.partition_index): Leadership(
                 state.leader_id if state.leader_id >= 0 else None,
@@ -365,7 +365,7 @@ class BrokerClient:
 
 
 def active_controller(addresses: Iterable[str], configs: Mapping[str, str]) -> int | None:
-    """The node id of KRaft's active controller, as the first broker that knows it tells; None if none does."""
+    """The node id of KRaft's active controller, from the first broker that knows it; None if no broker does."""
     quorums = answers(addresses, BrokerClient.quorum, timeout=1.0, configs=configs)
     return next((quorum.leader for quorum in quorums if quorum is not None and quorum.leader >= 0), None)
 
@@ -400,7 +400,7 @@ def over_tls(connection: socket.socket, host: str, configs: Mapping[str, str]) -
 def log_in(request: Callable[[Any], Any], address: str, configs: Mapping[str, str]) -> None:
     """Authenticate where `configs` ask for SASL.
 
-    Raises `BrokerUnreachable` where the broker refuses, `MechanismUnknown` for another one than SCRAM or PLAIN.
+    Raises `BrokerUnreachable` if the broker refuses, `MechanismUnknown` for another mechanism than SCRAM or PLAIN.
     """
     if not configs.get("security.protocol", "PLAINTEXT").upper().startswith("SASL"):
         return
@@ -409,8 +409,8 @@ def log_in(request: Callable[[Any], Any], address: str, configs: Mapping[str, st
         raise MechanismUnknown(f"{address}: sasl.mechanisms: {mechanism}: expected PLAIN or SCRAM for single requests")
     _check(address, request(SaslHandshakeRequest(mechanism=mechanism, version=1)))
     if mechanism == _PLAIN:
-        named = f"\0{configs['sasl.username']}\0{configs['sasl.password']}"
-        _check(address, request(SaslAuthenticateRequest(auth_bytes=named.encode(), version=1)))
+        credentials = f"\0{configs['sasl.username']}\0{configs['sasl.password']}"
+        _check(address, request(SaslAuthenticateRequest(auth_bytes=credentials.encode(), version=1)))
         return
     scram = ScramClient(configs["sasl.username"], configs["sasl.password"], mechanism)
     first = request(SaslAuthenticateRequest(auth_bytes=scram.first_message(), version=1))

@@ -1,6 +1,6 @@
-"""Requests about leaders and replicas: who leads a partition, and to move both (KIP-455, KIP-460).
+"""Finds the newest leader of each partition, and moves leaders (KIP-460) and replicas (KIP-455).
 
-Requests to move are repeated for a few seconds, since the controller may move meanwhile.
+Requests to move are repeated for a few seconds, since the controller itself may move meanwhile.
 """
 
 import contextlib
@@ -17,31 +17,31 @@ from kafka_chaos.contract.wire.kafka_python import (
 from kafka_chaos.faults.cluster import Leadership, Partition
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable
 
-Ask = Callable[[], BrokerClient]
-"""Makes a connection to a node that takes requests of administrators now; raises `BrokerUnreachable`."""
+Connect = Callable[[], BrokerClient]
+"""Makes a connection to a node that takes administrators' requests at present; raises `BrokerUnreachable`."""
 T = TypeVar("T")
 
-_PATIENCE = 10.0
-_AGAIN = 0.2
+_PATIENCE_SECONDS = 10.0
+_INTERVAL = 0.2
 _MOVES_TIMEOUT = 120.0
 _CANCEL_TIMEOUT = 30.0
-_REASSIGN = 0
-_ELECT_LEADERS = 1
+_REASSIGN_VERSION = 0
+_ELECT_LEADERS_VERSION = 1
 _PREFERRED = 0
 _TIMEOUT_MS = 10_000
 
 
-def newest_leadership(told: Iterable[Mapping[Partition, Leadership]]) -> dict[Partition, Leadership]:
-    """The leadership of each partition in the highest leader epoch of what brokers have told."""
+def newest_leadership(answers: Iterable[Mapping[Partition, Leadership]]) -> dict[Partition, Leadership]:
+    """Each partition's leadership in the highest leader epoch among the brokers' answers."""
     newest: dict[Partition, Leadership] = {}
-    for partition, state in (entry for leadership in told for entry in leadership.items()):
+    for partition, state in (entry for leadership in answers for entry in leadership.items()):
         if partition not in newest or newest[partition].leader_epoch < state.leader_epoch:
             newest[partition] = state
     return newest
 
 
 def transfer(
-    heirs: Mapping[Partition, int], leadership: Callable[[], Mapping[Partition, Leadership]], ask: Ask
+    heirs: Mapping[Partition, int], leadership: Callable[[], Mapping[Partition, Leadership]], connect: Connect
 ) -> None:
     """Make each partition's heir, one of its replicas, the preferred leader, and have it elected.
 
@@ -49,24 +49,24 @@ def transfer(
     """
 
     def all_moved() -> bool:
-        now = leadership()
-        left = {place: heir for place, heir in heirs.items() if place not in now or now[place].leader != heir}
-        electable = {place: heir for place, heir in left.items() if place in now}
+        current = leadership()
+        unmoved = {at: heir for at, heir in heirs.items() if at not in current or current[at].leader != heir}
+        electable = {place: heir for place, heir in unmoved.items() if place in current}
         orders = {
-            place: (heir, *(broker for broker in now[place].replicas if broker != heir))
+            place: (heir, *(broker for broker in current[place].replicas if broker != heir))
             for place, heir in electable.items()
-            if now[place].replicas[0] != heir
+            if current[place].replicas[0] != heir
         }
         if electable:
-            with contextlib.suppress(BrokerUnreachable), ask() as client:
-                client.set_timeout(_PATIENCE)
+            with contextlib.suppress(BrokerUnreachable), connect() as client:
+                client.set_timeout(_PATIENCE_SECONDS)
                 if orders:
                     reassign(client, orders)
                 elect_preferred(client, electable)
-        return not left
+        return not unmoved
 
     with contextlib.suppress(WaitTimeout):
-        wait_until(all_moved, "leaders to move", timeout=_PATIENCE, interval=_AGAIN)
+        wait_until(all_moved, "leaders to move", timeout=_PATIENCE_SECONDS, interval=_INTERVAL)
 
 
 def reassign(client: BrokerClient, orders: Mapping[Partition, Sequence[int] | None]) -> dict[Partition, int]:
@@ -84,7 +84,7 @@ def reassign(client: BrokerClient, orders: Mapping[Partition, Sequence[int] | No
         ]
         topics.append(kind(name=topic, partitions=partitions))
     answer = client.request(
-        AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics, version=_REASSIGN)
+        AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics, version=_REASSIGN_VERSION)
     )
     if answer.error_code != NONE:
         return dict.fromkeys(orders, int(answer.error_code))
@@ -96,11 +96,11 @@ def reassign(client: BrokerClient, orders: Mapping[Partition, Sequence[int] | No
     }
 
 
-def moving(ask: Ask) -> frozenset[Partition] | None:
-    """The partitions whose replicas are being moved (KIP-455); None if no controller tells."""
+def moving(connect: Connect) -> frozenset[Partition] | None:
+    """The partitions whose replicas are being moved (KIP-455); None if no controller tells them."""
 
     def reassignments(client: BrokerClient) -> frozenset[Partition] | None:
-        request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None, version=_REASSIGN)
+        request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None, version=_REASSIGN_VERSION)
         answer = client.request(request)
         if answer.error_code != NONE:
             return None
@@ -108,41 +108,41 @@ def moving(ask: Ask) -> frozenset[Partition] | None:
             (topic.name, partition.partition_index) for topic in answer.topics for partition in topic.partitions
         )
 
-    return _insist(reassignments, ask, "the list of reassignments")
+    return _insist(reassignments, connect, "the list of reassignments")
 
 
-def move(replicas: Mapping[Partition, tuple[int, ...] | None], ask: Ask) -> None:
-    """Ask for these replicas of each partition, preferred leader first; None cancels its present move.
+def move(replicas: Mapping[Partition, tuple[int, ...] | None], connect: Connect) -> None:
+    """Ask a controller to move partitions to these replicas, preferred leader first; None cancels a present move.
 
-    Partitions for which this is refused for a few seconds stay as they are.
+    Partitions that the controller refuses to move for a few seconds stay as they are.
     """
-    left = dict(replicas)
+    remaining = dict(replicas)
 
-    def all_taken(client: BrokerClient) -> bool | None:
-        client.set_timeout(_PATIENCE)
-        refused = reassign(client, left)
-        for partition in left.keys() - refused.keys():
-            del left[partition]
-        return None if left else True
+    def all_accepted(client: BrokerClient) -> bool | None:
+        client.set_timeout(_PATIENCE_SECONDS)
+        refused = reassign(client, remaining)
+        for partition in remaining.keys() - refused.keys():
+            del remaining[partition]
+        return None if remaining else True
 
-    _insist(all_taken, ask, "replicas to be reassigned")
+    _insist(all_accepted, connect, "replicas to be reassigned")
 
 
-def _insist(request: Callable[[BrokerClient], T | None], ask: Ask, what: str) -> T | None:
+def _insist(request: Callable[[BrokerClient], T | None], connect: Connect, what: str) -> T | None:
     """Repeat a request for a few seconds until its result is not None, and return the result."""
 
     def result() -> tuple[T] | None:
-        with contextlib.suppress(BrokerUnreachable), ask() as client:
+        with contextlib.suppress(BrokerUnreachable), connect() as client:
             answer = request(client)
             return None if answer is None else (answer,)
         return None
 
     with contextlib.suppress(WaitTimeout):
-        return wait_until(result, what, timeout=_PATIENCE, interval=_AGAIN)[0]
+        return wait_until(result, what, timeout=_PATIENCE_SECONDS, interval=_INTERVAL)[0]
     return None
 
 
-def end_moves(partitions: Collection[Partition], ask: Ask) -> None:
+def end_moves(partitions: Collection[Partition], connect: Connect) -> None:
     """Wait until none of these partitions is being moved; a move that takes too long is cancelled.
 
     Raises `WaitTimeout` if a partition is being moved even then.
@@ -150,7 +150,7 @@ def end_moves(partitions: Collection[Partition], ask: Ask) -> None:
     ongoing = set(partitions)
 
     def ended() -> bool:
-        moved_now = moving(ask)
+        moved_now = moving(connect)
         if moved_now is not None:
             ongoing.intersection_update(moved_now)
         return moved_now is not None and not ongoing
@@ -158,12 +158,12 @@ def end_moves(partitions: Collection[Partition], ask: Ask) -> None:
     def seen() -> str:
         return ", ".join(f"{topic}-{number}" for topic, number in sorted(ongoing))
 
-    what = "replicas to be where they were reassigned to"
+    what = "reassigned replicas to reach their brokers"
     with contextlib.suppress(WaitTimeout):
-        wait_until(ended, what, timeout=_MOVES_TIMEOUT, interval=_AGAIN, seen=seen)
+        wait_until(ended, what, timeout=_MOVES_TIMEOUT, interval=_INTERVAL, seen=seen)
         return
-    move(dict.fromkeys(ongoing), ask)
-    wait_until(ended, "cancelled reassignments to end", timeout=_CANCEL_TIMEOUT, interval=_AGAIN, seen=seen)
+    move(dict.fromkeys(ongoing), connect)
+    wait_until(ended, "cancelled reassignments to end", timeout=_CANCEL_TIMEOUT, interval=_INTERVAL, seen=seen)
 
 
 def elect_preferred(client: BrokerClient, partitions: Iterable[Partition]) -> int:
@@ -174,7 +174,7 @@ def elect_preferred(client: BrokerClient, partitions: Iterable[Partition]) -> in
     ]
     answer = client.request(
         ElectLeadersRequest(
-            election_type=_PREFERRED, topic_partitions=topics, timeout_ms=_TIMEOUT_MS, version=_ELECT_LEADERS
+            election_type=_PREFERRED, topic_partitions=topics, timeout_ms=_TIMEOUT_MS, version=_ELECT_LEADERS_VERSION
         )
     )
     results = (result for topic in answer.replica_election_results for result in topic.partition_result)

@@ -1,8 +1,8 @@
-"""The configuration keys that versions of Kafka have, those that the harness sets itself, and their defaults.
+"""The configuration keys of each version of Kafka, the keys that only the harness may set, and the harness's defaults.
 
 A broker only warns of an unknown key, and runs without it; here, such a key is refused with the nearest known name.
-`keys.json` has the keys that Kafka's own classes list, each with the first and the last supported version that has it,
-null for the newest (`benchmarks/versions.py --keys` writes it).
+`keys.json` has the keys that Kafka's own classes list, each with the first and the last supported version that has it;
+null means the newest version (`benchmarks/versions.py --keys` writes the file).
 """
 
 import difflib
@@ -25,9 +25,9 @@ OWNED_BROKER_KEYS = frozenset(DEFAULTS["owned"])
 """Keys that only the harness may set."""
 
 AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
-"""Keys of brokers that belong to Kafka's authorizer, which no class lists."""
+"""Broker keys of Kafka's authorizer, which none of Kafka's configuration classes lists."""
 
-_WHOLE_NUMBERS = (".ms", ".delivery.count.limit")
+_WHOLE_NUMBER_ENDINGS = (".ms", ".delivery.count.limit")
 """Keys that end like this must have whole numbers, since the harness compares some of them with a lane's numbers."""
 
 
@@ -58,10 +58,10 @@ def check_keys(
     metadata_mode: str | None = None,
 ) -> None:
     """Raise `UsageFailure` for the first key that a `broker` or a `topic` does not have, that only the harness may set
-    (with `owned`, those too), or whose value has to be a whole number and is not."""
+    (`owned` adds such keys), or whose value has to be a whole number and is not."""
     owned = owned | OWNED_BROKER_KEYS if kind == "broker" else owned
     for key, value in configs.items():
-        if key.endswith(_WHOLE_NUMBERS) and not re.fullmatch(r"-?[0-9]+", str(value)):
+        if key.endswith(_WHOLE_NUMBER_ENDINGS) and not re.fullmatch(r"-?[0-9]+", str(value)):
             raise UsageFailure(f"{kind} configuration {key}: expected a whole number, got {value!r}")
         if key in owned:
             raise UsageFailure(f"{kind} configuration {key}: set by the harness itself, it can't be given")

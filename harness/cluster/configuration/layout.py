@@ -34,7 +34,7 @@ def advertised(host: str) -> str:
 
 
 def host_given_by(name: str, host: str | None) -> str | None:
-    """The host that an option or a variable of this name gives, None if none; raises `UsageFailure`."""
+    """The host that the option or variable `name` gives, None if it gives none; raises `UsageFailure`."""
     try:
         return advertised(host) if host else None
     except ValueError as error:
@@ -42,7 +42,7 @@ def host_given_by(name: str, host: str | None) -> str | None:
 
 
 def usual_host() -> str | None:
-    """The host that brokers advertise unless they are told another one; None: 127.0.0.1, this machine."""
+    """The host that brokers advertise unless a layout names another; None: 127.0.0.1, this machine."""
     return host_given_by(ADVERTISE, os.environ.get(ADVERTISE))
 
 
@@ -51,12 +51,12 @@ class ClusterLayout:
     """The layout of a cluster.
 
     `metadata_mode`: `zookeeper`, with an ensemble of `zookeepers` (None: 1), or `kraft`, with `controllers` nodes that
-    are only controllers (0: brokers are controllers, too). `migration_controllers`: the number of controllers that a
-    cluster with ZooKeeper can migrate to; they are started then. `elr`: whether a partition's leader may be elected
-    from its eligible leader replicas (KIP-966); None: as the version does.
+    are only controllers (0: brokers are controllers, too). `migration_controllers`: the number of controllers to which
+    a cluster with ZooKeeper can migrate; the migration starts them. `elr`: whether a partition's leader may be elected
+    from its eligible leader replicas (KIP-966); None: the version's default.
     `broker_configs` go to every broker and to KRaft's controllers, `configs_of` to single brokers by id, both in
     Kafka's own key names. `assume`: the keys that predictions ignore. `broker_versions`: versions of single brokers by
-    id; all brokers then speak the oldest version's protocol, with its feature levels, as during a rolling upgrade.
+    id; all brokers speak the oldest version's protocol, with its feature levels, as during a rolling upgrade.
     `controller`: in ZooKeeper mode, the broker that becomes controller, since it is started first; None: any broker.
     With two `log_directories`, a broker survives the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`). `disk_mib`: the
     MiB of each broker's and controller's own disk for its log directories, which storage faults need; 0: none.
@@ -64,7 +64,7 @@ class ClusterLayout:
     a wall clock that can be moved (`faults/clock/process_clock.py`). `tiered_storage`: brokers share a remote store
     (`remote_store/`), to which they copy segments of tiered topics. `security` is how clients connect: `plaintext`,
     `sasl_ssl` (SCRAM-SHA-512 over TLS) or `mtls` (TLS with client certificates). `advertise`: the host or IPv4 address
-    of the engine's machine, if that is another one: ports are published there, and brokers tell it to clients.
+    of the engine's machine, if it is not this one: ports are published there, and brokers tell it to clients.
     """
 
     brokers: int = 3
@@ -137,8 +137,8 @@ class ClusterLayout:
             advertised(host)
         except ValueError as error:
             yield f"advertise: {error}"
-        needed = {"disk_mib": self.disk_mib, "links": self.links, "clocks": self.clocks}
-        for key, value in needed.items():
+        on_engines_machine = {"disk_mib": self.disk_mib, "links": self.links, "clocks": self.clocks}
+        for key, value in on_engines_machine.items():
             if value:
                 yield f"{key}: {str(value).lower()} is not valid with advertise: {ON_ITS_MACHINE}"
 
@@ -177,7 +177,7 @@ class ClusterLayout:
 
     @property
     def version(self) -> KafkaVersion:
-        """The version of ZooKeeper's or the controllers' image, and of all brokers without one of their own."""
+        """The version of ZooKeeper's or the controllers' image, and of all brokers without a version of their own."""
         return check_version(self.kafka_version, self.metadata_mode)
 
     def version_of(self, broker: int) -> KafkaVersion:
@@ -202,7 +202,7 @@ class ClusterLayout:
 
     @property
     def protocol_configs(self) -> dict[str, str]:
-        """Keys by which brokers of several versions speak the oldest one's protocol, as the upgrade guide asks."""
+        """Keys that make brokers of several versions speak the oldest version's protocol (Kafka's upgrade guide)."""
         if not self.is_mixed:
             return {}
         keys = ["inter.broker.protocol.version"]
@@ -212,12 +212,12 @@ class ClusterLayout:
 
     @property
     def metadata_servers(self) -> int:
-        """How many nodes there are beside the brokers: ZooKeeper servers, or controllers."""
+        """How many nodes there are besides the brokers: ZooKeeper servers, or controllers."""
         return self.controllers if self.metadata_mode == KRAFT else self.zookeepers or 1
 
     @property
     def voters(self) -> int:
-        """How many controllers form the quorum: 0 in ZooKeeper mode; if brokers are controllers, 3 of them at most."""
+        """How many controllers form the quorum: 0 in ZooKeeper mode; at most 3 if brokers are the controllers."""
         return 0 if self.metadata_mode == ZOOKEEPER else self.controllers or min(3, self.brokers)
 
     @property
@@ -233,7 +233,7 @@ class ClusterLayout:
         return self.oldest.elr if self.elr is None else self.elr
 
     def lacks(self, wanted: ClusterLayout) -> str | None:
-        """What a cluster of this layout lacks of the disks, links and clocks of the `wanted` one; None if nothing."""
+        """Which of the `wanted` layout's disks, links and clocks this layout lacks, and what to do; None if none."""
         if wanted.disk_mib > self.disk_mib:
             size = wanted.disk_mib
             lacking = f"a fault breaks disks, and the cluster's brokers have none of {size} MiB"
@@ -241,7 +241,7 @@ class ClusterLayout:
         if wanted.links and not self.links:
             return "a fault acts on single requests, and the cluster has no links: start it with links"
         if wanted.clocks and not self.clocks:
-            return "a fault moves clocks, and those of the cluster can't be moved: start it with clocks"
+            return "a fault moves clocks, and the cluster's clocks can't be moved: start it with clocks"
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""The properties of brokers, controllers and ZooKeeper servers: a node's configs override those of defaults.toml.
+"""The properties of brokers, controllers and ZooKeeper servers: a node's configs override those in defaults.toml.
 
 A default that a version of Kafka does not know is left out for that version.
 """
@@ -38,15 +38,15 @@ SHARE_SHORTEST_LOCK = "group.share.min.record.lock.duration.ms"
 
 
 def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
-    """The server.properties of a broker with ZooKeeper. The layout's configs override `configs`, which are
-    for all brokers (the protocol of mixed versions), and these the defaults."""
+    """The server.properties of a broker with ZooKeeper. The layout's configs override `configs`, which are for all
+    brokers (the protocol of mixed versions), and `configs` override the defaults."""
     owned = {
         "broker.id": str(node.number),
         "zookeeper.connect": zookeeper_connect(spec),
         **_listeners(spec, node),
         "log.dirs": ",".join(LOG_DIRECTORIES[: spec.log_directories]),
     }
-    # A controller of KRaft does not know this listener: it sends requests to brokers to their replication port.
+    # KRaft's controllers do not know this listener: they send their requests to the brokers' replication ports.
     if spec.oldest.has_control_plane and not spec.migration_controllers:
         owned["control.plane.listener.name"] = "CONTROL"
         owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
@@ -71,12 +71,12 @@ def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, con
         **quorum_properties(quorum),
         "log.dirs": ",".join(LOG_DIRECTORIES[: spec.log_directories if is_broker else 1]),
     }
-    controls = [f"CONTROL://{node.name}:{CONTROL_PORT}"] if "controller" in roles else []
+    control_listeners = [f"CONTROL://{node.name}:{CONTROL_PORT}"] if "controller" in roles else []
     if is_broker:
         owned |= _listeners(spec, node)
-        owned["listeners"] = ",".join([owned["listeners"], *controls])
+        owned["listeners"] = ",".join([owned["listeners"], *control_listeners])
     else:
-        owned |= {**DEFAULTS["listener"][PLAINTEXT], "listeners": ",".join(controls)}
+        owned |= {**DEFAULTS["listener"][PLAINTEXT], "listeners": ",".join(control_listeners)}
     tiered = _tiered(spec) if is_broker else {}
     return _text(
         {**_defaults(spec, "kraft", version), **tiered, **_texts({**_layout_configs(spec, node), **configs}), **owned}
@@ -117,7 +117,7 @@ def _listeners(spec: ClusterLayout, node: Node) -> dict[str, str]:
     cluster's network, and for other brokers.
 
     Clients in containers get the node's address instead of its name, since Docker forgets names of containers that are
-    down: a client would fail to resolve the name, where in a real network it fails to connect.
+    down: a client would fail to resolve the name, while in a real network it would fail to connect.
     """
     secured = DEFAULTS["listener"][spec.security]
     listeners = {"CLIENT": CLIENT_PORT, "NETWORK": NETWORK_PORT, "REPLICATION": REPLICATION_PORT}
@@ -136,8 +136,8 @@ def _listeners(spec: ClusterLayout, node: Node) -> dict[str, str]:
 
 
 def _defaults(spec: ClusterLayout, group: str, version: KafkaVersion) -> dict[str, str]:
-    """The defaults that this version knows. Kafka's own topics get as many replicas as the number of brokers allows. A
-    secured cluster enforces access control lists, since its clients have names."""
+    """The defaults that this version knows. Kafka's own topics get `internal_replicas`. A secured cluster enforces
+    access control lists, since its clients have names."""
     replicas = str(spec.internal_replicas)
     replicated = {
         "offsets.topic.replication.factor": replicas,

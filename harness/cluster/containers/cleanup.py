@@ -51,25 +51,25 @@ def remove_run(client: DockerClient, run_id: str) -> int:
     with signals_held_back():
         thaw_disks(run_id)
         for _ in range(_PASSES):
-            mine = {"label": f"{RUN}={run_id}"}
-            containers = client.containers.list(all=True, filters=mine, ignore_removed=True)
+            of_run = {"label": f"{RUN}={run_id}"}
+            containers = client.containers.list(all=True, filters=of_run, ignore_removed=True)
             if containers:
                 with ThreadPoolExecutor(max_workers=len(containers)) as threads:
                     list(threads.map(_remove_container, containers))
-            networks = client.networks.list(filters=mine)
+            networks = client.networks.list(filters=of_run)
             for network in networks:
                 with already_gone():
                     network.reload()
-                    # A user's container that has joined the network would keep it.
+                    # A network can't be removed while a user's container is in it.
                     for container in network.attrs.get("Containers") or ():
                         network.disconnect(container, force=True)
-            others = [*networks, *client.volumes.list(filters=mine)]
+            others = [*networks, *client.volumes.list(filters=of_run)]
             for thing in others:
                 with already_gone():
                     thing.remove()
-            found = len(containers) + len(others)
-            removed += found
-            if not found:
+            count = len(containers) + len(others)
+            removed += count
+            if not count:
                 break
         removed += remove_disks(run_id)
         remove_secrets(run_id)
@@ -105,7 +105,7 @@ def leftovers(client: DockerClient) -> list[Leftover]:
 
 
 def clean(client: DockerClient, *, kept: bool = False) -> list[Leftover]:
-    """Remove what dead runs have left, kept clusters only with `kept`; returns what was removed."""
+    """Remove what dead runs have left; with `kept`, also clusters that were kept. Returns what was removed."""
     dead = [leftover for leftover in leftovers(client) if not leftover.alive and (kept or not leftover.kept)]
     for leftover in dead:
         remove_run(client, leftover.run_id)
@@ -143,10 +143,10 @@ def _labels_of_everything(client: DockerClient) -> Iterator[dict[str, str]]:
 
 
 def choose_reaper(client: DockerClient, *, keep: bool) -> bool:
-    """Decide whether this process uses Testcontainers' reaper, and return it. A kept cluster must not be reaped.
+    """Decide and return whether this process uses Testcontainers' reaper: a kept cluster must not be reaped.
 
-    The reaper removes the containers even if the harness is killed by SIGKILL. If its image is not available, the
-    labels allow `kafka-chaos clean` to do the same.
+    The reaper removes the containers even if the harness is killed by SIGKILL. If the reaper's image is not available,
+    `kafka-chaos clean` can still remove them by their labels.
     """
     from testcontainers.core.config import testcontainers_config
     from testcontainers.core.container import Reaper

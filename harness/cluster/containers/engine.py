@@ -48,7 +48,7 @@ def docker_client() -> docker.DockerClient:
     try:
         client = docker.from_env(timeout=ANSWERS_WITHIN)
         client.ping()
-    except (DockerException, OSError) as error:  # What requests raises is an OSError.
+    except (DockerException, OSError) as error:  # Errors of requests are OSErrors.
         raise EnvironmentFailure(_advice(error)) from error
     client.api.timeout = DEFAULT_TIMEOUT_SECONDS
     _read_whole_answers(client)
@@ -58,9 +58,9 @@ def docker_client() -> docker.DockerClient:
 def freeze(container: Container, *, timeout: float = 10.0) -> None:
     """Freeze all processes of a container with the cgroup freezer.
 
-    Repeats the request while the engine answers that it could not. With cgroup version 1, runc gives up after some ten
-    milliseconds, but a process that waits for its disk freezes only when the disk has answered. And the engine may take
-    a container for frozen for a moment after it was thawed. Raises `WaitTimeout`.
+    Repeats the request while the engine answers that it can't freeze the container. With cgroup version 1, runc gives
+    up after some ten milliseconds, but a process that waits for its disk freezes only when the disk has answered. And
+    for a moment after a thaw, the engine may still report the container as frozen. Raises `WaitTimeout`.
     """
     from docker.errors import APIError
 
@@ -83,7 +83,7 @@ def freeze(container: Container, *, timeout: float = 10.0) -> None:
 def thaw(container: Container) -> None:
     """Thaw all processes of a container; do nothing if they run.
 
-    The engine thaws a container by itself to end its process, and reports that late.
+    To end a container's process, the engine thaws the container by itself, and reports that late.
     """
     from docker.errors import APIError
 
@@ -118,8 +118,8 @@ def execute_inside(container: Container, command: Sequence[str]) -> tuple[int, b
 def execute_in_network(container: Container, command: Sequence[str]) -> tuple[int, bytes]:
     """Run a command that only needs a container's network, and return its exit code and all of its output.
 
-    If the container is frozen, a new one from its image runs the command in its network, and is removed. The code is
-    `CANNOT_EXECUTE` if the container does not run.
+    If the container is frozen, a helper container of the same image runs the command in the frozen one's network, and
+    is removed. The code is `CANNOT_EXECUTE` if the container does not run.
     """
     from docker.errors import APIError
 
@@ -128,23 +128,23 @@ def execute_in_network(container: Container, command: Sequence[str]) -> tuple[in
         container.reload()
     if code != CANNOT_EXECUTE or not container.attrs["State"]["Paused"]:
         return code, output
-    own = {key: value for key, value in container.labels.items() if key.startswith(LABELS)}
-    beside = docker_client().containers.create(
+    labels = {key: value for key, value in container.labels.items() if key.startswith(LABELS)}
+    helper = docker_client().containers.create(
         container.attrs["Image"],
         list(command[1:]),
         entrypoint=command[0],
         network_mode=f"container:{container.id}",
         cap_add=container.attrs["HostConfig"]["CapAdd"],
-        labels={**own, ROLE: "network"},
+        labels={**labels, ROLE: "network"},
         name=f"{container.name}-network-{secrets.token_hex(4)}",
     )
     try:
-        beside.start()
-        return int(beside.wait()["StatusCode"]), beside.logs()
+        helper.start()
+        return int(helper.wait()["StatusCode"]), helper.logs()
     except APIError as error:
         return _cannot_execute(error)
     finally:
-        beside.remove(force=True)
+        helper.remove(force=True)
 
 
 def _cannot_execute(error: APIError) -> tuple[int, bytes]:
@@ -207,7 +207,7 @@ def _read_whole_answers(client: Any) -> None:
 
 
 def check_memory(brokers: int) -> None:
-    """Raise `EnvironmentFailure` if so many brokers and the harness would not fit into the free memory."""
+    """Raise `EnvironmentFailure` if this number of brokers and the harness would not fit into the free memory."""
     needed = brokers * MEMORY_PER_BROKER + MEMORY_OF_THE_HARNESS
     available = available_memory()
     if available is not None and available < needed:

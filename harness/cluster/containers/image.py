@@ -1,7 +1,7 @@
 """The image of brokers, controllers and ZooKeeper: built once, tagged by the hash of everything that goes into it.
 
-Its base is a public Java image if an image registry answers, else one that Debian's debootstrap makes. The jars come
-from Maven Central by a pinned POM; versions.toml says which jars a version of Kafka needs besides its own.
+Its base is a public Java image if an image registry answers, else an image that Debian's debootstrap makes. The jars
+come from Maven Central by a pinned POM; versions.toml says which jars a version of Kafka needs besides its own.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> No
 def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:
     from docker.errors import APIError
 
-    own = f"kafka-chaos/base:{_hash_of(_RECIPE / 'base' / 'make-base')}"
-    for name in (PUBLIC_BASE, own):
+    debian_base = f"kafka-chaos/base:{_hash_of(_RECIPE / 'base' / 'make-base')}"
+    for name in (PUBLIC_BASE, debian_base):
         if _is_there(client, name):
             return name
     say(f"asking the image registry for {PUBLIC_BASE}")
@@ -174,8 +174,8 @@ def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:
         client.images.pull(PUBLIC_BASE)
     except APIError:
         say("no image registry answers: making a base image of Debian packages with debootstrap (about a minute)")
-        _make_base(own)
-        return own
+        _make_base(debian_base)
+        return debian_base
     return PUBLIC_BASE
 
 

@@ -1,9 +1,9 @@
-"""Labels: everything that a run creates on the Docker engine names the run and its owner, a process.
+"""Labels: everything that a run creates on the Docker engine names the run and the process that owns it.
 
 A leftover may be removed when its owner is no longer alive. The owner is identified by machine, boot, process id and
-start time, since the system uses process ids again.
+start time, since the system reuses process ids.
 
-A run's keys and passwords are in a folder outside of the run directory that only this user can read. The folder's name
+A run's keys and passwords are outside of the run directory, in a folder that only this user can read. The folder's name
 has the run's id, so that it is removed together with the run's containers.
 """
 
@@ -42,7 +42,7 @@ def current_owner() -> str:
 def owner_is_alive(labels: Mapping[str, str]) -> bool:
     """Whether the owner that the labels name still runs.
 
-    An owner on another machine counts as alive: several machines may share an engine, and only its own machine knows.
+    An owner on another machine counts as alive: machines may share an engine, and only the owner's own machine knows.
     """
     try:
         machine, boot, pid, start = labels[OWNER].split(":")
@@ -73,9 +73,9 @@ def _start_time(pid: int) -> str | None:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The second field, the command's name, may hold spaces and parentheses: count from the last one.
+    # The second field, the command's name, may hold spaces and parentheses: fields are counted from the last `)`.
     state, *fields = stat.rpartition(")")[2].split()
-    # A zombie has ended; its parent has only not asked for its exit code.
+    # A zombie has ended, though its parent has not asked for the exit code yet.
     return None if state in ("Z", "X") else fields[18]
 
 
@@ -99,13 +99,13 @@ class SecretFolder:
 
 
 def remove_secrets(run_id: str) -> None:
-    """Remove a run's folders."""
+    """Remove the folders with a run's keys and passwords."""
     for folder in _folders(glob.escape(run_id)):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_abandoned_secrets(*, kept: Collection[str]) -> None:
-    """Remove the folders of dead processes, except those of the runs in `kept`."""
+    """Remove the secret folders of dead processes, except the folders of the runs in `kept`."""
     for folder in _folders("*"):
         owner = folder / _OWNER_FILE
         dead = owner.is_file() and not owner_is_alive({OWNER: owner.read_text()})

@@ -1,11 +1,11 @@
 """A bridge network whose containers keep their addresses, and host ports that brokers keep across a restart.
 
 By default, Docker gives a restarted container the lowest free address: after two brokers were down, each could get the
-address of the other, and the rules of a partition would hit the wrong broker. Fixed addresses need an explicit subnet,
-one that no other network of the engine and no route of this machine uses.
+address of the other, and the rules of a partition would hit the wrong broker. Fixed addresses need an explicit subnet
+that no other network of the engine and no route of this machine uses.
 
-Containers of users join the network, too. They get addresses of its upper half, so that none takes the address of a
-broker that is down.
+Containers of users join the network, too. They get addresses of its upper half, so that no container takes the address
+of a broker that is down.
 
 Host ports are outside of the kernel's ephemeral range. Otherwise, the kernel could give a broker's port to an outgoing
 connection while the broker is down; a client that tries to connect to it could even connect to itself.
@@ -32,7 +32,7 @@ LOOPBACK = "127.0.0.1"
 _ATTEMPTS = 20
 _FIRST_NODE = 10
 _PRIVATE = ipaddress.IPv4Network("172.16.0.0/12")
-_PREFIX = 24
+_PREFIX_LENGTH = 24
 
 
 def create_network(client: DockerClient, name: str, labels: dict[str, str]) -> Network:
@@ -41,7 +41,7 @@ def create_network(client: DockerClient, name: str, labels: dict[str, str]) -> N
     from docker.types import IPAMConfig, IPAMPool
 
     taken = [*_subnets_of_networks(client), *_routed_subnets()]
-    free = [subnet for subnet in _PRIVATE.subnets(new_prefix=_PREFIX) if not any(map(subnet.overlaps, taken))]
+    free = [subnet for subnet in _PRIVATE.subnets(new_prefix=_PREFIX_LENGTH) if not any(map(subnet.overlaps, taken))]
     refusal: Exception | None = None
     for subnet in random.SystemRandom().sample(free, k=min(_ATTEMPTS, len(free))):
         _, upper_half = subnet.subnets()
@@ -82,7 +82,7 @@ def _routed_subnets() -> Iterator[ipaddress.IPv4Network]:
             yield ipaddress.IPv4Network((address, bin(netmask).count("1")))
 
 
-_LOWEST = 15_000
+_LOWEST_PORT = 15_000
 _PROBES = 2_000
 _SILENCE = 0.2
 
@@ -107,16 +107,16 @@ def address_of(host: str) -> str:
 def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
     """`count` different ports of an address that are free at the moment, as far as that can be known from here."""
     highest = _first_ephemeral_port() - 1
-    if highest - _LOWEST < count * 2:
+    if highest - _LOWEST_PORT < count * 2:
         highest = 65_535
     chosen: list[int] = []
-    for candidate in random.SystemRandom().sample(range(_LOWEST, highest), k=min(_PROBES, highest - _LOWEST)):
+    for candidate in random.SystemRandom().sample(range(_LOWEST_PORT, highest), k=min(_PROBES, highest - _LOWEST_PORT)):
         if _is_free(address, candidate):
             chosen.append(candidate)
             if len(chosen) == count:
                 return chosen
     raise EnvironmentFailure(
-        f"found only {len(chosen)} of {count} free ports on {address} between {_LOWEST} and {highest}: "
+        f"found only {len(chosen)} of {count} free ports on {address} between {_LOWEST_PORT} and {highest}: "
         "end what listens there"
     )
 
@@ -124,7 +124,7 @@ def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
 def _is_free(address: str, port: int) -> bool:
     with socket.socket() as probe:
         if address != LOOPBACK:
-            # Only the engine's machine could bind it. Where a firewall is silent, the engine's refusal has to do.
+            # Only the engine's machine can bind the port. If a firewall drops packets, the engine checks the port.
             probe.settimeout(_SILENCE)
             return probe.connect_ex((address, port)) != 0
         try:

@@ -1,7 +1,7 @@
-"""Clusters in KRaft mode: a quorum of controllers, one of them active, keeps the metadata in a log of its own.
+"""Clusters in KRaft mode: a quorum of controllers, one of them active, keeps the metadata in its own log.
 
-Brokers register with the active controller and send it heartbeats; it fences brokers that stop. A broker that comes
-back while its former registration is still valid repeats its request until it is accepted: the harness need not wait.
+Brokers register with the active controller and send it heartbeats; it fences brokers that stop sending them. A broker
+that comes back while its former registration is valid repeats its request until it is accepted: no need to wait.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KRaftMode:
         self.voters = properties.voters(self.spec)
 
     def make(self) -> Members:
-        """Brokers, and controllers of their own where the layout asks for some."""
+        """The brokers, and if the layout asks for some, the controllers that are no brokers."""
         controllers = {number: self.controller(number) for number in range(1, self.spec.controllers + 1)}
         brokers = {
             broker: self._node("broker", broker, properties.node_name("broker", broker), next(self._build.ports))
@@ -56,7 +56,7 @@ class KRaftMode:
         return Members(brokers, controllers=controllers)
 
     def controller(self, number: int, configs: Mapping[str, object] | None = None) -> Node:
-        """A controller that is no broker; `configs` go over the cluster's own."""
+        """A controller that is no broker; `configs` override the cluster's configs."""
         name = properties.node_name("controller", number)
         return self._node("controller", properties.CONTROLLER_IDS + number, name, None, configs)
 
@@ -130,7 +130,7 @@ class KRaftMode:
 
 
 class Quorum:
-    """Implements `Metadata` by what the brokers tell of the quorum and of the partitions."""
+    """Implements `Metadata` by asking the brokers about the quorum and the partitions."""
 
     def __init__(self, members: Members, configs: Mapping[str, str] | None = None) -> None:
         self._members = members
@@ -152,7 +152,7 @@ class Quorum:
         return 0 if quorum is None else quorum.leader_epoch
 
     def brokers(self) -> frozenset[int] | None:
-        """The brokers that are not fenced, as the first broker that answers tells; None if none answers."""
+        """The brokers that are not fenced, from the first broker that answers; None if no broker answers."""
         return next((brokers for _, brokers in self._answers(BrokerClient.brokers)), None)
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
@@ -164,7 +164,7 @@ class Quorum:
         known = [(broker, state) for broker, state in states if state.leader_epoch >= 0]
         if not known:
             return None
-        _, newest = max(known, key=lambda of: (of[1].leader_epoch, of[0] == of[1].leader))
+        _, newest = max(known, key=lambda entry: (entry[1].leader_epoch, entry[0] == entry[1].leader))
         return PartitionRecord(
             NOBODY if newest.leader is None else newest.leader, newest.leader_epoch, tuple(sorted(newest.isr))
         )
@@ -189,9 +189,9 @@ class Quorum:
             node.unpause()
 
     def _quorum(self, *, without: int | None = None) -> QuorumAnswer | None:
-        """The quorum, as the first broker that answers describes it; None if none does.
+        """The quorum, from the first broker that answers; None if no broker answers.
 
-        While no controller is active, every broker waits for one, so that none answers in time.
+        While no controller is active, every broker waits for one, so that no broker answers in time.
         """
         quorums = self._answers(BrokerClient.quorum, without=without)
         return next((quorum for _, quorum in quorums if quorum is not None), None)

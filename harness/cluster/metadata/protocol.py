@@ -1,4 +1,4 @@
-"""Protocols of what differs between clusters with ZooKeeper and clusters in KRaft mode."""
+"""Protocols for what a cluster with ZooKeeper and a cluster in KRaft mode do differently."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
-    """A partition's state in the metadata, as the controller has written it; `leader` is −1 for none.
+    """A partition's state in the metadata, as the controller has written it; `leader` is −1 if there is none.
 
-    `written_ms`: when it was written, in milliseconds since 1970 by the clock of the node that keeps it. It and
-    `partition_epoch` are None if the metadata mode does not show them.
+    `written_ms`: when the state was written, in milliseconds since 1970 by the clock of the node that keeps it.
+    `written_ms` and `partition_epoch` are None if the metadata mode does not show them.
     """
 
     leader: int
@@ -83,7 +83,7 @@ class MetadataMode(Protocol):
         """A container for a broker or controller in this version, described and not created yet."""
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
-        """Groups of nodes: those of a group are started together, and serve before the next group is started."""
+        """Groups of nodes: a group's nodes are started together, and serve before the next group is started."""
 
     def metadata(self, members: Members) -> Metadata:
         """A connection to the metadata of a running cluster."""

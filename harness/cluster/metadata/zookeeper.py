@@ -24,10 +24,10 @@ _LOST_SESSION = (
     "A broker is already registered on the path",
     "KeeperErrorCode = Session expired",
 )
-"""Log lines of a broker that gives up its start: its id is still registered (since 1.1, and before), or its new session
-has expired."""
+"""Log lines of a broker that gives up its start: its id is still registered (first line: since 1.1, second: before), or
+its new session has expired."""
 _SERVER_STARTED = ("PrepRequestProcessor", "binding to port")
-"""The log lines of a single ZooKeeper server that serves: since ZooKeeper 3.5, and before."""
+"""The log lines of a single ZooKeeper server that serves: the first since ZooKeeper 3.5, the second before."""
 
 
 class ZooKeeperMode:
@@ -61,13 +61,13 @@ class ZooKeeperMode:
         return ZooKeeper(members.zookeeper_addresses)
 
     def await_ready(self, members: Members, node: Node, *, timeout: float) -> None:
-        """Wait until the node serves. A broker whose session expires before, as on a busy machine, is started again."""
+        """Wait until the node serves. If a broker's session expires first, as on a busy machine, start it again."""
         try:
             node.await_ready(timeout)
         except ClusterFailure:
             if not any(node.ended_with(text) for text in _LOST_SESSION):
                 raise
-            # Otherwise it might find the registration of its last session.
+            # Otherwise the broker might find the registration of its last session, and exit again.
             self._await_no_registration(members, node, timeout)
             node.start()
             node.await_ready(timeout)
@@ -83,7 +83,7 @@ class ZooKeeperMode:
 
     def _await_no_registration(self, members: Members, node: Node, timeout: float) -> None:
         def is_free() -> bool:
-            # The server that is asked may fail meanwhile: then another one is asked.
+            # The server that is asked may fail meanwhile: then another server is asked.
             with suppress(ClusterFailure), closing(self.metadata(members)) as metadata:
                 brokers = metadata.brokers()
                 return brokers is not None and node.number not in brokers
@@ -93,8 +93,9 @@ class ZooKeeperMode:
             wait_until(is_free, f"ZooKeeper to let go of {node.name}'s former session", timeout=timeout)
 
     def _zookeeper(self, number: int) -> Node:
-        alone = _SERVER_STARTED[0 if self._spec.version.at_least("2.4") else 1]
-        started = "LEADER ELECTION TOOK" if self._spec.metadata_servers > 1 else alone
+        # Kafka comes with ZooKeeper 3.5 since 2.4.
+        started_alone = _SERVER_STARTED[0 if self._spec.version.at_least("2.4") else 1]
+        started = "LEADER ELECTION TOOK" if self._spec.metadata_servers > 1 else started_alone
         name, host_port = properties.node_name("zookeeper", number), next(self._build.ports)
         node = self._build.node("zookeeper", number, name, started, host_port=host_port)
         text = properties.zookeeper_properties(self._spec)

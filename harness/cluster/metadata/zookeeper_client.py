@@ -1,6 +1,6 @@
 """A cluster's metadata in ZooKeeper: partitions' states as the controller wrote them, the controller and its epoch.
 
-This view of a partition is the authoritative one. Brokers act on it when the controller has told them.
+This view of a partition is the authoritative one. Brokers act on it once the controller has told them.
 """
 
 import contextlib
@@ -53,11 +53,11 @@ class ZooKeeper:
         self._client.close()
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
-        """The state in `/brokers/topics/<topic>/partitions/<n>/state`; its partition epoch is the node's version."""
-        found = self._get(f"/brokers/topics/{topic}/partitions/{partition}/state")
-        if found is None:
+        """The state in `/brokers/topics/<topic>/partitions/<n>/state`; its partition epoch is the znode's version."""
+        znode = self._get(f"/brokers/topics/{topic}/partitions/{partition}/state")
+        if znode is None:
             return None
-        state, stat = found
+        state, stat = znode
         return PartitionRecord(
             int(state["leader"]),
             int(state["leader_epoch"]),
@@ -68,32 +68,32 @@ class ZooKeeper:
 
     def controller(self) -> int | None:
         """The broker that is controller; None while there is none."""
-        found = self._get(_CONTROLLER)
-        return None if found is None else int(found[0]["brokerid"])
+        znode = self._get(_CONTROLLER)
+        return None if znode is None else int(znode[0]["brokerid"])
 
     def controller_epoch(self) -> int:
         """How often a controller has been elected."""
-        found = self._get(_CONTROLLER_EPOCH)
-        return 0 if found is None else int(found[0])
+        znode = self._get(_CONTROLLER_EPOCH)
+        return 0 if znode is None else int(znode[0])
 
     def registration(self, broker: int) -> Registration | None:
-        """The broker's registration; None if it is not registered. Its epoch is the transaction id of the node."""
+        """The broker's registration, None if there is none. Its epoch: the transaction id that created the znode."""
         with _failures(f"answer for broker {broker}"):
             stat = self._client.exists(f"/brokers/ids/{broker}")
         return None if stat is None else Registration(int(stat.czxid), int(stat.ephemeralOwner))
 
     def cluster_id(self) -> str:
         """The id that the first broker gave the cluster."""
-        found = self._get("/cluster/id")
-        if found is None:
+        znode = self._get("/cluster/id")
+        if znode is None:
             raise ClusterFailure("ZooKeeper has no cluster id: no broker has ever registered")
-        return str(found[0]["id"])
+        return str(znode[0]["id"])
 
     def migration(self) -> Mapping[str, int] | None:
         """The content of `/migration`: which KRaft controller has claimed the cluster, and its last record (KIP-866);
-        None if there is no such node."""
-        found = self._get("/migration")
-        return None if found is None else dict(found[0])
+        None if there is no such znode."""
+        znode = self._get("/migration")
+        return None if znode is None else dict(znode[0])
 
     def brokers(self) -> frozenset[int]:
         """The brokers that are registered."""
@@ -104,8 +104,8 @@ class ZooKeeper:
     def depose_controller(self, *, timeout: float = 60.0) -> None:
         """Depose the controller, and wait for the next election, which the same broker may win.
 
-        Leave some time between two calls: if brokers are still busy with the last two elections when the next one
-        begins, all may resign, and none is ever elected (seen with 3.9.1).
+        Leave some time between two calls: if brokers are still busy with the last two elections when the next election
+        begins, all may resign, and no broker is ever elected (seen with 3.9.1).
         """
         epoch = self.controller_epoch()
         with _failures("depose the controller"), contextlib.suppress(NoNodeError):
@@ -118,6 +118,7 @@ class ZooKeeper:
         )
 
     def _get(self, path: str) -> tuple[Any, Any] | None:
+        """The decoded content and the `ZnodeStat` of a znode; None if there is no such znode."""
         with _failures(f"answer for {path}"), contextlib.suppress(NoNodeError):
             data, stat = self._client.get(path)
             return json.loads(data), stat

@@ -1,8 +1,8 @@
 """Reads the log of a partition with remote storage from its leader, like a consumer.
 
 A broker deletes local segments that it has copied. The log is then in two places, and only the leader can put it
-together: the remote store may have segments of former leaders, or some that no broker knows. So the leader is asked for
-everything up to the high watermark.
+together: the remote store may have segments of former leaders, or segments that no broker knows. So the leader is asked
+for everything up to the high watermark.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,10 +21,10 @@ _PATIENCE = 20.0
 def fetch_tiered(
     connect: Callable[[int], BrokerClient], ends: Mapping[Place, LeaderEnd], folder: Path, say: Callable[[str], object]
 ) -> dict[Place, Path]:
-    """Write the records of each partition up to its high watermark to a file like a segment; returns the files.
+    """Write each partition's records below its high watermark to a file in a segment's format; returns the files.
 
-    `connect` makes a connection to the broker with this id. If a leader does not give out a record, the file ends
-    there, and `say` is called with the reason.
+    `connect` makes a connection to the broker with a given id. If a leader does not give out a record, the partition's
+    file ends before that record, and `say` is called with the reason.
     """
     files: dict[Place, Path] = {}
     for (topic, partition), end in ends.items():
@@ -36,7 +36,7 @@ def fetch_tiered(
                 offset = start
                 while offset < end.high_watermark:
                     try:
-                        batches = _fetched(leader, topic, partition, offset)
+                        batches = _fetch_batches(leader, topic, partition, offset)
                     except WaitTimeout as waited:
                         say(f"{waited}: what follows counts as missing from the log")
                         break
@@ -47,8 +47,8 @@ def fetch_tiered(
     return files
 
 
-def _fetched(leader: BrokerClient, topic: str, partition: int, offset: int) -> tuple[Batch, ...]:
-    """The batch with this offset, and later ones that the leader gives out with it."""
+def _fetch_batches(leader: BrokerClient, topic: str, partition: int, offset: int) -> tuple[Batch, ...]:
+    """The batch with this offset, and later batches that the leader gives out with it."""
     name = f"{topic}-{partition}"
     problem = ""
 

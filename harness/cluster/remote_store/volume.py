@@ -30,7 +30,7 @@ def make_volume(name: str, labels: Mapping[str, str], brokers: int) -> None:
             archive.addfile(folder)
         for broker in range(1, brokers + 1):
             archive.addfile(tarfile.TarInfo(f"affected/{broker}"))
-    # Never started: the engine mounts the volume to copy files, too.
+    # The container is never started: to copy files into it, the engine mounts the volume, too.
     container = client.containers.create(
         ensure_image(), "true", labels=dict(labels), volumes={name: {"bind": REMOTE_STORE, "mode": "rw"}}
     )

@@ -7,8 +7,8 @@ to the high watermark. The segments are read once for both. `log/` appears whole
 The memory needed does not grow with the logs: segments are streamed out of the containers, decoded by columns and
 written as Parquet in chunks, each broker's in a thread of its own.
 
-A transaction marker names its producer only by Kafka's own id. As the run directory's contract says, it belongs to the
-producer of the last record before it with that id.
+A transaction marker names its producer only by Kafka's producer id. As the run directory's contract says, the marker
+belongs to the lane's producer that wrote the last record before it with that id.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from kafka_chaos.harness.identity import UNDECODABLE
 
 _NOBODY, _NO_SEQ = UNDECODABLE
 _MARKERS = {0: ABORT, 1: COMMIT}
-"""What a control record does, by its type, which follows the version in its key; other types end no transaction."""
+"""The marker by the control record's type, which follows the version in its key. Other types end no transaction."""
 
 
 class MarkerReader:
@@ -49,7 +49,7 @@ class MarkerReader:
 
     def __init__(self) -> None:
         self._writers: dict[int, int] = {}
-        """The producer of the last record, by Kafka's producer id."""
+        """By Kafka's producer id, the lane's producer of the last record with that id."""
 
     def add(self, records: Identities, batches: Sequence[Batch]) -> Identities:
         """The `records` of these batches together with the batches' markers, in the order of their offsets."""
@@ -60,7 +60,7 @@ class MarkerReader:
         seqs = np.full(len(rows), _NO_SEQ, dtype=np.int64)
         markers = Identities(offsets, leader_epochs, producer_ids, seqs, producer_epochs, kinds)
         both = joined([records, markers])
-        return both.at(np.argsort(both.offsets, kind="stable"))
+        return both.select(np.argsort(both.offsets, kind="stable"))
 
     def _markers(self, records: Identities, batches: Sequence[Batch]) -> Iterator[tuple[int, int, int, int, int]]:
         for batch in batches:
@@ -80,9 +80,9 @@ class MarkerReader:
 CHUNK = 8 << 20
 ROWS_PER_GROUP = 1 << 18
 CHECKPOINT_TIMEOUT = 15.0
-"""Three times the interval at which brokers write high watermarks to disk by default."""
+"""Seconds: three times the interval at which brokers write high watermarks to disk by default."""
 
-# The folders of deleted, future and stray replicas have further endings.
+# Folders of deleted, future and stray replicas have further endings, so they do not match.
 _REPLICA_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 
 Place = tuple[str, int]
@@ -105,8 +105,8 @@ class StoredLane:
 class LeaderEnd:
     """A partition's leader and its high watermark, which is the end of the final log.
 
-    `replicas`: the brokers with replicas. Files that another broker has kept after a reassignment are no replica. If
-    the replicas are not known (empty), every broker with files of the partition counts.
+    `replicas`: the brokers with replicas. Files that another broker has kept after a reassignment are no replica. Empty
+    if the replicas are not known: then every broker with files of the partition counts as a replica.
     """
 
     leader: int
@@ -133,9 +133,9 @@ def collect_stored(
 ) -> None:
     """Write `log/broker-N.parquet`, `replicas/broker-N.parquet` and `checkpoints.json`.
 
-    Waits until the high watermarks on disk have reached the logs' ends. They do at a broker's next checkpoint if all is
-    replicated; after a time-out, they are written as they are, null if there is none. Raises `ClusterFailure` if a
-    leader's files end below its high watermark.
+    Waits until the high watermarks on disk have reached the logs' ends, as they do at a broker's next checkpoint if all
+    records are replicated. After a time-out, they are written as they are on disk, or as null. Raises `ClusterFailure`
+    if a leader's files end below its high watermark.
 
     `tiered`: files with the logs of partitions with remote storage, from their leaders. A replica of such a partition
     consists of what is in remote storage, which all replicas share, and then the broker's own segments.
@@ -165,8 +165,8 @@ def _collect_broker(
     tiered: Mapping[Place, Path],
 ) -> dict[str, Any]:
     all_places = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
-    elsewhere = {place for place, end in ends.items() if end.replicas and node.number not in end.replicas}
-    places = {place: lane for place, lane in all_places.items() if place not in elsewhere}
+    no_replica = {place for place, end in ends.items() if end.replicas and node.number not in end.replicas}
+    places = {place: lane for place, lane in all_places.items() if place not in no_replica}
     log_starts = _checkpoints(node)[files.LOG_STARTS]
     led = {place: end.high_watermark for place, end in ends.items() if end.leader == node.number}
     file = f"broker-{node.number}.parquet"
@@ -214,7 +214,7 @@ def _read_segments(
     markers = {place: MarkerReader() for place in places}
 
     def add(place: Place, file: str, content: IO[bytes], end: int | None = None) -> None:
-        """Take a segment's batches, with `end` only those that begin below that offset."""
+        """Add a segment's batches; with `end`, only batches that begin below that offset."""
         lane, start = places[place], log_starts.get(place, 0)
         for chunk in _chunks(file, content):
             # Later batches of remote storage are in the broker's own segments, too, and are read from there.

@@ -1,8 +1,8 @@
 """Reads files of a broker's data directory from its container, which may run, be paused or be stopped.
 
 All files come in one transfer, and none is held in memory as a whole. If the broker writes meanwhile, each file shows
-its content at some moment of the transfer. Index files are left out if the container runs. From a stopped one they come
-along, since the engine only sends whole folders (`log.index.size.max.bytes` keeps them small).
+its content at some moment of the transfer. Index files are left out if the container runs. For a stopped container the
+engine only sends whole folders, with their index files (`log.index.size.max.bytes` keeps them small).
 
 Checkpoint files are read strictly: a line that Kafka would not write is refused with the file's name and the line's
 number. An empty file is valid: Kafka fills it at the first checkpoint. Format: a version (0), the number of entries,
@@ -33,8 +33,8 @@ def stream_files(
 ) -> Iterator[tuple[str, IO[bytes]]]:
     """The files at or below `paths`, relative to the container's `folder`, whose relative path fully matches `wanted`.
 
-    Each comes with its path and a stream that can be read until the next file is asked for. The files of a folder are
-    in the order of their names. Paths that don't exist are left out. Raises `ClusterFailure` if reading fails.
+    Each file comes with its path and a stream that can be read until the next file is asked for. The files of a folder
+    are in the order of their names. Paths that don't exist are left out. Raises `ClusterFailure` if reading fails.
     """
     asked = tuple(paths)
     if not asked:
@@ -58,7 +58,7 @@ def stream_files(
 
 
 def _from_inside(node: Node, folder: str, paths: tuple[str, ...]) -> Iterator[bytes]:
-    # Other clients of the SDK may lose the first bytes of an answer (`engine.py`).
+    # Any other client of the SDK than `docker_client` may lose the first bytes of an answer (`engine.py`).
     api = docker_client().api
     command = ["sh", "-c", _TAR, "tar", folder, *paths]
     execution = api.exec_create(node.container.id, command)["Id"]
@@ -120,7 +120,7 @@ def parse_leader_epochs(file: str, text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _entries(file: str, text: str, form: str) -> list[tuple[int, list[str]]]:
-    """The entries' line numbers and fields, of which there are as many as `form` has."""
+    """The entries, each as its line number and its fields, as many as `form` has words."""
     if not text:
         return []
     # Not splitlines: it also breaks at characters that Kafka doesn't take for an end of line.

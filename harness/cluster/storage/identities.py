@@ -33,8 +33,8 @@ _MAX_VARINT_BYTES = 10
 class Identities:
     """Records and their identities as columns of equal length, in the order of the log.
 
-    `producer_epochs` are those by which brokers recognise retries, −1 if the producer is not idempotent. `kinds` are
-    indices of `RECORD_KINDS`.
+    `producer_epochs` are the epochs by which brokers recognise retries, −1 if the producer is not idempotent. `kinds`
+    are indices of `RECORD_KINDS`.
     """
 
     offsets: Numbers
@@ -49,10 +49,10 @@ class Identities:
         kept = self.offsets >= first
         if end is not None:
             kept &= self.offsets < end
-        return self.at(kept)
+        return self.select(kept)
 
-    def at(self, rows: npt.NDArray[Any]) -> Identities:
-        """The rows that a mask or an array of their numbers selects."""
+    def select(self, rows: npt.NDArray[Any]) -> Identities:
+        """The rows that a mask or an array of row numbers selects."""
         return Identities(*(getattr(self, name)[rows] for name in Identities.__slots__))
 
 
@@ -65,24 +65,23 @@ class IdentityReader:
         self._codecs: dict[int, IdentityCodec] = {}
 
     def read(self, batches: Sequence[Batch]) -> Identities:
-        """The identities of all records of some batches but transaction markers, (−1, −1) where there is none."""
-        served = [batch for batch in batches if not batch.control and batch.count > 0]
-        plain = [(index, size) for index, batch in enumerate(served) if (size := _plain_value_size(batch))]
-        found: dict[int, Identities] = dict(self._by_columns(served, plain)) if plain else {}
-        parts = [found[index] if index in found else self._one_by_one(batch) for index, batch in enumerate(served)]
-        return joined(parts)
+        """The identities of all records in the batches except transaction markers; (−1, −1) if a record has none."""
+        data = [batch for batch in batches if not batch.control and batch.count > 0]
+        plain = [(index, size) for index, batch in enumerate(data) if (size := _plain_value_size(batch))]
+        decoded: dict[int, Identities] = dict(self._by_columns(data, plain)) if plain else {}
+        return joined([decoded.get(index) or self._one_by_one(batch) for index, batch in enumerate(data)])
 
     def _one_by_one(self, batch: Batch) -> Identities:
         records = batch.records()
         identities = [self._codec.carried(record.value, record.headers) for record in records]
         offsets = np.array([record.offset for record in records], dtype=np.int64)
         producer_ids, seqs = np.array(identities, dtype=np.int64).reshape(-1, 2).T
-        return _of(batch, offsets, producer_ids, seqs)
+        return _with_batch_fields(batch, offsets, producer_ids, seqs)
 
     def _by_columns(
         self, batches: Sequence[Batch], plain: Sequence[tuple[int, int]]
     ) -> Iterable[tuple[int, Identities]]:
-        """The indices and identities of those batches that can be decoded by columns.
+        """The indices and identities of the batches that can be decoded by columns.
 
         `plain`: the batches to try, by index, with the size of their first records' values.
         """
@@ -91,7 +90,7 @@ class IdentityReader:
         sizes = np.array([batches[index].size for index, _ in plain], dtype=np.int64)
         ends = np.cumsum(sizes)
         counts = np.array([batches[index].count for index, _ in plain], dtype=np.int64)
-        # The guess: wherever the magic is, a value begins. It fits a batch that has as many records.
+        # The guess: wherever the magic is, a value begins. The guess fits a batch with as many records as magics.
         magics = np.flatnonzero(data[: -len(MAGIC)] == MAGIC[0]).astype(np.int64)
         for index, byte in enumerate(MAGIC[1:], start=1):
             magics = magics[data[magics + index] == byte]
@@ -112,9 +111,10 @@ class IdentityReader:
         producer_ids, seqs = self._identities(data, values[rows], value_sizes)
         bounds = np.searchsorted(batch_of, np.arange(len(plain) + 1))
         for number in np.flatnonzero(fits & ~broken).tolist():
-            index, here = plain[int(number)][0], slice(bounds[number], bounds[number + 1])
+            index, own = plain[int(number)][0], slice(bounds[number], bounds[number + 1])
             batch = batches[index]
-            yield index, _of(batch, batch.base_offset + deltas[here], producer_ids[here], seqs[here])
+            offsets = batch.base_offset + deltas[own]
+            yield index, _with_batch_fields(batch, offsets, producer_ids[own], seqs[own])
 
     def _identities(self, data: Bytes, values: Numbers, sizes: Numbers) -> tuple[Numbers, Numbers]:
         """The producer ids and sequence numbers in values that begin at these positions."""
@@ -125,8 +125,8 @@ class IdentityReader:
         sound = np.zeros(len(values), dtype=bool)
         for size in np.unique(sizes):
             codec = self._codecs.setdefault(int(size), IdentityCodec(self._lane, int(size)))
-            mine = sizes == size
-            sound[mine] = stored[mine] == codec.checksums(producer_ids[mine], seqs[mine])
+            same_size = sizes == size
+            sound[same_size] = stored[same_size] == codec.checksums(producer_ids[same_size], seqs[same_size])
         sound &= ~_has_content(data, values + IDENTITY_BYTES, values + sizes)
         # Values with another checksum or with content after the identity are decoded one by one.
         for row in np.flatnonzero(~sound):
@@ -135,10 +135,10 @@ class IdentityReader:
         return producer_ids, seqs
 
 
-def _of(batch: Batch, offsets: Numbers, producer_ids: Numbers, seqs: Numbers) -> Identities:
-    """The rows of a batch's records, with the fields that the batch has for all of them."""
-    of_batch = (batch.leader_epoch, batch.idempotent_epoch, _DATA)
-    leader_epochs, producer_epochs, kinds = (np.full(len(offsets), value, dtype=np.int64) for value in of_batch)
+def _with_batch_fields(batch: Batch, offsets: Numbers, producer_ids: Numbers, seqs: Numbers) -> Identities:
+    """The rows of a batch's records, with the fields that all records of the batch share."""
+    shared = (batch.leader_epoch, batch.idempotent_epoch, _DATA)
+    leader_epochs, producer_epochs, kinds = (np.full(len(offsets), value, dtype=np.int64) for value in shared)
     return Identities(offsets, leader_epochs, producer_ids, seqs, producer_epochs, kinds)
 
 
@@ -160,7 +160,7 @@ def _plain_value_size(batch: Batch) -> int | None:
 
 
 def _varints(data: Bytes, positions: Numbers) -> tuple[Numbers, Numbers]:
-    """The varints at these positions, and the positions behind them, as `decode_varint` returns them for one.
+    """The varints at these positions, and the positions behind them, as `decode_varint` returns them for one position.
 
     A position beyond the data reads the last byte.
     """
@@ -169,10 +169,10 @@ def _varints(data: Bytes, positions: Numbers) -> tuple[Numbers, Numbers]:
     values = np.zeros(len(positions), dtype=np.int64)
     more = np.ones(len(positions), dtype=bool)
     for index in range(_MAX_VARINT_BYTES):
-        found = data[np.clip(positions, 0, last)].astype(np.int64)
-        values[more] |= (found[more] & 0x7F) << (7 * index)
+        current = data[np.clip(positions, 0, last)].astype(np.int64)
+        values[more] |= (current[more] & 0x7F) << (7 * index)
         positions += more
-        more &= found >= 0x80
+        more &= current >= 0x80
         if not more.any():
             break
     return (values >> 1) ^ -(values & 1), positions
@@ -183,8 +183,8 @@ def _prove(
 ) -> tuple[Numbers, npt.NDArray[np.bool_]]:
     """The offset deltas of records whose values are guessed to begin at `values`, and whether each guess is right.
 
-    A batch's first record begins after the batch's header, and each further one where the one before ends. If every
-    record's own length agrees, and its fields lead to the guessed value, there is no other way to read them.
+    A batch's first record begins after the batch's header, each further record where the record before ends. If every
+    record's own length agrees, and its fields lead to the guessed value, there is no other way to read the records.
     """
     ends = values + sizes + 1
     starts = np.where(np.append(True, batch_of[1:] != batch_of[:-1])[: len(ends)], first_starts, np.roll(ends, 1))

@@ -2,8 +2,8 @@
 
 Every whole batch is returned with the fields of its header, after its checksum was compared. If the end of a file makes
 no sense, as after a crash, it is reported as a torn tail, and no error is raised. kafka-python decodes headers and
-records. Layout: https://kafka.apache.org/39/documentation/#recordbatch. In the formats before v2 (Kafka 0.11), a
-message is a batch of its own, or of the messages that are compressed in it, without leader epoch and producer.
+records. Layout: https://kafka.apache.org/39/documentation/#recordbatch. In the formats before v2 (Kafka 0.11), each
+message counts as a batch, of itself or of the messages compressed in it, and has neither leader epoch nor producer.
 """
 
 import re
@@ -71,7 +71,7 @@ class Batch:
                 self.leader_epoch,
                 self.producer_id,
                 self.producer_epoch,
-                # Of a control record, these are the marker itself.
+                # In a control record, key and value are the marker itself.
                 decoded.key,
                 decoded.value,
                 () if self.legacy else tuple(decoded.headers),
@@ -92,7 +92,7 @@ class Batch:
 
     @property
     def idempotent_epoch(self) -> int:
-        """The epoch of its idempotent producer; -1 without one, for which KafkaJS writes epoch 0 and producer id -1."""
+        """The epoch of its idempotent producer, or -1. For others, KafkaJS writes epoch 0 beside producer id -1."""
         return NO_PRODUCER if self.producer_id == NO_PRODUCER else self.producer_epoch
 
     @property
@@ -103,7 +103,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class TornTail:
-    """The end of a file, from `position` on, which is no whole batch for this reason.
+    """The end of a file, from `position` on, that is no whole batch; `reason` says why.
 
     `cut_short`: whether it may be the beginning of a batch.
     """
@@ -115,7 +115,7 @@ class TornTail:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment file; `base_offset` is the one in its name."""
+    """One segment file; `base_offset` is the offset in its name."""
 
     file: str
     base_offset: int
@@ -124,16 +124,16 @@ class Segment:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the segment's last one."""
+        """The offset after the segment's last record."""
         return self.batches[-1].last_offset + 1 if self.batches else self.base_offset
 
 
 def base_offset_of(file: str) -> int:
     """The base offset in a segment's file name; raises `SegmentError` for any other name."""
-    named = SEGMENT_NAME.fullmatch(file.rpartition("/")[2])
-    if named is None:
+    match = SEGMENT_NAME.fullmatch(file.rpartition("/")[2])
+    if match is None:
         raise SegmentError(f"{file}: not a segment's name, expected 20 digits and .log")
-    return int(named[1])
+    return int(match[1])
 
 
 def read_segment(file: str, data: bytes) -> Segment:
@@ -141,11 +141,11 @@ def read_segment(file: str, data: bytes) -> Segment:
     batches: list[Batch] = []
     position = 0
     while position < len(data):
-        found = _read_batch(file, data, position)
-        if isinstance(found, TornTail):
-            return Segment(file, base_offset_of(file), tuple(batches), found)
-        batches.append(found)
-        position += found.size
+        batch = _read_batch(file, data, position)
+        if isinstance(batch, TornTail):
+            return Segment(file, base_offset_of(file), tuple(batches), batch)
+        batches.append(batch)
+        position += batch.size
     return Segment(file, base_offset_of(file), tuple(batches), None)
 
 
@@ -177,13 +177,13 @@ def _read_batch(file: str, data: bytes, position: int) -> Batch | TornTail:
         return TornTail(position, f"the {what}'s checksum differs")
     codec = header.compression_type
     compression = CODECS[codec] if codec < len(CODECS) else f"codec {codec}"
-    here = partial(Batch, file=file, position=position, data=whole, compression=compression)
+    make_batch = partial(Batch, file=file, position=position, data=whole, compression=compression)
     if legacy:
         # A compressed message has the offset of the last message in it.
         messages = _decoded(f"{file}: message at position {position}", whole) if codec else ()
         offsets = [message.offset for message in messages] or [header.base_offset]
-        return here(base_offset=offsets[0], last_offset=offsets[-1], count=len(offsets))
-    return here(
+        return make_batch(base_offset=offsets[0], last_offset=offsets[-1], count=len(offsets))
+    return make_batch(
         base_offset=header.base_offset,
         last_offset=header.last_offset,
         count=header.records_count,

@@ -33,7 +33,7 @@ class Broker:
 
     def await_ready(self, timeout: float) -> None:
         if self._log:
-            raise ClusterFailure(f"{self.name} ended while it was waited for")
+            raise ClusterFailure(f"{self.name} ended before it served")
 
     def ended_with(self, text: str) -> bool:
         return text in self._log
