@@ -39,13 +39,13 @@ class ClusterSpec(Spec):
     )
     broker_versions: dict[int, KafkaVersion] = Field(
         default_factory=dict,
-        description="versions of single brokers, by number, in a mixed cluster; all speak the oldest one's protocol, "
-        "and in KRaft mode have its feature levels",
+        description="versions of single brokers, by number, in a mixed cluster; all brokers speak the oldest version's "
+        "protocol, and in KRaft mode have its feature levels",
     )
     elr: bool | None = Field(
         default=None,
-        description="whether leaders are elected from the eligible leader replicas (KIP-966); a new cluster's default "
-        "in this version, unless given",
+        description="whether leaders are elected from the eligible leader replicas (KIP-966); by default as in a new "
+        "cluster of this version",
     )
     controller: int | None = Field(
         default=None, description="broker that starts first and so becomes controller (ZooKeeper)"
@@ -57,8 +57,8 @@ class ClusterSpec(Spec):
     assume: tuple[str, ...] = Field(
         default=(),
         strict=False,
-        description="keys of brokers that the model does not know and that may have any value: the anomalies that they "
-        "touch are not judged",
+        description="keys of brokers that the model does not know and that may have any value: anomalies that depend "
+        "on them are not judged",
     )
     links: bool = Field(
         default=False,
@@ -75,8 +75,8 @@ class ClusterSpec(Spec):
     )
     advertise: Annotated[str, AfterValidator(advertised)] | None = Field(
         default=None,
-        description="host of the container engine, where that is another machine: ports are published there, and "
-        f"clients get it as the brokers' address; unless given, what the variable `{ADVERTISE}` says",
+        description="host of the container engine, if that is another machine: ports are published there, and brokers "
+        f"advertise it to clients; by default the value of the variable `{ADVERTISE}`",
     )
 
     @model_validator(mode="before")
@@ -88,6 +88,6 @@ class ClusterSpec(Spec):
         return value
 
     def as_layout(self) -> ClusterLayout:
-        """The cluster to start; raises `UsageFailure` if there can be none of this kind."""
-        # What the variable says is no part of the experiment, which another machine may repeat.
+        """The layout of the cluster to start; raises `UsageFailure` if there can be no such cluster."""
+        # The variable's host is not part of the experiment, since another machine may repeat the experiment.
         return ClusterLayout(**{**self.model_dump(), "advertise": self.advertise or usual_host()})

@@ -23,45 +23,45 @@ class ControlSpec(Spec):
 
     kafka_version: KafkaVersion | None = Field(default=None, description="a version of Kafka without the defect")
     broker_configs: dict[str, Any] = Field(
-        default_factory=dict, description="Kafka's broker configs that avoid the defect, beside those of `cluster`"
+        default_factory=dict, description="Kafka's broker configs that avoid the defect, besides those in `cluster`"
     )
 
 
 class DefectSpec(Spec):
     """The key `defect`: what breaks in which versions, and which lanes, or which cluster, have the defect."""
 
-    ticket: Annotated[str, AfterValidator(_ticket)] = Field(description="where it is reported: an address")
+    ticket: Annotated[str, AfterValidator(_ticket)] = Field(description="address of the report of the defect")
     title: str = Field(min_length=1, max_length=100, description="what breaks, in one sentence")
-    affected: str = Field(min_length=1, description="the versions that have it, such as `sarama to 1.45.0`")
+    affected: str = Field(min_length=1, description="the versions that have the defect, such as `sarama to 1.45.0`")
     mended: str = Field(min_length=1, description="the first version without it, or `open`")
     borders: Literal["shown", "source", "change log", "ticket"] = Field(
         description="how these versions are known: from runs here, the source at the tags, the change log or the ticket"
     )
     anomalies: tuple[Annotated[str, AfterValidator(anomaly_named)], ...] = Field(
-        default=(), strict=False, description="the anomalies that it can show as, each enough by itself"
+        default=(), strict=False, description="the anomalies by which the defect can show; one of them is enough"
     )
     reason: str | None = Field(
         default=None,
         min_length=1,
-        description="part of the reason for which an affected lane is unknown, where the defect leaves no evidence of "
-        "an anomaly: a client that ends, or is given nothing",
+        description="part of the reason for which an affected lane is unknown, if the defect leaves no evidence of an "
+        "anomaly: a client that ends, or gets no records",
     )
     gap: float | None = Field(
         default=None,
         gt=0,
         strict=False,
-        description="seconds without an acknowledgement beyond which a lane shows it, where a fault excuses them",
+        description="seconds: a lane without acknowledgements for longer shows the defect, even if faults excuse it",
     )
-    minutes: float = Field(gt=0, le=60, strict=False, description="what both verdicts took, on two cores")
+    minutes: float = Field(gt=0, le=60, strict=False, description="minutes that both verdicts took, on two cores")
     lanes: tuple[str, ...] = Field(
-        default=(), strict=False, description="the lanes that have it, where the others are the control"
+        default=(), strict=False, description="the lanes that have the defect, if the other lanes are the control"
     )
     control: ControlSpec | None = Field(
-        default=None, description="the cluster of a second run, where every lane has the defect in the first one"
+        default=None, description="the cluster of a second run, if every lane of the first run has the defect"
     )
     runs: int = Field(ge=1, description="how often both sides were run")
-    shown: int = Field(ge=0, description="how many of these runs showed it on the affected side alone")
-    tried: str | None = Field(default=None, description="what was tried where no run showed it, and what came of it")
+    shown: int = Field(ge=0, description="how many of these runs showed the defect on the affected side alone")
+    tried: str | None = Field(default=None, description="if no run showed the defect: what was tried, and the result")
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -23,7 +23,7 @@ class FaultSpec(Spec):
     target: str = Field(description="what the fault hits, such as `leader(LANE)` or `broker:1`")
     at: Seconds = Field(description="seconds after the load began")
     duration: Seconds = Field(default=0.0, description="seconds until the fault is healed; 0 heals it at once")
-    times: int = Field(default=1, ge=1, le=1000, exclude=True, description="how often it comes, as in a crash loop")
+    times: int = Field(default=1, ge=1, le=1000, exclude=True, description="how often it strikes, as in a crash loop")
     every: Seconds = Field(
         default=0.0,
         exclude=True,
@@ -54,8 +54,8 @@ class FaultSpec(Spec):
 
     @field_validator("stagger")
     @classmethod
-    def _has_several(cls, stagger: float, info: ValidationInfo) -> float:
-        if stagger and not _several(str(info.data.get("target"))):
+    def _has_several_brokers(cls, stagger: float, info: ValidationInfo) -> float:
+        if stagger and not _several_brokers(str(info.data.get("target"))):
             raise ValueError("expected 0, or a target of several brokers, such as brokers:1,2,3")
         return stagger
 
@@ -79,11 +79,11 @@ class FaultSpec(Spec):
 def one_by_one(entries: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
     """A schedule in which each entry is a single fault.
 
-    An entry with `times` is repeated, one with `stagger` becomes an entry for each of its brokers.
+    An entry with `times` is repeated, an entry with `stagger` becomes one entry for each of its brokers.
     """
     faults = []
     for index, entry in enumerate(entries):
-        brokers = _several(entry.target) if entry.stagger else ()
+        brokers = _several_brokers(entry.target) if entry.stagger else ()
         targets = [f"broker:{broker}" for broker in brokers] or [entry.target]
         for time in range(entry.times):
             for position, target in enumerate(targets):
@@ -95,8 +95,8 @@ def one_by_one(entries: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
     return tuple(faults)
 
 
-def _several(target: str) -> tuple[int, ...]:
-    """The brokers of a target such as `brokers:1,2,3`; none of any other."""
+def _several_brokers(target: str) -> tuple[int, ...]:
+    """The brokers of a target such as `brokers:1,2,3`; none for any other target."""
     try:
         parsed = Target.parse(target)
     except TargetError:

@@ -24,7 +24,7 @@ _WHAT = "an experiment"
 
 
 def load_experiment(path: Path, *, overrides: Mapping[str, Any] | None = None) -> Experiment:
-    """The experiment in a file, checked; `overrides` replace top-level keys, or as `cluster.brokers` a key below one.
+    """The checked experiment in a file; `overrides` replace top-level keys, or keys below them (`cluster.brokers`).
 
     Raises `UsageFailure`.
     """
@@ -52,7 +52,7 @@ def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | N
     for name, value in (overrides or {}).items():
         key, _, inner = name.partition(".")
         outer = values.get(key, {})
-        # What is no mapping is refused as it is written.
+        # If the outer value is no mapping, it stays as it is written, and is refused as such.
         values[key] = value if not inner else {**outer, inner: value} if isinstance(outer, dict) else outer
     return _checked(values, located)
 
@@ -67,7 +67,7 @@ def experiment_of(values: Mapping[str, Any], source: str) -> Experiment:
 
 
 def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) -> Experiment:
-    """The experiment of these values. `located` makes a refusal's text of its place and its message."""
+    """The experiment of these values. `located` makes the text of a refusal from its place and its message."""
     try:
         experiment = Experiment.model_validate(expand(values))
         check(experiment)
@@ -81,7 +81,7 @@ def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) ->
 
 
 def _as_written(place: Place, values: Mapping[Any, Any]) -> Place:
-    """The place in the file of a key that the checked experiment has at `place`: a phase's keys may be at its top."""
+    """The file's place of the key at `place` in the checked experiment: a phase's keys may be at the file's top."""
     if place[:1] != ("phases",) or len(place) == 1:
         return place
     outer, keys = place[:2], place[2:]
@@ -92,8 +92,7 @@ def _as_written(place: Place, values: Mapping[Any, Any]) -> Place:
 
 
 def dump_experiment(experiment: Experiment, extra: Mapping[str, Any] | None = None) -> str:
-    """The experiment as YAML, followed by the keys of `extra`. Without `extra`, keys that have their defaults are left
-    out."""
+    """The experiment as YAML, followed by the keys of `extra`. Without `extra`, keys with defaults are omitted."""
     yaml = YAML()
     yaml.default_flow_style = False
     buffer = io.StringIO()
@@ -112,7 +111,7 @@ def model_of(path: Path, kind: type[M], what: str) -> M:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        # For a key that is no number, pydantic adds a step.
+        # For a mapping's key that is not a number, pydantic adds the step `[key]`.
         places = [(tuple(step for step in place if step != "[key]"), why) for place, why in refusals(error, kind)]
         lines = [f"{path}:{line_of(document, place)}: {dotted(place)}: {why}" for place, why in places]
         raise UsageFailure("\n".join(map(one_line, lines))) from None
@@ -121,8 +120,7 @@ def model_of(path: Path, kind: type[M], what: str) -> M:
 def document_of(text: str, source: str, what: str) -> tuple[CommentedMap, dict[Any, Any]]:
     """The YAML document with the positions of its keys, and the same as plain values.
 
-    Raises `UsageFailure`, whose message begins with `source` and a line. `what`: what the document should be, such as
-    `an experiment`.
+    Raises `UsageFailure`, whose message begins with `source` and a line. `what`: the expected kind, as `an experiment`.
     """
     try:
         with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The effect of brokers' and topics' configuration on a lane, and the keys of which the model knows no effect.
+"""The effect of brokers' and topics' configuration on a lane, and the keys whose effect the model does not know.
 
 The keys themselves are classified in contract/lane/configuration.toml.
 """
@@ -33,20 +33,20 @@ def cleanup_of(configs: Configs) -> str | None:
     return None if policies == ["delete"] and retains_all else ",".join(policies)
 
 
-def _removal(broker: Configs) -> dict[str, object]:
+def _removal_configs(broker: Configs) -> dict[str, object]:
     """A broker's configs for the removal of records, under the names of the topic's keys."""
     return {name: broker.get(key, default) for key, (name, default) in REMOVAL_CONFIGS.items()}
 
 
-def _only_by_size(topic: Configs, brokers: Sequence[Configs]) -> int | None:
+def _only_size_limit(topic: Configs, brokers: Sequence[Configs]) -> int | None:
     """The topic's `retention.bytes`, if nothing else lets its records be removed during a run."""
     size = _number(topic, "retention.bytes", -1)
-    others = [cleanup_of({**_removal(broker), **topic, "retention.bytes": -1}) for broker in brokers]
+    others = [cleanup_of({**_removal_configs(broker), **topic, "retention.bytes": -1}) for broker in brokers]
     return size if size >= 0 and not any(others) else None
 
 
 def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
-    """The configs that the experiment sets for each broker; those of dedicated controllers, if any, are the last."""
+    """The configs that the experiment sets for each broker, and last the configs of dedicated controllers, if any."""
     own = [cluster.configs_of.get(broker, {}) for broker in range(1, cluster.brokers + 1)]
     return [{**cluster.broker_configs, **configs} for configs in (*own, *([{}] if cluster.controllers else []))]
 
@@ -57,20 +57,20 @@ def lane_settings(
     """The keys of a `Lane` that the configs of its topic and brokers decide.
 
     If brokers differ, the weakest promise of any broker counts. `replicas`: the lane's replication factor. Predictions
-    assume that internal topics have the same, unless `consumer_offsets` or `transaction_state` says otherwise.
+    assume the same factor for internal topics, unless `consumer_offsets` or `transaction_state` says otherwise.
     """
     brokers = brokers_configs(cluster)
     flush_all = all(_number(broker, "log.flush.interval.messages", 0) == 1 for broker in brokers)
 
     def replication(key: str) -> int | None:
-        """An internal topic's replication factor; None, which means the lane's, if no broker sets another."""
+        """An internal topic's replication factor; None, which means the lane's factor, if no broker sets another."""
         default = cluster.internal_replicas if cluster.at_least("0.11") else replicas
         smallest = min(_number(broker, key, default) for broker in brokers)
         return None if smallest == replicas and not any(key in broker for broker in brokers) else smallest
 
     settings: dict[str, Any] = {
         "flushes": _number(topic, "flush.messages", int(flush_all)) == 1,
-        "retention_bytes": _only_by_size(topic, brokers),
+        "retention_bytes": _only_size_limit(topic, brokers),
     }
     if has_group:
         unclean_by_default = not cluster.at_least("0.11")
@@ -95,9 +95,9 @@ def lane_settings(
 
 
 def rebalance_faults(cluster: ClusterLayout, faults: int) -> tuple[str, ...]:
-    """A `stop` for each of `faults` faults after which leaders move back (auto.leader.rebalance.enable); else none.
+    """A `stop` for each of `faults` faults if leaders move back afterwards (auto.leader.rebalance.enable), else none.
 
-    The model can't move a leader without a fault, and a `stop` begins with such a move.
+    The model can't move a leader without a fault, so it gets a `stop`, which begins with such a move.
     """
     return ("stop",) * faults if any(_is(configs, REBALANCE, False) for configs in brokers_configs(cluster)) else ()
 
@@ -106,7 +106,7 @@ def refused(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
     """The brokers' keys with which no prediction for the lane holds, each with a message."""
     for configs in brokers_configs(cluster):
         yield from refused_of("broker", configs, lane, recovers=True)
-        if lane.cleanup_policy is None and (policy := cleanup_of(_removal(configs))) is not None:
+        if lane.cleanup_policy is None and (policy := cleanup_of(_removal_configs(configs))) is not None:
             message = f"brokers may remove records of lane {lane.lane} during the run"
             key = next(key for key in REMOVAL_CONFIGS if key in configs)
             yield key, f"{message}: the lane needs cleanup_policy: {policy}"
@@ -115,7 +115,7 @@ def refused(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
 def refused_of(kind: str, configs: Configs, lane: Lane, *, recovers: bool = False) -> Iterator[tuple[str, str]]:
     """The keys of a `broker`, `topic`, `producer` or `consumer` that no prediction for the lane knows, with messages.
 
-    `recovers`: whether recovery is judged too, as it is if the harness knows all time-outs.
+    `recovers`: whether recovery is judged too, which requires that the harness knows all time-outs.
     """
     anomalies = (*lane.anomalies, *(lane.recovery_anomalies if recovers else ()))
     return ((key, message) for key, message in unmodelled(kind, configs, anomalies) if key not in lane.assume)

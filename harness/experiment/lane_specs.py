@@ -31,9 +31,9 @@ _OWNED = toml_of(__package__, "owned_keys.toml")
 OWNED_TOPIC_KEYS = frozenset[str](_OWNED["topic"])
 OWNED_CLIENT_KEYS = frozenset[str](_OWNED["client"])
 OWNED_CONSUMER_KEYS = frozenset[str](_OWNED["consumer"])
-"""Configs that the lane's own keys decide, or the harness."""
-OF_MEMBERS = frozenset({"auto.commit.interval.ms", "heartbeat.interval.ms"})
-"""Configs for members of a group alone: other consumers commit nothing."""
+"""Configs (of topics, of all clients, of consumers) that the lane's own keys or the harness decide."""
+MEMBER_CONFIGS = frozenset({"auto.commit.interval.ms", "heartbeat.interval.ms"})
+"""Configs that only members of a group have: other consumers commit nothing."""
 
 
 def _acks(value: object) -> object:
@@ -83,8 +83,8 @@ class LaneSpec(Spec):
         default=(),
         strict=False,
         description="further producers and consumers, which come and go amid the load, or the key `generate`; all of "
-        "the lane's producers share its `rate`. The `client.id` of a producer is LANE-NUMBER, 0 for the first, of a "
-        "consumer that is a process LANE, of a further one LANE-consumer-NUMBER",
+        "the lane's producers share its `rate`. A producer's `client.id` is LANE-NUMBER, 0 for the first producer; the "
+        "`client.id` of a consumer that is a process is LANE, of a further consumer LANE-consumer-NUMBER",
     )
     transactional: Annotated[Transactional, read_as(Transactional)] | None = declared(Lane, "transactional")
     group: Annotated[Group, read_as(Group)] | None = declared(Lane, "group")
@@ -103,15 +103,15 @@ class LaneSpec(Spec):
         default=None,
         gt=0,
         description="seconds of load, as for faults, after which its topic is created and its clients start; by "
-        "default, both are there before the load",
+        "default, that happens before the load",
     )
     recover_within: Seconds | None = Field(
         default=None,
         gt=0,
         le=DAY_MS / 1000,
         description="seconds within which its clients have to be served again: the bound of their anomalies of "
-        "recovery, instead of the one that follows from their time-outs, which is shown beside it. An application, or "
-        "a command of yours, is judged for them only with it",
+        "recovery, instead of the bound that follows from their time-outs, which is shown beside it. An application, "
+        "or your own command, is judged for these anomalies only with this key",
     )
     topic_configs: dict[str, Any] = Field(default_factory=dict, description="other configs of the topic")
     assume: tuple[str, ...] = declared(Lane, "assume", strict=False)
@@ -120,8 +120,7 @@ class LaneSpec(Spec):
     )
     consumer_configs: dict[str, Any] = Field(
         default_factory=dict,
-        description="other configs of its consumers, those of its group and of its loop included, with the names of "
-        "the lane's `client`",
+        description="other configs of its consumers, also in its group and loop, with the names of the lane's `client`",
     )
 
     _first_partitions: int | None = PrivateAttr(default=None)
@@ -129,12 +128,12 @@ class LaneSpec(Spec):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_it_is_meant(cls, value: Any) -> Any:
+    def _implied_keys(cls, value: Any) -> Any:
         return _with_implied(value) if isinstance(value, dict) else value
 
     @property
     def own_configs(self) -> dict[str, Any]:
-        """All configs of its topic: `topic_configs`, and those that the lane's own keys stand for."""
+        """All configs of its topic: `topic_configs`, and the configs that the lane's own keys stand for."""
         return {
             "min.insync.replicas": self.min_insync_replicas,
             "unclean.leader.election.enable": self.unclean_leader_election,
@@ -145,8 +144,8 @@ class LaneSpec(Spec):
 
     @property
     def reader_configs(self) -> dict[str, Any]:
-        """The `consumer_configs` of a consumer without a group: without those for members."""
-        return {key: value for key, value in self.consumer_configs.items() if dotted(key) not in OF_MEMBERS}
+        """The `consumer_configs` of a consumer without a group, so without `MEMBER_CONFIGS`."""
+        return {key: value for key, value in self.consumer_configs.items() if dotted(key) not in MEMBER_CONFIGS}
 
     @property
     def group_id(self) -> str:
@@ -158,14 +157,14 @@ class LaneSpec(Spec):
     def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None, *, crashes: int = 0) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`.
 
-        `cluster`: by default the one given to `set_cluster`. `crashes`: how many members faults end, beside the lane's
-        own `crashes`.
+        `cluster`: by default the cluster that `set_cluster` has set. `crashes`: how many members faults end, besides
+        the lane's own `crashes`.
         """
         cluster = cluster or self._cluster
         common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
         keys = {name: getattr(self, name) for name in common}
-        own = OWN if isinstance(self.client, tuple) else self.client
-        keys |= {"client": None if own == IN_PROCESS else own, "created_late": self.created_at is not None}
+        client = OWN if isinstance(self.client, tuple) else self.client
+        keys |= {"client": None if client == IN_PROCESS else client, "created_late": self.created_at is not None}
         if crashes and self.group is not None:
             keys["group"] = replace(self.group, crashes=self.group.crashes + crashes)
         elif crashes and self.share is not None:
@@ -199,7 +198,7 @@ class LaneSpec(Spec):
         return self.first_partitions < self.partitions
 
     def grown_by(self, partitions: int) -> Self:
-        """The lane with all partitions that it has once this many are added to its first ones."""
+        """The lane with this number of `partitions` added to its first partitions."""
         if self.partitions == self.first_partitions + partitions:
             return self
         grown = self.model_copy(update={"partitions": self.first_partitions + partitions})
@@ -218,10 +217,10 @@ class LaneSpec(Spec):
 
 
 def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
-    """A lane's keys with the keys that they imply. If the lane sets those otherwise, that is refused later.
+    """A lane's keys with the keys that they imply. A lane that contradicts an implied key is refused later.
 
     A topic whose retention may remove records has a cleanup policy. Transactions and loops have idempotent producers. A
-    loop with its offsets in transactions has a producer for each member.
+    loop that commits its offsets in transactions has a producer for each member.
     """
     loop, group = lane.get("loop"), lane.get("group")
     lane = dict(lane)
@@ -237,10 +236,10 @@ def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
         members = loop.get("group")
         if isinstance(members, dict):
             lane["loop"] = {**loop, "group": with_brokers_assigning(members)}
-        given = lane.get("transactional") or {}
-        if loop.get("offsets", IN_TRANSACTION) == IN_TRANSACTION and isinstance(given, dict):
+        transactional = lane.get("transactional") or {}
+        if loop.get("offsets", IN_TRANSACTION) == IN_TRANSACTION and isinstance(transactional, dict):
             producers = members.get("members", Group().members) if isinstance(members, dict) else Group().members
-            lane["transactional"] = {"producers": producers, **given}
+            lane["transactional"] = {"producers": producers, **transactional}
     if isinstance(loop, dict) or lane.get("transactional") is not None:
         lane = {"idempotence": True, **lane}
     return lane

@@ -19,27 +19,27 @@ _Lengths = Annotated[tuple[Annotated[float, Field(ge=_SHORTEST)], Seconds], Afte
 
 
 class LifeSpec(Spec):
-    """An entry of `lives` of a lane: clients beside its first ones, of which brokers know nothing until they start."""
+    """An entry of a lane's `lives`: further clients of the lane. Brokers know nothing of them until they start."""
 
     role: Role = Field(
         default=PRODUCER,
-        description="what they are: each `producer` writes to one partition, in turn; each `consumer` reads the whole "
-        "topic from its start",
+        description="what the clients are: each `producer` writes to one partition, in turn; each `consumer` reads the "
+        "whole topic from its start",
     )
-    count: int = Field(default=1, ge=1, le=100, description="how many")
-    at: Seconds = Field(description="when they start, in seconds of load as for faults")
+    count: int = Field(default=1, ge=1, le=100, description="how many clients")
+    at: Seconds = Field(description="when the clients start, in seconds of load as for faults")
     lasts: Seconds | None = Field(
-        default=None, ge=_SHORTEST, description="how long each lives; by default, as long as the load"
+        default=None, ge=_SHORTEST, description="how many seconds each client lives; by default, as long as the load"
     )
     ends: End = Field(
         default=LEAVE,
-        description="how a life ends that does not last as long as the load: `leave`, in order, a producer with an "
-        "outcome for every record, or `kill`",
+        description="how a client ends before the load does: `leave`, in order, and a producer with an outcome for "
+        "every record; or `kill`",
     )
     returns: Seconds | None = Field(
         default=None,
-        description="so many seconds after its end another client takes its place, with the same `client.id`, and "
-        "lives as long; by default, nobody does",
+        description="seconds after a client's end until another client takes its place, with the same `client.id`, and "
+        "lives as long; by default, no client does",
     )
 
     @model_validator(mode="after")
@@ -53,18 +53,16 @@ class GenerateLives(Spec):
     """The key `generate` of `lives`: lives drawn from the experiment's seed."""
 
     count: int = Field(default=3, ge=1, le=100, description="how many clients")
-    roles: tuple[Role, ...] = Field(
-        default=(PRODUCER,), min_length=1, strict=False, description="what they may be, to draw from"
-    )
-    first_at: Seconds = Field(default=2.0, description="seconds of load before the first one starts, at least")
+    roles: tuple[Role, ...] = Field(default=(PRODUCER,), min_length=1, strict=False, description="roles to draw from")
+    first_at: Seconds = Field(default=2.0, description="seconds of load before the first client starts, at least")
     lasts: _Lengths = Field(default=(1.0, 8.0), strict=False, description="shortest and longest life, in seconds")
     ends: tuple[End, ...] = Field(
-        default=(KILL, LEAVE), min_length=1, strict=False, description="how lives may end, to draw from"
+        default=(KILL, LEAVE), min_length=1, strict=False, description="ends of lives to draw from"
     )
     returns: TimeSpan | None = Field(
         default=(0.5, 4.0),
         strict=False,
-        description="shortest and longest time until another client takes the place; null: nobody does",
+        description="shortest and longest time until another client takes the place; null: no client does",
     )
 
     def draw(self, *, seed: int, lane: str, load_seconds: float) -> list[dict[str, Any]]:
@@ -79,7 +77,7 @@ class GenerateLives(Spec):
                 "lasts": round(drawn.uniform(*self.lasts), 1),
                 "ends": drawn.choice(self.ends),
                 **({} if self.returns is None else {"returns": round(drawn.uniform(*self.returns), 1)}),
-                # Producers alone cost no draw: a seed gives them the lives that it has always given.
+                # A single role is not drawn, so that a seed gives producers the lives that it has always given.
                 "role": drawn.choice(self.roles) if len(self.roles) > 1 else self.roles[0],
             }
             for _ in range(self.count)

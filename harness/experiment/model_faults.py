@@ -1,4 +1,4 @@
-"""Translates the faults of a schedule into those of the reference model, as far as the cluster's controllers matter.
+"""Translates the faults of a schedule into the reference model's faults, which depend on the cluster's controllers.
 
 A controller that takes over gives every broker a whole new session, so the loss of one controller ends nobody's
 session. But brokers that no fault hits may lose their sessions ([why](docs/decisions/0039-kraft.md)) if no majority of
@@ -16,13 +16,13 @@ from kafka_chaos.reference_model.protocol.quorum import has_majority
 
 SESSION_EXPIRY = "session-expiry"
 OF_CONTROLLERS = ("controller", "controllers")
-"""Roles of targets that hit no broker where controllers are no brokers."""
+"""Roles of targets that hit no broker, if controllers are no brokers."""
 
 
 def lane_faults_of(faults: Sequence[Fault], lane: str, replicas: int, cluster: ClusterLayout) -> tuple[str, ...]:
     """The model's faults for a lane with this many `replicas`, from the timed faults of its phase.
 
-    A fault may hit as many of a partition's replicas as it hits brokers. While replicas move, a partition has more.
+    A fault may hit as many of a partition's replicas as it hits brokers. While replicas move, there are more of them.
     """
     concerned = [fault for fault in faults if concerns(fault, lane)]
     arriving = max((brokers_hit(fault, cluster) for fault in concerned if isinstance(fault, Reassignment)), default=0)
@@ -39,7 +39,7 @@ def model_faults_of(fault: Fault, cluster: ClusterLayout) -> tuple[str, ...]:
     """The model's faults for one fault: a kind for each broker that it may hit."""
     if not _hits_no_broker(fault, cluster):
         return fault.model_faults(cluster.brokers)
-    # A controller that is down or frozen is replaced. One that runs and is not reached may let every session expire.
+    # A controller that is down or frozen is replaced. If it runs but can't be reached, every session may expire.
     return () if fault.holds in (DOWN, FROZEN) else (SESSION_EXPIRY,) * cluster.brokers
 
 

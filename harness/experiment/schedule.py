@@ -1,6 +1,6 @@
 """Draws the parts of an experiment that its file leaves to the seed, under keys called `generate`.
 
-These are the faults of a phase with their targets and times, the version and mode of the cluster, the clients of lanes
+Drawn are the faults of a phase with their targets and times, the version and mode of the cluster, the clients of lanes
 with their configs, and the lives of these clients.
 
 Guarantee: the same seed, phase and bounds give the same schedule; no more brokers are broken at once than `breaks`
@@ -33,7 +33,7 @@ _DEFAULT_DURATION = WorkloadSpec().duration
 _DEFAULT_BROKERS = ClusterSpec().brokers
 _LARGEST_NUMBER = 1e9
 _ATTEMPTS = 20
-"""How often a schedule is drawn anew where too few faults fit into the load."""
+"""How often a schedule is drawn if too few faults fit into the load."""
 
 S = TypeVar("S", bound=Spec)
 
@@ -59,8 +59,8 @@ class GenerateSpec(Spec):
     )
     breaks: Literal["one", "minority", "any"] | None = Field(
         default=None,
-        description="faults may overlap, as long as no more brokers than this are broken at once; by default, faults "
-        "come one after another",
+        description="faults may overlap, as long as no more brokers than this are broken at once; by default, a fault "
+        "begins when the one before is healed",
     )
     around_timeouts: bool = Field(
         default=False,
@@ -80,7 +80,7 @@ class GenerateSpec(Spec):
     clients: tuple[str, ...] = Field(
         default=(),
         strict=False,
-        description="clients to draw from for each lane without `client`, as far as they can be what the lane needs",
+        description="clients to draw from for each lane without `client`, as far as they support what the lane needs",
     )
     producer_configs: tuple[dict[str, Any], ...] = Field(
         default=(),
@@ -88,7 +88,7 @@ class GenerateSpec(Spec):
         description="further producer configs to draw from for each lane whose client is librdkafka or Java's; the "
         "lane's own configs override them",
     )
-    quiet_end: Seconds = Field(default=0.0, description="seconds of load without faults at its end, at least")
+    quiet_end: Seconds = Field(default=0.0, description="the least seconds of load without faults at its end")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -155,8 +155,8 @@ class GenerateSpec(Spec):
             at = budget.first_moment(at, target)
             if at + duration > load_seconds - self.quiet_end:
                 break
-            own = defaults(fault_kind(kind))
-            keys = {key: rng.choice(values) for key, values in self.keys.items() if key in own}
+            keys_of_kind = defaults(fault_kind(kind))
+            keys = {key: rng.choice(values) for key, values in self.keys.items() if key in keys_of_kind}
             entries.append({"fault": kind, "target": target, "at": round(at, 1), "duration": duration, **keys})
             budget.spend(at + duration, target)
             at += gap if self.breaks else duration + gap
@@ -191,7 +191,7 @@ class GenerateSpec(Spec):
             able = [name for name, client in clients.items() if client is None or roles.issubset(client.kind.roles)]
             if not able:
                 raise ValueError(f"clients: none of {', '.join(self.clients)} can be a {' and '.join(roles)}")
-            lane = of_client(lane, self._choose(rng, able))
+            lane = lane_of_client(lane, self._choose(rng, able))
         configs, own = rng.choice(self.producer_configs or ({},)), lane.get("producer_configs", {})
         if not configs or not isinstance(own, Mapping) or not has_kafkas_names(lane.get("client", IN_PROCESS)):
             return lane
@@ -208,7 +208,7 @@ class GenerateSpec(Spec):
         return rng.choices(options, [self.weights.get(option, 1.0) for option in options])[0]
 
 
-def of_client(lane: Mapping[str, Any], client: str) -> dict[str, Any]:
+def lane_of_client(lane: Mapping[str, Any], client: str) -> dict[str, Any]:
     """The keys of a lane with this client.
 
     An idempotent lane whose client can't have five requests in flight gets the most that the client can have.
@@ -225,6 +225,7 @@ def _fits(kind: str, target: str) -> bool:
     try:
         return fits(fault_kind(kind), Target.parse(target))
     except TargetError:
+        # The check of the whole experiment refuses the target, and names its place.
         return True
 
 
@@ -261,14 +262,14 @@ class _Budget:
             return 0
         if parsed.role in OF_CLIENTS:
             return 0
-        # Without ZooKeeper, or without controllers, any broker may lose its session.
+        # A target without brokers is ZooKeeper or controllers: if it is broken, any broker may lose its session.
         return parsed.brokers_hit(self._brokers) or self._brokers
 
 
 def expand(values: Mapping[str, Any]) -> dict[str, Any]:
-    """An experiment's values with every `schedule: {generate: …}` and `lives: {generate: …}` replaced by what is drawn.
+    """An experiment's values, with drawn ones in place of each `schedule: {generate: …}` and `lives: {generate: …}`.
 
-    Each key of a phase is then in its phase. Raises `ExperimentError` with the place of a bound that is wrong.
+    In the result, the keys of a phase are in the phase. Raises `ExperimentError` with the place of a wrong bound.
     """
     expanded = with_phases(values)
     phases = expanded["phases"]
@@ -286,7 +287,7 @@ def expand(values: Mapping[str, Any]) -> dict[str, Any]:
                 phase = _with_schedule(phase, *generated[number], expanded)
             if isinstance(phase.get("lanes"), list):
                 place = "phases", number, "lanes"
-                lanes = [_with_lives(lane, (*place, at), expanded, phase) for at, lane in enumerate(phase["lanes"])]
+                lanes = [_with_lives(lane, (*place, i), expanded, phase) for i, lane in enumerate(phase["lanes"])]
                 phase = {**phase, "lanes": lanes}
             phases[number] = phase
     return expanded
@@ -304,7 +305,7 @@ def _draw_cluster(values: dict[str, Any], generated: Sequence[tuple[GenerateSpec
 
 
 def _with_lives(lane: Any, place: Place, values: dict[str, Any], phase: Mapping[str, Any]) -> Any:
-    """The keys of a lane, with lives drawn where it has bounds for them."""
+    """The keys of a lane, with drawn lives if the lane has bounds for them."""
     if not isinstance(lane, Mapping) or not isinstance(lane.get("lives"), Mapping):
         return lane
     bounds, place = _bounds(lane["lives"], (*place, "lives"), GenerateLives, "lives")

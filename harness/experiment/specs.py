@@ -1,7 +1,7 @@
 """An experiment as one checked value: a cluster, lanes, a workload and faults.
 
 A run of several phases uses one cluster. Each phase has its own lanes, its own load and its own `schedule` (timed
-faults) or `steps` (faults whose steps wait for conditions). It begins when the former phase has settled, with all
+faults) or `steps` (faults whose steps wait for conditions). A phase begins when the former phase has settled, with all
 replicas in sync. Every refusal names the place in the file; `file.py` adds the line.
 """
 
@@ -30,11 +30,11 @@ from kafka_chaos.harness.experiment.model_faults import lane_faults_of
 from kafka_chaos.harness.experiment.values import Name, Seconds, Spec
 from kafka_chaos.reference_model import LockstepStep
 
-_OF_A_PHASE = ("lanes", "workload", "schedule", "steps", "outside_faults")
-_SHARED = ("lanes", "workload")
+_PHASE_KEYS = ("lanes", "workload", "schedule", "steps", "outside_faults")
+_SHARED_KEYS = ("lanes", "workload")
 HISTORY_BYTES = 200
 """Bytes of a record's rows in `produced/`, `consumed/`, `log/` and `findings/`; compressed they take less."""
-_ROOM = 2
+_DISK_FACTOR = 2
 """A broker's disk is this many times as large as the planned load: indexes take room, too, and one broker may have all
 topics."""
 
@@ -97,7 +97,7 @@ class PhaseSpec(Spec):
         return tuple(sorted((entry.built for entry in self.schedule), key=lambda fault: fault.at))
 
     def grown(self) -> Self:
-        """The same phase, whose lanes have the partitions that faults add, too."""
+        """The same phase, whose lanes also have the partitions that its faults add."""
         growths = [fault for fault in self.faults if isinstance(fault, PartitionGrowth)]
         added = {lane.lane: sum(growth.add for growth in growths if concerns(growth, lane.lane)) for lane in self.lanes}
         return self.model_copy(update={"lanes": tuple(lane.grown_by(added[lane.lane]) for lane in self.lanes)})
@@ -112,7 +112,7 @@ class PhaseSpec(Spec):
         return (*faults, *rebalance_faults(cluster, len(faults)))
 
     def outside(self, cluster: ClusterLayout) -> tuple[str, ...]:
-        """The kinds of faults that may occur beside those that the run injects, as often as in the lane with most."""
+        """The kinds of faults that the run does not inject but that may occur, as often as for the lane with most."""
         most = max(len(self._injected(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
         return (*self.outside_faults, *rebalance_faults(cluster, most))
 
@@ -175,7 +175,7 @@ class Experiment(Spec):
 
     @property
     def layout(self) -> ClusterLayout:
-        """The cluster that it needs: its `cluster`, and what its faults break: disks, links and clocks of nodes."""
+        """The cluster that it needs: its `cluster`, with the disks, links and clocks that its faults break."""
         kinds = {type(fault) for phase in self.phases for fault in phase.faults}
         layout = self.cluster.as_layout()
         if any(kind.needs_links for kind in kinds):
@@ -183,7 +183,7 @@ class Experiment(Spec):
         if any(kind.needs_clock for kind in kinds):
             layout = replace(layout, clocks=True)
         if any(kind.needs_disk for kind in kinds):
-            layout = replace(layout, disk_mib=max(USUAL_DISK_MIB, _ROOM * self.planned_bytes >> 20))
+            layout = replace(layout, disk_mib=max(USUAL_DISK_MIB, _DISK_FACTOR * self.planned_bytes >> 20))
         return layout
 
     @cached_property
@@ -206,32 +206,32 @@ class Experiment(Spec):
 def with_phases(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of an experiment with every key of a phase in its phase.
 
-    Without `phases`, the keys at the top are those of the only phase, `main`. With them, `lanes` and `workload` at the
-    top are those of each phase that has none: there, the lane LANE is called PHASE-LANE.
+    Without `phases`, the keys at the top belong to the only phase, `main`. With `phases`, the top's `lanes` and
+    `workload` belong to each phase without its own. In such a phase, the lane LANE is called PHASE-LANE.
     """
     if "phases" not in values:
-        inner = {key: values[key] for key in _OF_A_PHASE if key in values}
+        inner = {key: values[key] for key in _PHASE_KEYS if key in values}
         return {**{key: values[key] for key in values if key not in inner}, "phases": [{"phase": "main", **inner}]}
     phases = values["phases"]
     if not isinstance(phases, list):
         return dict(values)
-    lacking = {key for phase in phases if isinstance(phase, Mapping) for key in _SHARED if key not in phase}
-    shared = {key: values[key] for key in _SHARED if key in values and key in lacking}
+    lacking = {key for phase in phases if isinstance(phase, Mapping) for key in _SHARED_KEYS if key not in phase}
+    shared = {key: values[key] for key in _SHARED_KEYS if key in values and key in lacking}
     outer = {key: values[key] for key in values if key not in shared}
     return {**outer, "phases": [_with_shared(phase, shared) for phase in phases]}
 
 
 def _with_shared(phase: Any, shared: Mapping[str, Any]) -> Any:
-    """The keys of a phase with the shared keys that it lacks. What is no phase or lane stays, and is refused later."""
+    """The keys of a phase with the shared keys that it lacks. Values that are no phase or lane are refused later."""
     if not isinstance(phase, Mapping):
         return phase
     lanes, name = shared.get("lanes"), phase.get("phase")
     if isinstance(lanes, list):
-        of_phase = [
+        lanes_of_phase = [
             {**lane, "lane": f"{name}-{lane['lane']}"}
             if isinstance(lane, Mapping) and isinstance(lane.get("lane"), str)
             else lane
             for lane in lanes
         ]
-        shared = {**shared, "lanes": of_phase}
+        shared = {**shared, "lanes": lanes_of_phase}
     return {**shared, **phase}

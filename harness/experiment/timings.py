@@ -20,7 +20,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.reference_model.recovery import bounds_of
 
-_MOST_PATIENCE = 300.0
+_LONGEST_PATIENCE = 300.0
 _KAFKAS_DEFAULTS: Mapping[str, int] = {
     "controller.quorum.election.backoff.max.ms": 1_000,
     "controller.quorum.fetch.timeout.ms": 2_000,
@@ -38,12 +38,12 @@ _KEYS = {
     "fetch_ms": "socket.timeout.ms",
 }
 """The keys that set a client's time-outs, as librdkafka calls them."""
-_OF_LIBRDKAFKA = ("socket.connection.setup.timeout.ms", "socket.timeout.ms")
+_LIBRDKAFKA_KEYS = ("socket.connection.setup.timeout.ms", "socket.timeout.ms")
 """Keys that other clients lack, or understand differently."""
 
 
 def timings_document(experiment: Experiment, applications: Collection[str]) -> dict[str, Any]:
-    """The content of timings.json. `applications`: the lanes whose clients are an application's."""
+    """The content of timings.json. `applications`: the lanes whose clients belong to an application under test."""
     cluster = experiment.cluster.as_layout()
     return {
         "format_version": FORMAT_VERSION,
@@ -57,28 +57,28 @@ def timings_document(experiment: Experiment, applications: Collection[str]) -> d
 def patience_of(lanes: Iterable[LaneSpec], cluster: ClusterLayout) -> dict[str, float]:
     """The seconds for which a consumer that reads nothing is awaited, by lane: its bound for a stall.
 
-    A run that ended earlier could neither show nor exclude a stall. Lanes are left out whose bound is longer than five
-    minutes, and those in which a read_committed consumer may wait for a transaction that hangs, or a member for its
-    group: those waits have bounds of their own.
+    A run that ended earlier could neither show nor exclude a stall. Lanes with a bound of more than five minutes are
+    left out. So are lanes in which a read_committed consumer may wait for a transaction that hangs, or a member for its
+    group: such waits have bounds of their own.
     """
     patience = {}
     for lane in lanes:
         bound = bounds_of(lane.as_lane(()), timings_of(lane, cluster), ()).get(RecoveryAnomaly.STALLED_CONSUMER)
-        alone = lane.transactional is None and lane.loop is None and lane.group is None
-        if bound is not None and alone and bound.seconds <= _MOST_PATIENCE:
+        waits_for_leaders_only = lane.transactional is None and lane.loop is None and lane.group is None
+        if bound is not None and waits_for_leaders_only and bound.seconds <= _LONGEST_PATIENCE:
             patience[lane.lane] = bound.seconds
     return patience
 
 
 def broker_times(cluster: ClusterLayout, key: str) -> list[int]:
-    """The milliseconds of a time-out in the configuration of each broker, the defaults included."""
+    """The milliseconds of a time-out in each broker's configuration, or by default."""
     group = "brokers_with_zookeeper" if cluster.metadata_mode == ZOOKEEPER else "kraft"
     usual = DEFAULTS[group].get(key, _KAFKAS_DEFAULTS.get(key))
     return [int(str(configs.get(key, usual))) for configs in brokers_configs(cluster)]
 
 
 def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) -> Timings:
-    """The time-outs of a lane in such a cluster. `known`: whether its clients are the harness's."""
+    """The time-outs of a lane in this cluster. `known`: whether the harness starts its clients, not an application."""
 
     def broker(key: str) -> int:
         return max(broker_times(cluster, key))
@@ -113,25 +113,26 @@ def _client_times(lane: LaneSpec) -> dict[str, int]:
     usual_times = (KINDS[IN_PROCESS] if client is None else client.kind).timeouts
     kind = IN_PROCESS if client is None else client.kind.name
     producers, consumers = (
-        {dotted(key): value for key, value in of_role.items() if kind == IN_PROCESS or key not in _OF_LIBRDKAFKA}
+        {dotted(key): value for key, value in of_role.items() if kind == IN_PROCESS or key not in _LIBRDKAFKA_KEYS}
         for of_role in (lane.producer_configs, lane.consumer_configs)
     )
     if kind != IN_PROCESS and "request.timeout.ms" in consumers:
-        # Only librdkafka has one for all requests: other libraries time a fetch out as they do every request.
+        # Only librdkafka has socket.timeout.ms: other libraries time out a fetch like every other request.
         consumers["socket.timeout.ms"] = consumers["request.timeout.ms"]
     times = {}
     for name, usual in usual_times.items():
         roles = (producers,) if name == "request_ms" else (producers, consumers)
-        given = (int(str(of_role[_KEYS[name]])) for of_role in roles if _KEYS[name] in of_role)
-        times[name] = max(given, default=usual)
+        configured = (int(str(of_role[_KEYS[name]])) for of_role in roles if _KEYS[name] in of_role)
+        times[name] = max(configured, default=usual)
     if kind == "kafka-python" and str(client).startswith(_BEFORE_3):
+        # The default of its consumer, above max.poll.interval.ms.
         times["fetch_ms"] = 305_000
     return times
 
 
 _BROKER_TIMEOUTS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms")
-_OF_PRODUCERS = ("socket.timeout.ms", "request.timeout.ms", "message.timeout.ms", "delivery.timeout.ms")
-_OF_CLIENTS = (("transactional", "timeout_ms"), ("group", "session_timeout_ms"))
+_PRODUCER_TIMEOUTS = ("socket.timeout.ms", "request.timeout.ms", "message.timeout.ms", "delivery.timeout.ms")
+_CLIENT_TIMEOUTS = (("transactional", "timeout_ms"), ("group", "session_timeout_ms"))
 FACTORS = (0.9, 1.1, 1.5, 2.0)
 """Durations of faults as multiples of a time-out: just below it, above it, and long enough for its consequences."""
 
@@ -139,22 +140,22 @@ FACTORS = (0.9, 1.1, 1.5, 2.0)
 def timeouts_of(lanes: object, cluster: object) -> list[float]:
     """The time-outs in seconds that an experiment's values ask for, each once, in order.
 
-    They are those of sessions and lags, and of the lanes' requests, records, transactions and groups. The values are
-    not checked yet: what is no number is left out here, and refused by the experiment's check.
+    They are the time-outs of sessions and lags, and of the lanes' requests, records, transactions and groups. The
+    values are not checked yet: a value that is no number is left out here, and refused by the experiment's check.
     """
 
     def configs_in(holder: object, name: str) -> Mapping[str, Any]:
         configs = holder.get(name) if isinstance(holder, Mapping) else None
         return configs if isinstance(configs, Mapping) else {}
 
-    given = configs_in(cluster, "broker_configs")
-    brokers = {**_KAFKAS_DEFAULTS, **DEFAULTS["brokers_with_zookeeper"], **DEFAULTS["kraft"], **given}
+    configured = configs_in(cluster, "broker_configs")
+    brokers = {**_KAFKAS_DEFAULTS, **DEFAULTS["brokers_with_zookeeper"], **DEFAULTS["kraft"], **configured}
     values = [brokers[key] for key in _BROKER_TIMEOUTS]
     for lane in lanes if isinstance(lanes, list) else ():
         if isinstance(lane, Mapping):
             configs = {"request.timeout.ms": USUAL_TIMINGS.request_ms, **configs_in(lane, "producer_configs")}
-            values += [configs[key] for key in _OF_PRODUCERS if key in configs]
-            clients = ((lane.get(key), name) for key, name in _OF_CLIENTS)
+            values += [configs[key] for key in _PRODUCER_TIMEOUTS if key in configs]
+            clients = ((lane.get(key), name) for key, name in _CLIENT_TIMEOUTS)
             values += [
                 settings[name] for settings, name in clients if isinstance(settings, Mapping) and name in settings
             ]

@@ -1,4 +1,4 @@
-"""What all keys of an experiment share: types of values, classes of mappings, and the messages of refusals."""
+"""Shared by all keys of an experiment: types of values, classes of mappings, and the messages of refusals."""
 
 import dataclasses
 import re
@@ -16,7 +16,7 @@ Seconds = Annotated[float, Field(ge=0, le=1_000_000, strict=False, allow_inf_nan
 
 
 def ordered(span: tuple[float, float]) -> tuple[float, float]:
-    """The span, unless its shortest time is longer than the longest: then raises `ValueError`."""
+    """Returns the span; raises `ValueError` if its shortest time is longer than its longest."""
     shortest, longest = span
     if shortest > longest:
         raise ValueError(f"the shortest, {shortest:g} s, is longer than the longest, {longest:g} s")
@@ -47,12 +47,12 @@ LaneName = Annotated[str, AfterValidator(_lane_name)]
 
 
 class Spec(BaseModel):
-    """A mapping of keys: unknown ones are refused, and no text becomes a number."""
+    """A mapping of keys: unknown keys are refused, and a text is never read as a number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with other values. What was built of the former values (`cached_property`) is left out."""
+        """A copy with other values, without what a `cached_property` has computed from the former values."""
         copy = super().model_copy(update=update, deep=deep)
         for name in copy.__dict__.keys() - type(self).model_fields.keys():
             del copy.__dict__[name]
@@ -113,7 +113,7 @@ Place = tuple[str | int, ...]
 def refusals(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place, str]]:
     """The places below `model` that are wrong, each with a message that says what was expected there.
 
-    If an entry of a list is wrong, pydantic also calls the list too short. So only the innermost of nested places is
+    If an entry of a list is wrong, pydantic also calls the list too short. So of nested places only the innermost is
     named.
     """
     entries = error.errors(include_url=False)
@@ -123,7 +123,7 @@ def refusals(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place
 
 def _refusal(entry: Any, model: type[BaseModel]) -> tuple[Place, str]:
     place = tuple(entry["loc"])
-    kind, found = entry["type"], quoted(entry["input"])
+    kind, got = entry["type"], quoted(entry["input"])
     if kind == "extra_forbidden":
         renamed = RENAMED_KEYS.get(str(place[-1]))
         settings: type[Any] = model
@@ -136,8 +136,8 @@ def _refusal(entry: Any, model: type[BaseModel]) -> tuple[Place, str]:
         return place, "missing, but required"
     if kind == "value_error":
         error = entry["ctx"]["error"]
-        if isinstance(error, LaneError):  # Its key begins with the one whose settings refuse their values.
+        if isinstance(error, LaneError):  # The error's key repeats the last step of the place.
             return (*place[:-1], *error.key.split(".")), f"{error.shown}: expected {error.expected}"
         problem = str(error)
-        return place, problem if found in problem else f"{problem}, got {found}"
-    return place, f"expected {expected(entry)}, got {found}"
+        return place, problem if got in problem else f"{problem}, got {got}"
+    return place, f"expected {expected(entry)}, got {got}"

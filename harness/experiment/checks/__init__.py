@@ -1,1 +1,1 @@
-"""Checks of an experiment before anything starts: across its keys, and of where its run is to be."""
+"""Checks of an experiment before anything starts: conflicts between its keys, and room for its run directory."""

@@ -46,7 +46,7 @@ def check_entries(number: int, phase: PhaseSpec) -> None:
 
 
 def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
-    """Refuse faults of a phase that don't fit; raises `ExperimentError`. `number`: the phase's index."""
+    """Refuse faults that don't fit their phase; raises `ExperimentError`. `number`: the phase's index."""
     if phase.steps is not None and phase.schedule:
         raise ExperimentError(("phases", number, "steps"), "expected either steps or schedule, not both")
     for entry in phase.schedule:
@@ -100,8 +100,8 @@ def _lane_key(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 def _frozen_producer(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse to freeze a producer without idempotence.
 
-    Thawed, it takes requests for lost whose answers wait in its sockets, and sends them again. The model has no slow
-    producers, and so no such duplicates.
+    Once thawed, the producer takes requests for lost although their answers wait in its sockets, and sends them again.
+    The model has no slow producers, and so no such duplicates.
     """
     frozen = fault.target.lane if fault.kind == ClientPause.kind else None
     lane = next((lane for lane in phase.lanes if lane.lane == frozen), None)
@@ -112,8 +112,8 @@ def _frozen_producer(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
 
 
 def _power(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse a loss of power after the first phase. It also takes what earlier phases left unflushed, and their lanes
-    are judged by the faults of their own phase."""
+    """Refuse a loss of power after the first phase. It also takes records that earlier phases left unflushed, but the
+    lanes of these phases are judged by the faults of their own phase."""
     if "power-loss" in fault.model_faults(cluster.brokers):
         message = "takes records of the phases before, too, which expect no loss of power: put it into the first phase"
         yield ("fault",), f"{fault.kind} {message}"
@@ -135,9 +135,9 @@ def _clock(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _reassignment(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse to move replicas of a lane where they have no place, or where its promise rests on all of its replicas.
+    """Refuse to move replicas of a lane that have no place, or whose lane promises a record in all of its replicas.
 
-    While a replica moves, the partition has an additional one. That matters to the model only where an acknowledged
+    While a replica moves, the partition has an additional replica. That matters to the model only if an acknowledged
     record would be in every replica: it may be missing in the additional one.
     """
     if not isinstance(fault, Reassignment):
@@ -193,7 +193,7 @@ def _lockstep(cluster: ClusterSpec, phase: PhaseSpec) -> Refusals:
 
 
 def _target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse a target that does not exist, and roles of groups, transactions or clients that its lane does not have."""
+    """Refuse a target that does not exist, and a role of a group, transaction or client that its lane lacks."""
     target, lanes = fault.target, {lane.lane: lane for lane in phase.lanes}
     try:
         target.check(
@@ -254,12 +254,12 @@ def _cut(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse what links can't do, and other faults of connections where the connections of clients end at links."""
+    """Refuse what links can't do, and faults that break connections themselves if clients' connections end at links."""
     from kafka_chaos.faults.links.relay.frames import unknown_api
 
     keys = parameters(fault)
     if not fault.needs_links:
-        # A kind that is unknown acts at no link: its own entry is refused.
+        # An unknown kind needs no link: the entry with the kind is refused itself.
         kinds = [fault_kinds().get(entry.fault) for entry in phase.schedule]
         by_link = cluster.links or any(kind is not None and kind.needs_links for kind in kinds)
         if by_link and fault.avoids_links:
@@ -278,7 +278,7 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     if api is not None and (refusal := unknown_api(api)) is not None:
         yield ("api",), refusal
     if fault.kind == "answer" and api == "Produce":
-        # Such a producer's record counts as not written, since the broker says so; but the broker has written it.
+        # A producer that never retries counts the record as not written, since the broker says so; but it is written.
         for lane in phase.lanes:
             if any(str(lane.producer_configs.get(key)) == "0" for key in ("retries", "message.send.max.retries")):
                 yield ("fault",), f"the producer of {lane.lane} believes an error, since it never retries: expected cut"

@@ -1,4 +1,4 @@
-"""Refuses experiments with names used twice, and with lanes and faults that the cluster or other lanes do not allow.
+"""Refuses names that are used twice, and lanes and faults that the experiment's cluster or other lanes do not allow.
 
 Every refusal is an `ExperimentError` with its place, before anything starts. The checks of a lane yield refusals: the
 path of the refused key below the lane, and a message.
@@ -26,7 +26,7 @@ from kafka_chaos.harness.experiment.checks.faults import check_entries, check_fa
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.known_configs import refused, refused_of
 from kafka_chaos.harness.experiment.lane_specs import (
-    OF_MEMBERS,
+    MEMBER_CONFIGS,
     OWNED_CLIENT_KEYS,
     OWNED_CONSUMER_KEYS,
     OWNED_TOPIC_KEYS,
@@ -91,7 +91,7 @@ def _created_late(phase: PhaseSpec, lane: LaneSpec, at: float) -> Refusals:
         if fault.target.lane == lane.lane or (fault.spares_other_lanes and concerns(fault, lane.lane)):
             yield ("created_at",), f"{fault.kind} on {fault.target.text} concerns the topic, and begins before {at:g} s"
         elif fault.at + fault.duration <= at:
-            # The prediction would count it all the same.
+            # The prediction would count the fault, although it never hits the topic.
             message = f"{fault.kind} is over before {at:g} s, when the topic is created: expected it earlier"
             yield ("created_at",), message
 
@@ -106,7 +106,7 @@ def _session(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
 
 
 def _groups_of(lane: LaneSpec) -> Iterator[tuple[tuple[str, ...], Group]]:
-    """The group of the lane and that of its loop, each with its place."""
+    """The group of the lane and the group of its loop, each with its place."""
     if lane.group is not None:
         yield ("group",), lane.group
     if lane.loop is not None:
@@ -129,19 +129,20 @@ def _share(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
 
 
 def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
-    """Refusals of keys that the lane's client, a process of its own, does not support. A loop includes transactions."""
+    """Refusals of keys that the lane's client, a process of its own, does not support."""
     client = chosen(lane.client)
     if client is None:
         return
     kind = client.kind
     for key, role in ROLES.items():
+        # A client that can be a loop has the loop's transactions, and need not support `transactional` lanes.
         needed = getattr(lane, key) is not None and (key != "transactional" or lane.loop is None)
         if needed and role not in kind.roles:
             has = ", ".join(other.name for other in KINDS.values() if role in other.roles)
             yield (key,), f"the client {client} can be no {role} here: expected {IN_PROCESS}, or a version of {has}"
-    for key, able in () if lane.group is None else kind.of_groups.items():
-        if (value := getattr(lane.group, key)) not in able:
-            yield ("group", key), f"members of {client} can have {' or '.join(able)} here, got {value}"
+    for key, supported in () if lane.group is None else kind.of_groups.items():
+        if (value := getattr(lane.group, key)) not in supported:
+            yield ("group", key), f"members of {client} can have {' or '.join(supported)} here, got {value}"
     for place, group in _groups_of(lane):
         since = kind.assigned_by_brokers_since
         version = [int(number) for number in client.version.split(".") if number]
@@ -161,7 +162,7 @@ def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
         if getattr(lane, name) and not kind.has_configs:
             yield (name,), f"{client} takes no other configs: leave them out"
         for key in getattr(lane, name):
-            # Some names of librdkafka's have underscores.
+            # Some of librdkafka's own names have underscores.
             if other in key and (other == "." or not any(classifications(role, key))):
                 yield (name, key), f"{client} calls it {key.replace(other, kind.separator)}"
 
@@ -175,19 +176,19 @@ def _client_keys(lane: LaneSpec) -> Refusals:
                 yield (name, key), "set it with the lane's own key, or leave it out: the harness sets it"
     has_members = lane.group is not None or lane.loop is not None
     for key in () if has_members else lane.consumer_configs:
-        if dotted(key) in OF_MEMBERS:
+        if dotted(key) in MEMBER_CONFIGS:
             message = "expected a group or a loop: a lane's other consumers begin at the start and commit nothing"
             yield ("consumer_configs", key), message
     if lane.consumer_configs and lane.client == IN_PROCESS:
         group = lane.group or (lane.loop and lane.loop.group)
-        # Where brokers assign (KIP-848), the client refuses what members of the classic protocol decide.
+        # With the protocol consumer (KIP-848), the client refuses configs that only classic members decide.
         protocol = {"group.protocol": group.protocol} if group and group.protocol != CLASSIC else {}
         configs = {**lane.consumer_configs, **protocol, "group.id": lane.lane}
         yield from _refused_by(Consumer, "consumer_configs", configs)
     if lane.producer_configs and lane.client == IN_PROCESS:
         configs = {**lane.producer_configs, "enable.idempotence": lane.idempotence}
         if lane.transactional is not None:
-            # Whatever the lane gives, its records time out before their transaction (workload.settings).
+            # Whatever the lane sets, its records time out before their transaction (workload.settings).
             timeout_ms = lane.transactional.timeout_ms
             configs |= {"transactional.id": lane.lane, "transaction.timeout.ms": timeout_ms}
             configs["message.timeout.ms"] = timeout_ms
@@ -238,21 +239,21 @@ def check(experiment: Experiment) -> None:
                 place = ("phases", number, "outside_faults", index)
                 raise ExperimentError(place, f"{kind!r} is not a fault kind: expected one of {', '.join(FAULT_KINDS)}")
         for index, lane in enumerate(phase.lanes):
-            at = ("phases", number, "lanes", index)
+            at_lane = ("phases", number, "lanes", index)
             if lane.lane in names:
-                raise ExperimentError((*at, "lane"), f"{lane.lane!r} names two lanes")
+                raise ExperimentError((*at_lane, "lane"), f"{lane.lane!r} names two lanes")
             if lane.topic_name in topics:
-                raise ExperimentError((*at, "topic"), f"{lane.topic_name!r} is the topic of two lanes")
+                raise ExperimentError((*at_lane, "topic"), f"{lane.topic_name!r} is the topic of two lanes")
             names.add(lane.lane)
             topics.add(lane.topic_name)
-            raise_first(at, _lane(cluster, phase, lane))
+            raise_first(at_lane, _lane(cluster, phase, lane))
         check_faults(cluster, number, phase)
         raise_first((), _configs(cluster, number, phase))
     raise_first(("defect",), _defect(experiment, names))
 
 
 def _defect(experiment: Experiment, names: Set[str]) -> Refusals:
-    """Refusals of a known defect's lanes if there are no such lanes, or none is left as the control."""
+    """Refusals of a known defect's lanes if they do not exist, or if no lane is left as the control."""
     lanes = () if experiment.defect is None else experiment.defect.lanes
     for index, lane in enumerate(lanes):
         if lane not in names:

@@ -21,7 +21,7 @@ from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
 from kafka_chaos.harness.cluster.containers.versions import cluster_named
 from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.file import experiment_of
-from kafka_chaos.harness.experiment.schedule import of_client
+from kafka_chaos.harness.experiment.schedule import lane_of_client
 from kafka_chaos.harness.experiment.timings import timings_of
 from kafka_chaos.harness.run.runner import run_experiment
 from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
@@ -101,7 +101,7 @@ def values_of(row: dict[str, Any]) -> dict[str, Any]:
     """An experiment with a lane of these settings, and one that a loop reads."""
     acks, _, numbered = row["acks"].partition(", ")
     lane = {"lane": "a", "min_insync_replicas": 2, "acks": acks, "idempotence": bool(numbered), **row["use"]}
-    lanes = [of_client(lane, row["client"])]
+    lanes = [lane_of_client(lane, row["client"])]
     if "loop" in row["use"]:
         lanes.append({"lane": SOURCE, "acks": "all", "min_insync_replicas": 2})
     fault = FAULTS[row["fault"]]
