@@ -2,7 +2,7 @@
 
 Such a package has `documents.toml`: it names the source of each scenario by id, in the order in which scenarios are
 listed, run and documented, and says where documents and brokers differ. The YAML files have the `acts` (`script.py`).
-Their keys, their clusters and every step are checked before any cluster starts.
+Their keys, their clusters and their steps are checked before any cluster starts; the steps of parts are not.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from kafka_chaos.conformance.scenario.clusters import ClusterProfile
 from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage, group_on
 from kafka_chaos.conformance.scenario.observed import OBSERVED_BY, AnyStage
 from kafka_chaos.conformance.scenario.play import Play, Topic
-from kafka_chaos.conformance.scenario.script import ACT_KEYS, OBSERVING, PLACE, WHEN, filled, play_acts
+from kafka_chaos.conformance.scenario.script import ACT_KEYS, OBSERVING, PLACEHOLDER, WHEN, filled, play_acts
 from kafka_chaos.conformance.scenario.shares.stage import ShareStage, shares_on
 from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
@@ -49,13 +49,13 @@ def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
     for key in ("clusters", "parts"):
         _require_type(f"{where}: {key}", file.get(key, {}), dict)
     for name, keys in file.get("clusters", {}).items():
-        _known_keys(f"{where}: clusters.{name}", keys, _CLUSTER_KEYS)
+        _require_known_keys(f"{where}: clusters.{name}", keys, _CLUSTER_KEYS)
     clusters = {"steady", "quick", *file.get("clusters", {})}
     for number, act in enumerate(acts, 1):
         place = f"{where}, act {number}"
         if not isinstance(act, dict) or not isinstance(act.get("act"), str) or not isinstance(act.get("steps"), list):
             raise UsageFailure(f"{place}: expected `act`, its name, and a list of `steps`")
-        _known_keys(place, act, _ACT_KEYS)
+        _require_known_keys(place, act, _ACT_KEYS)
         _require_type(f"{place}, for", act.get("for", []), list)
         for values in act.get("for", [{}]):
             _require_type(f"{place}, for", values, dict)
@@ -65,11 +65,11 @@ def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
 def _check_act(place: str, act: Mapping[str, Any], clusters: set[str], parts: Mapping[str, Any]) -> None:
     cluster = act.get("cluster", "steady")
     if isinstance(cluster, dict):
-        _known_keys(f"{place}, cluster", cluster, _CLUSTER_KEYS)
+        _require_known_keys(f"{place}, cluster", cluster, _CLUSTER_KEYS)
     elif not isinstance(cluster, str) or cluster not in clusters:
         raise UsageFailure(f"{place}: no cluster {cluster!r}: expected one of {', '.join(sorted(clusters))}")
     for key, known in _KEYS_OF.items():
-        _known_keys(f"{place}, {key}", act.get(key, {}), known)
+        _require_known_keys(f"{place}, {key}", act.get(key, {}), known)
     if "group" in act and "reads" not in act:
         raise UsageFailure(f"{place}: expected `reads` beside `group`: the number of records that the group reads")
     _require_type(f"{place}, before", act.get("before", []), list)
@@ -84,7 +84,7 @@ def _require_type(place: str, value: object, kind: type[list[Any]] | type[dict[s
         raise UsageFailure(f"{place}: expected {'a list' if kind is list else 'a mapping'}, got {quoted(value)}")
 
 
-def _known_keys(place: str, keys: Mapping[str, Any], known: frozenset[str] | set[str]) -> None:
+def _require_known_keys(place: str, keys: Mapping[str, Any], known: frozenset[str] | set[str]) -> None:
     _require_type(place, keys, dict)
     if unknown := sorted(set(map(str, keys)) - known):
         raise UsageFailure(f"{place}: unknown key {unknown[0]!r}: expected {', '.join(sorted(known))}")
@@ -110,7 +110,7 @@ def _check_step(
     if verb in OBSERVING:
         _check_observed(place, verb, value, keys, stage)
         return
-    if verb in parts or PLACE.search(verb) or (issubclass(stage, GroupStage) and verb in MEMBER_STEPS):
+    if verb in parts or PLACEHOLDER.search(verb) or (issubclass(stage, GroupStage) and verb in MEMBER_STEPS):
         return
     name = verb.replace(" ", "_")
     method = getattr(stage, name, None)

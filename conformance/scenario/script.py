@@ -1,11 +1,11 @@
 """Scenarios as data: acts and their steps in a YAML file, played by the methods of a stage.
 
 A file has `scenarios` by id (`title`, `story`, `needs_zookeeper`, `acts`), the `clusters` that acts name (keys of
-`ClusterProfile`), and `parts`: steps that acts share, with places such as {acks} for values. An act has the keys of
+`ClusterProfile`), and `parts`: steps that acts share, with placeholders such as {acks}. An act has the keys of
 `Play.act`, or under `transactional` those of `transactional_act`. With `for`, it is played once for each mapping there,
-whose values fill its places. With `group` (keys of `Group`) a consumer group reads its topic, with `shares` (keys of
-`shares_on`) a share group; the steps `before` are taken before the group starts. With `coordinator_last`, the brokers
-that coordinate groups and share groups are neither leader nor controller.
+whose values fill its placeholders. With `group` (keys of `Group`) a consumer group reads its topic, with `shares` (keys
+of `shares_on`) a share group; `before` has steps that precede the group. With `coordinator_last`, the brokers that
+coordinate groups and share groups are neither leader nor controller.
 
 | a step | what it is |
 | --- | --- |
@@ -15,8 +15,8 @@ that coordinate groups and share groups are neither leader nor controller.
 | `{fact: NAME, of: "line(1, Truncating)"}` | an observation to be recorded |
 | `{table: NAME, EVENT: 1.5}` | a table of moments to be recorded: each event with its seconds |
 | `{roll: , then: {compact: {}}}` | a method, and actions that follow from it in the model |
-| `remember: {first: owner(0)}` | an observation, as a value for the places of later steps |
-| `until X dies`, `{until X dies: , acks: "1"}` | the steps of a part, with values for its places |
+| `remember: {first: owner(0)}` | an observation, as a value for the placeholders of later steps |
+| `until X dies`, `{until X dies: , acks: "1"}` | the steps of a part, with values for its placeholders |
 
 `when` leaves a step out of clusters to which it does not apply.
 """
@@ -40,7 +40,7 @@ from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.harness.cluster.broker.client import CoordinatorKind
 from kafka_chaos.reference_model.lockstep.stepping import step as model_step
 
-PLACE = re.compile(r"\{([\w ]+)\}")
+PLACEHOLDER = re.compile(r"\{([\w ]+)\}")
 ACT_KEYS = {"act", "cluster", "steps", "transactional", "group", "shares", "reads", "before", "coordinator_last"}
 """The keys of an act besides those of `Play.act`."""
 OBSERVING = frozenset({"expect", "await", "fact", "table", "remember"})
@@ -58,20 +58,20 @@ def play_acts(play: Play, acts: Sequence[Mapping[str, Any]], file: Mapping[str, 
         for values in act.get("for", [{}]):
             filled_act = filled({key: value for key, value in act.items() if key != "for"}, values)
             parts = file.get("parts", {})
-            with _entered(play, clusters, filled_act) as stage:
+            with _started(play, clusters, filled_act) as stage:
                 _Script(stage, parts, remembered).take(filled_act.get("before", []))
-                with _grouped(stage, filled_act) as grouped:
+                with _with_group(stage, filled_act) as grouped:
                     _Script(grouped, parts, remembered).take(filled_act["steps"])
 
 
-def _grouped(stage: Any, act: Mapping[str, Any]) -> AbstractContextManager[Any]:
+def _with_group(stage: Any, act: Mapping[str, Any]) -> AbstractContextManager[Any]:
     """The stage with the act's group or share group; the stage itself if the act has neither."""
     if "group" in act:
         return group_on(stage, Group(**act["group"]), **act["reads"])
     return shares_on(stage, **act["shares"]) if "shares" in act else nullcontext(stage)
 
 
-def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[str, Any]) -> AbstractContextManager[Any]:
+def _started(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[str, Any]) -> AbstractContextManager[Any]:
     keys = {key: value for key, value in act.items() if key not in ACT_KEYS}
     cluster = act.get("cluster", "steady")
     profile = clusters[cluster] if isinstance(cluster, str) else ClusterProfile(**cluster)
@@ -89,22 +89,22 @@ def _entered(play: Play, clusters: Mapping[str, ClusterProfile], act: Mapping[st
 
 
 def filled(value: Any, values: Mapping[str, Any]) -> Any:
-    """A value of a file with its places filled; a text that is nothing but a place becomes the value itself."""
+    """A value of a file with its placeholders filled. A text that is only a placeholder becomes the value itself."""
     if isinstance(value, Mapping):
         return {filled(key, values): filled(item, values) for key, item in value.items()}
     if isinstance(value, list):
         return [filled(item, values) for item in value]
     if not isinstance(value, str):
         return value
-    whole = PLACE.fullmatch(value)
+    whole = PLACEHOLDER.fullmatch(value)
     if whole is not None and whole[1] in values:
         return values[whole[1]]
-    return PLACE.sub(lambda place: str(values.get(place[1], place[0])), value)
+    return PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), value)
 
 
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """Takes steps on a stage. `values`: what this act and earlier ones remembered, for the places in steps."""
+    """Takes steps on a stage. `values`: what this act and earlier ones remembered, for placeholders in steps."""
 
     stage: AnyStage
     parts: Mapping[str, Any]

@@ -70,12 +70,12 @@ def clean_shutdown_file(node: Node) -> bytes | None:
         return None
 
 
-def cuts(*channels: Channel) -> list[Step]:
+def cut_steps(*channels: Channel) -> list[Step]:
     """The actions of the model that close channels."""
     return [step("cut", channel=channel, source=source, target=target) for channel, source, target in channels]
 
 
-def healed(*channels: Channel) -> list[Step]:
+def heal_steps(*channels: Channel) -> list[Step]:
     """The actions of the model that open channels again."""
     return [step("heal", channel=channel, source=source, target=target) for channel, source, target in channels]
 
@@ -114,15 +114,15 @@ class FaultSteps(LockStep):
 
     def start(self, broker: int, *, how: str = "") -> None:
         """Restart a broker; `how` completes the sentence of the story."""
-        # Packet filter rules vanish with the container's network.
-        lifted = [cut for cut in self._cuts if cut[2] == broker]
-        for cut in lifted:
-            del self._cuts[cut]
+        # The packet filter rules in its container vanish with the container's network.
+        lifted = [channel for channel in self._cuts if channel[2] == broker]
+        for channel in lifted:
+            del self._cuts[channel]
         self._do(
             f"{self.name(broker)} is restarted{how and ' '}{how}.",
             lambda: self.lease.cluster.start_again([self.node(broker)]),
             step("start", broker=broker),
-            *healed(*lifted),
+            *heal_steps(*lifted),
         )
 
     def pause(self, broker: int) -> None:
@@ -149,7 +149,7 @@ class FaultSteps(LockStep):
 
     def thaw(self, broker: int) -> None:
         """Let a frozen broker continue."""
-        opened = healed(*self._open_at_thaw)
+        opened = heal_steps(*self._open_at_thaw)
         self._open_at_thaw = ()
         self._do(f"{self.name(broker)} continues.", self.node(broker).unpause, step("thaw", broker=broker), *opened)
 
@@ -175,7 +175,7 @@ class FaultSteps(LockStep):
         self._cuts[channel, source, target] = fault
         what = "fetches" if channel == "replication" else "control requests"
         sentence = f"{self.name(source)}'s {what} no longer reach {self.name(target)}."
-        self._do(sentence, cut, *cuts((channel, source, target)))
+        self._do(sentence, cut, *cut_steps((channel, source, target)))
 
     def hold_next_fetch(self, source: int, target: int) -> None:
         """Hold a follower's next fetch on its way to the leader; the answer to its present fetch still arrives."""
@@ -184,7 +184,7 @@ class FaultSteps(LockStep):
         self._do(
             f"{self.name(source)}'s next fetch will be held on its way to {self.name(target)}.",
             lambda: fault.inject(self.lease.view, (self.node(target),)),
-            *cuts(("held", source, target)),
+            *cut_steps(("held", source, target)),
         )
 
     def heal(self, source: int, target: int, *, channel: str = "replication") -> None:
@@ -193,7 +193,7 @@ class FaultSteps(LockStep):
         self._do(
             f"{self.name(source)} reaches {self.name(target)} again.",
             lambda: fault.heal(self.lease.view, (self.node(target),)),
-            *healed((channel, source, target)),
+            *heal_steps((channel, source, target)),
         )
 
     def isolate(self, broker: int) -> None:
@@ -204,7 +204,7 @@ class FaultSteps(LockStep):
         self._do(
             f"{self.name(broker)} is cut off from all other nodes.",
             lambda: self.lease.isolation(broker).install(self.node(broker)),
-            *cuts(*self._around(broker)),
+            *cut_steps(*self._around(broker)),
             step("expire_session", broker=broker, returns=False),
         )
 
@@ -213,7 +213,7 @@ class FaultSteps(LockStep):
         self._do(
             f"{self.name(broker)} reaches all other nodes again.",
             lambda: self.lease.isolation(broker).remove(self.node(broker)),
-            *healed(*self._around(broker)),
+            *heal_steps(*self._around(broker)),
             step("register", broker=broker),
         )
 
@@ -237,13 +237,13 @@ class FaultSteps(LockStep):
         """Cut a controller off from the other controllers; brokers still reach it."""
         fault, node = _controller_cut(controller), self.controller_node(controller)
         sentence = f"{node.name} is cut off from the other controllers; brokers still reach it."
-        closed = cuts(*self._between_controllers(controller))
+        closed = cut_steps(*self._between_controllers(controller))
         self._do(sentence, lambda: fault.inject(self.lease.view, (node,)), *closed)
 
     def reconnect_controller(self, controller: int) -> None:
         """Let a controller that was cut off reach the other controllers again."""
         fault, node = _controller_cut(controller), self.controller_node(controller)
-        opened = healed(*self._between_controllers(controller))
+        opened = heal_steps(*self._between_controllers(controller))
         self._do(f"{node.name} reaches the others again.", lambda: fault.heal(self.lease.view, (node,)), *opened)
 
     def controller_node(self, controller: int) -> Node:

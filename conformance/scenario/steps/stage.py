@@ -12,7 +12,7 @@ from kafka_chaos.conformance.scenario.clients import Clients, commit_an_offset, 
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
 from kafka_chaos.conformance.scenario.steps.availability import AvailabilitySteps
 from kafka_chaos.conformance.scenario.steps.controllers import ControllerSteps
-from kafka_chaos.conformance.scenario.steps.faults import cuts
+from kafka_chaos.conformance.scenario.steps.faults import cut_steps
 from kafka_chaos.conformance.scenario.steps.upgrades import UpgradeSteps
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import NONE, answers, error_name
@@ -77,7 +77,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         self.take(
             f"{subject} sends {record} with acks={acks}{f' and key {key}' if key else ''}.",
             lambda: self.clients.send(record, **settings, configs=configs),
-            *cuts(*self._open_at_thaw),
+            *cut_steps(*self._open_at_thaw),
             step("produce", record=record, **settings),
             *then,
         )
