@@ -30,7 +30,7 @@ _REFERENCE = re.compile(
     r"\$(?:\$|(?P<plain>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)"
     r"(?:(?P<operator>:?[-?+])(?P<operand>(?:[^{}]|\{[^{}]*\})*))?\})"
 )
-"""A reference to a variable, such as `${TAG:-4.3.1}`, whose operand may hold another one; or `$$`, a dollar sign."""
+"""A reference to a variable, such as `${TAG:-4.3.1}`, whose operand may have references; or `$$`, a dollar sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ class _ComposeFile:
         services_by_id: dict[tuple[bool, int | None], str] = {}
         for node in nodes:
             # Brokers and controllers must not share an id; ZooKeeper's servers have ids of their own.
-            first = services_by_id.setdefault((node.kind == "zookeepers", node.number), node.service)
-            if node.number is not None and first != node.service:
-                raise self.refusal(f"its id {node.number} is that of {first}, too", "services", node.service)
+            service = services_by_id.setdefault((node.kind == "zookeepers", node.number), node.service)
+            if node.number is not None and service != node.service:
+                raise self.refusal(f"its id {node.number} is that of {service}, too", "services", node.service)
         if not any(node.kind == "brokers" and node.number is not None for node in nodes):
-            wanted = "expected KAFKA_NODE_ID, or KAFKA_BROKER_ID with ZooKeeper, in the environment of one"
-            named = first_of([str(service) for service in services])
-            raise self.refusal(f"no Kafka broker with a known id in {named}: {wanted}", "services")
+            expected = "expected KAFKA_NODE_ID, or KAFKA_BROKER_ID with ZooKeeper, in the environment of one"
+            names = first_of([str(service) for service in services])
+            raise self.refusal(f"no Kafka broker with a known id in {names}: {expected}", "services")
         return nodes
 
     def node(self, service: str, project: str) -> ComposeNode | None:

@@ -129,11 +129,11 @@ def _may_hit(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
         kind = "zookeepers" if target.role == "zookeeper" else "controllers"
         ids = sorted(file.of(kind))
         places = range(1, len(ids) + 1) if kind == "controllers" else ids
-        wanted = list(target.numbers or places)
-        if not ids or not set(wanted) <= set(places):
+        numbers = list(target.numbers or places)
+        if not ids or not set(numbers) <= set(places):
             raise UsageFailure(f"{target.text}: the file of nodes names no such node")
         # A minority or a majority has no numbers: it may be any of these nodes.
-        yield from ((kind, ids[place - 1] if kind == "controllers" else place) for place in wanted)
+        yield from ((kind, ids[place - 1] if kind == "controllers" else place) for place in numbers)
         return
     if target.role == "controller" and file.controllers:
         yield from (("controllers", number) for number in file.controllers)

@@ -105,14 +105,14 @@ def heal_abandoned() -> list[str]:
         lines = file.lines()
         if not lines or owner_is_alive(lines[0]["labels"]):
             continue
-        before = len(failures)
+        former_failures = len(failures)
         for healing in reversed(_unhealed(lines)):
             try:
                 healing.run()
                 healed.append(healing.what)
             except ClusterFailure as failure:
                 failures.append(failure)
-        if len(failures) == before:
+        if len(failures) == former_failures:
             file.end()
     if failures:
         raise failures[0]

@@ -37,7 +37,7 @@ class Commands(Spec):
     stop: _Command = Field(default=None, description="end the process in order (SIGTERM), and keep it down")
     start: _Command = Field(default=None, description="start the process again, on the same data")
     pause: _Command = Field(default=None, description="freeze the process (SIGSTOP, or a cgroup's freezer)")
-    thaw: _Command = Field(default=None, description="let it go on")
+    thaw: _Command = Field(default=None, description="thaw the process")
     isolate: _Command = Field(default=None, description="cut it off from everybody, clients included")
     cut: _Command = Field(default=None, description="cut it off from PEERS, in both directions")
     stopped: _Command = Field(default=None, description="prints how many packets `cut` has stopped so far")
@@ -107,8 +107,8 @@ def load_allowed(path: Path, allow_faults: str) -> tuple[NodesFile, tuple[str, .
     Raises `UsageFailure`.
     """
     file = load_nodes(path)
-    known, allowed = file.names(), tuple(name.strip() for name in allow_faults.split(","))
+    names, allowed = file.names(), tuple(name.strip() for name in allow_faults.split(","))
     for name in allowed:
-        if name not in known:
-            raise UsageFailure(f"--allow-faults: {name!r} is no node of {path}; expected some of {', '.join(known)}")
+        if name not in names:
+            raise UsageFailure(f"--allow-faults: {name!r} is no node of {path}; expected some of {', '.join(names)}")
     return file, allowed

@@ -37,7 +37,7 @@ class Share:
 
     @classmethod
     def of(cls, runs: Iterable[LaneRun], anomaly: str) -> Self:
-        """The share of the lanes' runs that showed an anomaly, out of those that judged it."""
+        """The share of the lanes' runs that showed an anomaly, out of the runs that judged it."""
         return cls([run.found.get(anomaly, 0) for run in runs if anomaly not in run.not_judged])
 
     @property
@@ -96,7 +96,7 @@ class CellSummary:
 
     @property
     def worst(self) -> LaneRun:
-        """The run with the gravest verdict; of several, the one with most findings."""
+        """The run with the gravest verdict; of several such runs, the run with most findings."""
         return max(self.runs, key=lambda run: (run.verdict == self.verdict, sum(run.found.values())))
 
     @property

@@ -171,30 +171,30 @@ def hunt_command(series: Series, experiment: Path, shrink_minutes: float, max_ru
 
     hunt = Hunt.of(experiment, series.out / f"{experiment.stem}.jsonl")
     check_output(series.out, load_experiment(experiment))
-    before = len(hunt.rounds)
+    former = len(hunt.rounds)
     for name, lacks in hunt.left_out.items():
         series.say(f"{name} is left out: {lacks}")
-    series.say(f"hunting with seed {series.seed}" + (f", after {counted(before, 'round')}" if before else ""))
+    series.say(f"hunting with seed {series.seed}" + (f", after {counted(former, 'round')}" if former else ""))
     with ClusterOfRuns("hunt", Engine(engine)) as cluster:
         night = series.follow(hunt.policy, max_runs, cluster.run)
     series.say(f"\n{night.to_markdown()}")
-    _say_findings(series, hunt, before, night.folder, shrink_minutes, engine)
+    _say_findings(series, hunt, former, night.folder, shrink_minutes, engine)
     series.conclude(night)
 
 
-def _say_findings(series: Series, hunt: Hunt, before: int, folder: Path, shrink_minutes: float, engine: str) -> None:
-    """Say what a hunt tried and found, and shrink new findings. `before`: the number of rounds of former hunts."""
+def _say_findings(series: Series, hunt: Hunt, former: int, folder: Path, shrink_minutes: float, engine: str) -> None:
+    """Say what a hunt tried and found, and shrink new findings. `former`: the number of rounds of former hunts."""
     tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
     series.say(f"tried: {tried or 'nothing'}")
     for schedule in hunt.not_drawn:
         series.say(f"not drawn: {schedule}")
-    news = [str(len(round_.new)) for round_ in hunt.rounds[before:]]
-    series.say(f"new in the last {counted(len(news), 'round')}: {', '.join(news)}")
+    counts = [str(len(round_.new)) for round_ in hunt.rounds[former:]]
+    series.say(f"new in the last {counted(len(counts), 'round')}: {', '.join(counts)}")
     drafted = set[tuple[int, str]]()
     for discovery, when, number in hunt.first_discoveries():
         series.say(f"found: {discovery.name} {when} ({hunt.rounds[number].run}, lane {discovery.lane})")
         round_and_lane = number, discovery.lane
-        if number >= before and not discovery.is_explained and shrink_minutes and round_and_lane not in drafted:
+        if number >= former and not discovery.is_explained and shrink_minutes and round_and_lane not in drafted:
             drafted.add(round_and_lane)
             series.say(_drafted(series, hunt.rounds[number], discovery, folder, shrink_minutes, engine))
 
@@ -229,7 +229,7 @@ def _drafted(series: Series, round_: Round, discovery: Discovery, folder: Path, 
 )
 @ENGINE
 def atlas_command(series: Series, plan: Path, max_runs: int | None, engine: str) -> None:
-    """Try the combinations of PLAN (by default a standard plan) within a time budget, the least tried ones first.
+    """Try the combinations of PLAN (by default a standard plan) within a time budget, beginning with the least tried.
 
     Each run has one cluster, one family of faults, and some lanes. It is added to the record, so that the next call
     goes on where this call stops. The page shows all cells of the record.

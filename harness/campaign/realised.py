@@ -79,15 +79,15 @@ def _target(event: Mapping[str, Any], place: str) -> str:
     """The target that names exactly the containers that were hit; clients are named as the experiment named them."""
     resolved = event.get("resolved") or ()
     with suppress(TargetError):
-        asked = Target.parse(str(event.get("target")))
-        if asked.role in OF_CLIENTS:
-            return asked.text
+        requested = Target.parse(str(event.get("target")))
+        if requested.role in OF_CLIENTS:
+            return requested.text
     servers = [SERVER.fullmatch(str(name)) for name in resolved]
     matches = [match for match in servers if match is not None]
     roles = {match["role"] for match in matches}
     if len(roles) != 1 or len(matches) != len(servers):
-        hit = ", ".join(map(str, resolved)) or "nobody"
-        raise UsageFailure(f"{place}: the fault hit {hit}: no target names just that")
+        hit = ", ".join(map(str, resolved)) or "nothing"
+        raise UsageFailure(f"{place}: the fault hit {hit}: no target names exactly that")
     role, numbers = roles.pop(), [match["number"] for match in matches]
     if len(numbers) == 1:
         return f"{role}:{numbers[0]}"

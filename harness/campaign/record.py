@@ -64,14 +64,14 @@ def findings_of(run_dir: Path) -> dict[Finding, bool]:
 
 def finding_of(run_dir: Path, named: str | None) -> Finding:
     """The finding of this name, or without a name the first forbidden one; raises `UsageFailure` if there is none."""
-    shown = findings_of(run_dir)
-    names = ", ".join(map(str, shown)) or "nothing"
+    in_run = findings_of(run_dir)
+    names = ", ".join(map(str, in_run)) or "nothing"
     if named is None:
-        first = next((finding for finding, is_forbidden in shown.items() if is_forbidden), None)
+        first = next((finding for finding, is_forbidden in in_run.items() if is_forbidden), None)
         if first is None:
             raise UsageFailure(f"{run_dir}: nothing forbidden was found: name a finding by --finding (found: {names})")
         return first
-    finding = next((finding for finding in shown if str(finding) == named), None)
+    finding = next((finding for finding in in_run if str(finding) == named), None)
     if finding is None:
         raise UsageFailure(f"--finding {named}: {run_dir} did not find it: expected LANE:ANOMALY out of {names}")
     return finding

@@ -129,15 +129,15 @@ def shrink_command(
             "schedule": list(narrowing.schedule),
             "shown": hits,
             "runs": narrowing.runs,
-            "controls": {what: narrowing.hits[name] for name, what in narrowing.controls.items()},
+            "controls": {change: narrowing.hits[name] for name, change in narrowing.controls.items()},
             "file": str(into),
             "draft": str(draft),
             "tried": [{"path": str(path), "shown": shown} for path, shown in narrowing.tried],
         }
         click.echo(json.dumps(result))
     else:
-        for name, what in narrowing.controls.items():
-            say(f"the same with {what}: shown by {narrowing.described(name)}")
+        for name, change in narrowing.controls.items():
+            say(f"the same with {change}: shown by {narrowing.described(name)}")
         kept = f"{len(narrowing.schedule)} of {counted(len(narrowing.whole), 'fault')}"
         say(f"{into}, {draft}: {kept}; shown by {narrowing.described(finding.lane)}")
     sys.exit(ExitCode.CONFORMS if hits else ExitCode.UNKNOWN)

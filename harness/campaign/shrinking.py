@@ -46,8 +46,8 @@ class Shrinking:
     def confirm(self, schedule: Schedule, *, wanted: int) -> Policy[bool]:
         """Whether the whole schedule shows the finding `wanted` times in at most 2 × `wanted` + 1 runs."""
         self.smallest = schedule
-        most = 2 * wanted + 1
-        while self.shown < wanted and self.tried < most:
+        max_runs = 2 * wanted + 1
+        while self.shown < wanted and self.tried < max_runs:
             self.tried += 1
             self.shown += yield from self.trial(schedule)
         return self.shown >= wanted

@@ -118,9 +118,9 @@ def check_leftovers() -> Check:
     from kafka_chaos.harness.cluster.containers.cleanup import leftovers
     from kafka_chaos.harness.cluster.containers.engine import docker_client
 
-    left = leftovers(docker_client())
-    dead = [run.run_id for run in left if not run.alive and not run.kept]
-    kept = [run.run_id for run in left if not run.alive and run.kept]
+    runs = leftovers(docker_client())
+    dead = [run.run_id for run in runs if not run.alive and not run.kept]
+    kept = [run.run_id for run in runs if not run.alive and run.kept]
     if dead:
         return Check("Leftovers", "note", f"of dead runs: {', '.join(dead)}", "`kafka-chaos clean` removes them")
     if kept:

@@ -86,12 +86,12 @@ def clean_command(kept: bool) -> None:
         click.echo(f"healed in an attached cluster: {healed}")
     client = docker_client()
     removed = list(clean(client, kept=kept))
-    for left in removed:
-        click.echo(f"removed {counted(left.things, 'thing')} of run {left.run_id}")
+    for run in removed:
+        click.echo(f"removed {counted(run.things, 'thing')} of run {run.run_id}")
     remaining = leftovers(client)
-    for left in remaining:
-        why = "it is still running" if left.alive else "it was kept: --kept removes it"
-        click.echo(f"left {counted(left.things, 'thing')} of run {left.run_id} alone: {why}")
+    for run in remaining:
+        why = "it is still running" if run.alive else "it was kept: --kept removes it"
+        click.echo(f"left {counted(run.things, 'thing')} of run {run.run_id} alone: {why}")
     if not removed and not remaining:
         click.echo("nothing to remove: no run left anything on this Docker engine")
 
@@ -102,16 +102,16 @@ def clean_command(kept: bool) -> None:
     "kafka_versions",
     metavar="VERSION",
     multiple=True,
-    help="Build the image of this version of Kafka too; may be repeated.",
+    help="Also build the image of this version of Kafka; may be repeated.",
 )
 @click.option(
     "--client",
     "clients",
     metavar="CLIENT",
     multiple=True,
-    help="Fetch this client too, such as java:4.1.1 (`kafka-chaos clients`); may be repeated.",
+    help="Also fetch this client, such as java:4.1.1 (`kafka-chaos clients`); may be repeated.",
 )
-@click.option("--clocks", is_flag=True, help="Build the image of nodes whose clocks can be moved too.")
+@click.option("--clocks", is_flag=True, help="Also build the image of nodes whose clocks can be moved.")
 def prepare_command(kafka_versions: tuple[str, ...], clients: tuple[str, ...], clocks: bool) -> None:
     """Build the broker image, which all runs share."""
     from kafka_chaos.harness.clients.kinds import fetched
@@ -121,7 +121,7 @@ def prepare_command(kafka_versions: tuple[str, ...], clients: tuple[str, ...], c
     from kafka_chaos.harness.cluster.containers.versions import known_version
     from kafka_chaos.harness.report.listeners.waiting import Waiting
 
-    others = [known_version(number).number for number in kafka_versions]
+    versions = [known_version(number).number for number in kafka_versions]
     with Waiting() as waiting:
         fetched(clients, waiting.say)
         if is_built():
@@ -130,7 +130,7 @@ def prepare_command(kafka_versions: tuple[str, ...], clients: tuple[str, ...], c
             ensure_image(say=waiting.say)
             if not try_to_pull_reaper(docker_client()):
                 waiting.say("the reaper's image is not available: `kafka-chaos clean` removes what a killed run leaves")
-        for number in others:
+        for number in versions:
             ensure_image(number, say=waiting.say)
         if clocks:
             ensure_image(clock=True, say=waiting.say)

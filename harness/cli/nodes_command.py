@@ -17,8 +17,8 @@ nodes_command = click.Group("nodes", help="Write the file of nodes of an existin
 def compose_command(file: Path, out: Path, project: str | None) -> None:
     """Write the file of nodes of the Kafka cluster in a Compose FILE.
 
-    Finds Kafka's services by their images and variables. Prints how to run an experiment on them, and what stands
-    against proofs of faults. Starts and changes nothing.
+    Finds Kafka's services by their images and variables. Prints how to run an experiment on them, and what may keep
+    faults from being proven. Starts and changes nothing.
     """
     from kafka_chaos.contract.command.files import write_whole
     from kafka_chaos.harness.attached.compose import nodes_file

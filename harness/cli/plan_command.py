@@ -158,11 +158,12 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     if phase["model_faults_together"]:
         expected = ", ".join(phase["model_faults_together"])
         terminal.print(f"no majority of controllers may be left: the model also expects {expected}", highlight=False)
-    table = plain_table("lane", "permitted", "required")
+    statuses = ("permitted", "required")
+    table = plain_table("lane", *statuses)
     for lane in phase["lanes"]:
         judged = [(name, status) for name, status in lane["anomalies"].items() if name not in lane["not_judged"]]
-        named = [", ".join(name for name, status in judged if status == wanted) for wanted in ("permitted", "required")]
-        table.add_row(lane["lane"], *(names or "–" for names in named))
+        columns = [", ".join(name for name, status in judged if status == column) for column in statuses]
+        table.add_row(lane["lane"], *(names or "–" for names in columns))
     terminal.print(table)
     for lane in phase["lanes"]:
         for why in dict.fromkeys(lane["not_judged"].values()):

@@ -52,7 +52,7 @@ RUNS = Path("runs")
 @click.option("--attach", metavar="BOOTSTRAP_SERVERS",
               help="Verify existing topics of this cluster: records are added, and nothing is broken unless "
               "--nodes and --allow-faults are given.")  # fmt: skip
-@file_option("--client-config", "With --attach: librdkafka's key=value lines, such as those for SASL and TLS.")
+@file_option("--client-config", "With --attach: librdkafka's key=value lines, such as the keys for SASL and TLS.")
 @file_option("--nodes", "With --attach: the cluster's nodes, and the commands that break and heal them.")
 @click.option("--allow-faults", metavar="NODE[,NODE…]",
               help="With --nodes: the nodes that may be broken, by name; all others are left alone.")  # fmt: skip
@@ -141,7 +141,7 @@ def run_command(
 def demo_command(context: click.Context, /, kraft: bool, engine: str) -> None:
     """Run this package's demo below runs/: what acks=0, 1 and all are worth. Needs no file and no Java.
 
-    A leader is frozen and killed under load, and a loss is made certain. Exit code: that of `kafka-chaos run`.
+    A leader is frozen and killed under load, and a loss is made certain. Exit code: as for `kafka-chaos run`.
     """
     experiment = PACKAGE / "experiments" / ("kraft.yaml" if kraft else "demo.yaml")
     context.invoke(run_command, experiment=experiment, engine=engine)

@@ -61,9 +61,10 @@ def show_command(run_dir: Path, as_json: bool) -> None:
         return
     from rich.text import Text
 
-    counts, found = ("produced", "acknowledged", "consumed"), "found (predicted)"
+    counts, findings_heading = ("produced", "acknowledged", "consumed"), "found (predicted)"
     title = f"{run.name}: {run.verdict}"
-    table = plain_table("lane", *counts, found, "verdict", right=counts, folds=found, title=title)
+    headings = ("lane", *counts, findings_heading, "verdict")
+    table = plain_table(*headings, right=counts, folds=findings_heading, title=title)
     for lane in run.lanes:
         entry: Any = run.judged.get(lane, {})
         anomalies = entry.get("anomalies", {})

@@ -104,7 +104,7 @@ class Cluster(Members):
         self.kept = (failed and self.keep is not Keep.NEVER) or (succeeded and self.keep is Keep.ALWAYS)
         with signals_held_back():
             if self.links is not None:
-                # A cluster that is kept goes on serving without links.
+                # A cluster that is kept continues to serve without links.
                 self.links.close()
             if not self.kept:
                 remove_run(docker_client(), self.run_id)

@@ -67,8 +67,8 @@ def running_broker(
     cluster: BreakableCluster[Any], ask: Callable[[BrokerClient], int | None], *, timeout: float = 1.0
 ) -> int | None:
     """Ask each broker for a broker id, within `timeout` seconds; returns the first id of a running broker, or None."""
-    named = answers(cluster.addresses.values(), ask, timeout=timeout, configs=cluster.client_configs)
-    return next((id_ for id_ in named if id_ is not None and cluster.brokers[id_].is_running()), None)
+    ids = answers(cluster.addresses.values(), ask, timeout=timeout, configs=cluster.client_configs)
+    return next((id_ for id_ in ids if id_ is not None and cluster.brokers[id_].is_running()), None)
 
 
 class Clients(Protocol):
@@ -78,11 +78,11 @@ class Clients(Protocol):
         """The processes of a lane's clients that run."""
 
     def start_again(self, clients: Sequence[NodeControl]) -> None:
-        """Start new clients in place of those that a fault has ended."""
+        """Start new clients in place of the clients that a fault has ended."""
 
 
 class ClusterView(Generic[N]):
-    """Implements `kafka_chaos.faults.cluster.ClusterControl`, whose docstrings hold here.
+    """Implements `kafka_chaos.faults.cluster.ClusterControl`, whose docstrings describe the methods.
 
     `groups`: by lane, the id of its group, where this is not the usual id. `clients`: the clients of the load, if
     faults may hit them. `topics`: the names of the topics under load.

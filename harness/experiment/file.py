@@ -120,7 +120,7 @@ def model_of(path: Path, kind: type[M], what: str) -> M:
 def document_of(text: str, source: str, what: str) -> tuple[CommentedMap, dict[Any, Any]]:
     """The YAML document with the positions of its keys, and the same as plain values.
 
-    Raises `UsageFailure`, whose message begins with `source` and a line. `what`: the expected kind, as `an experiment`.
+    Raises `UsageFailure` that names `source` and the line. `what` names the expected document, as `an experiment`.
     """
     try:
         with warnings.catch_warnings():

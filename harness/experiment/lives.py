@@ -69,16 +69,16 @@ class GenerateLives(Spec):
         """Draw entries of `lives`; raises `ValueError` if the load is too short for them."""
         if self.first_at >= load_seconds:
             raise ValueError(f"first_at: {self.first_at:g} s is past the load of {load_seconds:g} s")
-        drawn = random.Random(f"{seed}/{lane}/lives")
+        rng = random.Random(f"{seed}/{lane}/lives")
         return [
             {
                 # Rounded down: a life can't start when the load has ended.
-                "at": max(self.first_at, math.floor(10 * drawn.uniform(self.first_at, load_seconds)) / 10),
-                "lasts": round(drawn.uniform(*self.lasts), 1),
-                "ends": drawn.choice(self.ends),
-                **({} if self.returns is None else {"returns": round(drawn.uniform(*self.returns), 1)}),
+                "at": max(self.first_at, math.floor(10 * rng.uniform(self.first_at, load_seconds)) / 10),
+                "lasts": round(rng.uniform(*self.lasts), 1),
+                "ends": rng.choice(self.ends),
+                **({} if self.returns is None else {"returns": round(rng.uniform(*self.returns), 1)}),
                 # A single role is not drawn, so that a seed gives producers the lives that it has always given.
-                "role": drawn.choice(self.roles) if len(self.roles) > 1 else self.roles[0],
+                "role": rng.choice(self.roles) if len(self.roles) > 1 else self.roles[0],
             }
             for _ in range(self.count)
         ]

@@ -123,16 +123,16 @@ class GenerateSpec(Spec):
         # A text as seed gives the same numbers on every machine and in every version of Python.
         rng = random.Random(f"{seed}/{phase}")
         shortest, longest = self.duration
-        around = [factor * timeout for timeout in timeouts for factor in FACTORS]
-        around = [seconds for seconds in around if self.around_timeouts and shortest <= seconds <= longest]
-        wanted = self.count or 1
+        near_timeouts = [factor * timeout for timeout in timeouts for factor in FACTORS]
+        around = [seconds for seconds in near_timeouts if self.around_timeouts and shortest <= seconds <= longest]
+        least = self.count or 1
         # Long faults may leave no time for the last faults: then all are drawn again.
         for _ in range(_ATTEMPTS):
             entries = self._entries(rng, load_seconds, brokers, around)
-            if len(entries) >= wanted:
+            if len(entries) >= least:
                 return entries
         raise ValueError(
-            f"only {len(entries)} of {wanted} faults fit into a load of {load_seconds:g} s: lengthen "
+            f"only {len(entries)} of {least} faults fit into a load of {load_seconds:g} s: lengthen "
             "workload.duration, or shorten duration, gap, first_at or quiet_end"
         )
 
@@ -176,10 +176,10 @@ class GenerateSpec(Spec):
             layout = ClusterSpec.model_validate(cluster).as_layout()
         except ValidationError:
             return self
-        able = tuple(kind for kind in self.faults if fault_kind(kind).refusal(layout) is None)
-        if not able:
+        possible = tuple(kind for kind in self.faults if fault_kind(kind).refusal(layout) is None)
+        if not possible:
             raise ValueError(f"faults: {layout.described} can have none of {', '.join(self.faults)}")
-        return self.model_copy(update={"faults": able})
+        return self.model_copy(update={"faults": possible})
 
     def with_client(self, lane: Any, rng: random.Random) -> Any:
         """The keys of a lane, with a client and producer configs drawn where the lane leaves them open."""
@@ -188,10 +188,10 @@ class GenerateSpec(Spec):
         if "client" not in lane and self.clients:
             roles = {role for key, role in ROLES.items() if lane.get(key) is not None}
             clients = {name: chosen(name) for name in self.clients}
-            able = [name for name, client in clients.items() if client is None or roles.issubset(client.kind.roles)]
-            if not able:
+            capable = [name for name, client in clients.items() if client is None or roles.issubset(client.kind.roles)]
+            if not capable:
                 raise ValueError(f"clients: none of {', '.join(self.clients)} can be a {' and '.join(roles)}")
-            lane = lane_of_client(lane, self._choose(rng, able))
+            lane = lane_of_client(lane, self._choose(rng, capable))
         configs, own = rng.choice(self.producer_configs or ({},)), lane.get("producer_configs", {})
         if not configs or not isinstance(own, Mapping) or not has_kafkas_names(lane.get("client", IN_PROCESS)):
             return lane
@@ -267,7 +267,7 @@ class _Budget:
 
 
 def expand(values: Mapping[str, Any]) -> dict[str, Any]:
-    """An experiment's values, with drawn ones in place of each `schedule: {generate: …}` and `lives: {generate: …}`.
+    """An experiment's values, with schedules and lives drawn in place of each `schedule` and `lives: {generate: …}`.
 
     In the result, the keys of a phase are in the phase. Raises `ExperimentError` with the place of a wrong bound.
     """

@@ -215,8 +215,8 @@ def with_phases(values: Mapping[str, Any]) -> dict[str, Any]:
     phases = values["phases"]
     if not isinstance(phases, list):
         return dict(values)
-    lacking = {key for phase in phases if isinstance(phase, Mapping) for key in _SHARED_KEYS if key not in phase}
-    shared = {key: values[key] for key in _SHARED_KEYS if key in values and key in lacking}
+    missing = {key for phase in phases if isinstance(phase, Mapping) for key in _SHARED_KEYS if key not in phase}
+    shared = {key: values[key] for key in _SHARED_KEYS if key in values and key in missing}
     outer = {key: values[key] for key in values if key not in shared}
     return {**outer, "phases": [_with_shared(phase, shared) for phase in phases]}
 

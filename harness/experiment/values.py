@@ -130,8 +130,8 @@ def _refusal(entry: Any, model: type[BaseModel]) -> tuple[Place, str]:
         for step in place[:-1]:
             if isinstance(step, str):
                 settings = settings_in(keys_of(settings)[step].annotation) or settings
-        known = ", ".join(keys_of(settings))
-        return place, f"renamed: expected {renamed}" if renamed else f"no such key; expected {known}"
+        keys = ", ".join(keys_of(settings))
+        return place, f"renamed: expected {renamed}" if renamed else f"no such key; expected {keys}"
     if kind == "missing":
         return place, "missing, but required"
     if kind == "value_error":

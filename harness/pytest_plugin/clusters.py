@@ -79,8 +79,8 @@ class MakeTopic:
         if partitions < 1:
             raise ValueError(f"partitions: {partitions} is not valid: expected at least 1")
         topic = topic_name(name)
-        spread = [[(first + step) % brokers + 1 for step in range(replicas)] for first in range(partitions)]
-        self._admin.create_topic(topic, replica_assignment=spread, configs=configs or {})
+        assignment = [[(first + step) % brokers + 1 for step in range(replicas)] for first in range(partitions)]
+        self._admin.create_topic(topic, replica_assignment=assignment, configs=configs or {})
         self._made.append(topic)
         self._admin.await_full_isr([topic])
         return topic

@@ -167,7 +167,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def kafka_chaos_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A running cluster, shared by all tests whose marker `kafka_chaos` asks for the same one.
+    """A running cluster, shared by all tests whose marker `kafka_chaos` asks for the same settings.
 
     `bootstrap_servers` is what clients connect to, with `client_configs` (librdkafka's keys) where the marker asks for
     `security`; `brokers` and `zookeepers` are its containers by number.

@@ -96,7 +96,7 @@ class Runs:
         }
         check_output(self.out, experiment, option="--kafka-chaos-out")
         restore(self.cluster)
-        before = set(self.out.glob("*")) if self.out.is_dir() else set()
+        former = set(self.out.glob("*")) if self.out.is_dir() else set()
         with TerminalListener(Console(file=sys.stdout, width=_WIDTH)) as listener:
             try:
                 result = run_experiment(
@@ -111,7 +111,7 @@ class Runs:
                     report=self.engine == Engine.SPARK,
                 )
             finally:
-                self._run_dirs += sorted(path for path in set(self.out.glob("*")) - before if not path.is_symlink())
+                self._run_dirs += sorted(path for path in set(self.out.glob("*")) - former if not path.is_symlink())
                 delete_topics(self.cluster, [lane.topic_name for lane in experiment.lane_specs])
         self._notes += [
             f"{self.nodeid}: lane {lane.lane}: violation accepted as known: {', '.join(lane.accepted_defects)}"

@@ -68,9 +68,9 @@ def check_keys(
         if key.startswith("zookeeper.") and metadata_mode == KRAFT:
             raise UsageFailure(f"{kind} configuration {key}: a cluster in KRaft mode has no ZooKeeper")
         names = known_keys(kind, kafka_version)
-        known = key in names or (kind == "broker" and key in AUTHORIZER_KEYS)
-        if not known and not key.startswith("listener.name."):
+        is_known = key in names or (kind == "broker" and key in AUTHORIZER_KEYS)
+        if not is_known and not key.startswith("listener.name."):
             near = difflib.get_close_matches(key, names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            whose = "Kafka" if kafka_version == KAFKA_VERSION else f"Kafka {kafka_version}"
-            raise UsageFailure(f"{kind} configuration {key}: {whose} has no such key{hint}")
+            kafka = "Kafka" if kafka_version == KAFKA_VERSION else f"Kafka {kafka_version}"
+            raise UsageFailure(f"{kind} configuration {key}: {kafka} has no such key{hint}")

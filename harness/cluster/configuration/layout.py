@@ -96,7 +96,7 @@ class ClusterLayout:
         return self.oldest.at_least(version)
 
     def _refusals(self) -> Iterator[str]:
-        """The problems of the layout, a sentence each; later checks rely on earlier ones."""
+        """The problems of the layout, a sentence each; later checks rely on earlier checks."""
         mode, brokers = self.metadata_mode, range(1, self.brokers + 1)
         if self.security not in SECURITY_MODES:
             yield f"security: {self.security!r} is not valid: expected {', '.join(SECURITY_MODES)}"

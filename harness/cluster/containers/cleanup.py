@@ -63,11 +63,11 @@ def remove_run(client: DockerClient, run_id: str) -> int:
                     # A network can't be removed while a user's container is in it.
                     for container in network.attrs.get("Containers") or ():
                         network.disconnect(container, force=True)
-            others = [*networks, *client.volumes.list(filters=of_run)]
-            for thing in others:
+            networks_and_volumes = [*networks, *client.volumes.list(filters=of_run)]
+            for thing in networks_and_volumes:
                 with already_gone():
                     thing.remove()
-            count = len(containers) + len(others)
+            count = len(containers) + len(networks_and_volumes)
             removed += count
             if not count:
                 break

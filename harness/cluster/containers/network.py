@@ -124,7 +124,7 @@ def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
 def _is_free(address: str, port: int) -> bool:
     with socket.socket() as probe:
         if address != LOOPBACK:
-            # Only the engine's machine can bind the port. If a firewall drops packets, the engine checks the port.
+            # Only the engine's machine can bind the port. Behind a firewall, only the engine knows if it is taken.
             probe.settimeout(_SILENCE)
             return probe.connect_ex((address, port)) != 0
         try:

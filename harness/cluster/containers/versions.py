@@ -88,8 +88,8 @@ def check_version(number: str, mode: str) -> KafkaVersion:
         refused = f"has no ZooKeeper: set metadata_mode to {KRAFT}, or choose"
     else:
         refused = "can't be run in KRaft mode here: expected"
-    able = ", ".join(other.number for other in VERSIONS.values() if mode in other.modes)
-    raise UsageFailure(f"version {quoted(number)} of Kafka {refused} one of {able}")
+    allowed = ", ".join(other.number for other in VERSIONS.values() if mode in other.modes)
+    raise UsageFailure(f"version {quoted(number)} of Kafka {refused} one of {allowed}")
 
 
 def _parts(number: str) -> tuple[int, ...]:

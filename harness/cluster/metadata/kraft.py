@@ -197,7 +197,7 @@ class Quorum:
         return next((quorum for _, quorum in quorums if quorum is not None), None)
 
     def _answers(self, ask: Callable[[BrokerClient], T], *, without: int | None = None) -> Iterator[tuple[int, T]]:
-        """Ask one broker after the other, first the one that answered last, and yield their ids and answers."""
+        """Ask the brokers one by one, first the broker that answered last, and yield their ids and answers."""
         for broker in sorted(self._addresses, key=lambda broker: broker != self._first):
             address = [] if broker == without else [self._addresses[broker]]
             for answer in answers(address, ask, timeout=_ANSWER_TIMEOUT, configs=self._configs):

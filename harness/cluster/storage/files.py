@@ -36,19 +36,19 @@ def stream_files(
     Each file comes with its path and a stream that can be read until the next file is asked for. The files of a folder
     are in the order of their names. Paths that don't exist are left out. Raises `ClusterFailure` if reading fails.
     """
-    asked = tuple(paths)
-    if not asked:
+    roots = tuple(paths)
+    if not roots:
         # The broker has no replica of these topics; tar makes no empty archive.
         return
     state = node.state()
     serving = state["Running"] and not state["Paused"]
-    pieces = _from_inside(node, folder, asked) if serving else node.container.get_archive(folder, chunk_size=1 << 20)[0]
+    pieces = _from_inside(node, folder, roots) if serving else node.container.get_archive(folder, chunk_size=1 << 20)[0]
     with tarfile.open(fileobj=Pipe(pieces), mode="r|") as archive:
         for member in archive:
             # The engine's names begin with the folder's own.
             name = member.name.removeprefix("./") if serving else member.name.partition("/")[2]
-            is_asked = any(path in (".", name) or name.startswith(f"{path}/") for path in asked)
-            if member.isfile() and wanted.fullmatch(name) and is_asked:
+            is_below_a_root = any(root in (".", name) or name.startswith(f"{root}/") for root in roots)
+            if member.isfile() and wanted.fullmatch(name) and is_below_a_root:
                 content = archive.extractfile(member)
                 assert content is not None
                 yield name, content
@@ -78,7 +78,7 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS)
-"""The checkpoint files that a broker has once, beside the folders of its replicas."""
+"""The checkpoint files that a broker has once for all replicas; they are beside the replicas' folders."""
 
 VERSION = 0
 

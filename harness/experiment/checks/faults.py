@@ -222,10 +222,10 @@ def _target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 def _peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse `peers` that are no nodes of the cluster."""
     peers = parameters(fault).get("peers")
-    known = [*range(1, cluster.brokers + 1), *(CONTROLLER_IDS + n for n in range(1, cluster.controllers + 1))]
+    node_ids = [*range(1, cluster.brokers + 1), *(CONTROLLER_IDS + n for n in range(1, cluster.controllers + 1))]
     for number in peers if isinstance(peers, tuple) else ():
-        if number not in known:
-            yield ("peers",), f"{number} is not the id of a node: expected {', '.join(map(str, known))}"
+        if number not in node_ids:
+            yield ("peers",), f"{number} is not the id of a node: expected {', '.join(map(str, node_ids))}"
     if peers == "controllers" and not cluster.controllers:
         yield ("peers",), "the cluster has no controllers that are no brokers"
 
@@ -242,8 +242,8 @@ def _cut(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
         yield ("target",), f"{fault.target.text}: {message}"
     to_controllers = of_controllers
     if peers is not None:
-        of_ids = isinstance(peers, tuple) and any(number > CONTROLLER_IDS for number in peers)
-        to_controllers = of_ids or peers == "controllers"
+        names_controllers = isinstance(peers, tuple) and any(number > CONTROLLER_IDS for number in peers)
+        to_controllers = names_controllers or peers == "controllers"
     listens = {"in": of_controllers, "out": to_controllers, "both": of_controllers or to_controllers}
     if fault.port == "control" and cluster.controllers and not listens[fault.direction]:
         yield ("port",), "brokers have no such listener where controllers are no brokers: expected replication"

@@ -151,10 +151,10 @@ def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
             yield (*place, "protocol"), f"members of {client} can have classic here, got consumer{has}"
     if lane.idempotence and lane.max_in_flight not in kind.idempotent_in_flight:
         numbers = kind.idempotent_in_flight
-        wanted = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
-        yield ("max_in_flight",), f"expected {wanted}, as {client} has it with idempotence, got {lane.max_in_flight}"
+        expected = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+        yield ("max_in_flight",), f"expected {expected}, as {client} has it with idempotence, got {lane.max_in_flight}"
     if cluster.security != PLAINTEXT and kind.secured is None:
-        message = f"{client} can't connect to a secured listener here: expected librdkafka, java or one of your own"
+        message = f"{client} can't connect to a secured listener here: expected librdkafka, java or your own client"
         yield ("client",), message
     other = "." if kind.separator == "_" else "_"
     for role in ("producer", "consumer"):

@@ -120,8 +120,11 @@ def test_containers_become_the_target_that_names_them(tmp_path: Path, resolved: 
     ("events", "message"),
     [
         (EVENTS[:1], "1 of 2 faults of the schedule were injected"),
-        ([requested("kill-1", [], at=1.0, duration=1.0), EVENTS[1]], "the fault hit nobody"),
-        ([requested("kill-1", ["broker-1", "zookeeper-1"], at=1.0, duration=1.0), EVENTS[1]], "no target names just"),
+        ([requested("kill-1", [], at=1.0, duration=1.0), EVENTS[1]], "the fault hit nothing"),
+        (
+            [requested("kill-1", ["broker-1", "zookeeper-1"], at=1.0, duration=1.0), EVENTS[1]],
+            "no target names exactly",
+        ),
         ([requested("kill-1", ["broker-1"]), EVENTS[1]], "kill-1 has no times"),
     ],
 )
