@@ -54,8 +54,7 @@ class ComposeNode:
 def nodes_file(path: Path, out: Path, project: str | None = None) -> str:
     """The text of a file of nodes for the Compose file `path`, to be written to `out`. `project`: as with Compose's -p.
 
-    Raises `UsageFailure` with file and line if `path` is no Compose file, has no broker with a known id, or has two
-    nodes with the same id.
+    Raises `UsageFailure` with file and line if `path` is no Compose file, no broker's id is known, or ids repeat.
     """
     document, values = document_of(text_of(path), str(path), "a Compose file")
     dotenv = path.parent / ".env"

@@ -149,9 +149,9 @@ class Hunt:
         if "phases" in values or not isinstance(schedule, Mapping) or "generate" not in schedule:
             raise UsageFailure(f"{path}: expected an experiment with one phase and `schedule: {{generate: …}}`")
         generate, left_out = dict(schedule["generate"]), dict[str, str]()
-        for key, unable in (("clients", lacking), ("faults", _impossible)):
+        for key, what_lacks in (("clients", lacking), ("faults", _impossible)):
             if names := generate.get(key):
-                left_out |= unable(names)
+                left_out |= what_lacks(names)
                 generate[key] = [name for name in names if name not in left_out]
                 if not generate[key]:
                     raise UsageFailure(f"{path}: {key}: expected one that this machine can do")
@@ -173,10 +173,10 @@ class Hunt:
     def _draw_predictable(self, seeds: random.Random) -> Experiment:
         for _ in range(MOST_DRAWS):
             experiment = self.draw(seeds.randrange(2**31))
-            unpredicted = next(filter(None, (_unpredicted(lane) for _, _, lane in experiment.lanes)), None)
-            if unpredicted is None:
+            reason = next(filter(None, (_why_unpredictable(lane) for _, _, lane in experiment.lanes)), None)
+            if reason is None:
                 return experiment
-            self.not_drawn.append(f"{', '.join(_drawn(experiment))}: {unpredicted}")
+            self.not_drawn.append(f"{', '.join(_drawn(experiment))}: {reason}")
         raise UsageFailure(f"{self.source}: none of {MOST_DRAWS} schedules in a row can be predicted soon enough")
 
     def draw(self, seed: int) -> Experiment:
@@ -228,7 +228,7 @@ class Hunt:
 
 
 def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Discovery]:
-    """The violations of a run, and the known errors that ended clients. `clients`: by lane."""
+    """The violations of a run, and the known errors that ended clients. `clients`: the name of each lane's client."""
     for lane in verdict.lanes:
         for defect in ALL_DEFECTS.values():
             if defect.error and any(defect.error in reason for reason in lane.reasons):
@@ -252,7 +252,7 @@ def _impossible(kinds: Iterable[str]) -> dict[str, str]:
     return {kind: lacks for kind in kinds if kind in installed and (lacks := installed[kind].unavailable()) is not None}
 
 
-def _unpredicted(lane: Lane) -> str | None:
+def _why_unpredictable(lane: Lane) -> str | None:
     """Why the model's prediction for a lane takes too long; None if it does not."""
     try:
         predict_cached(lane, budget=Budget(MOST_STATES, progress=tell_progress, interval=PATIENCE))

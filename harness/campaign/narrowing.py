@@ -131,7 +131,7 @@ class Narrowing:
         moved = [{**entry, "at": round(float(entry["at"]) - skipped, 3)} for entry in schedule]
         load = max(entry["at"] + float(entry["duration"]) for entry in moved) + tail
         workload = phase["workload"] if keeps_time else {**phase["workload"], "duration": round(load, 1)}
-        # A topic that is created late is created before the first fault ends, so that it lives through every fault.
+        # A topic that is created late is created before the first fault ends, so that every fault can hit it.
         latest = min(entry["at"] + float(entry["duration"]) for entry in moved) - 0.1
         lanes = [
             {**lane, "created_at": min(latest, lane["created_at"])} if lane.get("created_at") else lane

@@ -79,8 +79,7 @@ def run_command(
 
     In GitHub Actions, a table of the lanes is also added to the job summary.
 
-    Exit code: 0 conforms, 1 violation (apart from --accept-known), 2 unknown, 3 the environment failed, 64 the
-    experiment is refused.
+    Exit code: 0 conforms, 1 violation (apart from --accept-known), 2 unknown, 3 the environment failed, 64 bad input.
     """
     from kafka_chaos.harness.cluster.cluster import Keep
     from kafka_chaos.harness.cluster.configuration.layout import host_given_by

@@ -38,11 +38,11 @@ def _removal_configs(broker: Configs) -> dict[str, object]:
     return {name: broker.get(key, default) for key, (name, default) in REMOVAL_CONFIGS.items()}
 
 
-def _only_size_limit(topic: Configs, brokers: Sequence[Configs]) -> int | None:
+def _sole_size_limit(topic: Configs, brokers: Sequence[Configs]) -> int | None:
     """The topic's `retention.bytes`, if nothing else lets its records be removed during a run."""
     size = _number(topic, "retention.bytes", -1)
-    others = [cleanup_of({**_removal_configs(broker), **topic, "retention.bytes": -1}) for broker in brokers]
-    return size if size >= 0 and not any(others) else None
+    policies = [cleanup_of({**_removal_configs(broker), **topic, "retention.bytes": -1}) for broker in brokers]
+    return size if size >= 0 and not any(policies) else None
 
 
 def brokers_configs(cluster: ClusterLayout) -> list[Configs]:
@@ -62,7 +62,7 @@ def lane_settings(
     brokers = brokers_configs(cluster)
     flush_all = all(_number(broker, "log.flush.interval.messages", 0) == 1 for broker in brokers)
 
-    def replication(key: str) -> int | None:
+    def replication_factor(key: str) -> int | None:
         """An internal topic's replication factor; None, which means the lane's factor, if no broker sets another."""
         default = cluster.internal_replicas if cluster.at_least("0.11") else replicas
         smallest = min(_number(broker, key, default) for broker in brokers)
@@ -70,26 +70,26 @@ def lane_settings(
 
     settings: dict[str, Any] = {
         "flushes": _number(topic, "flush.messages", int(flush_all)) == 1,
-        "retention_bytes": _only_size_limit(topic, brokers),
+        "retention_bytes": _sole_size_limit(topic, brokers),
     }
     if has_group:
         unclean_by_default = not cluster.at_least("0.11")
         internal = InternalTopic(
-            replication_factor=replication("offsets.topic.replication.factor"),
+            replication_factor=replication_factor("offsets.topic.replication.factor"),
             min_insync_replicas=min(_number(broker, "min.insync.replicas", 1) for broker in brokers),
-            unclean_leader_election=any(_is(broker, UNCLEAN, unclean_by_default) for broker in brokers),
+            unclean_leader_election=any(_is_true(broker, UNCLEAN, unclean_by_default) for broker in brokers),
             flushes=flush_all,
         )
         settings["consumer_offsets"] = internal if internal != InternalTopic() else None
     if transactional:
         # `__transaction_state` never has unclean elections, whatever the brokers' default is (TransactionStateManager).
         internal = InternalTopic(
-            replication_factor=replication("transaction.state.log.replication.factor"),
+            replication_factor=replication_factor("transaction.state.log.replication.factor"),
             min_insync_replicas=min(_number(broker, "transaction.state.log.min.isr", 1) for broker in brokers),
             flushes=flush_all,
         )
         settings["transaction_state"] = internal if internal != InternalTopic() else None
-        verified = all(_is(broker, "transaction.partition.verification.enable", True) for broker in brokers)
+        verified = all(_is_true(broker, "transaction.partition.verification.enable", True) for broker in brokers)
         settings["verifies_transactions"] = None if verified else False
     return settings
 
@@ -99,7 +99,8 @@ def rebalance_faults(cluster: ClusterLayout, faults: int) -> tuple[str, ...]:
 
     The model can't move a leader without a fault, so it gets a `stop`, which begins with such a move.
     """
-    return ("stop",) * faults if any(_is(configs, REBALANCE, False) for configs in brokers_configs(cluster)) else ()
+    move_back = any(_is_true(configs, REBALANCE, False) for configs in brokers_configs(cluster))
+    return ("stop",) * faults if move_back else ()
 
 
 def refused(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
@@ -113,7 +114,7 @@ def refused(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
 
 
 def refused_of(kind: str, configs: Configs, lane: Lane, *, recovers: bool = False) -> Iterator[tuple[str, str]]:
-    """The keys of a `broker`, `topic`, `producer` or `consumer` that no prediction for the lane knows, with messages.
+    """The keys of a `broker`, `topic`, `producer` or `consumer` that no prediction for the lane covers, with messages.
 
     `recovers`: whether recovery is judged too, which requires that the harness knows all time-outs.
     """
@@ -128,5 +129,5 @@ def _number(configs: Configs, key: str, default: int) -> int:
         raise UsageFailure(f"{key}: {quoted(configs[key])}: expected a whole number") from None
 
 
-def _is(configs: Configs, key: str, default: bool) -> bool:
+def _is_true(configs: Configs, key: str, default: bool) -> bool:
     return config_text(configs.get(key, default)).strip().lower() == "true"

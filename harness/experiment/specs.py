@@ -35,8 +35,7 @@ _SHARED_KEYS = ("lanes", "workload")
 HISTORY_BYTES = 200
 """Bytes of a record's rows in `produced/`, `consumed/`, `log/` and `findings/`; compressed they take less."""
 _DISK_FACTOR = 2
-"""A broker's disk is this many times as large as the planned load: indexes take room, too, and one broker may have all
-topics."""
+"""A broker's disk has this many times the planned load: indexes take room, and one broker may have all topics."""
 
 
 class ExperimentError(UsageFailure):

@@ -29,7 +29,7 @@ _KAFKAS_DEFAULTS: Mapping[str, int] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": USUAL_TIMINGS.abort_check_ms,
 }
 """Kafka's defaults for brokers, where the harness has none. `replica.lag.time.max.ms` was less before 2.5."""
-_BEFORE_3 = ("kafka-python 1.", "kafka-python 2.")
+_KAFKA_PYTHON_BEFORE_3 = ("kafka-python 1.", "kafka-python 2.")
 _KEYS = {
     "reconnect_ms": "reconnect.backoff.max.ms",
     "retry_ms": "retry.backoff.max.ms",
@@ -55,7 +55,7 @@ def timings_document(experiment: Experiment, applications: Collection[str]) -> d
 
 
 def patience_of(lanes: Iterable[LaneSpec], cluster: ClusterLayout) -> dict[str, float]:
-    """The seconds for which a consumer that reads nothing is awaited, by lane: its bound for a stall.
+    """By lane, how many seconds to wait for a consumer that reads nothing: the bound of its anomaly of stalling.
 
     A run that ended earlier could neither show nor exclude a stall. Lanes with a bound of more than five minutes are
     left out. So are lanes in which a read_committed consumer may wait for a transaction that hangs, or a member for its
@@ -80,7 +80,7 @@ def broker_times(cluster: ClusterLayout, key: str) -> list[int]:
 def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) -> Timings:
     """The time-outs of a lane in this cluster. `known`: whether the harness starts its clients, not an application."""
 
-    def broker(key: str) -> int:
+    def longest(key: str) -> int:
         return max(broker_times(cluster, key))
 
     delivery = None
@@ -89,17 +89,17 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
         delivery = int(str(lane.producer_configs.get("delivery.timeout.ms", message)))
     lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "queue.buffering.max.ms"))
     if cluster.metadata_mode == ZOOKEEPER:
-        session = election = broker("zookeeper.session.timeout.ms")
+        session = election = longest("zookeeper.session.timeout.ms")
     else:
-        session = broker("broker.session.timeout.ms")
+        session = longest("broker.session.timeout.ms")
         quorum = ("fetch.timeout.ms", "election.timeout.ms", "election.backoff.max.ms")
-        election = sum(broker(f"controller.quorum.{key}") for key in quorum)
+        election = sum(longest(f"controller.quorum.{key}") for key in quorum)
     return Timings(
         session_ms=session,
         election_ms=election,
-        lag_ms=broker("replica.lag.time.max.ms"),
-        replica_socket_ms=broker("replica.socket.timeout.ms"),
-        abort_check_ms=broker("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+        lag_ms=longest("replica.lag.time.max.ms"),
+        replica_socket_ms=longest("replica.socket.timeout.ms"),
+        abort_check_ms=longest("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
         linger_ms=max((math.ceil(float(str(linger))) for linger in lingers if linger), default=0) or None,
         delivery_ms=min(delivery, DAY_MS) if delivery else delivery,
         recover_within_ms=None if lane.recover_within is None else round(lane.recover_within * 1000),
@@ -113,8 +113,8 @@ def _client_times(lane: LaneSpec) -> dict[str, int]:
     usual_times = (KINDS[IN_PROCESS] if client is None else client.kind).timeouts
     kind = IN_PROCESS if client is None else client.kind.name
     producers, consumers = (
-        {dotted(key): value for key, value in of_role.items() if kind == IN_PROCESS or key not in _LIBRDKAFKA_KEYS}
-        for of_role in (lane.producer_configs, lane.consumer_configs)
+        {dotted(key): value for key, value in configs.items() if kind == IN_PROCESS or key not in _LIBRDKAFKA_KEYS}
+        for configs in (lane.producer_configs, lane.consumer_configs)
     )
     if kind != IN_PROCESS and "request.timeout.ms" in consumers:
         # Only librdkafka has socket.timeout.ms: other libraries time out a fetch like every other request.
@@ -122,9 +122,9 @@ def _client_times(lane: LaneSpec) -> dict[str, int]:
     times = {}
     for name, usual in usual_times.items():
         roles = (producers,) if name == "request_ms" else (producers, consumers)
-        configured = (int(str(of_role[_KEYS[name]])) for of_role in roles if _KEYS[name] in of_role)
+        configured = (int(str(configs[_KEYS[name]])) for configs in roles if _KEYS[name] in configs)
         times[name] = max(configured, default=usual)
-    if kind == "kafka-python" and str(client).startswith(_BEFORE_3):
+    if kind == "kafka-python" and str(client).startswith(_KAFKA_PYTHON_BEFORE_3):
         # The default of its consumer, above max.poll.interval.ms.
         times["fetch_ms"] = 305_000
     return times

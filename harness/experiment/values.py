@@ -113,8 +113,7 @@ Place = tuple[str | int, ...]
 def refusals(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place, str]]:
     """The places below `model` that are wrong, each with a message that says what was expected there.
 
-    If an entry of a list is wrong, pydantic also calls the list too short. So of nested places only the innermost is
-    named.
+    If an entry of a list is wrong, pydantic also calls the list too short. So only the innermost place is named.
     """
     entries = error.errors(include_url=False)
     outer = {entry["loc"][:length] for entry in entries for length in range(len(entry["loc"]))}

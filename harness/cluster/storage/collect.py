@@ -86,6 +86,7 @@ CHECKPOINT_TIMEOUT = 15.0
 _REPLICA_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 
 Place = tuple[str, int]
+"""A partition: its topic's name and its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +116,10 @@ class LeaderEnd:
 
 
 @dataclass(slots=True)
-class _Stored:
-    """A partition in one broker's files, without the records. `first`: the first segment's base offset."""
+class _StoredReplica:
+    """A partition in one broker's files, without the records. `first_offset`: the first segment's base offset."""
 
-    first: int | None = None
+    first_offset: int | None = None
     log_end: int = 0
     log_bytes: int = 0
     leader_epochs: tuple[tuple[int, int], ...] = ()
@@ -164,11 +165,12 @@ def _collect_broker(
     run_directory: Path,
     tiered: Mapping[Place, Path],
 ) -> dict[str, Any]:
+    """Write the broker's Parquet files; returns the broker's entry in checkpoints.json."""
     all_places = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
     no_replica = {place for place, end in ends.items() if end.replicas and node.number not in end.replicas}
     places = {place: lane for place, lane in all_places.items() if place not in no_replica}
     log_starts = _checkpoints(node)[files.LOG_STARTS]
-    led = {place: end.high_watermark for place, end in ends.items() if end.leader == node.number}
+    led_ends = {place: end.high_watermark for place, end in ends.items() if end.leader == node.number}
     file = f"broker-{node.number}.parquet"
     # Keys are left out: no check uses them, and histories don't have them either.
     without = ("key",) if any(lane.transactional for lane in lanes) else ("key", "kind")
@@ -177,8 +179,8 @@ def _collect_broker(
         _Writer(part, arrow_schema(REPLICAS, without=without), node.number) as replicas,
         _Writer(log / file, arrow_schema(LOG, without=without), node.number) as final,
     ):
-        stored = _read_segments(node, places, log_starts, led, tiered, replicas, final)
-    for place, end in led.items():
+        stored = _read_segments(node, places, log_starts, led_ends, tiered, replicas, final)
+    for place, end in led_ends.items():
         log_end = stored[place].log_end if place in stored else 0
         if log_end < end:
             name = f"{place[0]}-{place[1]}"
@@ -190,7 +192,7 @@ def _collect_broker(
             "high_watermark": checkpoints[files.HIGH_WATERMARKS].get(place),
             "log_end_offset": replica.log_end,
             "recovery_point": checkpoints[files.RECOVERY_POINTS].get(place, 0),
-            "log_start_offset": max(log_starts.get(place, 0), replica.first or 0),
+            "log_start_offset": max(log_starts.get(place, 0), replica.first_offset or 0),
             "log_bytes": replica.log_bytes,
             "leader_epochs": [list(entry) for entry in replica.leader_epochs],
         }
@@ -202,18 +204,19 @@ def _read_segments(
     node: Node,
     places: Mapping[Place, str],
     log_starts: Mapping[Place, int],
-    led: Mapping[Place, int],
+    led_ends: Mapping[Place, int],
     tiered: Mapping[Place, Path],
     replicas: _Writer,
     final: _Writer,
-) -> dict[Place, _Stored]:
+) -> dict[Place, _StoredReplica]:
+    """Write the records of the broker's files, and of leaders also to the final log; returns the replicas."""
     readers = {lane: IdentityReader(lane) for lane in places.values()}
     wanted = re.compile(rf"[^/]+/(\d{{20}}\.log|{files.LEADER_EPOCHS})")
     folders = [f"{topic}-{partition}" for topic, partition in places]
-    stored: dict[Place, _Stored] = {}
+    stored: dict[Place, _StoredReplica] = {}
     markers = {place: MarkerReader() for place in places}
 
-    def add(place: Place, file: str, content: IO[bytes], end: int | None = None) -> None:
+    def add_segment(place: Place, file: str, content: IO[bytes], end: int | None = None) -> None:
         """Add a segment's batches; with `end`, only batches that begin below that offset."""
         lane, start = places[place], log_starts.get(place, 0)
         for chunk in _chunks(file, content):
@@ -224,28 +227,28 @@ def _read_segments(
             stored[place].log_bytes += sum(batch.size for batch in batches if batch.last_offset >= start)
             rows = readers[lane].read(batches)
             replicas.add(lane, place[1], markers[place].add(rows, batches).between(start))
-            if place in led:
-                final.add(lane, place[1], rows.between(start, led[place]))
+            if place in led_ends:
+                final.add(lane, place[1], rows.between(start, led_ends[place]))
             stored[place].log_end = max(stored[place].log_end, batches[-1].last_offset + 1)
 
     for name, content in files.stream_files(node, BROKER_DATA, folders, wanted=wanted):
         folder = _REPLICA_FOLDER.fullmatch(name.partition("/")[0])
         assert folder is not None
         place = (folder["topic"], int(folder["partition"]))
-        replica = stored.setdefault(place, _Stored())
+        replica = stored.setdefault(place, _StoredReplica())
         file = f"{node.name}:{name}"
         if name.endswith(files.LEADER_EPOCHS):
             replica.leader_epochs = files.parse_leader_epochs(file, content.read().decode(errors="replace"))
             continue
         base = base_offset_of(file)
-        if replica.first is None:
-            replica.first = base
+        if replica.first_offset is None:
+            replica.first_offset = base
             if place in tiered:
-                replica.first = base_offset_of(str(tiered[place]))
+                replica.first_offset = base_offset_of(str(tiered[place]))
                 with tiered[place].open("rb") as remote:
-                    add(place, str(tiered[place]), remote, base)
+                    add_segment(place, str(tiered[place]), remote, base)
         replica.log_end = max(replica.log_end, base)
-        add(place, file, content)
+        add_segment(place, file, content)
     return stored
 
 
@@ -269,7 +272,7 @@ def _checkpoints(node: Node) -> dict[str, dict[Place, int]]:
     return files.parse_checkpoints(node.name, {name: content.read() for name, content in streams})
 
 
-def _settled_checkpoints(node: Node, stored: Mapping[Place, _Stored]) -> dict[str, dict[Place, int]]:
+def _settled_checkpoints(node: Node, stored: Mapping[Place, _StoredReplica]) -> dict[str, dict[Place, int]]:
     """The checkpoints once the high watermarks have reached the logs' ends, or after `CHECKPOINT_TIMEOUT`."""
     checkpoints: dict[str, dict[Place, int]] = {}
 
