@@ -300,5 +300,5 @@ def inside_of(node: NodeControl) -> InsideControl:
 
 
 def topics_of(cluster: ClusterControl, lane: str | None) -> Collection[str]:
-    """The topic of this lane, or if it is None those of all lanes under load."""
+    """The topic of this lane; without a lane, the topics of all lanes under load."""
     return cluster.topics if lane is None else (cluster.topic(lane),)

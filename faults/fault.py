@@ -90,9 +90,9 @@ class Setting(Protocol):
 class Fault:
     """A timed fault. `at` and `duration` are seconds; `at` counts from the start of the load.
 
-    A kind is a subclass; its docstring is its entry in the reference: what it breaks, and what its proof is. It gives
-    `kind` and `appearance`, and overrides `inject`, `proof` and `heal`, or what they do on each node (`_inject`,
-    `_proof`, `_heal`). Everything else has a default.
+    A kind is a subclass. Its docstring is its entry in the reference, and says what the kind breaks and what its proof
+    is. The class sets `kind` and `appearance`, and overrides `inject`, `proof` and `heal`, or what they do on each node
+    (`_inject`, `_proof`, `_heal`). Everything else has a default.
     """
 
     target: Target

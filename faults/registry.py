@@ -29,7 +29,7 @@ _REQUIRED = ("kind", "appearance")
 _TCP_HIDES = "TCP hides it from Kafka; `delay` lets requests or responses arrive later, `packet-loss` loses packets"
 FORMER_KINDS = {
     "packet-delay": "`delay` lets requests or responses arrive later",
-    "packet-rate": "`rate` lets requests or responses arrive at so many kbit per second",
+    "packet-rate": "`rate` limits how many kbit of requests or responses arrive in a second",
     "packet-reorder": _TCP_HIDES,
     "packet-duplicate": _TCP_HIDES,
 }
@@ -90,8 +90,8 @@ def describe_evidence(kind: str, evidence: Mapping[str, Any]) -> str:
     per_container = [_described(kind, value) if isinstance(value, Mapping) else None for value in evidence.values()]
     if len(per_container) == 1 and per_container[0] is not None:
         return per_container[0]
-    named = zip(evidence.items(), per_container, strict=True)
-    return "; ".join(f"{name}: {words}" if words else f"{name} {plain(value)}" for (name, value), words in named)
+    both = zip(evidence.items(), per_container, strict=True)
+    return "; ".join(f"{name}: {words}" if words else f"{name} {plain(value)}" for (name, value), words in both)
 
 
 def _described(kind: str, evidence: Mapping[str, Any]) -> str:

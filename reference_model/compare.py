@@ -220,9 +220,9 @@ def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, answer: Ans
         statuses = [old.status(anomaly), *(prediction.status(anomaly) for prediction in predictions)]
         changed = [left is not right for left, right in pairwise(statuses)]
         rules = tuple(rule for (rule, _), is_cause in zip(path, changed, strict=True) if is_cause)
-        shown = old if new.status(anomaly) is Status.FORBIDDEN else new
+        permitting = old if new.status(anomaly) is Status.FORBIDDEN else new
         key = old.status(anomaly), new.status(anomaly), rules
-        changes.setdefault(key, {})[anomaly] = shown.anomalies[anomaly].why
+        changes.setdefault(key, {})[anomaly] = permitting.anomalies[anomaly].why
     for (was, becomes, rules), why in changes.items():
         yield Change(name, lane.faults, was, becomes, rules, why)
 

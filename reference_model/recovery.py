@@ -19,7 +19,7 @@ from kafka_chaos.contract.lane.recovery import RecoveryAnomaly, Timings
 BREAKS_CONNECTIONS = frozenset({"kill", "stop", "power-loss"})
 """The kinds of faults that end a broker's process."""
 _LAG_CHECK = 1.5
-"""After so many times `replica.lag.time.max.ms` a lagging follower is dropped: leaders check at every half of it."""
+"""A lagging follower is dropped after at most 1.5 `replica.lag.time.max.ms`: leaders check at every half of it."""
 _JITTER = 1.5
 """librdkafka waits for up to half of a backoff longer."""
 SHARE_SESSION_MS = 6_000

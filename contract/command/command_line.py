@@ -153,7 +153,7 @@ def failure_of(error: BaseException) -> KafkaChaosError | None:
 
 
 def console(*, highlight: bool = True) -> Console:
-    """The terminal, or the log or pipe in its place, which is as wide as tables need."""
+    """The terminal; for a log or a pipe in its place, a console that is wide enough for tables."""
     from rich.console import Console
 
     class Terminal(Console):

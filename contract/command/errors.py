@@ -38,11 +38,11 @@ def shortened(message: str) -> str:
     """
     words = re.sub(rf"\S{{{_LONGEST_WORD + 1},}}", lambda word: _without_middle(word[0], MOST_QUOTED), message)
     lines = [_without_middle(line, _LONGEST_LINE) for line in words.split("\n")]
-    kept = list(lines)
-    while len(kept) > 1 and len("\n".join(kept)) > _LONGEST_MESSAGE:
-        kept.pop()
-    dropped = len(lines) - len(kept)
-    return "\n".join((*kept, f"… and {counted(dropped, 'more line')}") if dropped else kept)
+    shown = list(lines)
+    while len(shown) > 1 and len("\n".join(shown)) > _LONGEST_MESSAGE:
+        shown.pop()
+    dropped = len(lines) - len(shown)
+    return "\n".join((*shown, f"… and {counted(dropped, 'more line')}") if dropped else shown)
 
 
 def _without_middle(text: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""Where a cluster keeps its metadata, and what its version and metadata mode say of its elections.
+"""Where a cluster keeps its metadata, and how its version and metadata mode change its elections.
 
 `metadata_mode` in lanes.json names a mode. The sources are Kafka's upgrade notes, KIP-833 and the section "Eligible
 Leader Replicas" of its documentation.

@@ -107,12 +107,12 @@ class Reassignment(Fault):
 def _replicas_moved(
     cluster: ClusterControl, node: NodeControl, moves: Mapping[Partition, _Move], now: Mapping[Partition, Leadership]
 ) -> Proof:
-    held = {partition: move for partition, move in moves.items() if node.number in move.before.replicas}
-    if not held:
-        return Proof(False, {}, "it held no replica that a broker which is free could take")
+    own_moves = {partition: move for partition, move in moves.items() if node.number in move.before.replicas}
+    if not own_moves:
+        return Proof(False, {}, "it held no replica that another running broker could take")
     folders = _log_folders(cluster, node)
     moved, missing = [], []
-    for (topic, number), move in sorted(held.items()):
+    for (topic, number), move in sorted(own_moves.items()):
         state, name, heir = now.get((topic, number)), f"{topic}-{number}", move.heir_of(node.number)
         if state is None or node.number in state.replicas or heir not in state.isr:
             missing.append(f"{name} has not moved")

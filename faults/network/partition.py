@@ -62,12 +62,12 @@ class Partition(FiltersPackets):
         targets = {node.name for node in nodes}
         brokers, controllers = list(cluster.brokers.values()), list(cluster.controllers.values())
         if isinstance(self.peers, tuple):
-            named = [node for node in (*brokers, *controllers) if node.number in self.peers]
+            peers = [node for node in (*brokers, *controllers) if node.number in self.peers]
         elif self.peers is None:
-            named = controllers if any(node.name in targets for node in controllers) else brokers
+            peers = controllers if any(node.name in targets for node in controllers) else brokers
         else:
-            named = controllers if self.peers == "controllers" else brokers
-        return [node for node in named if node.name not in targets]
+            peers = controllers if self.peers == "controllers" else brokers
+        return [node for node in peers if node.name not in targets]
 
     def _hooks(self) -> Sequence[str]:
         return [hook for direction, hook in _HOOKS.items() if self.direction in ("both", direction)]

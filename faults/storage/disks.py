@@ -188,8 +188,8 @@ class FailingSegment(FailsWrites):
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """Which files, and what became of the broker."""
         files = evidence["files"]
-        named = f"{counted(len(files), 'file')} refused: {first_of(files, SHOWN)}"
-        return f"writes to {named}; {_described_state(evidence)}"
+        refusals = f"writes to {counted(len(files), 'file')} refused: {first_of(files, SHOWN)}"
+        return f"{refusals}; {_described_state(evidence)}"
 
 
 # Brokers flush nothing before they acknowledge (`log.flush.interval.messages` is not set by default): an acknowledged

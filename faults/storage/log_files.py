@@ -71,8 +71,8 @@ class OnLogFiles(Fault):
     def _files_changed(self, node: NodeControl, before: Sizes) -> Proof:
         """Whether each file, as Docker sees it, has the size that the fault leaves, or is gone if it leaves none."""
         files = {path: (size, inside_of(node).file_size(path)) for path, size in before.items()}
-        kept = [path for path, (size, now) in files.items() if now != self._size_after(size)]
-        return Proof(not kept, {"files": files}, f"still there: {first_of(kept, SHOWN)}")
+        unchanged = [path for path, (size, now) in files.items() if now != self._size_after(size)]
+        return Proof(not unchanged, {"files": files}, f"still there: {first_of(unchanged, SHOWN)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

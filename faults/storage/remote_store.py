@@ -149,9 +149,9 @@ class LostRemoteSegment(OnRemoteStore):
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether there were segments, and the Docker engine sees none of them in the store."""
         lost, first = self._noted(cluster).get("lost", []), nodes[0]
-        kept = [path for path in lost if inside_of(first).file_size(path) is not None]
-        reason = f"still there: {first_of(kept, SHOWN)}" if lost else "no segment was in the remote store"
-        return Proof(bool(lost) and not kept, {node.name: {"segments": lost} for node in nodes}, reason)
+        remaining = [path for path in lost if inside_of(first).file_size(path) is not None]
+        reason = f"still there: {first_of(remaining, SHOWN)}" if lost else "no segment was in the remote store"
+        return Proof(bool(lost) and not remaining, {node.name: {"segments": lost} for node in nodes}, reason)
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:

@@ -58,11 +58,11 @@ def poll(state: State, setup: Setup) -> Iterator[Step]:
         offset, name = (0, "reset") if member.position > state.log_end else (member.position, "poll")
         if offset >= state.log_end:
             continue
-        taken = member._replace(position=offset + 1, promised=NONE, record=offset, stage=GIVEN)
+        with_record = member._replace(position=offset + 1, promised=NONE, record=offset, stage=GIVEN)
         others = {number for generation, number in state.given if generation == member.generation}
         yield (
             Action(name, slot, offset),
-            state.with_member(slot, taken)._replace(
+            state.with_member(slot, with_record)._replace(
                 given=state.given | {(member.generation, member.number)},
                 is_owned_twice=state.is_owned_twice or bool(others - {member.number}),
                 is_lost=state.is_lost or offset < member.promised,
@@ -103,12 +103,12 @@ def commit(state: State, setup: Setup) -> Iterator[Step]:
         if not state.is_present(slot) and setup.rules.fences:
             yield Action("refused", slot, offset), state.with_member(slot, _dropped(member))
             continue
-        taken = _committed(state, setup, offset)
+        committed = _committed(state, setup, offset)
         done = _finished(member) if setup.commits == AFTER else member._replace(stage=FIRST_DONE)
-        yield Action("commit", slot, offset), _acknowledged(taken.with_member(slot, done), offset)
+        yield Action("commit", slot, offset), _acknowledged(committed.with_member(slot, done), offset)
         if state.failovers:
             # The coordinator moves before it answers: the member asks again.
-            yield Action("unanswered", slot, offset), taken._replace(failovers=state.failovers - 1)
+            yield Action("unanswered", slot, offset), committed._replace(failovers=state.failovers - 1)
 
 
 def _committed(state: State, setup: Setup, offset: int) -> State:
@@ -132,12 +132,12 @@ def commit_automatically(state: State, setup: Setup) -> Iterator[Step]:
         if not member.owns or member.position == NONE or member.position == state.coordinator.committed:
             continue
         if state.is_present(slot) or not setup.rules.fences:
-            taken = _committed(state, setup, member.position)
-            yield Action("auto_commit", slot, member.position), _acknowledged(taken, member.position)
+            committed = _committed(state, setup, member.position)
+            yield Action("auto_commit", slot, member.position), _acknowledged(committed, member.position)
         else:
             # It still processes the record that it was given.
-            left = member._replace(owns=False, position=NONE, generation=NONE)
-            yield Action("refused", slot, member.position), state.with_member(slot, left)
+            outsider = member._replace(owns=False, position=NONE, generation=NONE)
+            yield Action("refused", slot, member.position), state.with_member(slot, outsider)
 
 
 def add_offset(state: State, setup: Setup) -> Iterator[Step]:

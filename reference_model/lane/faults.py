@@ -41,8 +41,9 @@ def kill(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
 def power_loss(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """The machine loses power: any suffix of the log that was not flushed is gone."""
     end = len(state.replicas[broker].log)
-    for kept in (end,) if lane.flushes else range(end + 1):
-        yield Action("power_loss", broker, -1, str(kept)), fail_broker(state, lane, broker, kept=kept, clean=False)
+    for log_end in (end,) if lane.flushes else range(end + 1):
+        failed = fail_broker(state, lane, broker, log_end=log_end, clean=False)
+        yield Action("power_loss", broker, -1, str(log_end)), failed
 
 
 def stop(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
@@ -105,8 +106,10 @@ def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
                 yield from FAULT_ACTIONS[kind](rest, lane, broker)
 
 
-def fail_broker(state: LaneState, lane: Lane, broker: int, *, kept: int | None = None, clean: bool = True) -> LaneState:
-    """The state after a broker's process has gone or is out of reach, with a log that ends at `kept` or is whole.
+def fail_broker(
+    state: LaneState, lane: Lane, broker: int, *, log_end: int | None = None, clean: bool = True
+) -> LaneState:
+    """The state after a broker's process has gone or is out of reach, with a log that ends at `log_end` or is whole.
 
     The broker leaves the ISR as `membership.without_failed` says. `clean`: this is no unclean shutdown.
 
@@ -117,6 +120,6 @@ def fail_broker(state: LaneState, lane: Lane, broker: int, *, kept: int | None =
     replicas = without_failed(state.replicas, lane, broker, clean=clean)
     replica = replicas[broker]
     role = DOWN if lane.unclean_leader_election else FOLLOWER
-    failed = LaneReplica(role, replica.in_isr, replica.log[:kept], standing=replica.standing)
+    failed = LaneReplica(role, replica.in_isr, replica.log[:log_end], standing=replica.standing)
     replicas = follow_leader(exchanged(replicas, broker, failed), truncation_of(lane))
     return observe(state.with_replicas(replicas), lane)

@@ -118,8 +118,8 @@ def restart(state: LaneState, lane: Lane) -> Iterator[Step]:
         if replica.role == DOWN:
             back = exchanged(state.replicas, broker, replica._replace(role=FOLLOWER))
             replicas = follow_leader(back, truncation_of(lane))
-            kept = replicas[broker].log
-            action = Action("restart", broker, -1, str(len(kept)) if kept != replica.log else "")
+            log = replicas[broker].log
+            action = Action("restart", broker, -1, str(len(log)) if log != replica.log else "")
             yield action, state.with_replicas(replicas)
 
 

@@ -333,13 +333,13 @@ def split_means(state: LaneState, lane: Lane, most_attempts: int = MOST_ATTEMPTS
 
 
 @cache
-def _fault_bits(faults: tuple[str, ...], most: int) -> int:
-    """By set of `COMPARED_KINDS`, the number of faults that can strike as one of its kinds, with `most` bits for each.
+def _fault_bits(faults: tuple[str, ...], width: int) -> int:
+    """By set of `COMPARED_KINDS`, the number of faults that can strike as one of its kinds, with `width` bits for each.
 
     The numbers are unary: a number is at least as large as another if its bits include the other's.
     """
     counts = [sum([not CAN_STRIKE_AS[kind].isdisjoint(kinds) for kind in faults]) for kinds in COMPARED_KINDS]
-    return sum((1 << count) - 1 << most * place for place, count in enumerate(counts))
+    return sum((1 << count) - 1 << width * place for place, count in enumerate(counts))
 
 
 def truncation_of(lane: Lane) -> Truncation:

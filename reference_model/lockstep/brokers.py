@@ -54,10 +54,10 @@ def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterStat
         own_epochs, leader_epochs = epochs_of(follower), epochs_of(leader) if leader else ()
         watermark = follower.high_watermark - follower.log_start
         end = follower.log_start + config.protocol.truncation(own_epochs, watermark, leader_epochs)
-        kept = truncated(follower, end)._replace(truncating=False)
+        shortened = truncated(follower, end)._replace(truncating=False)
         if leader is not None and config.protocol.fenced and _finds_no_divergence_when_empty(follower, leader):
-            kept = kept._replace(epochs=follower.epochs)
-        yield state.with_replica(kept)
+            shortened = shortened._replace(epochs=follower.epochs)
+        yield state.with_replica(shortened)
 
 
 def _finds_no_divergence_when_empty(follower: Replica, leader: Replica) -> bool:

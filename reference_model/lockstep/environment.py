@@ -178,8 +178,8 @@ def reassign(state: ClusterState, config: ClusterConfig, replicas: Sequence[int]
     if same and not partition.target:
         # There is nothing to wait for; the replicas still learn of their new order.
         state = state._replace(partition=partition._replace(replicas=target))
-        known = partition.leader and state.controller
-        return decide(state, config, partition.leader, partition.isr) if known else state
+        may_decide = partition.leader and state.controller
+        return decide(state, config, partition.leader, partition.isr) if may_decide else state
     require(not state.partition.target, "a reassignment is under way")
     require(bool(state.controller), "there is no controller to reassign replicas")
     return start_reassignment(state, config, target)

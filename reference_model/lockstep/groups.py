@@ -94,8 +94,8 @@ def in_all_partitions(name: str) -> Callable[[GroupState, Setup, int], Iterator[
 def _take_over(state: GroupState, setup: Setup, slot: int, former: int) -> Iterator[GroupState]:
     """A static member starts with the `group.instance.id` of member `former`: it takes over that member's partitions
     and generation."""
-    place, taken = former - 1, slots_in(state.partitions[0])
-    if setup.is_static and place in taken and slot not in taken:
+    place, occupied = former - 1, slots_in(state.partitions[0])
+    if setup.is_static and place in occupied and slot not in occupied:
         parts = tuple(_with_successor(part, slot, place) for part in state.partitions)
         yield state._replace(partitions=parts, replaced=state.replaced | {place})
 
@@ -106,7 +106,7 @@ def _with_successor(part: State, slot: int, former: int) -> State:
     generations = exchanged(exchanged(coordinator.generations, former, NONE), slot, generation)
     owner = slot if owns else coordinator.owner
     after = part._replace(coordinator=coordinator._replace(generations=generations, owner=owner))
-    # It counts as the same member, as a member that comes back does: the former one is given no records any more.
+    # The successor counts as the same member, like one that comes back: the former one is given no more records.
     return after.with_member(slot, Member(ACTIVE, part.members[former].number, generation, owns=owns))
 
 

@@ -112,8 +112,8 @@ def start(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterSta
         state = unclean_shutdown(state, config, broker)
     replica = truncated(replica, replica.log_end)
     watermark = min(replica.checkpointed_high_watermark, replica.log_end)
-    kept = {name: getattr(replica, name) for name in _ON_DISK}
-    started = Replica(broker, role=_role_after(replica), high_watermark=watermark, **kept)
+    on_disk = {name: getattr(replica, name) for name in _ON_DISK}
+    started = Replica(broker, role=_role_after(replica), high_watermark=watermark, **on_disk)
     started = started._replace(checkpointed_high_watermark=watermark)
     return _registered(state.with_replica(started), config, broker)
 

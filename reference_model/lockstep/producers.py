@@ -43,15 +43,15 @@ def after_append(states: tuple[ProducerState, ...], entries: Iterable[Entry]) ->
 
 def after_truncation(states: tuple[ProducerState, ...], log: Iterable[Entry], end: int) -> tuple[ProducerState, ...]:
     """The memory after truncation, from snapshots and the log below `end`; producers without batches are forgotten."""
-    kept: dict[str, set[tuple[int, int]]] = {}
+    memory: dict[str, set[tuple[int, int]]] = {}
     for state in states:
-        kept.setdefault(state.producer, set()).update(batch for batch in state.batches if batch[1] < end)
+        memory.setdefault(state.producer, set()).update(batch for batch in state.batches if batch[1] < end)
     for entry in log:
         if entry.producer is not None and entry.sequence is not None and entry.offset < end:
-            kept.setdefault(entry.producer, set()).add((entry.sequence, entry.offset))
+            memory.setdefault(entry.producer, set()).add((entry.sequence, entry.offset))
     return tuple(
         ProducerState(producer, tuple(sorted(batches, key=lambda batch: batch[1])[-REMEMBERED_BATCHES:]))
-        for producer, batches in sorted(kept.items())
+        for producer, batches in sorted(memory.items())
         if batches
     )
 

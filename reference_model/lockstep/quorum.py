@@ -106,9 +106,9 @@ def doubted_sessions_end(state: ClusterState, config: ClusterConfig) -> Iterator
     if quorum is None or not state.controller_runs:
         return
     for broker in quorum.doubted:
-        left = _with(state, doubted=excluding(quorum.doubted, [broker]))
-        yield left
-        yield broker_failed(_with(left, returning=(*quorum.returning, broker)), config, broker)
+        without_doubt = _with(state, doubted=excluding(quorum.doubted, [broker]))
+        yield without_doubt
+        yield broker_failed(_with(without_doubt, returning=(*quorum.returning, broker)), config, broker)
     for broker in quorum.returning:
         after = _with(state, returning=excluding(quorum.returning, [broker]))
         returns = state.replica(broker).runs and not state.replica(broker).registered

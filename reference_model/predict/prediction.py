@@ -92,7 +92,7 @@ def predict(
 
 
 def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
-    """The `forbidden` anomalies that one of the lanes shows all the same in this scope.
+    """The `forbidden` anomalies that one of the lanes nevertheless shows in this scope.
 
     The scope is usually larger than the one in which the lanes' predictions forbid these anomalies. The larger scope
     shows all that the smaller one shows, because a record need not be sent, nor an attempt made. So only forbidden

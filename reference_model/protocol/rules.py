@@ -85,8 +85,8 @@ class Rules:
 
 @cache
 def rules_in(version: str | None, mode: str | None, elr: bool | None) -> Rules:
-    """The rules of a cluster; without `version` those of 3.9.1, without `mode` those with ZooKeeper if the version
-    has it, and without `elr` those of a new cluster."""
+    """The rules of a cluster. The defaults are version 3.9.1, ZooKeeper if the version has it, and the elections of a
+    new cluster."""
     version = version or USUAL_VERSION
     since = max(first for first in TRUNCATION_SINCE if first <= release(version))
     return Rules(

@@ -39,10 +39,10 @@ def to_last_common_epoch(log: Log, high_watermark: int, leader_log: Log) -> int:
     """The follower asks about earlier and earlier epochs, until it has the epoch of the leader's answer (KIP-279)."""
     end = len(log)
     while end > 0:
-        asked = leader_epoch_of(log[end - 1])
-        leader_end = end_offset_for(leader_log, asked)
-        answered = leader_epoch_of(leader_log[leader_end - 1]) if leader_end else -1
-        if answered == asked:
+        own_epoch = leader_epoch_of(log[end - 1])
+        leader_end = end_offset_for(leader_log, own_epoch)
+        answered_epoch = leader_epoch_of(leader_log[leader_end - 1]) if leader_end else -1
+        if answered_epoch == own_epoch:
             return min(end, leader_end)
-        end = min(end, end_offset_for(log, answered))
+        end = min(end, end_offset_for(log, answered_epoch))
     return 0

@@ -59,9 +59,9 @@ def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
 
 
 def without_late(state: State, transaction: int, late: frozenset[Kind]) -> State:
-    """The state in which, of a transaction's late requests, only those of the kinds in `late` may still arrive."""
-    kept = [request for request in state.late if request.transaction != transaction or request.kind in late]
-    return state._replace(late=tuple(kept))
+    """The state without a transaction's late requests, except requests of the kinds in `late`."""
+    remaining = [request for request in state.late if request.transaction != transaction or request.kind in late]
+    return state._replace(late=tuple(remaining))
 
 
 def _produce(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:

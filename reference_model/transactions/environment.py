@@ -53,8 +53,8 @@ def write_marker(state: State, setup: Setup) -> Iterator[Step]:
             if takes_marker(state.logs[partition], marker, setup.rules):
                 status = state.coordinated[id].status
                 after = append_to(state, setup, partition, (*state.logs[partition], marker))
-                left = Coordinated(status, unmarked & ~(1 << partition), earlier)
-                yield _marked(marker, partition, setup), after.with_coordinated(id, left)
+                coordinated = Coordinated(status, unmarked & ~(1 << partition), earlier)
+                yield _marked(marker, partition, setup), after.with_coordinated(id, coordinated)
 
 
 def _marked(marker: Entry, partition: int, setup: Setup) -> Action:

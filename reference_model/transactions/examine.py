@@ -161,8 +161,8 @@ def canonical(state: State, setup: Setup) -> State:
         producers = tuple(over(known) if known.phase in (READY, RENEWING) else known for known in producers)
     late = tuple(sorted(r for r in state.late if state.losses or not _is_refused(state, setup, r)))
     before, rules = state.logs, setup.rules
-    taken = {m for m in state.late_markers if state.losses or takes_marker(before[m.partition], m.entry, rules)}
-    markers = tuple(sorted(taken))
+    acceptable = {m for m in state.late_markers if state.losses or takes_marker(before[m.partition], m.entry, rules)}
+    markers = tuple(sorted(acceptable))
     state = state._replace(producers=producers, late=late, late_markers=markers)
     if markers or state.failovers or state.losses or not state.coordinator_epoch:
         return state

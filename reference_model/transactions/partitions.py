@@ -85,7 +85,8 @@ def aborted(log: Log) -> tuple[int, ...]:
 def last_stable_offset(log: Log) -> int:
     """The offset of the first record of an open transaction, or the end of the log."""
     still_open = {number for id in {entry.id for entry in log} for number in contents(log, id).open}
-    return next((at for at, entry in enumerate(log) if entry.kind == DATA and entry.number in still_open), len(log))
+    offsets = (offset for offset, entry in enumerate(log) if entry.kind == DATA and entry.number in still_open)
+    return next(offsets, len(log))
 
 
 @lru_cache(maxsize=1 << 16)

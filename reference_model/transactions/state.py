@@ -93,7 +93,7 @@ class Setup:
 
 
 class Entry(NamedTuple):
-    """An entry of a partition's log. `number` is that of the record, or of a marker the coordinator epoch."""
+    """An entry of a partition's log. `number`: the record's number; in a marker, the coordinator epoch."""
 
     kind: int
     id: int

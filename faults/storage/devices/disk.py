@@ -99,9 +99,9 @@ class Disk(DiskControl):
 
     def power_back(self) -> None:
         self._mount_again()
-        kept = _lengths(self.files.point)
-        lost = [length - kept.get(path, 0) for path, length in self._lengths.items() if length > kept.get(path, 0)]
-        self._loss = {"lost_bytes": sum(lost), "shorter_files": len(lost), "kept_bytes": sum(kept.values())}
+        now = _lengths(self.files.point)
+        lost = [length - now.get(path, 0) for path, length in self._lengths.items() if length > now.get(path, 0)]
+        self._loss = {"lost_bytes": sum(lost), "shorter_files": len(lost), "kept_bytes": sum(now.values())}
 
     @property
     def loss(self) -> Mapping[str, int] | None:

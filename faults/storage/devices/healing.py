@@ -101,8 +101,8 @@ class Journal(JournalFile):
 
     def begin_with(self, labels: Mapping[str, str], folder: Path, disks: tuple[DiskFiles, ...]) -> None:
         """Begin with the run's labels, the folder of its disks, and the files that will be made there."""
-        named = [{"node": disk.node, "image": str(disk.image), "point": str(disk.point)} for disk in disks]
-        self.begin({"step": "begin", "labels": dict(labels), "folder": str(folder), "disks": named})
+        entries = [{"node": disk.node, "image": str(disk.image), "point": str(disk.point)} for disk in disks]
+        self.begin({"step": "begin", "labels": dict(labels), "folder": str(folder), "disks": entries})
 
 
 def journals() -> Iterator[Recorded]:

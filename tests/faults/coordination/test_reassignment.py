@@ -79,7 +79,7 @@ def test_nobody_hands_over_to_a_broker_that_is_down() -> None:
     cluster.brokers[4].running = False
     fault, nodes = injected(cluster)
     assert not cluster.ongoing
-    reason = "broker-1: it held no replica that a broker which is free could take"
+    reason = "broker-1: it held no replica that another running broker could take"
     assert fault.proof(cluster, nodes).reason == reason
     assert not fault.can_begin(cluster, nodes)
     cluster.brokers[4].running = True
