@@ -142,9 +142,9 @@ class GroupPartitionLedger(_Entry):
 class GroupLedger(_Entry):
     """A group of the lane: its rows in assignments/ and commits/, the latter by outcome, and its partitions.
 
-    `reads`: the lane that the group reads. `members`: those that assignments/ names. `processed`: the records that
-    they processed. `without_generation`: assignments that name no generation. `doubled`: rows of either table that
-    repeat another row.
+    `reads`: the lane that the group reads. `members`: how many members assignments/ names. `processed`: how many
+    records they processed. `without_generation`: assignments that name no generation. `doubled`: rows of either table
+    that repeat another row.
     """
 
     group: str

@@ -86,7 +86,7 @@ def bounds_of(
     if group is not None:
         parts_of[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + learns + transaction + _of_members(group)
     if lane.share is not None:
-        # A record that a member has acquired comes back when its lock ends. The next one may be gone, too.
+        # A record that a member has acquired comes back when its lock ends. The next one may be gone, too: two locks.
         share: Parts = (("lock", lane.share.lock_ms), ("session of a member", SHARE_SESSION_MS))
         parts_of[RecoveryAnomaly.SHARE_STALLED] = consuming + share + share
     if lane.transactional is not None:

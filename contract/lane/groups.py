@@ -90,7 +90,7 @@ def check_leaves(group_key: str, members: int, joins: int, leaves: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group(Settings):
-    """A consumer group, and how its members come, go and hang beside the faults.
+    """A consumer group, and how its members come, go and hang apart from faults.
 
     A static member that comes back within its session keeps its partitions, in the same generation. Raises `LaneError`
     for values that no group could have.

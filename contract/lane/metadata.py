@@ -33,7 +33,7 @@ _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})([.-][\w.-]{1,40})?")
 
 
 def release(version: str) -> Release:
-    """The feature release of a version; raises `ValueError` for what is no version."""
+    """The feature release of a version; raises `ValueError` for any other text."""
     numbers = _VERSION.fullmatch(version)
     if not numbers:
         raise ValueError(f"{version!r} is no version of Kafka: expected one such as {USUAL_VERSION}")

@@ -2,7 +2,7 @@
 
 Members of a share group are given records, not partitions: the leader of a partition lends a record to one member for
 the time of an acquisition lock, and the member accepts, releases or rejects it. The share coordinator keeps in
-`__share_group_state` which records the group is done with. Kafka promises to deliver each record at least once.
+`__share_group_state` which records the group has finished. Kafka promises to deliver each record at least once.
 
 Sources: KIP-932 (share groups), KIP-1240 (delivery limits of groups, Kafka 4.4).
 """
@@ -20,7 +20,7 @@ from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, READ_UNCOMM
 IMPLICIT, EXPLICIT = "implicit", "explicit"
 ACKNOWLEDGEMENTS = ("accept", "release", "reject", "renew")
 FIRST_PRODUCTION = "4.2"
-"""Share groups are for production since this version of Kafka, of brokers and of clients."""
+"""Share groups are ready for production since this version of brokers and clients."""
 LIMIT_OF_GROUPS = "4.4"
 """Since this version a group has a delivery limit of its own (KIP-1240); before, all groups have the brokers'."""
 USUAL_LIMIT = 5
@@ -47,7 +47,7 @@ def share_group_of(lane: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share(Settings):
-    """A share group, and how its members come, go and hang beside the faults.
+    """A share group, and how its members come, go and hang apart from faults.
 
     Raises `LaneError` for values that no share group could have.
     """

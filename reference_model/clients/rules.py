@@ -29,7 +29,7 @@ class ClientRules:
     `numbers_anew`: each attempt of an idempotent producer takes the sequence number that is next at that moment.
     `repeats_unanswered`: a send() that met a closed connection is repeated for all its partitions, even with acks=0.
     Both only matter with several requests in flight. `leaves_unnumbered`: messages that arrive while older ones are
-    sent again have sequence number 0. `returns_late`: after a failed set of messages, the set behind it is sent again
+    sent again have sequence number 0. `returns_late`: of sets of messages that fail together, the second is sent again
     last. `commits_incomplete`: a transaction is committed even if some of its records were given up.
 
     `renews_after_error`: if a batch fails with an error past its delivery time-out, the producer renews its epoch at
@@ -83,13 +83,16 @@ def rules_of_client(lane: Lane) -> ClientRules:
 
 
 def _release_of_client(lane: Lane) -> tuple[int, int] | None:
-    """The release of a lane's client, such as (3, 9), if the lane says it."""
+    """The release of a lane's client, such as (3, 9), if the lane names it."""
     client = re.search(r" (\d+)\.(\d+)", lane.client or "")
     return None if client is None else (int(client[1]), int(client[2]))
 
 
 def checks_epochs(lane: Lane) -> bool:
-    """Whether a lane's consumers notice that the log below their position was replaced (default: newest release)."""
+    """Whether a lane's consumers notice that the log below their position was replaced.
+
+    A client whose release is not known counts as the newest one.
+    """
     since, client = rules_of_client(lane).checks_epochs, _release_of_client(lane)
     return since is not None and (client is None or client >= since)
 

@@ -62,7 +62,7 @@ class CoreScope:
 
 
 class CoreAction(NamedTuple):
-    """A step: its name, the broker that takes it, the other one it concerns, and a number for its sentence."""
+    """A step: its name, the broker that takes it, the other broker that it concerns, and a number for its sentence."""
 
     name: str
     broker: int = -1

@@ -37,7 +37,7 @@ def join(state: State, setup: Setup) -> Iterator[Step]:
             continue
         number = member.number if member.phase == ACTIVE else state.incarnations
         after = state.with_member(slot, Member(ACTIVE, number))
-        # In the group, it has no generation before the next one begins.
+        # It is in the group now, but has no generation until the next one begins.
         generations = exchanged(state.coordinator.generations, slot, 0)
         yield (
             Action("join", slot),
@@ -157,7 +157,7 @@ def _is_open(state: State, slot: int) -> bool:
 
 
 def fail_over(state: State, setup: Setup) -> Iterator[Step]:
-    """Another broker becomes coordinator. If it does not read the coordinator's log, it knows no commits."""
+    """Another broker becomes coordinator. If it does not read the former coordinator's log, it knows no commits."""
     if state.failovers and not setup.rules.replays and state.coordinator.committed:
         forgotten = state.coordinator._replace(committed=0)
         yield Action("fail_over"), state._replace(coordinator=forgotten, failovers=state.failovers - 1, earlier=())

@@ -3,7 +3,7 @@
 These scopes are searched in this order, each for the anomalies that are not found yet:
 
 - two members, or one and its successor, that read two records of one partition, with one crash, one member that is
-  removed without knowing it, one that joins and one that leaves, as far as the group or its faults have them;
+  removed without noticing, one that joins and one that leaves, as far as the group or its faults have them;
 - if brokers may fail, the same with one failover of the coordinator, which loses one answer;
 - the same with one loss of what a log has acknowledged: the log of the coordinator (`__consumer_offsets`, replicated
   with acks=all and clean elections whatever the lane's topic does), of the topic that is read, or of a loop's output.

@@ -22,9 +22,9 @@ class Rules:
 
     `gives_back_all`: a member that joins again gives back what it has. `waits_for_all`: a generation begins once all
     members have joined. `fences`: the commit of a member that is not in the group, or in another generation, is
-    refused; `fences_transactions`: so are offsets in a transaction (KIP-447). `revokes_first`: a partition is given on
-    only after its owner has given it back. `waits_for_stable`: who asks for a committed offset waits until open
-    transactions with offsets have ended (KIP-447). `replays`: a new coordinator reads the log of its predecessor.
+    refused; `fences_transactions`: so are offsets in a transaction (KIP-447). `revokes_first`: a partition moves on
+    only after its owner has given it back. `waits_for_stable`: a member that asks for a committed offset waits until
+    open transactions with offsets have ended (KIP-447). `replays`: a new coordinator reads the log of its predecessor.
     """
 
     name: str

@@ -8,9 +8,9 @@ Each function yields every way in which a fault of its kind can strike a broker 
   record is flushed). Several brokers that lose power at once are several entries.
 - A kill and a power loss are unclean shutdowns: a broker that comes back from one is no eligible leader replica
   (KIP-966). From a controlled shutdown, a pause or a partition it comes back with its standing.
-- A pause or a partition that outlasts the session with ZooKeeper, or in KRaft mode with the controller, makes its
-  leader a zombie. A paused broker answers nobody; a partitioned one may or may not stay within its clients' reach: both
-  are explored.
+- A pause or a partition that outlasts the session with ZooKeeper, or in KRaft mode with the controller, makes a leader
+  a zombie. A paused broker answers nobody; a partitioned one may or may not stay within its clients' reach: both are
+  explored.
 - Every fault on a follower keeps the follower from fetching and out of the ISR until it is back.
 """
 

@@ -10,8 +10,8 @@ from kafka_chaos.reference_model.lane.state import NOWHERE, OK, RETRY, LaneState
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 
 BEFORE_FIRST = Batch(0, -1, NOWHERE)
-"""An imagined batch before a producer's first one. A broker that remembers it accepts no first batch without sequence
-number 0."""
+"""An imagined batch before a producer's first one: a broker that remembers it refuses a first batch with a sequence
+number other than 0."""
 
 
 def check_sequence(state: LaneState, broker: int, sent: int) -> Refusal | int | None:
@@ -33,8 +33,8 @@ def _remembered(log: tuple[int, ...], first_records: tuple[int, ...], forgetful:
 def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
     """librdkafka's rule: an acknowledged record acknowledges the records before it that wait to be sent again.
 
-    Records acknowledged so have no offset, whatever a broker answered to them. The rule is right only if brokers accept
-    a producer's batches in order, and accept no later batch as its first. Source: librdkafka 2.15.0,
+    Records acknowledged in this way have no offset, whatever a broker answered to them. The rule is right only if
+    brokers accept a producer's batches in order, and accept no later batch as its first. Source: librdkafka 2.15.0,
     `rd_kafka_handle_idempotent_Produce_success` in src/rdkafka_request.c (line 4803), which calls
     `rd_kafka_dr_implicit_ack` in src/rdkafka_broker.c (line 3107).
     """

@@ -133,7 +133,7 @@ class AccompaniedModel(ClusterModel):
         super().__init__(cluster.config, cluster.states)
 
     def apply(self, step: Step) -> frozenset[ClusterState]:
-        """As `ClusterModel.apply`; steps of members too."""
+        """As `ClusterModel.apply`, also for steps of members."""
         if step.name not in self.group.actions:
             return super().apply(step)
         self.group.apply(step)
@@ -151,7 +151,7 @@ class AccompaniedModel(ClusterModel):
         return Comparison(matching, (*cluster.differences, *group.differences))
 
     def narrow(self, seen: Observation) -> Comparison[ClusterState]:
-        """As `ClusterModel.narrow`, the group's states too."""
+        """As `ClusterModel.narrow`, also for the group's states."""
         self.group.narrow(self._of_group(seen))
         return super().narrow(seen)
 

@@ -1,7 +1,7 @@
 """Actions on a cluster from outside: faults, healing, operators, producers, and the cleaning of logs.
 
 Each action is a function. It takes the state, the configuration and its own arguments, and returns the state right
-after; `ClusterModel.settle` adds what the cluster then does of itself. An action that makes no sense in a state, such
+after; `ClusterModel.settle` adds what the cluster then does by itself. An action that makes no sense in a state, such
 as starting a broker that runs, raises `ActionError`: a scenario that asks for it is wrong.
 
 Cleaning is retention and compaction. Every replica cleans its own log, and only closed segments: retention rolls an
@@ -49,7 +49,7 @@ def roll(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterStat
 
 
 def apply_retention(state: ClusterState, config: ClusterConfig, expired_below: int | None = None) -> ClusterState:
-    """Every running broker deletes its segments whose records, those below an offset, have expired.
+    """Every running broker deletes its expired segments: those below the offset `expired_below`.
 
     Without an offset all records have expired, and the active segment is rolled first.
     """

@@ -41,7 +41,7 @@ class EpochStart(NamedTuple):
 class Replica(NamedTuple):
     """One broker's replica of the partition, in memory and on disk.
 
-    In memory: `role`; the `leader`, `leader_epoch`, `partition_epoch` and `isr` of the last LeaderAndIsr taken; the
+    In memory: `role`; the `leader`, `leader_epoch`, `partition_epoch` and `isr` of the last LeaderAndIsr accepted; the
     highest `controller_epoch` seen; the `high_watermark`. A leader has `fetched`, the (follower, log end offset) pairs
     that its followers' fetches have shown. A follower is `truncating` until it has found its truncation offset, and
     `parked` while its fetch waits at the leader.
@@ -84,8 +84,8 @@ class Replica(NamedTuple):
 class Partition(NamedTuple):
     """The partition in the metadata; `replicas` is its assignment, the preferred leader first.
 
-    While a reassignment adds or removes replicas (KIP-455), `target` is where it leads and `replicas` has both.
-    `eligible` has the eligible leader replicas, and `last_known` the last known leader (KIP-966).
+    While a reassignment adds or removes replicas (KIP-455), `target` is the assignment afterwards, and `replicas` has
+    both. `eligible` has the eligible leader replicas, and `last_known` the last known leader (KIP-966).
     """
 
     replicas: tuple[int, ...]

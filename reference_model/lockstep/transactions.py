@@ -1,4 +1,4 @@
-"""Transactions in lock step: the steps of scenarios, and what coordinator and leaders then do of themselves.
+"""Transactions in lock step: the steps of scenarios, and what coordinator and leaders then do by themselves.
 
 The answers to requests, the markers and the last stable offset are those of `reference_model/transactions/`, whose
 state is wrapped here. There every order of events is searched; here a scenario decides what happens next. What
@@ -203,7 +203,7 @@ def time_out(state: TransactionsState, config: TransactionsConfig, id: str) -> T
 
 
 def fail_over(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
-    """The coordinator is killed: another broker replays __transaction_state, and no marker of its own is held."""
+    """The coordinator is killed: another broker replays __transaction_state, and its markers are not held."""
     setup = config.setup
     replaced = [after for _, after in environment.fail_over(state.machine._replace(failovers=1), setup)]
     require(len(replaced) == 1, "there is no other broker to be coordinator")
@@ -216,7 +216,7 @@ def hold_markers(state: TransactionsState, config: TransactionsConfig, partition
 
 
 def release_markers(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
-    """Markers that were held arrive; a leader takes none of a coordinator that was replaced (KIP-98)."""
+    """Markers that were held arrive; a leader accepts none from a coordinator that was replaced (KIP-98)."""
     machine = state.machine
     while (taken := next(environment.late_marker(machine, config.setup), None)) is not None:
         _, machine = taken
@@ -244,14 +244,14 @@ def _ask(state: TransactionsState, config: TransactionsConfig, request: Request)
 
 
 def settled(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
-    """The state in which nothing more happens of itself. The order in which things happen makes no difference."""
+    """The state in which nothing more happens by itself. The order in which things happen makes no difference."""
     while (after := next(urgent(state, config), None)) is not None:
         state = after
     return state
 
 
 def urgent(state: TransactionsState, config: TransactionsConfig) -> Iterator[TransactionsState]:
-    """What happens next of itself: markers are written, transactions completed, and producers given their epochs."""
+    """What happens next by itself: markers are written, transactions completed, and producers given their epochs."""
     setup = config.setup
     for action, machine in environment.write_marker(state.machine, setup):
         if action.partition not in state.unmarkable:
@@ -294,7 +294,7 @@ class TransactionsModel(SteppedModel[TransactionsState]):
         yield act(state, self.config, **arguments)
 
     def following(self, state: TransactionsState) -> Iterator[tuple[TransactionsState, bool]]:
-        """What happens of itself, all of it urgent; its order makes no difference."""
+        """What happens by itself, all of it urgent; its order makes no difference."""
         yield from ((after, True) for after in urgent(state, self.config))
 
     def observe(self, state: TransactionsState) -> Observation:

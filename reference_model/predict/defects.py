@@ -47,7 +47,7 @@ from kafka_chaos.reference_model.search import Budget, breadth_first
 
 
 def number_anew(state: LaneState, lane: Lane) -> Iterator[Step]:
-    """kafkajs-1005: once a send() has to be repeated, each open send() takes the number that is next by then.
+    """kafkajs-1005: once a send() has to be repeated, each open send() takes the sequence number that is next by then.
 
     The next number counts the records that have succeeded or are in flight. The leader takes a record whose number it
     has already for a copy.
@@ -113,7 +113,7 @@ def repeat_unanswered(state: LaneState, lane: Lane) -> Iterator[Step]:
 def renew_after_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
     """librdkafka-4953: a message to another partition times out, and the producer renews its producer epoch.
 
-    It then sends every record that was not acknowledged in the new epoch.
+    It then sends every unacknowledged record in the new epoch.
     """
     unanswered = [index for index, record in enumerate(state.records) if record.status != OK]
     if state.producer_epoch == 0 and unanswered:

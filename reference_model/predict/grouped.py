@@ -17,10 +17,10 @@ records"). Four rules decide what may be lost of this state:
 - A lock that runs out, a member that is gone, and a session that ends make a record AVAILABLE again.
 - A delivery counts even if it never reached the member. At the delivery limit, the record is ARCHIVED.
 
-A leader or a coordinator that was deposed and does not know it can't write, since the share coordinator refuses older
-epochs. But it still gives out records, and start offsets, by the state that it had. If a log loses records below the
-group's start offset, later records take their offsets and are never delivered; a start offset past the log's end is set
-back.
+A leader or a coordinator that has not noticed that it was deposed can't write, since the share coordinator refuses
+older epochs. But it still gives out records, and start offsets, by the state that it had. If a log loses records below
+the group's start offset, later records take their offsets and are never delivered; a start offset past the log's end is
+set back.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

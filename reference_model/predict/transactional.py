@@ -6,10 +6,10 @@ transactions, and all that needs no loss. Clients speak `v1`, except Kafka's Jav
 The anomalies of records have the answers of the idempotent lane, with these differences:
 
 - Markers occupy offsets, and the records of aborted transactions stay in the log.
-- A transactional producer never sends a record whose outcome is in doubt again in a new producer epoch: it aborts, and
-  the client purges what is queued and in flight before it asks the coordinator for its next epoch (KIP-360). So the
-  known defect librdkafka-4953 does not apply, and where the idempotent lane permits a duplicate, or a change of order,
-  because its producer renews its epoch, the answer permits more than a correct client shows.
+- A transactional producer never repeats a record in doubt in a new producer epoch: it aborts, and the client purges
+  what is queued and in flight before it asks the coordinator for its next epoch (KIP-360). So the known defect
+  librdkafka-4953 does not apply, and where the idempotent lane permits a duplicate, or a change of order, because its
+  producer renews its epoch, the answer permits more than a correct client shows.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,9 +1,10 @@
 """The eligible leader replicas (ELR) and the last known leader, in KRaft mode since 4.0.
 
-A replica is eligible if it left an ISR that has been smaller than min.insync.replicas ever since. While the ISR is
-that small, the high watermark stands still (KAFKA-15583), so an eligible replica holds all records below it. An unclean
-shutdown takes a broker out, since its log may have lost its end: the broker names the broker epoch of its last clean
-shutdown when it registers, and the controller compares that with the epoch that it knows (KAFKA-15582, KAFKA-15586).
+A replica is eligible if it left an ISR that has been smaller than min.insync.replicas ever since. While the ISR is that
+small, the high watermark stands still (KAFKA-15583), so an eligible replica holds all records below it. An unclean
+shutdown makes a broker ineligible, since its log may have lost its end: the broker names the broker epoch of its last
+clean shutdown when it registers, and the controller compares that with the epoch that it knows (KAFKA-15582,
+KAFKA-15586).
 
 Sources: KIP-966, part 1; Kafka's documentation, "Eligible Leader Replicas". Part 2 of the KIP, with
 `unclean.recovery.strategy`, is in no release.

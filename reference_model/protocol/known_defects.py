@@ -1,7 +1,7 @@
 """Known defects of clients and brokers, each with its ticket and the rule that it breaks: known_defects.toml has them.
 
-A prediction states what Kafka promises. Where a known defect of the software in use makes a forbidden anomaly
-reachable all the same, the prediction names the defect beside the status, which it does not change.
+A prediction states what Kafka promises. Where a known defect of the software in use makes a forbidden anomaly reachable
+nevertheless, the prediction names the defect beside the status, which it does not change.
 """
 
 import re
@@ -83,7 +83,7 @@ def _checks_no_epochs(kind: str, lane: Lane) -> bool:
 
 
 def _moves_over_ends(lane: Lane) -> bool:
-    """Whether a lane's clients are of a librdkafka that moves its position when it reports the end of a partition."""
+    """Whether a lane's clients are a librdkafka that moves the position when it reports the end of a partition."""
     kind, _, version = (lane.client or "").partition(" ")
     return kind == LIBRDKAFKA and (2, 2) <= tuple(map(int, re.findall(r"\d+", version)[:3])) < (2, 13, 2)
 
@@ -100,7 +100,7 @@ CONCERNS_LANE: Mapping[str, Callable[[Lane], bool]] = {
     ),
     "sarama-2619": lambda lane: _keeps_order(lane) and rules_of_client(lane).returns_late,
     "sarama-3354": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).leaves_unnumbered,
-    # Transactions that may follow each other in one producer epoch.
+    # Several transactions may follow each other in one producer epoch.
     "KAFKA-17754": lambda lane: lane.transactional is not None and not has_epoch_per_transaction(lane),
     # Leaders verify transactions since 3.6 (KIP-890), unless they are told not to.
     "KAFKA-14402": lambda lane: (

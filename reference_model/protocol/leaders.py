@@ -8,8 +8,7 @@ from collections.abc import Container, Iterable
 
 
 def isr_of_elected(leader: int, live: Iterable[int], isr: Container[int], *, clean: bool) -> list[int]:
-    """The ISR in a new leader epoch: the live members of the former ISR, or only the leader if the election was
-    unclean."""
+    """The ISR in a new epoch: the live members of the former ISR, or the leader alone after an unclean election."""
     return [broker for broker in live if broker in isr] if clean else [leader]
 
 

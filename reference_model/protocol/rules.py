@@ -22,8 +22,9 @@ Versions and modes with the same rules have the same answers. They also differ i
   the last member of the ISR, whatever it has lost.
 - An unclean shutdown is detected since 3.7, but without eligible replicas the last member stays in the ISR and leads
   when it is back, as it does with ZooKeeper.
-- No majority of controllers: no election and no change of an ISR, while leaders serve on (`quorum.py`). The model lets
-  both take any time. If a controller then finds all sessions ended, this is the fault `session-expiry`.
+- Without a majority of controllers there is no election and no change of an ISR, while leaders go on serving
+  (`quorum.py`). The model lets both take any time. If a controller then finds all sessions ended, this is the fault
+  `session-expiry`.
 """
 
 from collections.abc import Mapping

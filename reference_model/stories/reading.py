@@ -16,7 +16,7 @@ from kafka_chaos.reference_model.lane.story import ending_of, initial_numbers, s
 
 
 class UnknownStory(KafkaChaosError):
-    """The model can't tell these sentences of this lane."""
+    """The model tells no story of this lane in these sentences."""
 
 
 @dataclass(frozen=True, slots=True)

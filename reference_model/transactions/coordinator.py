@@ -24,7 +24,7 @@ from kafka_chaos.reference_model.transactions.state import (
 
 
 class Reply(Enum):
-    """The answer to a request, as the producer has to take it."""
+    """The answer to a request, as the producer understands it."""
 
     OK = "OK"
     CONCURRENT_TRANSACTIONS = "CONCURRENT_TRANSACTIONS"
@@ -108,7 +108,7 @@ def end_transaction(last_entry: Status, epoch: int, commit: bool, rules: Rules) 
 def _end_nothing(last_entry: Status, epoch: int, commit: bool, bumped: int) -> Answer:
     """The answer to EndTxn if no transaction of this epoch is open, with one epoch per transaction.
 
-    An abort begins a new epoch all the same, since the producer can't know that nothing is open (KAFKA-18401).
+    An abort begins a new epoch nevertheless, since the producer can't know that nothing is open (KAFKA-18401).
     """
     if epoch != last_entry.epoch or last_entry.status in PREPARED:
         return Answer(Reply.FENCED)

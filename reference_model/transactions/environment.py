@@ -76,7 +76,7 @@ def complete_transaction(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def time_out(state: State, setup: Setup) -> Iterator[Step]:
-    """`transaction.timeout.ms` has passed: the coordinator aborts and fences the producer."""
+    """`transaction.timeout.ms` has passed: the coordinator aborts the transaction and fences its producer."""
     for id, (status, _, _) in enumerate(state.coordinated):
         if status.status == ONGOING and setup.rules.aborts_on_time_out:
             yield Action("time_out", only_producer(id, setup)), abort_by_coordinator(state, setup, id)

@@ -44,7 +44,7 @@ class Setup:
 
     `ids`: the transactional id of each incarnation. There are `transactions` of `size` records each, over `partitions`.
     `delayed`: how many requests may be late. `failovers`: how often the coordinator may be replaced. `losses`: how
-    often logs may lose a suffix, those of partitions (`data_may_lose`) and of the coordinator (`states_may_be_lost`).
+    often logs may lose a suffix: the partitions' (`data_may_lose`) and the coordinator's (`states_may_be_lost`).
     """
 
     rules: Rules
