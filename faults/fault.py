@@ -100,38 +100,38 @@ class Fault:
     duration: float = 0.0
 
     kind: ClassVar[str]
-    """Its name in experiments and reports."""
+    """The kind's name in experiments and reports."""
     appearance: ClassVar[Appearance]
     in_words: ClassVar[str | None] = None
     """The sentence that describes one container's evidence, with the evidence's keys in braces."""
     counts_as: ClassVar[str | None] = None
-    """The model's fault kind that each broker it hits goes through; None: the model expects nothing of brokers."""
+    """The model's fault kind that each broker hit goes through; None: the model expects nothing of brokers."""
     holds: ClassVar[str | None] = None
-    """The state that it keeps its containers in, such as `DOWN`. The last fault to end brings them out of it."""
+    """The state in which the fault keeps its containers, such as `DOWN`. The last fault to end brings them back."""
     ends_with_process: ClassVar[bool] = False
-    """A restart of the container ends it, so the injector injects it again; injecting it twice must do no harm."""
+    """A restart of the container ends the fault, so the injector injects it again; twice must do no harm."""
     since: ClassVar[tuple[str, str] | None] = None
-    """The first version of Kafka that can do it, and how that version does it."""
+    """The first version of Kafka on which the fault is possible, and by what means."""
     needs_disk: ClassVar[bool] = False
-    """Where a schedule has it, brokers get disks of their own (`NodeControl.disk`)."""
+    """If a schedule has this kind, brokers get disks of their own (`NodeControl.disk`)."""
     needs_links: ClassVar[bool] = False
-    """Where a schedule has it, every connection to a broker or controller passes a link (`NodeControl.link`)."""
+    """If a schedule has this kind, every connection to a broker or controller passes a link (`NodeControl.link`)."""
     avoids_links: ClassVar[bool] = False
-    """It can't act on connections that pass links, so no schedule has it together with a kind that needs links."""
+    """The kind can't act on connections that pass links: no schedule has it together with a kind that needs links."""
     needs_clock: ClassVar[bool] = False
-    """Where a schedule has it, nodes have wall clocks that can be moved (`NodeControl.clock`)."""
+    """If a schedule has this kind, nodes have wall clocks that can be moved (`NodeControl.clock`)."""
     only_brokers: ClassVar[bool] = False
     """Servers that are no brokers are refused as targets."""
     hits_clients: ClassVar[bool] = False
-    """Its targets are clients, which run as processes of this machine, and never servers."""
+    """The targets are clients, which run as processes of this machine, and never servers."""
     crashes_members: ClassVar[bool] = False
-    """In the model, each member that it hits counts as one more crash in the lane's group."""
+    """In the model, each member hit counts as one more crash in the lane's group."""
     spares_other_lanes: ClassVar[bool] = False
-    """If it names a `lane`, it changes nothing for other lanes, and the model does not expect it there."""
+    """A fault that names a `lane` changes nothing for other lanes, and the model does not expect it there."""
     leaves_nodes_alone: ClassVar[bool] = False
-    """Its targets keep running and stay connected, so it never costs a quorum."""
+    """The targets keep running and stay connected, so the fault never costs a quorum."""
     proof_timeout: ClassVar[float] = PROOF_TIMEOUT
-    """Seconds that its proof may take."""
+    """Seconds that the proof may take."""
 
     @staticmethod
     def unavailable() -> str | None:

@@ -9,7 +9,7 @@ rules hold for faults that overlap on a container:
 - A fault that a restart would end, such as a partition, is applied again once its container is back. If it was not
   proven before, its duration and the time for its proof count from then on.
 
-If no node has the target's role when a fault is due, as amid an election, the fault waits for one. It also waits for
+If no node has the target's role when a fault is due, as during an election, the fault waits for one. It also waits for
 whatever else it needs (`can_begin`).
 
 The injector emits no events. It calls an observer instead, so that tests need no cluster.
@@ -31,7 +31,7 @@ from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.target import TargetError, VacantRoleError
 
 ROLE_TIMEOUT = 60.0
-"""Seconds that a role may be vacant: elections take seconds, and many of them on a machine that is short of time."""
+"""Seconds that a role may be vacant: elections take seconds, on an overloaded machine many."""
 _PROOF_INTERVAL = 0.1
 _CANCELLED_INTERVAL = 0.1
 _TURN_INTERVAL = 0.05
@@ -240,7 +240,7 @@ class Injector:
                 return None
 
     def _await_beginning(self, occurrence: Occurrence, ended: threading.Event) -> bool:
-        """Wait until the fault can begin, after `ROLE_TIMEOUT` seconds anyway; False if the schedule ended before."""
+        """Wait until the fault can begin or `ROLE_TIMEOUT` seconds have passed; False if the schedule ended before."""
         deadline = time.monotonic() + ROLE_TIMEOUT
         while not occurrence.fault.can_begin(self._cluster, occurrence.nodes):
             if time.monotonic() > deadline:

@@ -33,7 +33,7 @@ FORMER_KINDS = {
     "packet-reorder": _TCP_HIDES,
     "packet-duplicate": _TCP_HIDES,
 }
-"""Kinds that are no more, and what to write instead."""
+"""Former kinds, and what to write instead."""
 
 
 class FaultKindError(EnvironmentFailure):

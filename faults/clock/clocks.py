@@ -110,7 +110,7 @@ class ClockDrift(MovedClock):
 class ClockStep(MovedClock):
     """Set the wall clocks of the targets `seconds` ahead (or behind, if negative), and back at the fault's end. A step
     that lasts for the whole load is a skew. The monotonic clock stays right. Its proof: each process, asked by the
-    JVM's attach mechanism, tells that time."""
+    JVM's attach mechanism, tells a time that is off by the step."""
 
     seconds: float = 60.0
     kind: ClassVar[str] = "clock-step"

@@ -35,7 +35,8 @@ def why_no_links() -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnFrames(Fault):
-    """A fault of requests to the targets, or of their responses. Its keys say which; a key that is left out means any.
+    """A fault that acts on requests to the targets, or on their responses. Its keys choose them; without a key, any is
+    hit.
 
     `api` is Kafka's name of the request, such as `EndTxn`. `sender` sends the request (and gets the response): it is
     `clients`, `brokers`, `broker:2`, `controller`, `controllers` or `controller:1`. `client_id` is the sender's
@@ -144,7 +145,7 @@ def link_of(node: NodeControl) -> LinkControl:
 class Answer(OnFrames):
     """Answer requests with an `error`: the target handles them, and its responses go on with that error in place of
     each result, such as that of a partition. The error is one after which clients try again, such as
-    NOT_LEADER_OR_FOLLOWER or COORDINATOR_LOAD_IN_PROGRESS. Its proof: the responses that were changed, counted, with
+    NOT_LEADER_OR_FOLLOWER or COORDINATOR_LOAD_IN_PROGRESS. Its proof: the number of responses that were changed, and
     their correlation ids."""
 
     api: str = "Produce"
@@ -173,7 +174,7 @@ class Answer(OnFrames):
 class Cut(OnFrames):
     """Break the connection: with `side: request` as soon as the request has gone on to the target, which handles it;
     with `side: response` as soon as the target has answered. The sender of the request gets no response either way. Its
-    proof: the requests or responses at which connections were cut, counted, with their correlation ids."""
+    proof: the number of requests or responses at which connections were cut, and their correlation ids."""
 
     kind: ClassVar[str] = "cut"
     fate: ClassVar[str] = "cut off"
@@ -183,7 +184,7 @@ class Cut(OnFrames):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay(OnFrames):
     """Let requests to the targets, or their responses, arrive `seconds` later, but no later than the fault ends.
-    Whatever follows such a frame on its connection waits behind it. Its proof: the frames delayed, counted, with their
+    Whatever follows such a frame on its connection waits behind it. Its proof: the number of frames delayed, and their
     correlation ids."""
 
     seconds: Annotated[float, Gt(0)] = 1.0
@@ -199,7 +200,7 @@ class Delay(OnFrames):
 class Drop(OnFrames):
     """Lose requests to the targets, or their responses. Whatever follows such a frame on its connection in the same
     direction is lost, too, as in a network that swallows packets, until the sender gives the connection up; connections
-    left at the fault's end are closed. Its proof: the frames lost, counted, with their correlation ids."""
+    left at the fault's end are closed. Its proof: the number of frames lost, and their correlation ids."""
 
     kind: ClassVar[str] = "drop"
     fate: ClassVar[str] = "lost"
@@ -210,7 +211,7 @@ class Drop(OnFrames):
 class Hold(OnFrames):
     """Hold requests to the targets, or their responses, until the fault ends. `then` is what happens to them at the
     end: `release` or `drop`. Whatever follows such a frame on its connection waits behind it. A released frame arrives
-    even if its sender has given up. Its proof: the frames held, counted, with their correlation ids."""
+    even if its sender has given up. Its proof: the number of frames held, and their correlation ids."""
 
     then: Literal["release", "drop"] = "release"
     kind: ClassVar[str] = "hold"
@@ -224,7 +225,7 @@ class Hold(OnFrames):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate(OnFrames):
     """Let at most `kbit_per_second` of the requests to each target, or of its responses, arrive over all connections
-    together. The rest waits for its turn, until the fault ends. Its proof: the frames that were slowed, counted, with
+    together. The rest waits for its turn, until the fault ends. Its proof: the number of frames that were slowed, and
     their correlation ids."""
 
     kbit_per_second: Annotated[float, Gt(0)] = 1000.0

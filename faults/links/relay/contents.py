@@ -22,7 +22,7 @@ from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, Header
 Place = tuple[str, int]
 """A topic and a partition of it."""
 
-_FLEXIBLE_PRODUCE, _TRANSACTIONAL_PRODUCE, _PRODUCE_BY_ID = 9, 3, 13  # versions since which Produce is so
+_FLEXIBLE_PRODUCE, _TRANSACTIONAL_PRODUCE, _PRODUCE_BY_ID = 9, 3, 13  # first versions of Produce with each
 _PRODUCE_HEAD = 1024
 _STRING = String()
 _TOPIC_NAMES = ("topic", "name", "topic_name", "topic_id")

@@ -32,7 +32,7 @@ class Links:
         return NodeLink(self, node)
 
     def trace_to(self, path: Path | None, *, controllers: bool = False) -> None:
-        """Record requests and their answers in this file (JSON lines) from now on, and no more in another one.
+        """Record requests and their answers in this file (JSON lines) from now on, instead of any file before.
 
         None ends the trace; the file is complete then. `controllers`: record requests from controllers to brokers in
         ZooKeeper mode as a whole, as `request` and `answer`.

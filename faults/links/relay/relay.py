@@ -108,7 +108,7 @@ class Relay:
         return sum(pair.conversation.unanswered() for pair in self.connections)
 
     def trace_to(self, path: Path | None, *, controllers: bool = False) -> None:
-        """Record exchanges in this file from now on, and no more in another one; None ends the trace.
+        """Record exchanges in this file from now on, instead of any file before; None ends the trace.
 
         `controllers`: record requests from controllers to brokers in ZooKeeper mode, and their responses, whole.
         """
