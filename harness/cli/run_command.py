@@ -18,7 +18,7 @@ from kafka_chaos.contract.engines import ENGINE, Engine
 if TYPE_CHECKING:
     from kafka_chaos.contract.events import Event
     from kafka_chaos.harness.event_bus import Listener
-    from kafka_chaos.harness.run.attach import Attached
+    from kafka_chaos.harness.run.attach import ClusterAccess
     from kafka_chaos.harness.run.run import RunResult
 
 RUNS = Path("runs")
@@ -148,19 +148,19 @@ def demo_command(context: click.Context, /, kraft: bool, engine: str) -> None:
 
 def _attached_cluster(
     servers: str, client_config: Path | None, nodes: Path | None, allow_faults: str | None
-) -> Attached:
+) -> ClusterAccess:
     """The cluster of --attach: its servers, the clients' configuration, its nodes, and which of them may be broken."""
     from kafka_chaos.harness.attached.nodes_file import load_allowed
     from kafka_chaos.harness.clients.java_client import read_client_config
     from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
-    from kafka_chaos.harness.run.attach import Attached
+    from kafka_chaos.harness.run.attach import ClusterAccess
 
     configs = read_client_config(client_config, owned=OWNED_CLIENT_KEYS) if client_config is not None else {}
     if nodes is not None and allow_faults is not None:
-        return Attached(servers, configs, *load_allowed(nodes, allow_faults))
+        return ClusterAccess(servers, configs, *load_allowed(nodes, allow_faults))
     if nodes is not None or allow_faults is not None:
         raise UsageFailure("--nodes and --allow-faults: nothing is broken without both")
-    return Attached(servers, configs)
+    return ClusterAccess(servers, configs)
 
 
 def run_in_terminal(run: Callable[..., RunResult], listeners: Sequence[Listener]) -> RunResult:

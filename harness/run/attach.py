@@ -88,8 +88,8 @@ def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: M
 
 
 @dataclass(frozen=True)
-class Attached:
-    """How clients reach an externally managed cluster. Printing this shows neither address nor credentials."""
+class ClusterAccess:
+    """How clients reach an externally managed cluster. Its repr shows neither address nor credentials."""
 
     bootstrap_servers: str = field(repr=False)
     client_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -101,7 +101,7 @@ class Attached:
 
 def run_attached(
     experiment: Experiment,
-    cluster: Attached,
+    cluster: ClusterAccess,
     *,
     root: Path,
     listeners: Sequence[Listener] = (),
@@ -114,7 +114,7 @@ def run_attached(
     cluster's topics. Raises `EnvironmentFailure` if the cluster does not answer, or a node is down at the start.
     """
     require_engine(engine)
-    _refuse_what_changes(experiment, cluster)
+    _refuse_changes(experiment, cluster)
     topics = {lane.lane: lane.topic_name for lane in experiment.lane_specs}
     try:
         admin = ClusterAdmin(cluster.bootstrap_servers, topics=topics, configs=dict(cluster.client_configs))
@@ -138,7 +138,7 @@ def run_attached(
     return run.judge(_Stages(run, cluster, admin, breakable, unread).observe, collects=("log",))
 
 
-def _breakable(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> AttachedCluster | None:
+def _breakable(experiment: Experiment, cluster: ClusterAccess, admin: ClusterAdmin) -> AttachedCluster | None:
     """The cluster with the nodes that may be broken; None if none may be.
 
     First heals what an earlier run had broken when it died. Raises `EnvironmentFailure` if a node does not run.
@@ -163,7 +163,7 @@ class _Stages:
     """The stages of a run that need the cluster. `unread`: what predictions depend on, and the run could not learn."""
 
     run: Run
-    cluster: Attached
+    cluster: ClusterAccess
     admin: ClusterAdmin
     breakable: AttachedCluster | None
     unread: ConfigurationUnread
@@ -210,8 +210,8 @@ class _Stages:
         run.gaps.update(phase_run.gaps)
 
 
-def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
-    """Raise `ExperimentError` for keys that need other topics or groups, and for faults that are not allowed."""
+def _refuse_changes(experiment: Experiment, cluster: ClusterAccess) -> None:
+    """Raise `ExperimentError` for keys that would change topics or groups, and for faults that are not allowed."""
     for number, phase in enumerate(experiment.phases):
         if phase.steps is not None:
             message = "the steps of a lock-step phase need containers of this project's own: leave it out"
@@ -236,7 +236,7 @@ def _refuse_what_changes(experiment: Experiment, cluster: Attached) -> None:
                     )
 
 
-def _check_topics(experiment: Experiment, cluster: Attached, admin: ClusterAdmin) -> list[str]:
+def _check_topics(experiment: Experiment, cluster: ClusterAccess, admin: ClusterAdmin) -> list[str]:
     """Compare every lane with its topic: a prediction for other settings would be wrong.
 
     Returns the settings that predictions depend on but the cluster does not tell: brokers other than Kafka's may not.

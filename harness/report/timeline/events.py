@@ -68,7 +68,7 @@ class Offsets:
 
     @property
     def held_back(self) -> int:
-        """The offsets that `read_committed` consumers may not read yet, since a transaction is open."""
+        """How many offsets `read_committed` consumers may not read yet, since a transaction is open."""
         return self.high_watermark - self.last_stable_offset
 
 

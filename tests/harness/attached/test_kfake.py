@@ -13,7 +13,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.run.attach import Attached, run_attached
+from kafka_chaos.harness.run.attach import ClusterAccess, run_attached
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.verification.judging.result import RunVerdict
 
@@ -60,7 +60,7 @@ def judge(program: Path, tmp_path: Path) -> Iterator[Judge]:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout is not None
-        attached = Attached(process.stdout.readline().strip())
+        attached = ClusterAccess(process.stdout.readline().strip())
         return run_attached(experiment, attached, root=tmp_path, engine=Engine.DUCKDB).verdict
 
     yield judged

@@ -11,7 +11,7 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.attached.nodes_file import load_allowed
 from kafka_chaos.harness.experiment.file import parse_experiment
-from kafka_chaos.harness.run.attach import Attached, run_attached
+from kafka_chaos.harness.run.attach import ClusterAccess, run_attached
 from tests.harness.attached.test_on_cluster import EXPERIMENT, IDS, Scripted, docker, scripted
 from tests.test_docs import DOCS, blocks
 
@@ -45,7 +45,7 @@ def test_pods_are_killed_paused_and_isolated_as_the_guide_says(
     file, allowed = load_allowed(tmp_path / "nodes.yaml", ",".join(names))
 
     text = EXPERIMENT[: EXPERIMENT.index("schedule:")] + SCHEDULE
-    attached = Attached(scripted.bootstrap_servers, {}, file, allowed)
+    attached = ClusterAccess(scripted.bootstrap_servers, {}, file, allowed)
     result = run_attached(parse_experiment(text, "a.yaml"), attached, root=tmp_path / "runs", engine=Engine.DUCKDB)
 
     events = (result.path / "events.jsonl").read_text()

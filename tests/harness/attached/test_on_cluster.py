@@ -23,7 +23,7 @@ from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import run_labels
 from kafka_chaos.harness.cluster.containers.network import create_network, free_ports, node_addresses
 from kafka_chaos.harness.experiment.file import parse_experiment
-from kafka_chaos.harness.run.attach import Attached, run_attached
+from kafka_chaos.harness.run.attach import ClusterAccess, run_attached
 from tests.harness.leftovers import left_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.slow]
@@ -152,7 +152,7 @@ def test_faults_by_commands_are_proven_healed_and_judged(scripted: Scripted, tmp
     names = ",".join(scripted.name(number) for number in IDS)
     file, allowed = load_allowed(scripted.nodes_file(tmp_path), names)
 
-    attached = Attached(scripted.bootstrap_servers, {}, file, allowed)
+    attached = ClusterAccess(scripted.bootstrap_servers, {}, file, allowed)
     result = run_attached(parse_experiment(EXPERIMENT, "a.yaml"), attached, root=tmp_path / "runs")
 
     events = (result.path / "events.jsonl").read_text()

@@ -33,7 +33,7 @@ from kafka_chaos.harness.cluster.containers.labels import (
 )
 from kafka_chaos.harness.cluster.security import MTLS, SASL_SSL, make_certificates
 from kafka_chaos.harness.experiment.file import parse_experiment
-from kafka_chaos.harness.run.attach import Attached, run_attached
+from kafka_chaos.harness.run.attach import ClusterAccess, run_attached
 from tests.clusters import produced_in_network
 from tests.harness.leftovers import left_of
 
@@ -171,7 +171,7 @@ def test_attach_mode_verifies_topics_behind_it(secured: Cluster, tmp_path: Path)
     assert secured.client_config_file is not None
     configs = read_client_config(secured.client_config_file)
     assert configs == dict(secured.client_configs)
-    cluster = Attached(secured.bootstrap_servers, configs)
+    cluster = ClusterAccess(secured.bootstrap_servers, configs)
     text = f"{ATTACHED}cluster: {{metadata_mode: {secured.spec.metadata_mode}}}\n"
     result = run_attached(parse_experiment(text, "attached.yaml"), cluster, root=tmp_path)
     assert result.verdict.verdict is Verdict.CONFORMS, result.verdict.lane("orders").reasons

@@ -22,7 +22,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
-from kafka_chaos.harness.run.attach import Attached, run_attached
+from kafka_chaos.harness.run.attach import ClusterAccess, run_attached
 from tests.clusters import await_known
 
 TEXT = """\
@@ -34,9 +34,9 @@ lanes:
 SECRET = "hunter2-is-secret"
 
 
-def attached(cluster: Cluster) -> Attached:
+def attached(cluster: Cluster) -> ClusterAccess:
     # A password is passed on to the clients; on a plaintext listener they have no use for it.
-    return Attached(cluster.bootstrap_servers, {"sasl.username": "me", "sasl.password": SECRET})
+    return ClusterAccess(cluster.bootstrap_servers, {"sasl.username": "me", "sasl.password": SECRET})
 
 
 @pytest.mark.cluster
@@ -117,13 +117,13 @@ def test_what_would_break_or_change_the_cluster_is_refused(
 ) -> None:
     text = TEXT.format(topic="orders").replace("acks: all", settings) + added
     with pytest.raises(UsageFailure, match=expected):
-        run_attached(parse_experiment(text, "a.yaml"), Attached("127.0.0.1:1"), root=tmp_path)
+        run_attached(parse_experiment(text, "a.yaml"), ClusterAccess("127.0.0.1:1"), root=tmp_path)
 
 
 def test_a_cluster_that_does_not_answer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_chaos.harness.run.attach._ANSWER_TIMEOUT", 0.5)
     with pytest.raises(EnvironmentFailure, match="does not answer: check the address given to --attach"):
-        run_attached(parse_experiment(TEXT.format(topic="x"), "a.yaml"), Attached("127.0.0.1:1"), root=tmp_path)
+        run_attached(parse_experiment(TEXT.format(topic="x"), "a.yaml"), ClusterAccess("127.0.0.1:1"), root=tmp_path)
 
 
 def test_faults_of_others_are_predicted_for() -> None:
@@ -141,7 +141,7 @@ def test_a_client_config_is_read_and_never_shown_and_a_bad_one_is_refused_by_lin
     path.write_text("# how to log in\n\nsecurity.protocol = SASL_SSL\nsasl.password=a=b\n")
     configs = read_client_config(path)
     assert configs == {"security.protocol": "SASL_SSL", "sasl.password": "a=b"}
-    assert not [shown for shown in ("a=b", "host") if shown in repr(Attached("host:9092", configs))]
+    assert not [shown for shown in ("a=b", "host") if shown in repr(ClusterAccess("host:9092", configs))]
     for line, expected in (
         ("sasl.password", ":1: expected key=value"),
         ("acks=1", ":1: acks: given by --attach or by the lane"),
@@ -161,7 +161,7 @@ def test_the_command_attaches_with_the_client_s_settings(tmp_path: Path, monkeyp
     result = CliRunner().invoke(cli, arguments)
     assert str(result.exception) == "not today"
     refuse.assert_called_once()
-    assert refuse.call_args.args[1] == Attached("broker:9093", {"security.protocol": "SSL"})
+    assert refuse.call_args.args[1] == ClusterAccess("broker:9093", {"security.protocol": "SSL"})
     for option in ("--client-config", "--nodes", "--allow-faults"):
         alone = CliRunner().invoke(cli, ["run", str(experiment), option, str(properties)])
         assert str(alone.exception) == f"{option}: expected together with --attach"

@@ -13,7 +13,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.experiment.file import parse_experiment
-from kafka_chaos.harness.run.attach import Attached, run_attached
+from kafka_chaos.harness.run.attach import ClusterAccess, run_attached
 
 # A cluster of its own, and by day no other test needs one that creates topics.
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -56,7 +56,7 @@ def test_attaching_to_a_missing_topic_refuses_and_makes_nothing(
 ) -> None:
     before = topics(observer)
     with pytest.raises(UsageFailure, match="has no topic nowhere"):
-        run_attached(parse_experiment(EXPERIMENT, "a.yaml"), Attached(creating.bootstrap_servers), root=tmp_path)
+        run_attached(parse_experiment(EXPERIMENT, "a.yaml"), ClusterAccess(creating.bootstrap_servers), root=tmp_path)
     assert topics(observer) == before
 
 
