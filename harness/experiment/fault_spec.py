@@ -23,7 +23,7 @@ class FaultSpec(Spec):
     target: str = Field(description="what the fault hits, such as `leader(LANE)` or `broker:1`")
     at: Seconds = Field(description="seconds after the load began")
     duration: Seconds = Field(default=0.0, description="seconds until the fault is healed; 0 heals it at once")
-    times: int = Field(default=1, ge=1, le=1000, exclude=True, description="how often it strikes, as in a crash loop")
+    times: int = Field(default=1, ge=1, le=1000, exclude=True, description="how often the fault comes (a crash loop)")
     every: Seconds = Field(
         default=0.0,
         exclude=True,
@@ -47,7 +47,7 @@ class FaultSpec(Spec):
 
     @field_validator("every")
     @classmethod
-    def _outlasts(cls, every: float, info: ValidationInfo) -> float:
+    def _longer_than_duration(cls, every: float, info: ValidationInfo) -> float:
         if info.data.get("times", 1) > 1 and every <= info.data.get("duration", 0.0):
             raise ValueError(f"expected more than duration ({info.data.get('duration', 0.0):g} s)")
         return every

@@ -52,7 +52,7 @@ def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
     for entry in phase.schedule:
         place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry_index)
         fault = entry.built
-        for check in (*_CHECKS, *((_power,) if number else ())):
+        for check in (*_CHECKS, *((_late_power_loss,) if number else ())):
             raise_first(place, check(cluster, phase, fault))
         if fault.at >= phase.workload.duration:
             message = f"{fault.at:g} s is past the load of {phase.workload.duration:g} s"
@@ -61,18 +61,18 @@ def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
         raise_first(("phases", number, "steps"), _lockstep(cluster, phase))
 
 
-def _kraft(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse stops that KRaft mode does not allow: a broker shuts down in a controlled way only while there is an
-    active controller to lead it."""
+def _controlled_shutdown(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+    """Refuse stops that KRaft mode does not allow: a broker's controlled shutdown needs an active controller."""
     voters = 0 if cluster.controllers else cluster.as_layout().voters
     stopped = min(voters, fault.target.brokers_hit(cluster.brokers))
+    # The last broker to stop still takes part in the quorum while it shuts down.
     if fault.kind == "stop" and 2 * (voters - stopped + 1) <= voters:
         reason = "since brokers that are controllers leave no majority of controllers behind"
         message = f"the last of them could not shut down, {reason}; set cluster.controllers to 3, or kill them"
         yield ("target",), f"{fault.target.text}: {message}"
 
 
-def _kind(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _kind_and_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse kinds that a cluster of this mode or version can't have, or that can't hit this kind of target."""
     target = fault.target
     if reason := fault.refusal(cluster.as_layout()):
@@ -111,7 +111,7 @@ def _frozen_producer(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
         yield ("target",), f"{message}with idempotence"
 
 
-def _power(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+def _late_power_loss(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse a loss of power after the first phase. It also takes records that earlier phases left unflushed, but the
     lanes of these phases are judged by the faults of their own phase."""
     if "power-loss" in fault.model_faults(cluster.brokers):
@@ -120,18 +120,18 @@ def _power(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _clock(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse to move a clock so far that brokers would delete records, or abort transactions that go on."""
+    """Refuse to move a clock so far that brokers would delete records, or abort transactions that are in time."""
     if not isinstance(fault, MovedClock):
         return
     key = "percent" if fault.kind == "clock-drift" else "seconds"
     for lane in phase.lanes:
-        kept = int(lane.topic_configs.get("retention.ms", cluster.broker_configs.get("log.retention.ms", -1)))
+        retention = int(lane.topic_configs.get("retention.ms", cluster.broker_configs.get("log.retention.ms", -1)))
         past = f"{fault.furthest:g} s is past"
-        if 0 <= kept <= fault.furthest * 1000:
-            yield (key,), f"{past} the retention.ms of lane {lane.lane}, {kept}: brokers would delete"
+        if 0 <= retention <= fault.furthest * 1000:
+            yield (key,), f"{past} the retention.ms of lane {lane.lane}, {retention}: brokers would delete records"
         if lane.transactional is not None and lane.transactional.timeout_ms <= fault.furthest * 1000:
             timeout = f"the timeout_ms of lane {lane.lane}, {lane.transactional.timeout_ms}"
-            yield (key,), f"{past} {timeout}: its coordinator would abort transactions that go on"
+            yield (key,), f"{past} {timeout}: its coordinator would abort transactions that are in time"
 
 
 def _reassignment(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
@@ -146,14 +146,14 @@ def _reassignment(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refus
     for lane in (lane for lane in phase.lanes if concerns(fault, lane.lane)):
         replicas, name = lane.replication_factor, f"lane {lane.lane}"
         if replicas > cluster.brokers - hit:
-            others = f"the {cluster.brokers} brokers but for {hit} that are hit"
-            message = f"the {replicas} replicas of {name} have no place on {others}: expected {replicas + hit} brokers"
+            left = f"the {cluster.brokers - hit} brokers that are not hit"
+            message = f"the {replicas} replicas of {name} have no place on {left}: expected {replicas + hit} brokers"
             yield ("fault",), f"{fault.kind}: {message}, or another lane"
         if replicas == 1:
-            message = f"{name} has one replica, and two while it moves: a record may be in one alone"
+            message = f"{name} has one replica, and two while it moves: a record may be in only one"
             yield ("fault",), f"{fault.kind}: {message}; expected replication_factor 2 or more"
         if lane.unclean_leader_election and lane.min_insync_replicas == replicas:
-            message = f"an unclean election may choose a replica of {name} that has just begun, although all have to be"
+            message = f"an unclean election may choose a replica of {name} that was just added, although all have to be"
             expected = "expected min_insync_replicas below replication_factor, or no unclean_leader_election"
             yield ("fault",), f"{fault.kind}: {message} in sync; {expected}"
 
@@ -162,12 +162,12 @@ def _growth(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse to add partitions to which no producer would write, or too many of them."""
     if not isinstance(fault, PartitionGrowth):
         return
-    begins = "writes to the partitions that its topic begins with; expected another lane"
+    ignores_new = "writes only to the partitions that its topic begins with; expected another lane"
     for lane in (lane for lane in phase.grown().lanes if concerns(fault, lane.lane)):
         if lane.loop is not None:
-            yield ("fault",), f"{fault.kind}: the loop of lane {lane.lane} {begins}"
+            yield ("fault",), f"{fault.kind}: the loop of lane {lane.lane} {ignores_new}"
         if lane.client != IN_PROCESS:
-            yield ("fault",), f"{fault.kind}: {lane.client}, the client of lane {lane.lane}, {begins}"
+            yield ("fault",), f"{fault.kind}: {lane.client}, the client of lane {lane.lane}, {ignores_new}"
         if lane.partitions > MOST_PARTITIONS:
             would_have = f"lane {lane.lane} would have {lane.partitions} partitions"
             yield ("add",), f"{would_have}: expected {MOST_PARTITIONS} at most"
@@ -216,7 +216,7 @@ def _target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
         if lane.share is None:
             yield ("target",), f"{target.text}: the lane {lane.lane} has no share group"
         if str(cluster.broker_configs.get(SHARE_STATE_PARTITIONS, 1)) != "1":
-            yield ("target",), f"{target.text}: expected {SHARE_STATE_PARTITIONS} 1, which it is if left out"
+            yield ("target",), f"{target.text}: expected {SHARE_STATE_PARTITIONS}: 1, which is the default"
 
 
 def _peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
@@ -230,8 +230,8 @@ def _peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
         yield ("peers",), "the cluster has no controllers that are no brokers"
 
 
-def _cut(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse a partition that cuts nothing: its peers are its targets, or nobody connects to its listener."""
+def _partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+    """Refuse a partition that cuts nothing: its peers are its targets, or no connection leads to its listener."""
     if not isinstance(fault, Partition):
         return
     peers = fault.peers
@@ -244,8 +244,8 @@ def _cut(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     if peers is not None:
         names_controllers = isinstance(peers, tuple) and any(number > CONTROLLER_IDS for number in peers)
         to_controllers = names_controllers or peers == "controllers"
-    listens = {"in": of_controllers, "out": to_controllers, "both": of_controllers or to_controllers}
-    if fault.port == "control" and cluster.controllers and not listens[fault.direction]:
+    cuts_controllers = {"in": of_controllers, "out": to_controllers, "both": of_controllers or to_controllers}
+    if fault.port == "control" and cluster.controllers and not cuts_controllers[fault.direction]:
         yield ("port",), "brokers have no such listener where controllers are no brokers: expected replication"
     if fault.port == "replication" and (of_controllers or to_controllers):
         yield ("port",), "controllers have no such listener: expected control"
@@ -285,5 +285,6 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 _CHECKS: tuple[Callable[[ClusterSpec, PhaseSpec, Fault], Refusals], ...] = (
-    *(_target, _kind, _lane_key, _frozen_producer, _kraft, _peers, _cut, _links, _clock, _reassignment, _growth),
+    *(_target, _kind_and_target, _lane_key, _frozen_producer, _controlled_shutdown),
+    *(_peers, _partition, _links, _clock, _reassignment, _growth),
 )
