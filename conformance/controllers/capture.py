@@ -97,10 +97,10 @@ class Capture:
             self.unreadable = self._unreadable_count() - self._unreadable_before + len(lines) - len(readable)
         return self._exchanges
 
-    def await_exchange(self, wanted: Callable[[Exchange], bool], what: str) -> None:
-        """Wait for an answered exchange for which `wanted` is true; `what` names it in errors."""
+    def await_exchange(self, is_wanted: Callable[[Exchange], bool], what: str) -> None:
+        """Wait for an answered exchange for which `is_wanted` is true; `what` names it in errors."""
         wait_until(
-            lambda: any(sent.response is not None and wanted(sent) for sent in self.exchanges()),
+            lambda: any(sent.response is not None and is_wanted(sent) for sent in self.exchanges()),
             what,
             timeout=_PATIENCE,
             seen=lambda: ", ".join(f"{e.api} v{e.version} to broker {e.broker}" for e in self.exchanges()[-10:]),

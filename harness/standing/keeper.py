@@ -81,11 +81,11 @@ class Keeper:
             except OSError:
                 os.kill(os.getpid(), signal.SIGINT)
 
-    def _answer(self, what: str, arguments: Mapping[str, Any]) -> object:
+    def _answer(self, job: str, arguments: Mapping[str, Any]) -> object:
         """The result of a job, or the error that ended it, with the exit code of the command."""
         try:
             jobs: dict[str, Callable[..., object]] = {"break": self._break, "heal": self._heal, "run": self._run}
-            return jobs[what](**arguments)
+            return jobs[job](**arguments)
         except Exception as error:  # noqa: BLE001 - whatever it is, the cluster stays and the command is told
             expected = error if isinstance(error, KafkaChaosError) else failure_of(error)
             if expected is None:

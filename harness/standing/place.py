@@ -64,7 +64,7 @@ class StandingCluster:
                 faults.pop(line["healed"], None)
         return faults
 
-    def ask(self, what: str, listener: Callable[[Event], None] = lambda _: None, **arguments: Any) -> Any:
+    def ask(self, job: str, listener: Callable[[Event], None] = lambda _: None, **arguments: Any) -> Any:
         """Let the cluster's process do a job, and pass its events to `listener`; raises the error that it answers."""
         try:
             with (
@@ -73,7 +73,7 @@ class StandingCluster:
             ):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 try:
-                    connection.send((what, arguments))
+                    connection.send((job, arguments))
                     while isinstance(answer := connection.recv(), Event):
                         listener(answer)
                 except KeyboardInterrupt:

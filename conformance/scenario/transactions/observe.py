@@ -64,7 +64,7 @@ class TransactionsObserver:
         return Observation(
             transactions=TransactionsObservation(
                 partitions=partitions,
-                transactions={name: known for name, known in described.items() if known is not None},
+                transactions={name: state for name, state in described.items() if state is not None},
                 producers={
                     name: ProducerObservation(epoch=producer.epoch, reply=producer.reply)
                     for name, producer in self.producers.by_name.items()
