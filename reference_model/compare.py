@@ -209,9 +209,9 @@ def compare(before: Cluster, after: Cluster, answer: Answer) -> Comparison:
 def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, answer: Answer) -> Iterator[Change]:
     if not (before.elects_uncleanly or after.elects_uncleanly):
         lane = replace(lane, unclean_leader_election=False)
-    same = before.rules == after.rules and before.elects_uncleanly == after.elects_uncleanly
+    have_same_rules = before.rules == after.rules and before.elects_uncleanly == after.elects_uncleanly
     old = answer(before.with_lane(lane))
-    new = old if same else answer(after.with_lane(lane))
+    new = old if have_same_rules else answer(after.with_lane(lane))
     changes: dict[tuple[Status, Status, tuple[str, ...]], dict[Anomaly, tuple[str, ...]]] = {}
     differing = [anomaly for anomaly in Anomaly if old.status(anomaly) is not new.status(anomaly)]
     path = list(_path(before, after)) if differing else []

@@ -1,9 +1,9 @@
 """How long a lane may be unavailable: bounds that follow from its time-outs, each with its derivation.
 
 Guarantee: a bound is the sum of all documented time-outs that may have to pass one after the other, so that no correct
-broker or client takes longer, apart from the time in which it did not run at all.
+broker or client takes longer, apart from the time in which its process does not run.
 
-Where every fault ended its broker's process, connections break at once, and nobody waits for answers. After any other
+If every fault ends its broker's process, connections break at once, and nobody waits for answers. After any other
 fault, and without any, requests may hang until they time out, and the leader waits for a follower that hangs until it
 drops the follower from the ISR. Sources: documentation of the configurations; KIP-98, KIP-62, KIP-848.
 """
@@ -68,12 +68,12 @@ def bounds_of(
     if lane.transactional is not None:
         transaction = (("transaction", lane.transactional.timeout_ms), ("check for it", timings.abort_check_ms))
     reconnect_ms = None if timings.reconnect_ms is None else round(timings.reconnect_ms * _JITTER)
-    learns: Parts = (("reconnect", reconnect_ms), ("retry", timings.retry_ms))
+    find_leader: Parts = (("reconnect", reconnect_ms), ("retry", timings.retry_ms))
     request: Parts = (("request", timings.request_ms), ("connection", timings.connect_ms)) if hangs else ()
     fetch: Parts = (("request of a consumer", timings.fetch_ms), ("connection", timings.connect_ms)) if hangs else ()
     linger: Parts = () if timings.linger_ms is None else (("linger", timings.linger_ms),)
-    producing = failover + lag + request + learns + linger + transaction
-    consuming = failover + lag + fetch + learns + transaction + _of_members(group)
+    producing = failover + lag + request + find_leader + linger + transaction
+    consuming = failover + lag + fetch + find_leader + transaction + _of_members(group)
     parts_of = {
         RecoveryAnomaly.STALLED_PRODUCER: producing + (() if lane.loop is None else _of_members(lane.loop.group)),
         RecoveryAnomaly.STALLED_CONSUMER: consuming,
@@ -84,7 +84,7 @@ def bounds_of(
         ),
     }
     if group is not None:
-        parts_of[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + learns + transaction + _of_members(group)
+        parts_of[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + find_leader + transaction + _of_members(group)
     if lane.share is not None:
         # A record that a member has acquired comes back when its lock ends. The next one may be gone, too: two locks.
         share: Parts = (("lock", lane.share.lock_ms), ("session of a member", SHARE_SESSION_MS))

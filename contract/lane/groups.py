@@ -174,8 +174,8 @@ class Group(Settings):
         ]
         texts += ["beginning at the end"] if self.reset == LATEST else []
         texts += [counted(self.crashes, "crash", "crashes")] if self.crashes else []
-        does = {"freeze": self.freezes, "join": self.joins, "leave": self.leaves}
-        return ", ".join([*texts, *(counted(count, name) for name, count in does.items() if count)])
+        counts = {"freeze": self.freezes, "join": self.joins, "leave": self.leaves}
+        return ", ".join([*texts, *(counted(count, name) for name, count in counts.items() if count)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,12 +223,12 @@ class Loop(Settings):
     @property
     def described(self) -> str:
         """The settings in words, for people."""
-        how = {
+        when_committed = {
             IN_TRANSACTION: "offsets in the transaction",
             AFTER: "offsets committed after the outputs",
             BEFORE: "offsets committed before the outputs",
         }
-        return f"a loop over {self.source}, {how[self.offsets]}, {self.group.described}"
+        return f"a loop over {self.source}, {when_committed[self.offsets]}, {self.group.described}"
 
 
 def with_brokers_assigning(group: dict[str, Any]) -> dict[str, Any]:

@@ -112,6 +112,6 @@ class Share(Settings):
             f"{share:.0%} {what}" for share, what in ((self.release, "released"), (self.reject, "rejected")) if share
         ]
         texts += [f"lock {self.lock_ms / 1000:g} s", f"at most {self.delivery_limit} deliveries", self.isolation]
-        does = {"freeze": self.freezes, "join": self.joins, "leave": self.leaves}
+        counts = {"freeze": self.freezes, "join": self.joins, "leave": self.leaves}
         texts += [counted(self.crashes, "crash", "crashes")] if self.crashes else []
-        return ", ".join([*texts, f"from the {self.start}", *(counted(n, what) for what, n in does.items() if n)])
+        return ", ".join([*texts, f"from the {self.start}", *(counted(n, name) for name, n in counts.items() if n)])

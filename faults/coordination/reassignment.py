@@ -203,6 +203,6 @@ def _partitions_added(node: NodeControl, new: NewPartitions, now: Mapping[Partit
         for (topic, number), replicas in new.items()
         if (state := now.get((topic, number))) is None or state.leader is None or set(state.isr) != set(replicas)
     ]
-    own = [partition for partition, replicas in new.items() if replicas[0] == node.number and partition in now]
-    added = [{"partition": f"{topic}-{number}", "leader": now[topic, number].leader} for topic, number in sorted(own)]
+    led = [partition for partition, replicas in new.items() if replicas[0] == node.number and partition in now]
+    added = [{"partition": f"{topic}-{number}", "leader": now[topic, number].leader} for topic, number in sorted(led)]
     return Proof(not missing, {"added": added}, f"{first_of(missing)} is not there, or not in sync")

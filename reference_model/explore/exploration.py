@@ -248,7 +248,7 @@ def _ending(core: Core, state: CoreState) -> str:
     logs = []
     for broker in core.brokers:
         local = core.locals[state[broker]]
-        log = " ".join(f"m{content_of(e)}@{leader_epoch_of(e)}" for e in local.log) or "nothing"
+        log = " ".join(f"m{content_of(entry)}@{leader_epoch_of(entry)}" for entry in local.log) or "nothing"
         role = f", leads in epoch {local.leader_epoch}" if local.leader == broker else ""
         logs.append(f"broker {broker + 1} holds {log} (high watermark {local.high_watermark}{role})")
     return f"Now the ISR is {{{isr}}}; {'; '.join(logs)}."

@@ -41,8 +41,8 @@ def ending(state: LaneState) -> Ending | None:
     log = final_log(state)
     if log is None:
         return None
-    acknowledged = [(i, record.offset) for i, record in enumerate(state.records) if record.status == OK]
-    return Ending([record_of(v) for v in log], acknowledged, pairs(state.reads), diverged(state, log))
+    acknowledged = [(index, record.offset) for index, record in enumerate(state.records) if record.status == OK]
+    return Ending([record_of(entry) for entry in log], acknowledged, pairs(state.reads), diverged(state, log))
 
 
 def is_resolved(state: LaneState) -> bool:

@@ -65,7 +65,8 @@ def with_isr(partition: Partition, config: ClusterConfig, isr: Collection[int], 
 
 def live_replicas(state: ClusterState) -> list[int]:
     """The registered brokers of the partition's assignment, which the controller keeps informed."""
-    return [r.broker for r in state.replicas if r.registered and r.broker in state.partition.replicas]
+    assignment = state.partition.replicas
+    return [replica.broker for replica in state.replicas if replica.registered and replica.broker in assignment]
 
 
 def tell(state: ClusterState, brokers: list[int]) -> ClusterState:
@@ -195,8 +196,8 @@ def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
 def start_reassignment(state: ClusterState, config: ClusterConfig, target: tuple[int, ...]) -> ClusterState:
     """The controller adds the target's replicas to the assignment and informs the brokers (KIP-455)."""
     old = state.partition
-    both = (*target, *(broker for broker in old.replicas if broker not in target))
-    state = state._replace(partition=old._replace(replicas=both, target=target))
+    old_and_new = (*target, *(broker for broker in old.replicas if broker not in target))
+    state = state._replace(partition=old._replace(replicas=old_and_new, target=target))
     return decide(state, config, old.leader, old.isr)
 
 

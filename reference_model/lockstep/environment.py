@@ -150,7 +150,7 @@ def cut(state: ClusterState, config: ClusterConfig, channel: str, source: int, t
 def heal(state: ClusterState, config: ClusterConfig, channel: str, source: int, target: int) -> ClusterState:
     """A cut is lifted."""
     require((channel, source, target) in state.cuts, f"no cut on {channel} from {source} to {target}")
-    return state._replace(cuts=tuple(c for c in state.cuts if c != (channel, source, target)))
+    return state._replace(cuts=tuple(other for other in state.cuts if other != (channel, source, target)))
 
 
 def expire_lag(state: ClusterState, config: ClusterConfig) -> ClusterState:

@@ -90,8 +90,8 @@ def stop(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterStat
     replica = running(state, broker)
     _require_quorum(state)
     partition = state.partition
-    others = [b for b in partition.replicas if b in partition.isr and b != broker]
-    live = [b for b in others if state.replica(b).registered]
+    others = [member for member in partition.replicas if member in partition.isr and member != broker]
+    live = [member for member in others if state.replica(member).registered]
     if live and broker in partition.isr and state.controller:
         leader = live[0] if partition.leader == broker else partition.leader
         state = decide(state, config, leader, tuple(others))

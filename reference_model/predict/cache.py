@@ -1,5 +1,5 @@
-"""Caches predictions on disk by content, so that no run waits for the same answer twice. The model's only module with
-I/O.
+"""Caches predictions on disk by content, so that no run waits for the same answer twice. No other module of the model
+does I/O.
 
 An entry's name is a digest of everything that the answer depends on: the lane's fields that the model uses, the steps
 of a lock-step phase, and the model's version. An entry that can't be read, or that is damaged, is computed again. A

@@ -159,7 +159,7 @@ def canonical(state: State, setup: Setup) -> State:
     producers = state.producers
     if len(state.outcomes) == setup.transactions:
         producers = tuple(over(known) if known.phase in (READY, RENEWING) else known for known in producers)
-    late = tuple(sorted(r for r in state.late if state.losses or not _is_refused(state, setup, r)))
+    late = tuple(sorted(request for request in state.late if state.losses or not _is_refused(state, setup, request)))
     before, rules = state.logs, setup.rules
     acceptable = {m for m in state.late_markers if state.losses or takes_marker(before[m.partition], m.entry, rules)}
     markers = tuple(sorted(acceptable))
