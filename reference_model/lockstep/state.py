@@ -85,7 +85,8 @@ class Partition(NamedTuple):
     """The partition in the metadata; `replicas` is its assignment, the preferred leader first.
 
     While a reassignment adds or removes replicas (KIP-455), `target` is the assignment afterwards, and `replicas` has
-    both. `eligible` has the eligible leader replicas, and `last_known` the last known leader (KIP-966).
+    the replicas before and after. `eligible` has the eligible leader replicas, and `last_known` the last known leader
+    (KIP-966).
     """
 
     replicas: tuple[int, ...]

@@ -1,8 +1,9 @@
 """Searches a lane with its known defects: which anomalies do they make reachable, and how?
 
 A defect is a variant of the lane: further steps of a producer that does not repeat its requests as Kafka's protocol
-says, or brokers that forget. Each variant has its ticket in `known_defects.toml` and its source in `clients/rules.py`.
-Defects are searched alone and together. `transactional.py` does the same for the defects of transactions, one by one.
+says, or brokers that forget how a producer has to begin. Each variant has its ticket in `known_defects.toml` and its
+source in `clients/rules.py`. Defects are searched alone and together. `transactional.py` does the same for the defects
+of transactions, one by one.
 
 Here the lane has no faults. A slow follower is enough to leave a record in doubt, and an anomaly that is reachable
 without a fault is reachable with faults. Nor does the lane have more replicas than three, or than its

@@ -63,8 +63,7 @@ def question_of(
 
 
 def rules_of_transactions(lane: Lane) -> Rules:
-    """The protocol that a lane's client speaks with brokers of its version, which may or may not verify
-    transactions."""
+    """The protocol between a lane's client and brokers of its version, which may or may not verify transactions."""
     if has_epoch_per_transaction(lane):
         return V2
     return V1_UNVERIFIED if lane.verifies_transactions is False else v1_in(lane.version)

@@ -99,7 +99,7 @@ class _Writer:
     `logs`: by broker, the names of its records. `cuts`: each (follower, leader) whose replication is cut off. `away`:
     the brokers that are killed, frozen or isolated, with the step that brings each back. `assignment`: controllers
     elect in this order, so it begins with the brokers that the story elects. `lags`: whether a follower that lags
-    leaves the ISR within a step.
+    leaves the ISR within a step. `_others`: how many records other producers have sent.
     """
 
     story: Story
@@ -117,7 +117,8 @@ class _Writer:
         self.lags = any(step.name == "shrink_isr" for step in self.story.steps)
 
     def write(self) -> list[Any]:
-        """The scenario's steps, and the expectations after them; raises `UnplayableStory`."""
+        """The scenario's steps, and the expectations after them; raises `UnplayableStory` if scenarios have no such
+        steps."""
         for number, step in enumerate(self.story.steps):
             self._write_step(number, step)
             for record, place in step.reads:
