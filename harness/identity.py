@@ -85,7 +85,7 @@ class IdentityCodec:
             return UNDECODABLE
         return producer_id, seq
 
-    def carried(self, value: object, headers: Iterable[tuple[str, object]] | None) -> tuple[int, int]:
+    def decode_record(self, value: object, headers: Iterable[tuple[str, object]] | None) -> tuple[int, int]:
         """The identity of a record: a header wins over the value, and the last header over earlier headers."""
         id_headers = [content for name, content in headers or () if name == IDENTITY_HEADER]
         carrier = id_headers[-1] if id_headers else value
@@ -99,7 +99,7 @@ class IdentityCodec:
         identities = [self.decode(message.value()) for message in messages]
         if UNDECODABLE in identities:
             identities = [
-                self.carried(None, message.headers()) if identity == UNDECODABLE else identity
+                self.decode_record(None, message.headers()) if identity == UNDECODABLE else identity
                 for message, identity in zip(messages, identities, strict=True)
             ]
         return {

@@ -93,7 +93,7 @@ def test_an_experiment_or_a_file_of_nodes_of_the_documentation_is_accepted(text:
         assert "\nbrokers:" in nodes_file(tmp_path / "compose.yaml", Path("nodes.yaml"))
     elif "families:" in text:
         (tmp_path / "atlas.yaml").write_text(text)
-        assert Atlas.of(tmp_path / "atlas.yaml").trials
+        assert Atlas.from_file(tmp_path / "atlas.yaml").trials
     elif (
         "NetworkPolicy" not in text
         and "chaos@" not in text

@@ -118,7 +118,7 @@ def require_commands(fault: Fault, file: NodesFile, allowed: Sequence[str]) -> N
         lacking = [key for key in BY_KIND[fault.kind].commands if getattr(entry, key) is None]
         if lacking:
             raise UsageFailure(f"{fault.kind} needs the command {lacking[0]} of {name}, which the file of nodes lacks")
-        if isinstance(fault, Partition) and not all(file.entry(kind, other).address for other in file.of(kind)):
+        if isinstance(fault, Partition) and not all(file.entry(kind, other).address for other in file.nodes_of(kind)):
             raise UsageFailure(f"partition needs the address of each of the {kind}, which the file of nodes lacks")
 
 
@@ -127,7 +127,7 @@ def _may_hit(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
     target = fault.target
     if target.role in ("zookeeper", "controllers"):
         kind = "zookeepers" if target.role == "zookeeper" else "controllers"
-        ids = sorted(file.of(kind))
+        ids = sorted(file.nodes_of(kind))
         places = range(1, len(ids) + 1) if kind == "controllers" else ids
         numbers = list(target.numbers or places)
         if not ids or not set(numbers) <= set(places):

@@ -72,8 +72,8 @@ class BreakJournal:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def broken(self, healing: ShellCommand) -> int:
-        """Note the command that heals what is broken next; returns the number to give to `healed`."""
+    def note_broken(self, healing: ShellCommand) -> int:
+        """Note the command that heals what is broken next; returns the number for `note_healed`."""
         with self._lock:
             file, number = JournalFile(_KIND, self.run_id), next(self._numbers)
             if not self._open:
@@ -82,7 +82,7 @@ class BreakJournal:
             file.note({"step": "broken", "number": number, **asdict(healing)})
             return number
 
-    def healed(self, number: int) -> None:
+    def note_healed(self, number: int) -> None:
         """Note that the fault with this number is healed; if it was the last one, remove the file."""
         with self._lock:
             file = JournalFile(_KIND, self.run_id)

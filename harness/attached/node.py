@@ -92,7 +92,7 @@ class AttachedNode:
         with self._lock:
             heals = HEALED_BY[command]
             if heals not in self._broken:
-                self._broken[heals] = self.journal.broken(self._command(heals, peers))
+                self._broken[heals] = self.journal.note_broken(self._command(heals, peers))
             self._run(command, peers=peers)
 
     def mend(self, peers: Sequence[str] = ()) -> None:
@@ -131,7 +131,7 @@ class AttachedNode:
     def _forget(self, healed_by: str) -> None:
         number = self._broken.pop(healed_by, None)
         if number is not None:
-            self.journal.healed(number)
+            self.journal.note_healed(number)
 
     def _run(self, command: str, *, peers: Sequence[str] = ()) -> str:
         return self._command(command, peers).run()

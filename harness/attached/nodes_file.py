@@ -70,20 +70,20 @@ class NodesFile(Spec):
 
     def names(self) -> list[str]:
         """The names of all nodes."""
-        return [self.name_of(kind, number) for kind in _KINDS for number in self.of(kind)]
+        return [self.name_of(kind, number) for kind in _KINDS for number in self.nodes_of(kind)]
 
-    def of(self, kind: str) -> Mapping[int, NodeEntry]:
+    def nodes_of(self, kind: str) -> Mapping[int, NodeEntry]:
         """The nodes of a kind: `brokers`, `controllers` or `zookeepers`."""
         nodes: Mapping[int, NodeEntry] = getattr(self, kind)
         return nodes
 
     def name_of(self, kind: str, number: int) -> str:
         """A node's name."""
-        return self.of(kind)[number].name or f"{kind.removesuffix('s')}-{number}"
+        return self.nodes_of(kind)[number].name or f"{kind.removesuffix('s')}-{number}"
 
     def entry(self, kind: str, number: int) -> NodeEntry:
         """A node with all its commands."""
-        node = self.of(kind)[number]
+        node = self.nodes_of(kind)[number]
         missing = {key: getattr(self.commands, key) for key in COMMANDS if getattr(node, key) is None}
         return node.model_copy(update=missing)
 

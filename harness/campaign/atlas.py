@@ -52,7 +52,7 @@ class Atlas(BaseModel):
     _source: str = ""
 
     @classmethod
-    def of(cls, path: Path) -> Self:
+    def from_file(cls, path: Path) -> Self:
         """The plan in a file; raises `UsageFailure` with file and line."""
         atlas = model_of(path, cls, "an atlas")
         atlas._source = str(path)

@@ -169,7 +169,7 @@ def hunt_command(series: Series, experiment: Path, shrink_minutes: float, max_ru
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
-    hunt = Hunt.of(experiment, series.out / f"{experiment.stem}.jsonl")
+    hunt = Hunt.from_file(experiment, series.out / f"{experiment.stem}.jsonl")
     check_output(series.out, load_experiment(experiment))
     former = len(hunt.rounds)
     for name, lacks in hunt.left_out.items():
@@ -242,7 +242,7 @@ def atlas_command(series: Series, plan: Path, max_runs: int | None, engine: str)
     from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
     record = series.record or series.out / RECORD
-    atlas = Atlas.of(plan)
+    atlas = Atlas.from_file(plan)
     code = 0
     if max_runs != 0:
         for name, lacks in atlas.left_out.items():

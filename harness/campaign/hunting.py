@@ -142,7 +142,7 @@ class Hunt:
     _since: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, path: Path, record: Path | None = None) -> Self:
+    def from_file(cls, path: Path, record: Path | None = None) -> Self:
         """A hunt with the experiment in a file; raises `UsageFailure` unless its schedule is generated."""
         values = experiment_values(path)
         schedule = values.get("schedule")

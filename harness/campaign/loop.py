@@ -59,21 +59,21 @@ class Budget:
         self.started = self.clock()
 
     @property
-    def passed(self) -> float:
+    def elapsed(self) -> float:
         """The seconds since the construction."""
         return self.clock() - self.started
 
-    def holds(self, attempt: Attempt) -> bool:
+    def allows(self, attempt: Attempt) -> bool:
         """Whether the attempt may begin."""
         if attempt.is_due:
             return True
         needed = self.longest.get(attempt.name, 0.0) * (1 + attempt.spare)
-        return (self.runs is None or self.made < self.runs) and self.passed + needed <= self.minutes * 60
+        return (self.runs is None or self.made < self.runs) and self.elapsed + needed <= self.minutes * 60
 
     def described(self) -> str:
         """How far the campaign is, in a line."""
         of_runs = f" of {self.runs}" if self.runs else ""
-        return f"run {self.made + 1}{of_runs}, {duration(self.passed)} of {duration(self.minutes * 60)}"
+        return f"run {self.made + 1}{of_runs}, {duration(self.elapsed)} of {duration(self.minutes * 60)}"
 
 
 def follow(policy: Policy[T], budget: Budget, perform: Callable[[Attempt], Outcome]) -> T | None:
@@ -81,7 +81,7 @@ def follow(policy: Policy[T], budget: Budget, perform: Callable[[Attempt], Outco
     try:
         attempt = next(policy)
         while True:
-            if not budget.holds(attempt):
+            if not budget.allows(attempt):
                 attempt = policy.throw(OutOfBudget())
                 continue
             started = budget.clock()

@@ -100,7 +100,7 @@ class Night:
             "night": self.name,
             "verdict": self.verdict,
             "seed": self.seed,
-            "seconds": round(self.budget.passed, 1),
+            "seconds": round(self.budget.elapsed, 1),
             "versions": versions(self.runs[0].attempt.experiment.cluster.kafka_version if self.runs else ""),
             "runs": [run.to_json(self.folder) for run in self.runs],
             "lanes": list(self._lanes()),

@@ -63,7 +63,7 @@ def findings_of(run_dir: Path) -> dict[Finding, bool]:
 
 
 def finding_of(run_dir: Path, named: str | None) -> Finding:
-    """The finding of this name, or without a name the first forbidden one; raises `UsageFailure` if there is none."""
+    """The finding of this name, or without a name the first forbidden finding; raises `UsageFailure` without one."""
     in_run = findings_of(run_dir)
     names = ", ".join(map(str, in_run)) or "nothing"
     if named is None:

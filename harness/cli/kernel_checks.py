@@ -104,16 +104,16 @@ def _probe(image: str, host: str) -> Iterator[Check]:
         yield probe_packets(execute)
         container.reload()
         pid = int(container.attrs["State"]["Pid"])
-        reason, done = why_no_links() or try_link(pid), "connections to a container were redirected to a link"
-        yield _optional("Links", reason, done, "faults of requests")
+        reason, success = why_no_links() or try_link(pid), "connections to a container were redirected to a link"
+        yield _optional("Links", reason, success, "faults of requests")
         yield _probe_freezer(container)
     finally:
         remove_run(client, run_id)
 
 
-def _optional(name: str, reason: str | None, done: str, needed_by: str) -> Check:
+def _optional(name: str, reason: str | None, success: str, needed_by: str) -> Check:
     if reason is None:
-        return Check(name, "ok", done)
+        return Check(name, "ok", success)
     found, _, remedy = reason.partition(": ")
     return Check(name, "note", found, f"{remedy}; only {needed_by} need it")
 

@@ -556,7 +556,7 @@ def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
         for first in range(0, len(records), MOST_TOLD):
             told = records[first : first + MOST_TOLD]
             partitions, offsets, epochs, values, headers = zip(*told, strict=True)
-            producer_ids, seqs = zip(*map(codec.carried, values, headers), strict=True)
+            producer_ids, seqs = zip(*map(codec.decode_record, values, headers), strict=True)
             columns = {"partition": partitions, "offset": offsets, "leader_epoch": epochs}
             tell("read", **columns, producer_id=producer_ids, seq=seqs)
         if not records and begin.get("isolation"):

@@ -45,7 +45,7 @@ class Identities:
     kinds: Numbers
 
     def between(self, first: int, end: int | None = None) -> Identities:
-        """The rows with offsets from `first` on, and below `end` if it is given."""
+        """The rows with offsets from `first` on, and below `end` if that is not None."""
         kept = self.offsets >= first
         if end is not None:
             kept &= self.offsets < end
@@ -66,14 +66,14 @@ class IdentityReader:
 
     def read(self, batches: Sequence[Batch]) -> Identities:
         """The identities of all records in the batches except transaction markers; (−1, −1) if a record has none."""
-        data = [batch for batch in batches if not batch.control and batch.count > 0]
-        plain = [(index, size) for index, batch in enumerate(data) if (size := _plain_value_size(batch))]
-        decoded: dict[int, Identities] = dict(self._by_columns(data, plain)) if plain else {}
-        return joined([decoded.get(index) or self._one_by_one(batch) for index, batch in enumerate(data)])
+        with_data = [batch for batch in batches if not batch.control and batch.count > 0]
+        plain = [(index, size) for index, batch in enumerate(with_data) if (size := _plain_value_size(batch))]
+        decoded: dict[int, Identities] = dict(self._by_columns(with_data, plain)) if plain else {}
+        return joined([decoded.get(index) or self._one_by_one(batch) for index, batch in enumerate(with_data)])
 
     def _one_by_one(self, batch: Batch) -> Identities:
         records = batch.records()
-        identities = [self._codec.carried(record.value, record.headers) for record in records]
+        identities = [self._codec.decode_record(record.value, record.headers) for record in records]
         offsets = np.array([record.offset for record in records], dtype=np.int64)
         producer_ids, seqs = np.array(identities, dtype=np.int64).reshape(-1, 2).T
         return _with_batch_fields(batch, offsets, producer_ids, seqs)

@@ -200,7 +200,7 @@ class ApplicationConsumer:
             self._last[partition] = message
             self._next[partition] = offset + 1
             if self._rows is not None:
-                identity = self._recorder.codec.carried(message.value(), message.headers())
+                identity = self._recorder.codec.decode_record(message.value(), message.headers())
                 self._rows.reads_message(self._assignment.name, message, identity)
                 self._rows.reaches([(partition, offset + 1)])
         self._commits.positions.reaches(self._next)

@@ -234,7 +234,7 @@ class ApplicationProducer:
                 "record was made of, or pass on its headers"
             )
         value, carriers = (None, headers) if source is None else (source.value(), source.headers())
-        return inputs.codec.carried(value, carriers)
+        return inputs.codec.decode_record(value, carriers)
 
     def _delivery(self, seq: int, report: Report | None) -> Report:
         rows, recorder = self._rows, self._recorder

@@ -35,7 +35,7 @@ def no_program_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 def plan_of(tmp_path: Path, text: str = PLAN) -> Atlas:
     path = tmp_path / "atlas.yaml"
     path.write_text(text)
-    return Atlas.of(path)
+    return Atlas.from_file(path)
 
 
 def test_the_plan_has_every_combination(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_wrong_plan_is_refused_before_anything_starts(tmp_path: Path, old: str
 
 
 def test_the_plan_of_this_project_is_one() -> None:
-    assert len(Atlas.of(STANDARD_PLAN).trials) >= 60
+    assert len(Atlas.from_file(STANDARD_PLAN).trials) >= 60
 
 
 def test_runs_are_counted_by_cell() -> None:

@@ -97,7 +97,7 @@ def experiment(tmp_path: Path) -> Path:
 
 def hunted(experiment: Path, root: Path, runs: int, record: Path | None = None) -> tuple[Hunt, list[Experiment]]:
     """A hunt after so many runs, and what it drew."""
-    hunt, drawn = Hunt.of(experiment, record), list[Experiment]()
+    hunt, drawn = Hunt.from_file(experiment, record), list[Experiment]()
     with ClusterOfRuns("hunt") as cluster:
 
         def perform(attempt: Attempt) -> Outcome:
@@ -129,7 +129,7 @@ def test_a_cluster_on_which_a_run_failed_is_not_used_again(
 
 
 def test_what_was_tried_least_is_drawn_most_often(experiment: Path, clusters: Clusters) -> None:
-    hunt = Hunt.of(experiment)
+    hunt = Hunt.from_file(experiment)
     hunt.tried.update({"pause": 999, "random": 999})
     drawn = [entry for seed in range(20) for entry in hunt.draw(seed).phases[0].schedule]
     assert sum(entry.fault == "kill" for entry in drawn) > 35
@@ -158,12 +158,12 @@ def test_a_client_that_the_machine_lacks_is_left_out(
 ) -> None:
     experiment.write_text(EXPERIMENT + "    clients: [java, librdkafka]\n")
     monkeypatch.setattr(ClientKind, "lacks", lambda kind: ["install a JRE"] if kind.name == "java" else [])
-    hunt = Hunt.of(experiment)
+    hunt = Hunt.from_file(experiment)
     assert hunt.left_out == {"java": "install a JRE"}
     assert {hunt.draw(seed).phases[0].lanes[0].client for seed in range(9)} == {"librdkafka"}
     experiment.write_text(EXPERIMENT + "    clients: [java]\n")
     with pytest.raises(UsageFailure, match="clients: expected one that this machine can do"):
-        Hunt.of(experiment)
+        Hunt.from_file(experiment)
 
 
 def test_a_hunt_goes_on_where_the_last_one_stopped(
@@ -174,7 +174,7 @@ def test_a_hunt_goes_on_where_the_last_one_stopped(
     clusters.lost = {2}
     for _ in range(3):
         hunt, _drawn = hunted(experiment, tmp_path, 1, record)
-    again = Hunt.of(experiment, record)
+    again = Hunt.from_file(experiment, record)
     assert (again.rounds, again.tried, again.led_to) == (hunt.rounds, hunt.tried, hunt.led_to)
     assert again.shown == {"run"}
     [(found, when, number)] = again.first_discoveries()
@@ -183,7 +183,7 @@ def test_a_hunt_goes_on_where_the_last_one_stopped(
     with record.open("a") as file:
         file.write("{}\n")
     with pytest.raises(UsageFailure, match=r"hunted.jsonl:4: expected a round of a hunt"):
-        Hunt.of(experiment, record)
+        Hunt.from_file(experiment, record)
 
 
 def test_discoveries_have_the_names_of_what_explains_them() -> None:
@@ -243,7 +243,7 @@ def test_the_command_shrinks_what_nothing_explains_and_drafts_a_report(
 def test_an_experiment_whose_schedule_is_not_generated_is_refused(experiment: Path, schedule: str) -> None:
     experiment.write_text(EXPERIMENT.partition("schedule:")[0] + schedule)
     with pytest.raises(UsageFailure, match=r"expected an experiment with one phase and `schedule: \{generate"):
-        Hunt.of(experiment)
+        Hunt.from_file(experiment)
 
 
 def test_what_is_forbidden_in_a_run_alone_is_a_finding_to_hunt_for_too() -> None:
@@ -262,7 +262,7 @@ def test_random_schedules_draw_every_kind_that_the_machine_and_the_cluster_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(SlowDisk, "unavailable", staticmethod(lambda: "no root"))
-    hunt = Hunt.of(HUNTS / "schedules.yaml")
+    hunt = Hunt.from_file(HUNTS / "schedules.yaml")
     assert hunt.left_out == {"slow-disk": "no root"}
     drawn: dict[str, Counter[str]] = {"zookeeper": Counter(), "kraft": Counter()}
     for seed in range(200):
