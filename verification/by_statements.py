@@ -176,12 +176,14 @@ def read(engine: SqlEngine, run: RunDirectory) -> None:
     if run.has_log and run.rows >= FILTERED_FROM:
         return
     position = "lane, `partition`, `offset`, producer_id, seq"
-    prepare(engine, ["known"])
+    prepare(engine, ["known", "read_words"])
     for name, sql in {
         "suspect_sends": "SELECT * FROM known",
         "suspect_reads": f"SELECT {position}, consumer FROM consumed",
         "suspect_log": f"SELECT {position} FROM log",
         "suspect_replicas": "SELECT * FROM replicas",
+        "doubtful_words": "SELECT lane, `partition`, word FROM read_words "
+        "UNION SELECT lane, `partition`, `offset` DIV 32 FROM log",
         "doubtful_blocks": "SELECT lane, producer_id, seq AS block FROM log WHERE FALSE",
         "uneven_log": f"SELECT {position} FROM log WHERE FALSE",
     }.items():

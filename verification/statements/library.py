@@ -16,8 +16,8 @@ the table or document that it is `of`; without it, the anomalies that it `rests`
 `lane`, columns that say where, and `n` (1 unless it says so); none, if the first table that it names is empty.
 Relations of one source share a file: its rows have a condition for each, named by what is wrong where it holds, with a
 comment of its own on what rests on it (or `none`). A statement of defects yields the `number` of each finding that a
-known `defect` explains. `:name` stands for a number of `PARAMETERS`, and `ASCENDING(place, value)` for whether the
-values at 32 places ascend, of those without a hole between them: with an aggregate for each, cheaper than a sort.
+known `defect` explains. `:name` stands for a number of `PARAMETERS`, and `RISES(place, value)` for how many of the
+values at 32 places are above all at lower places, the first one apart: with an aggregate for each, cheaper than a sort.
 """
 
 import re
@@ -41,7 +41,7 @@ _SOURCE, NAMED = re.compile(r"\b(?:FROM|JOIN) `?(\w+)"), re.compile(r"\b(\w+) AS
 
 
 _PROBLEM = re.compile(r"\bAS `([^`]* [^`]*)`,?(?: -- rests: (.*))?$", re.MULTILINE)
-_ASCENDING = re.compile(r"\bASCENDING\((\w+), (\w+)\)")
+_RISES = re.compile(r"\bRISES\((\w+), (\w+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,11 @@ def _parsed(file: Traversable) -> Statement:
         kept=head.get("keep") != "no",
         of=of,
         problems=tuple(resting),
-        sql=_ASCENDING.sub(_ascending, re.sub(r":([a-z]\w+)", lambda match: str(PARAMETERS[match[1]]), sql)),
+        sql=_RISES.sub(_rises, re.sub(r":([a-z]\w+)", lambda match: str(PARAMETERS[match[1]]), sql)),
     )
 
 
-def _ascending(call: re.Match[str]) -> str:
+def _rises(call: re.Match[str]) -> str:
     place, value = call.groups()
-    values = [f"MAX(CASE WHEN {place} = {number} THEN {value} END)" for number in range(32)]
-    return f"COALESCE(NOT ({' OR '.join(f'{first} >= {second}' for first, second in pairwise(values))}), TRUE)"
+    highest = [f"MAX(CASE WHEN {place} <= {number} THEN {value} END)" for number in range(32)]
+    return " + ".join(f"CASE WHEN {second} > {first} THEN 1 ELSE 0 END" for first, second in pairwise(highest))

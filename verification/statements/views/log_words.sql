@@ -5,7 +5,7 @@
 -- lowest and its highest number. `is_in_order`: from the first offset to the last there is one record each, all of that
 -- producer, each with a number above that of the one before.
 SELECT
-  *, is_ascending AND first >= 0 AND stored = last - first + 1 AND stored = offsets AND stored = taken
+  *, rises = stored - 1 AND first >= 0 AND stored = last - first + 1 AND stored = offsets AND stored = taken
     AND producer_id = last_producer_id AS is_in_order
 FROM (
   SELECT
@@ -14,7 +14,7 @@ FROM (
     SUM(is_record) AS stored, SUM(hash) AS content,
     SUM(is_counted) AS counted, SUM(CASE WHEN is_counted = 1 THEN hash ELSE 0 END) AS counted_content,
     MIN(producer_id) AS producer_id, MAX(producer_id) AS last_producer_id, MIN(seq) AS first_seq, MAX(seq) AS last_seq,
-    ASCENDING(place, seq) AS is_ascending
+    RISES(place, seq) AS rises
   FROM (
     SELECT *, `offset` DIV 32 AS word, SHIFTLEFT(CAST(1 AS BIGINT), place) AS bit
     FROM (

@@ -1,12 +1,12 @@
 -- What each consumer read of each word (`words`): how many records, the sum of their hashes, the first and the last offset
--- and time. `is_given_all`: whether it is due what is not committed, too. `is_in_order`: each offset from the first to the
--- last was read once, each later than the one before it.
-SELECT *, is_ascending AND lowest >= 0 AND n = highest - lowest + 1 AND n = offsets AS is_in_order
+-- and time. `is_given_all`: whether it is due what is not committed, too. `is_in_order`: no offset was read twice, and each
+-- later than all lower ones.
+SELECT *, rises = n - 1 AND n = offsets AND lowest >= 0 AS is_in_order
 FROM (
   SELECT
     lane, consumer, `partition`, word, COUNT(*) AS n, SUM(hash) AS content, MIN(`offset`) AS lowest,
     MAX(`offset`) AS highest, MIN(poll_ns) AS first_ns, MAX(poll_ns) AS last_ns, MAX(is_given_all) AS is_given_all,
-    BIT_COUNT(BIT_OR(SHIFTLEFT(CAST(1 AS BIGINT), place))) AS offsets, ASCENDING(place, poll_ns) AS is_ascending
+    BIT_COUNT(BIT_OR(SHIFTLEFT(CAST(1 AS BIGINT), place))) AS offsets, RISES(place, poll_ns) AS rises
   FROM (
     SELECT
       c.lane, c.consumer, c.`partition`, c.`offset`, c.poll_ns, c.`offset` DIV 32 AS word,
