@@ -20,8 +20,8 @@ LEFT JOIN (
   SELECT lane, COUNT(*) AS outside FROM produced WHERE `transaction` IS NULL AND outcome = 'ok' GROUP BY lane
 ) p USING (lane)
 LEFT JOIN (
-  SELECT lane, CASE WHEN COUNT(kind) > 0 THEN COUNT_IF(kind IN ('commit', 'abort')) END AS markers
-  FROM replicas
+  SELECT lane, CASE WHEN SUM(kinds) > 0 THEN CAST(SUM(CASE WHEN is_marker THEN n ELSE 0 END) AS BIGINT) END AS markers
+  FROM writings
   GROUP BY lane
 ) m USING (lane)
 WHERE l.is_transactional = 1

@@ -3,4 +3,4 @@
 SELECT w.lane, w.`partition`, w.producer_id
 FROM writings w
 JOIN lanes l USING (lane)
-WHERE w.producer_id >= 0 AND ((l.idempotent = 0 AND w.last_epoch >= 0) OR (l.idempotent = 1 AND w.first_epoch < 0))
+WHERE NOT w.is_marker AND w.producer_id >= 0 AND ((l.idempotent = 0 AND w.last_epoch >= 0) OR (l.idempotent = 1 AND w.first_epoch < 0))

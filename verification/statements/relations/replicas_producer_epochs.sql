@@ -7,10 +7,9 @@ WITH changing AS (
   FROM replicas r
   JOIN (
     SELECT lane, `partition`, producer_id
-    FROM replicas
-    WHERE producer_id >= 0
+    FROM (SELECT *, CASE WHEN epochs < n THEN -1 END AS missing FROM writings WHERE producer_id >= 0) w
     GROUP BY lane, `partition`, producer_id
-    HAVING MIN(COALESCE(producer_epoch, -1)) < MAX(COALESCE(producer_epoch, -1))
+    HAVING MIN(LEAST(first_epoch, missing)) < MAX(GREATEST(last_epoch, missing))
   ) q USING (lane, `partition`, producer_id)
 )
 SELECT lane, `partition`, `offset`
@@ -25,8 +24,8 @@ FROM changing
 GROUP BY lane, `partition`, producer_id, `offset`
 HAVING MIN(epoch) < MAX(epoch)
 UNION ALL
-SELECT lane, `partition`, MIN(`offset`)
-FROM replicas
+SELECT lane, `partition`, MIN(first)
+FROM writings
 WHERE producer_id >= 0
 GROUP BY lane, `partition`
-HAVING COUNT(producer_epoch) > 0 AND COUNT(producer_epoch) < COUNT(*)
+HAVING SUM(epochs) > 0 AND SUM(epochs) < SUM(n)

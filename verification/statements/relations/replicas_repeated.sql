@@ -1,3 +1,6 @@
 -- an offset twice
 -- of: replicas; rests: replica_divergence
-SELECT lane, `partition`, broker, n - offsets AS n FROM replica_words WHERE n > offsets
+SELECT lane, `partition`, broker, SUM(n) - BIT_COUNT(BIT_OR(bits)) AS n
+FROM replica_words
+GROUP BY lane, `partition`, broker, word
+HAVING SUM(n) > BIT_COUNT(BIT_OR(bits))

@@ -8,7 +8,7 @@ FROM (SELECT DISTINCT lane, `partition` FROM copies) r
 LEFT JOIN contents g ON g.lane = r.lane AND g.`partition` = r.`partition` AND g.broker IS NULL
 LEFT JOIN contents c
   ON c.lane = r.lane AND c.`partition` = r.`partition` AND c.broker IS NOT NULL AND c.n = COALESCE(g.n, 0)
-  AND c.low = COALESCE(g.low, 0) AND c.high = COALESCE(g.high, 0)
+  AND c.content = COALESCE(g.content, 0)
 JOIN bounds b ON b.lane = r.lane AND b.`partition` = r.`partition`
 JOIN lanes l ON l.lane = r.lane
 WHERE l.final_log = 1 AND c.lane IS NULL

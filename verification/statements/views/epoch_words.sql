@@ -1,9 +1,9 @@
 -- The words, 32 offsets of a partition, in which reads and replicas have more than one leader epoch.
 SELECT lane, `partition`, word
 FROM (
-  SELECT lane, `partition`, word, first_epoch, last_epoch FROM replica_words
+  SELECT lane, `partition`, word, leader_epoch FROM replica_words
   UNION ALL
-  SELECT lane, `partition`, `offset` DIV 32, leader_epoch, leader_epoch FROM consumed
+  SELECT lane, `partition`, `offset` DIV 32, leader_epoch FROM consumed
 ) q
 GROUP BY lane, `partition`, word
-HAVING MIN(first_epoch) < MAX(last_epoch)
+HAVING MIN(leader_epoch) < MAX(leader_epoch)

@@ -1,12 +1,20 @@
 -- The markers of transactions in the log, by place and producer: those below the offset up to which everything is known
 -- to be committed (`bounds`), and those that every replica of the partition has. A replica that was left behind may
--- still hold others, which no leader has.
-SELECT r.lane, r.`partition`, r.`offset`, r.producer_id, MAX(r.kind) AS kind
+-- still hold others, which no leader has. Of words in which all replicas have the same, one replica is read.
+SELECT r.lane, r.`partition`, r.`offset`, r.producer_id, r.kind
+FROM replicas r
+JOIN (SELECT lane, `partition`, MIN(broker) AS broker FROM epochs GROUP BY lane, `partition`) e
+  ON e.lane = r.lane AND e.`partition` = r.`partition` AND e.broker = r.broker
+LEFT ANTI JOIN differing_words w ON w.lane = r.lane AND w.`partition` = r.`partition` AND w.word = r.`offset` DIV 32
+WHERE r.kind IN ('commit', 'abort')
+UNION ALL
+SELECT r.lane, r.`partition`, r.`offset`, r.producer_id, MAX(r.kind)
 FROM (
-  SELECT lane, `partition`, `offset`, producer_id, broker, MAX(kind) AS kind
-  FROM replicas
-  WHERE kind IN ('commit', 'abort')
-  GROUP BY lane, `partition`, `offset`, producer_id, broker
+  SELECT r.lane, r.`partition`, r.`offset`, r.producer_id, r.broker, MAX(r.kind) AS kind
+  FROM replicas r
+  LEFT SEMI JOIN differing_words w ON w.lane = r.lane AND w.`partition` = r.`partition` AND w.word = r.`offset` DIV 32
+  WHERE r.kind IN ('commit', 'abort')
+  GROUP BY r.lane, r.`partition`, r.`offset`, r.producer_id, r.broker
 ) r
 JOIN (SELECT lane, `partition`, COUNT(DISTINCT broker) AS replicas FROM epochs GROUP BY lane, `partition`) e
   USING (lane, `partition`)
