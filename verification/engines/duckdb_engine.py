@@ -30,6 +30,7 @@ MACROS = """
 SET enable_progress_bar = false;
 CREATE MACRO xxhash64(a, b, c, d) AS CAST(hash(a, b, c, d) >> 1 AS BIGINT);
 CREATE MACRO shiftleft(a, b) AS a << b;
+CREATE MACRO shiftright(a, b) AS a >> b;
 """
 """Functions of Spark that DuckDB lacks. Its bar of progress would be among the lines of standard output."""
 _WORDS = {

@@ -4,6 +4,6 @@
 -- of: consumed
 SELECT c.lane, c.`partition`, c.`offset`
 FROM consumed c
-LEFT SEMI JOIN early_blocks b ON b.lane = c.lane AND b.producer_id = c.producer_id AND b.block = c.seq DIV 32
+LEFT SEMI JOIN early_blocks b ON b.lane = c.lane AND b.producer_id = c.producer_id AND b.block = SHIFTRIGHT(c.seq, 5)
 JOIN produced p USING (lane, producer_id, seq)
 WHERE c.poll_ns < p.invoke_ns

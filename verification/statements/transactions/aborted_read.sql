@@ -1,6 +1,7 @@
 -- A `read_committed` consumer, or share group, was given a record that is aborted, or whose transaction's outcome is `aborted`.
 --
--- Aborted is what stands before an abort marker in the log where the consumer read it.
+-- Aborted is what stands before an abort marker in the log where the consumer read it. Outside of doubtful words, consumers
+-- read what is committed there: only transactions whose outcome denies that are looked for.
 --
 -- unit: identities
 -- row: where it was read first
@@ -10,8 +11,18 @@ SELECT
 FROM (
   SELECT r.lane, r.producer_id, r.seq, m.`transaction`, MIN(STRUCT(r.`partition`, r.`offset`, r.consumer)) AS first
   FROM (
-    SELECT lane, consumer, `partition`, `offset`, producer_id, seq
-    FROM committed_reads
+    SELECT s.lane, s.consumer, s.`partition`, s.`offset`, s.producer_id, s.seq
+    FROM suspect_reads s
+    JOIN isolation i ON i.lane = s.lane AND i.consumer = s.consumer AND i.isolation = 'read_committed'
+    UNION ALL
+    SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq
+    FROM committed_reads c
+    LEFT SEMI JOIN (
+      SELECT w.lane, w.producer_id, w.seq
+      FROM written w
+      LEFT SEMI JOIN (SELECT * FROM transaction_summaries WHERE outcome = 'aborted' AND committed > 0) a
+        USING (lane, producer_id, `transaction`)
+    ) a USING (lane, producer_id, seq)
     UNION ALL
     SELECT d.lane, d.member, d.`partition`, d.`offset`, d.producer_id, d.seq
     FROM deliveries d

@@ -25,13 +25,19 @@ FROM (
         s.lane, s.consumer, w.producer_id, w.`transaction`,
         COUNT(r.`offset`) AS records_given,
         MIN(CASE WHEN r.`offset` IS NULL THEN w.seq END) AS seq
-      FROM written w
+      FROM doubtful_transactions w
       JOIN (
-        SELECT lane, consumer, `partition`, MIN(`offset`) AS lowest, MAX(`offset`) AS highest
-        FROM committed_reads
+        SELECT lane, consumer, `partition`, MIN(lowest) AS lowest, MAX(highest) AS highest
+        FROM read_words
+        JOIN isolation i USING (lane, consumer)
+        WHERE i.isolation = 'read_committed'
         GROUP BY lane, consumer, `partition`
       ) s USING (lane, `partition`)
-      LEFT JOIN (SELECT DISTINCT lane, consumer, `partition`, `offset` FROM committed_reads) r
+      LEFT JOIN (
+        SELECT DISTINCT c.lane, c.consumer, c.`partition`, c.`offset`
+        FROM committed_reads c
+        LEFT SEMI JOIN doubtful_transactions USING (lane, `partition`, `offset`)
+      ) r
         ON r.lane = s.lane AND r.consumer = s.consumer AND r.`partition` = s.`partition` AND r.`offset` = w.`offset`
       WHERE w.fate = 'commit' AND w.sent AND w.`offset` BETWEEN s.lowest AND s.highest
       GROUP BY s.lane, s.consumer, w.producer_id, w.`transaction`

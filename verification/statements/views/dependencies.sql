@@ -1,13 +1,12 @@
 -- Dependencies between transactions that are neighbours in a partition: a committed record follows another's. What is not
 -- committed may lie between them. All other dependencies follow from these.
-SELECT DISTINCT lane, before.producer_id AS producer_id, before.`transaction` AS `transaction`, to_producer_id, to_transaction
+SELECT DISTINCT lane, producer_id, `transaction`, to_producer_id, to_transaction
 FROM (
   SELECT
-    lane, producer_id AS to_producer_id, `transaction` AS to_transaction,
-    LAG(STRUCT(producer_id, `transaction`)) OVER (
-      PARTITION BY lane, `partition` ORDER BY `offset`, producer_id, seq
-    ) AS before
+    lane, producer_id AS to_producer_id, `transaction` AS to_transaction, LAG(producer_id) OVER in_turn AS producer_id,
+    LAG(`transaction`) OVER in_turn AS `transaction`
   FROM written
   WHERE fate = 'commit'
+  WINDOW in_turn AS (PARTITION BY lane, `partition` ORDER BY `offset`, producer_id, seq)
 ) q
-WHERE before IS NOT NULL AND (before.producer_id <> to_producer_id OR before.`transaction` <> to_transaction)
+WHERE producer_id <> to_producer_id OR `transaction` <> to_transaction

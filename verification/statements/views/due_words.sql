@@ -8,9 +8,8 @@ JOIN lanes l USING (lane)
 WHERE w.stored > 0
 UNION ALL
 SELECT
-  g.lane, g.`partition`, g.`offset` DIV 32, 0, 1, COUNT(*), SUM(XXHASH64(l.salt, g.`offset`, g.producer_id, g.seq))
-FROM log g
+  f.lane, f.`partition`, f.`offset` DIV 32, 0, 1, COUNT(*), SUM(XXHASH64(l.salt, f.`offset`, f.producer_id, f.seq))
+FROM fates f
 JOIN lanes l USING (lane)
-JOIN visible v USING (lane, `partition`, `offset`)
-WHERE l.is_transactional = 1
-GROUP BY g.lane, g.`partition`, g.`offset` DIV 32
+WHERE f.fate = 'commit'
+GROUP BY f.lane, f.`partition`, f.`offset` DIV 32

@@ -2,8 +2,8 @@
 SELECT DISTINCT s.lane, s.producer_id, s.block
 FROM sent_blocks s
 JOIN (
-  SELECT lane, producer_id, seq DIV 32 AS block, MIN(poll_ns) AS first_ns
+  SELECT lane, producer_id, SHIFTRIGHT(seq, 5) AS block, MIN(poll_ns) AS first_ns
   FROM consumed
-  GROUP BY lane, producer_id, seq DIV 32
+  GROUP BY lane, producer_id, SHIFTRIGHT(seq, 5)
 ) r USING (lane, producer_id, block)
 WHERE r.first_ns < s.last_ns

@@ -26,7 +26,7 @@ FROM (
     WHERE l.is_transactional = 1
     GROUP BY r.lane, r.`partition`, r.`offset`, COALESCE(w.writer, r.producer_id)
     UNION ALL
-    SELECT DISTINCT
+    SELECT
       g.lane, g.`partition`, g.`offset`, COALESCE(w.writer, g.producer_id), 1, CAST(NULL AS STRING), g.producer_id, g.seq
     FROM log g
     JOIN lanes l USING (lane)
