@@ -6,7 +6,6 @@ events.jsonl even if the harness dies. Another event follows when the call ends.
 """
 
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +27,6 @@ class Calls:
         self._numbers = itertools.count()
         self._open: dict[int, CallNoted] = {}
         self._told: set[int] = set()
-        self._stop = threading.Event()
         self._worker = Worker(self._watch, name="long-calls")
 
     def start(self) -> None:
@@ -37,8 +35,7 @@ class Calls:
 
     def close(self) -> None:
         """End the watch, after an event for each long call that has no answer by now."""
-        self._stop.set()
-        self._worker.join()
+        self._worker.end()
         self._tell_open()
         self._worker.raise_error()
 
@@ -64,7 +61,7 @@ class Calls:
             self.ends(number)
 
     def _watch(self) -> None:
-        while not self._stop.wait(_LOOKS_EVERY):
+        while not self._worker.ending.wait(_LOOKS_EVERY):
             self._tell_open()
 
     def _tell_open(self) -> None:

@@ -256,14 +256,13 @@ class SupervisedProcess:
     def _hear(self, line: str) -> None:
         self._said.append(line.rstrip("\n"))
         try:
-            self._take(line)
+            self._take(json.loads(line))
         except ProtocolBreach as breach:
             self.breaks(f"{breach}: it said {quoted(line.strip())}")
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
             self.breaks(f"said {quoted(line.strip())}, which is no event of the client protocol: {error}")
 
-    def _take(self, line: str) -> None:
-        event = json.loads(line)
+    def _take(self, event: dict[str, Any]) -> None:
         kind = event.pop("event")
         if kind == "notice":
             self.on_notice(f"{self.name}: {event['text']}")

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from kafka_chaos.faults.target import CONSUMER, MEMBER
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
+from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.producers import Producing, Written
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.lane_clients import Consuming, LaneClients, Members
@@ -36,6 +37,9 @@ class LaneLoad:
             self.written = self.loop.output
         self._further = clients.further_consumers()
         self.consumers, self.group = clients.reading()
+        groups = [members for members in (self.group, self.loop) if members is not None]
+        self._all: Sequence[Readers] = (self._further, *groups, *self.consumers)
+        self._members = groups[:1]
         self._settle_timeout = clients.load.workload.settle_timeout
         self._sending = threading.Event()
         self._sending.set()
@@ -66,7 +70,10 @@ class LaneLoad:
 
     def processes(self, role: str) -> Sequence[SupervisedProcess]:
         """The lane's clients in a role that are processes of their own and run, for faults to hit."""
-        by_role = {CONSUMER: [*self.consumers, self._further], MEMBER: self.groups[:1]}
+        by_role: dict[str, Sequence[Readers | Producing]] = {
+            CONSUMER: [*self.consumers, self._further],
+            MEMBER: self._members,
+        }
         clients = by_role.get(role, [] if self.producer is None else [self.producer])
         return [process for each in clients for process in each.processes() if process.is_running()]
 
@@ -74,18 +81,12 @@ class LaneLoad:
         """The consumers that have to read to the end: those that stay, and those that live when the load has ended."""
         return (*self.consumers, *self._further.left())
 
-    @property
-    def groups(self) -> tuple[Members, ...]:
-        """The group that reads the lane, and the group that feeds the lane's loop."""
-        return tuple(members for members in (self.group, self.loop) if members is not None)
-
     def start(self) -> None:
         """Start sending."""
-        for readers in (*self.consumers, *self.groups):
+        for readers in self._all:
             readers.starts()
         if self.producer is not None:
             self._worker.start()
-        self._further.start()
 
     def stop_sending(self) -> None:
         """Stop sending; records in flight still get their outcomes."""
@@ -99,7 +100,7 @@ class LaneLoad:
 
     def raise_error(self) -> None:
         """Raise an error of the producer's thread, of an application's function or of a group, if there was one."""
-        for readers in (*self.groups, *self.consumers, self._further):
+        for readers in self._all:
             readers.raise_error()
         self._worker.raise_error()
 
@@ -115,7 +116,7 @@ class LaneLoad:
             # Its clients were made all the same, and may be processes.
             self.producer.finish(0.0, self._cancelled)
         self._worker.join()
-        for readers in (self._further, *self.groups, *self.consumers):
+        for readers in self._all:
             readers.close()
 
     def _run(self) -> None:

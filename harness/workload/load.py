@@ -72,7 +72,6 @@ class PhaseLoad:
         self._late = sorted((lane.created_at, lane.lane, lane) for lane in lanes if lane.created_at is not None)
         self.span_ns: tuple[int, int] | None = None
         """Begin and end of the load, in ns of the monotonic clock; None until the load has ended."""
-        self._has_ended = threading.Event()
         self._creation = Worker(self._create_late, name="creation-of-topics")
 
     def __enter__(self) -> Self:
@@ -103,16 +102,16 @@ class PhaseLoad:
         """Create topics amid faults, asking again until they are there, and put their lanes under load."""
         for at, name, lane in self._late:
             began = self._clock.began or time.monotonic()
-            if self._has_ended.wait(max(0.0, began + at - time.monotonic())):
+            if self._creation.ending.wait(max(0.0, began + at - time.monotonic())):
                 raise WaitTimeout(f"the load ended before the topic of lane {name} was to be created")
             create, message = partial(self._create, lane), f"the topic of lane {name} to be created"
-            wait_until(create, message, timeout=float("inf"), interval=1.0, cancelled=self._has_ended)
+            wait_until(create, message, timeout=float("inf"), interval=1.0, cancelled=self._creation.ending)
             load = self._load_of(lane)
             self.lanes = {**self.lanes, name: load}
             load.start()
 
     def __exit__(self, *_: object) -> None:
-        self._has_ended.set()
+        self._creation.ending.set()
         for lane in self.lanes.values():
             lane.cancel()
         self._creation.join()
@@ -177,8 +176,7 @@ class PhaseLoad:
         """Stop sending, and wait until every record has an outcome."""
         if self._clock.began is not None:
             self.span_ns = (round(self._clock.began * 1e9), time.monotonic_ns())
-        self._has_ended.set()
-        self._creation.join()
+        self._creation.end()
         self._creation.raise_error()
         for lane in self.lanes.values():
             lane.stop_sending()

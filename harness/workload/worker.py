@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 
 class Worker:
-    """Calls `work` once, in a thread that does not keep the process alive."""
+    """Calls `work` once, in a thread that does not keep the process alive. `ending` tells it that it should return."""
 
     def __init__(self, work: Callable[[], object], *, name: str) -> None:
+        self.ending = threading.Event()
         self.error: BaseException | None = None
         self._work = work
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -30,6 +31,11 @@ class Worker:
         if self.has_begun:
             self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def end(self, timeout: float | None = None) -> bool:
+        """Tell the function to return, and wait for that as `join` does."""
+        self.ending.set()
+        return self.join(timeout)
 
     def raise_error(self) -> None:
         """Raise what the function raised, if it did."""

@@ -18,7 +18,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
-from kafka_chaos.harness.workload.groups.commits import Assignment, Commits
+from kafka_chaos.harness.workload.groups.commits import Assignment, Commits, errors_in
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 Rebalanced = Callable[[Any, Any], None]
@@ -144,28 +144,25 @@ class ApplicationConsumer:
     ) -> Any:
         """As `confluent_kafka.Consumer.commit`."""
         commits, places = self._commits, self._places(message, offsets)
-        number, errors = commits.asks(places), commits.errors
         choices = {"message": message, "offsets": offsets}
         arguments: dict[str, Any] = {name: choice for name, choice in choices.items() if choice is not None}
-        if asynchronous:
-            self._unanswered.append((number, places))
+        if not asynchronous:
+            with commits.asking(places) as failed:
+                answers = self._client.commit(**arguments, asynchronous=False)
+                failed |= errors_in(answers)
+            return answers
+        number, errors = commits.asks(places), commits.errors
+        self._unanswered.append((number, places))
         try:
-            answers = self._client.commit(**arguments, asynchronous=asynchronous)
+            return self._client.commit(**arguments, asynchronous=True)
         except KafkaException as failure:
             self._unanswered = [commit for commit in self._unanswered if commit[0] != number]
             commits.learns(number, dict.fromkeys(places, failure.args[0]), certain=commits.errors == errors)
             raise
-        if not asynchronous:
-            failed = {answer.partition: answer.error for answer in answers or () if answer.error is not None}
-            commits.learns(number, failed, certain=commits.errors == errors)
-        return answers
 
-    def commits_in_transaction(
-        self, offsets: Sequence[TopicPartition], *, producer_id: int, transaction: int
-    ) -> AbstractContextManager[None]:
-        """A context manager whose block sends these offsets to a transaction."""
-        places = self._places(None, offsets)
-        return self._commits.in_transaction(places, producer_id=producer_id, transaction=transaction)
+    def sending_offsets(self, offsets: Sequence[TopicPartition], **transaction: int) -> AbstractContextManager[object]:
+        """A context manager whose block sends these offsets to a transaction; see `Commits.asking`."""
+        return self._commits.asking(self._places(None, offsets), **transaction)
 
     def close(self) -> None:
         """As `confluent_kafka.Consumer.close`."""

@@ -173,18 +173,18 @@ class ApplicationThread(Worker):
     def __init__(self, function: Callable[[H], object], handle: H, *, what: str) -> None:
         """`what` names the function, in messages."""
         super().__init__(lambda: function(handle), name=what)
+        self.ending = handle.over
         self._what = what
-        self._over = handle.over
 
-    def end(self, timeout: float = _RETURN_TIMEOUT) -> None:
-        """Signal the function to end and wait until it returns; raises what it raised, or `ClusterFailure`."""
-        self._over.set()
-        if not self.join(timeout):
+    def end(self, timeout: float | None = _RETURN_TIMEOUT) -> bool:
+        """Tell the function to return, and wait for that; raises what it raised, or `ClusterFailure` if it does not."""
+        if not super().end(timeout):
             raise ClusterFailure(
-                f"{self._what} did not return within {timeout:g} s after its handle said that it is over: "
+                f"{self._what} did not return within {timeout or 0:g} s after its handle said that it is over: "
                 "let it loop while handle.running()"
             )
         self.raise_error()
+        return True
 
     def raise_error(self) -> None:
         """Raise what the function raised."""

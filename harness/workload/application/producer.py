@@ -112,8 +112,8 @@ class ApplicationProducer:
             with self._noted("send_offsets_to_transaction"):
                 send()
         else:
-            of = {"producer_id": self._rows.producer_id, "transaction": self._transactions.number}
-            with member.commits_in_transaction(positions, **of):
+            of_transaction = {"producer_id": self._rows.producer_id, "transaction": self._transactions.number}
+            with member.sending_offsets(positions, **of_transaction):
                 send()
 
     def commit_transaction(self, timeout: float = -1) -> None:

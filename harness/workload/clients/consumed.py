@@ -93,6 +93,10 @@ class Readers:
         self.raise_error()
         return self._worker is None or self._worker.is_alive()
 
+    def close(self) -> None:
+        """End the consumers at once, and write their last rows."""
+        raise NotImplementedError
+
     def falls_short(self, problem: str) -> None:
         """Report that the consumers did not reach the end: the `problem` says where they are."""
         raise NotImplementedError
@@ -126,8 +130,7 @@ class ConsumedRows(Taker):
         self._calls = load.calls
         self._lane_of_calls = lane
         self._held: dict[tuple[str, int], dict[str, Any]] = {}
-        self._asked: dict[int, list[dict[str, Any]]] = {}
-        self._called: dict[object, int] = {}
+        self._asked: dict[int, tuple[int, list[dict[str, Any]]]] = {}
         self.takers: dict[str, Callable[..., object]] = {
             "assigned": self.assigned,
             "given_back": self.given_back,
@@ -210,12 +213,6 @@ class ConsumedRows(Taker):
             raise ProtocolBreach("columns of one length, and offsets of at least 0, were expected")
         self.reads(consumer, ns=ns, leader_epoch=leader_epoch, **columns)
 
-    def _begins_call(self, key: object, client: str, call: str) -> None:
-        self._called[key] = self._calls.begins(self._lane_of_calls, client, call)
-
-    def _answered(self, key: object) -> None:
-        self._calls.ends(self._called.pop(key))
-
     def _add_assignment(self, row: dict[str, Any]) -> None:
         if self._isolation is not None:
             self._tables.add("assignments", row)
@@ -231,8 +228,9 @@ class ConsumedRows(Taker):
     ) -> None:
         asked = {**self._of, "consumer": consumer, "invoke_ns": ns}
         asked |= {"producer_id": producer_id, "transaction": transaction}
-        self._begins_call(number, consumer, "commit" if transaction is None else "send_offsets_to_transaction")
-        self._asked[number] = [{**asked, "partition": partition, "offset": offset} for partition, offset in offsets]
+        what = "commit" if transaction is None else "send_offsets_to_transaction"
+        rows = [{**asked, "partition": partition, "offset": offset} for partition, offset in offsets]
+        self._asked[number] = self._calls.begins(self._lane_of_calls, consumer, what), rows
 
     def _committed(self, number: int, errors: list[tuple[int, str, str]], ns: int) -> None:
         failed = {partition: (outcome, error) for partition, outcome, error in errors}
@@ -240,8 +238,8 @@ class ConsumedRows(Taker):
 
     def _answer(self, number: int, failed: Mapping[int, tuple[str, str]], ns: int | None, otherwise: str) -> None:
         """A commit ends at `ns`: partitions have the outcome and the error in `failed`, or else this outcome."""
-        self._answered(number)
-        rows = self._asked.pop(number)
+        call, rows = self._asked.pop(number)
+        self._calls.ends(call)
         for row in rows if self._of["group"] is not None else ():
             outcome, error = failed.get(row["partition"], (otherwise, None))
             self._tables.add("commits", {**row, "complete_ns": ns, "outcome": outcome, "error": error})

@@ -11,7 +11,6 @@ A topic with transactions has one consumer in each isolation level. They are nev
 `read_committed`, records of aborted transactions: these count as read, since the client tells when it is at the end.
 """
 
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -119,10 +118,6 @@ class Follower(Readers, ABC):
         """End the consumer in order, and write its last rows."""
         self.close()
 
-    @abstractmethod
-    def close(self) -> None:
-        """End the consumer at once, and write its last rows."""
-
 
 _MOST_PER_POLL = 10_000
 _POLL_TIMEOUT = 0.2
@@ -146,7 +141,6 @@ class RecordedConsumer(Follower):
         self._grows_to = lane.partitions
         self._looked_at = time.monotonic()
         self._codec = IdentityCodec(self.lane)
-        self._stop = threading.Event()
         self._consumer = new_client(
             Consumer,
             {
@@ -179,8 +173,7 @@ class RecordedConsumer(Follower):
 
     def close(self) -> None:
         """End the thread and write the last rows."""
-        self._stop.set()
-        self._worker.join()
+        self._worker.end()
         self.ended()
         self._consumer.close()
 
@@ -190,7 +183,7 @@ class RecordedConsumer(Follower):
         self._consumer.assign([TopicPartition(self._topic, number, start) for number, start in starts])
 
     def _run(self) -> None:
-        while not self._stop.is_set():
+        while not self._worker.ending.is_set():
             with self._load.calls.awaiting(self.lane, self.name, "poll"):
                 messages = self._consumer.consume(_MOST_PER_POLL, timeout=_POLL_TIMEOUT)
             self._take(messages)

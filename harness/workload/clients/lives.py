@@ -1,12 +1,12 @@
 """The lives of a lane's clients: clients that start amid the load, end, and are followed by others in their places."""
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
+from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
@@ -75,7 +75,7 @@ def processes_in(places: Sequence[Place[Any]]) -> list[SupervisedProcess]:
     return [process for process in processes if process is not None]
 
 
-class FurtherConsumers:
+class FurtherConsumers(Readers):
     """The consumers of a lane that come and go beside the one that stays, looked after by a thread of their own.
 
     `connect` makes the consumer of a number, counted from 1, in a place. Each reads the whole topic from its start.
@@ -85,24 +85,20 @@ class FurtherConsumers:
     def __init__(
         self, connect: Callable[[int, int], Follower], lane: str, load: LoadSettings, lives: Sequence[LifeSpec]
     ) -> None:
+        super().__init__()
         self.places: list[Place[Follower]] = [Place(number, life) for number, life in enumerate(lives, start=1)]
         self._connect, self._load = connect, load
         self._number = 0
-        self._stop = threading.Event()
-        self._worker = Worker(self._run, name=f"consumers-{lane}")
+        self._worker: Worker = Worker(self._run, name=f"consumers-{lane}")
 
-    def start(self) -> None:
+    def starts(self) -> None:
         """Start consumers from now on, as they are due."""
         if self.places:
             self._worker.start()
 
     def stop(self) -> None:
         """Start and end no consumer any more."""
-        self._stop.set()
-
-    def raise_error(self) -> None:
-        """Raise what went wrong in the thread."""
-        self._worker.raise_error()
+        self._worker.ending.set()
 
     def left(self) -> list[Follower]:
         """The consumers that live on."""
@@ -116,13 +112,12 @@ class FurtherConsumers:
 
     def close(self) -> None:
         """End the thread, and all consumers that live, at once."""
-        self.stop()
-        self._worker.join()
+        self._worker.end()
         for consumer in living(self.places):
             consumer.close()
 
     def _run(self) -> None:
-        while not self._stop.wait(_TICK):
+        while not self._worker.ending.wait(_TICK):
             now = time.monotonic()
             if (began := self._load.clock.began) is not None:
                 for place in self.places:

@@ -1,6 +1,5 @@
 """The partitions to which a producer sends: all known partitions in turn, and new partitions once it learns of them."""
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -56,15 +55,13 @@ class Learning:
 
     def __init__(self, client: Any, topic: str, *, most: int) -> None:
         self.known = 0
-        self._ended = threading.Event()
         self._worker = Worker(lambda: self._run(client, topic, most), name=f"partitions-of-{topic}")
         self._worker.start()
 
     def end(self) -> None:
         """Stop asking, and wait for the thread; the client may be closed afterwards."""
-        self._ended.set()
-        self._worker.join()
+        self._worker.end()
 
     def _run(self, client: Any, topic: str, most: int) -> None:
-        while self.known < most and not self._ended.wait(_ASK_INTERVAL_S):
+        while self.known < most and not self._worker.ending.wait(_ASK_INTERVAL_S):
             self.known = known_partitions(client, topic) or self.known

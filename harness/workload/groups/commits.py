@@ -14,7 +14,7 @@ import struct
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -144,6 +144,11 @@ def next_offsets(messages: Iterable[Any]) -> dict[int, int]:
     return offsets
 
 
+def errors_in(answers: Iterable[TopicPartition] | None) -> dict[int, KafkaError]:
+    """The errors in the answer to a commit, by partition."""
+    return {answer.partition: answer.error for answer in answers or () if answer.error is not None}
+
+
 class Commits:
     """The commits of one member for `topic`. `errors` counts the errors of its connections so far."""
 
@@ -163,14 +168,10 @@ class Commits:
 
     def commit(self, offsets: Mapping[int, int]) -> bool:
         """Commit, and wait for the answer; returns whether it was acknowledged for all partitions."""
-        number, errors = self.asks(offsets), self.errors
-        try:
-            answers = self._client.commit(offsets=self.partitions(offsets), asynchronous=False)
-            failed = {answer.partition: answer.error for answer in answers or () if answer.error is not None}
-        except KafkaException as failure:
-            failed = dict.fromkeys(offsets, failure.args[0])
-        self.learns(number, failed, certain=self.errors == errors)
-        return not failed
+        with suppress(KafkaException), self.asking(offsets) as failed:
+            failed |= errors_in(self._client.commit(offsets=self.partitions(offsets), asynchronous=False))
+            return not failed
+        return False
 
     def asks(
         self,
@@ -198,18 +199,22 @@ class Commits:
         return number
 
     @contextmanager
-    def in_transaction(
-        self, offsets: Mapping[int, int], *, producer_id: int, transaction: int | None
-    ) -> Iterator[None]:
-        """The block sends offsets to a transaction: an error that it raises is the outcome of their commit."""
+    def asking(
+        self, offsets: Mapping[int, int], *, producer_id: int | None = None, transaction: int | None = None
+    ) -> Iterator[dict[int, KafkaError]]:
+        """The block commits these offsets, or sends them to a transaction: an error that it raises is the outcome.
+
+        The block adds errors of single partitions to the dictionary.
+        """
         number, errors = self.asks(offsets, producer_id=producer_id, transaction=transaction), self.errors
+        failed: dict[int, KafkaError] = {}
         try:
-            yield
+            yield failed
         except (KafkaException, ProducerLost) as failure:
             error = failure.error if isinstance(failure, ProducerLost) else failure.args[0]
             self.learns(number, dict.fromkeys(offsets, error), certain=self.errors == errors)
             raise
-        self.learns(number, {}, certain=True)
+        self.learns(number, failed, certain=self.errors == errors)
 
     def learns(self, number: int, failed: Mapping[int, KafkaError], *, certain: bool) -> None:
         """Tell of the answer to a commit; `failed`: errors by partition. `certain`: no connection failed meanwhile."""

@@ -83,7 +83,6 @@ class GroupLoad(Readers, ABC):
         self._dying: dict[int, float] = {}
         self._replaced = 0
         self._plan: list[Planned] = []
-        self._ending = threading.Event()
         self._worker: Worker = Worker(self._run, name=f"group-{group_id}")
 
     def begin(self) -> Self:
@@ -134,7 +133,7 @@ class GroupLoad(Readers, ABC):
 
     def leave(self) -> None:
         """Let every member leave in order; a member that does not is killed. No member is replaced any more."""
-        self._end_thread()
+        self._worker.end()
         leaving = [*self._members.values(), *self._leaving]
         for member in leaving:
             member.order(ORDER_LEAVE)
@@ -159,16 +158,12 @@ class GroupLoad(Readers, ABC):
 
     def close(self) -> None:
         """End every member at once, and the thread."""
-        self._end_thread()
+        self._worker.end()
         for member in (*self._members.values(), *self._leaving):
             member.end()
 
-    def _end_thread(self) -> None:
-        self._ending.set()
-        self._worker.join()
-
     def _run(self) -> None:
-        while not self._ending.wait(_TICK):
+        while not self._worker.ending.wait(_TICK):
             while self._plan and time.monotonic() - self._began >= self._plan[0].at:
                 self._act(self._plan.pop(0))
             self._look_after()

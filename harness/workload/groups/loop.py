@@ -181,11 +181,9 @@ class LoopProcessing(Processing):
             producer.abort()
             return True
         offsets = next_offsets(messages)
-        sends = member.commits.in_transaction(
-            offsets, producer_id=outputs.producer_id, transaction=producer.transactions.number
-        )
+        of_transaction = {"producer_id": outputs.producer_id, "transaction": producer.transactions.number}
         try:
-            with sends:
+            with member.commits.asking(offsets, **of_transaction):
                 producer.send_offsets(member.commits.partitions(offsets), member.client.consumer_group_metadata())
         except ProducerLost as lost:
             if not lost.error.txn_requires_abort():

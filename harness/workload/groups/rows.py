@@ -49,7 +49,7 @@ class LoopRows(ConsumedRows):
         self._output.write_rest()
         if self._transactions.is_open:
             self._transactions.is_left()
-            self._answered("transaction")
+            self._calls.ends(self._call)
 
     def _asks(self, **values: Any) -> None:
         # The commit of the transaction is asked for only after its offsets were sent.
@@ -64,12 +64,12 @@ class LoopRows(ConsumedRows):
             raise ProtocolBreach(f"record {first_seq} was not the next one to send")
         if transaction is not None and not self._transactions.is_open:
             self._transactions.begins(ns, transaction)
-            self._begins_call("transaction", self._transactional_id, "transaction")
+            self._call = self._calls.begins(output.lane, self._transactional_id, "transaction")
         output.hand_out(len(sources), ns=ns, partition=partition, sources=sources)
 
     def _ended(self, row: dict[str, Any]) -> None:
         if self._transactions.is_open:
-            self._answered("transaction")
+            self._calls.ends(self._call)
         self._transactions.takes(row)
 
 

@@ -80,7 +80,7 @@ def living(
         return made[-1]
 
     consumers = FurtherConsumers(connect, "a", load, lives)
-    consumers.start()
+    consumers.starts()
     try:
         yield consumers, made
     finally:
@@ -128,7 +128,7 @@ def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(load: LoadSetti
 def test_what_a_start_raises_is_raised_where_the_load_ends(load: LoadSettings) -> None:
     load.clock.began = 0.0
     consumers = FurtherConsumers(Mock(side_effect=OSError("no such program")), "a", load, [LifeSpec(at=0.0)])
-    consumers.start()
+    consumers.starts()
     with pytest.raises(OSError, match="no such program"):
         consumers.left()
     consumers.close()

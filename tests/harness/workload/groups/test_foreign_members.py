@@ -1,6 +1,7 @@
 """Members of another client, as fake processes: what becomes of a group when they are lost, or break the protocol."""
 
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ def test_members_that_break_the_protocol_end_the_group_and_not_the_run(group: An
     made = group("tell('red')")
     wait_until(lambda: made.load.failed_for_good, "both members to have failed", timeout=30)
     made.load.raise_error()
-    made.load.drain({0: 5}, timeout=30, cancelled=made.load._ending)
+    made.load.drain({0: 5}, timeout=30, cancelled=threading.Event())
     assert sorted(made.problems) == [
         f"orders-group-{number} a member has no event 'red': it said '{{\"event\": \"red\"}}'" for number in (0, 1)
     ]
@@ -110,7 +111,7 @@ def test_one_whose_client_is_lost_again_and_again_has_a_problem(group: Any, monk
 def test_a_group_that_does_not_get_to_the_end_has_a_problem(group: Any) -> None:
     made = group("")
     wait_until(lambda: len(made.load.processes()) == 2, "the members", timeout=30)
-    made.load.drain({0: 5}, timeout=0.3, cancelled=made.load._ending)
+    made.load.drain({0: 5}, timeout=0.3, cancelled=threading.Event())
     problem = "did not reach the end: partition 0 was read up to offset 0 of 5"
     assert made.notices == [f"the group orders-group {problem}"]
     assert sorted(made.problems) == [f"orders-group-{number} {problem}" for number in (0, 1)]
