@@ -4,5 +4,5 @@
 SELECT g.lane, g.`partition`, g.`offset`, g.producer_id, g.seq
 FROM log g
 JOIN lanes l USING (lane)
-LEFT JOIN visible v ON v.lane = g.lane AND v.`partition` = g.`partition` AND v.`offset` = g.`offset`
+LEFT JOIN (SELECT DISTINCT * FROM visible) v ON v.lane = g.lane AND v.`partition` = g.`partition` AND v.`offset` = g.`offset`
 WHERE l.is_transactional = 0 OR v.`offset` IS NOT NULL
