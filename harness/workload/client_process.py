@@ -41,7 +41,10 @@ class ProtocolBreach(Exception):
 
 
 class Taker:
-    """Takes the events of one client, which messages call `what`; `takers`: for each kind, what takes its fields."""
+    """Takes the events of one client. `takers`: a function for each kind of event, which takes the event's fields.
+
+    `what` names the client in messages.
+    """
 
     what = "a client"
     takers: Mapping[str, Callable[..., object]]

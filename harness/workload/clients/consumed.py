@@ -48,15 +48,15 @@ class Readers:
             self.consumed += records
 
     def has_joined(self) -> None:
-        """A consumer was given partitions."""
+        """Take note that a consumer was given partitions."""
 
     def reaches(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
-        """A consumer has read, and processed, what lies before these offsets: (partition, offset)."""
+        """Take note that a consumer has processed all records before these offsets: (partition, offset)."""
         with self._lock:
             self._at.update({partition: (reader, offset) for partition, offset in offsets})
 
     def loses(self, reader: object, partitions: Collection[int] | None = None) -> None:
-        """A consumer has lost these partitions, or all that it had: its positions there count no more."""
+        """Forget the positions of a consumer in these partitions, or in all that it had: it has lost them."""
         with self._lock:
             for partition, (owner, _) in list(self._at.items()):
                 if owner is reader and (partitions is None or partition in partitions):
@@ -67,7 +67,7 @@ class Readers:
         return []
 
     def starts(self) -> None:
-        """The load begins."""
+        """Begin what the consumers do in a load, such as to join and leave as planned."""
 
     def raise_error(self) -> None:
         """Raise what went wrong with the consumers, if anything did."""

@@ -30,7 +30,7 @@ class Place(Generic[C]):
         self._starts = life.at
         self._ends = _NEVER
         self._process: SupervisedProcess | None = None
-        """That of the last client, if it had one of its own."""
+        """The process of the last client that lived here, if that client was a process of its own."""
 
     @property
     def is_over(self) -> bool:

@@ -194,7 +194,7 @@ class ProducedRows:
             self.acknowledge(seq, offset)
 
     def write_rest(self, error: str | None = None) -> None:
-        """End: pass on all rows that are left; records without an outcome are `info`, with this `error`."""
+        """Pass on all rows that are left, at the end; records without an outcome are `info`, with this `error`."""
         with self.lock:
             left = dict(self.pending)
             self.pending.clear()

@@ -53,7 +53,7 @@ class TransactionalProducing(Producing):
         self._ids = [_Incarnations(self, number) for number in range(self.settings.producers)]
 
     def next_of(self, transactional_id: str) -> LaneProducer:
-        """Make the next incarnation of a transactional id."""
+        """Connect the next incarnation of a transactional id, and keep its rows."""
         with self._connecting:
             producer = self._connect(len(self.rows), transactional_id)
             self.rows.append(producer.rows)
