@@ -146,7 +146,8 @@ def _phase(number: int) -> dict[str, Any]:
         | ({"lane": f"a{number}"} if "lane" in fault else {})
         for fault in row["schedule"]
     ]
-    workload = {**row["workload"], "duration": 8, "settle_timeout": 60}
+    # A loop waits for the end of a transaction that its broker left open, for up to a minute (transaction.timeout.ms).
+    workload = {**row["workload"], "duration": 8, "settle_timeout": 120}
     return {"phase": f"row-{number}", "workload": workload, "lanes": lanes, "schedule": schedule}
 
 
