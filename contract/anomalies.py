@@ -1,8 +1,8 @@
 """The anomalies, what their judgement rests on, and the statuses a prediction can give them.
 
 The model predicts in these terms, and the verification judges in them. The other anomalies are in
-`lane/transactions.py`, `lane/groups.py` and `lane/recovery.py`. docs/anomalies.md, which is made from the statements in
-`verification/statements/`, says what each anomaly means, and what counts as one.
+`lane/transactions.py`, `lane/groups.py`, `lane/share.py` and `lane/recovery.py`. docs/anomalies.md, which is made from
+the statements in `verification/statements/`, says what each anomaly means, and what counts as a case of it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ WIDEST_LISTED_GAP = 10_000
 class Trait(Flag):
     """A condition for judging an anomaly.
 
-    `BY_LOG`: only the final log shows the anomaly. `BY_READS`: without a final log, only reads show it; for an anomaly
-    of transactions, these are the reads of a read_committed consumer. `BY_COMMITS`: it needs an acknowledged commit of
-    an offset. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records without a fault.
-    `CERTAIN`: if the anomaly is forbidden or required and the evidence is incomplete, the lane's verdict is `unknown`.
-    `CERTAIN_IN_TRANSACTIONS`: if it was not judged, the verdict on a transactional lane is `unknown`. Every anomaly of
-    transactions has this effect, without the trait.
+    `BY_LOG`: only the final log shows the anomaly. `BY_READS`: the final log shows it, and if there is none, reads do;
+    for an anomaly of transactions, the reads of a read_committed consumer. `BY_COMMITS`: it needs an acknowledged
+    commit of an offset. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records
+    without a fault. `CERTAIN`: a verdict needs certainty about it: if the anomaly is forbidden and the evidence is
+    incomplete, the lane's verdict is `unknown`. `CERTAIN_IN_TRANSACTIONS`: if it was not judged, the verdict on a
+    transactional lane is `unknown`. Anomalies of transactions have that effect, and required anomalies have both,
+    without a trait.
     """
 
     BY_LOG = auto()
@@ -104,8 +105,8 @@ class Status(StrEnum):
     """The status that a prediction gives one anomaly in one lane.
 
     `forbidden`: the search was exhausted, and no reachable state shows it. `permitted`: some reachable states show it.
-    `required`: every history that the lock-step schedule leaves possible ends with it. `not judged`: the lane's
-    `assume` names a configuration key that the model does not know.
+    `required`: the lane's phase has steps instead of times, and every history that the steps leave possible shows it in
+    the end. `not judged`: the lane's `assume` names a configuration key that the model does not know.
     """
 
     FORBIDDEN = "forbidden"

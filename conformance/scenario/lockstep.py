@@ -54,12 +54,12 @@ class LockStep:
     notify: Listener
     began: float = field(default_factory=time.time)
 
-    def take(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
-        """Execute a step: `act` does on Kafka what `actions` do in the model."""
-        # Since the last observation, events that need no step may have happened.
+    def take(self, sentence: str, on_kafka: Callable[[], object], *actions: Step) -> None:
+        """Execute a step: `on_kafka` does on Kafka what `actions` do in the model."""
+        # Since the last observation, brokers may have acted without a step; so may the model's, until they settle.
         self.model.states = self.model.settle(self.model.states)
         start = time.monotonic()
-        act()
+        on_kafka()
         for action in actions:
             self.model.apply(action)
         states = len(self.model.states)
@@ -108,7 +108,7 @@ class LockStep:
         return self.lease.cluster.brokers[broker]
 
     def name(self, broker: int) -> str:
-        """The name of a broker in the document."""
+        """The name that the scenario gives a broker: `X (broker 1)`, or `broker 1` if it gives none."""
         return self.act.broker_name(broker)
 
     def connect(self, broker: int) -> ObservingClient:

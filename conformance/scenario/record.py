@@ -15,8 +15,8 @@ from kafka_chaos.reference_model.lockstep.observation import Difference, Observa
 
 FORMAT_VERSION = 1
 
-REPLICAS, PARTITIONS = "replicas", "partitions"
-"""The kinds of acts: they observe the replicas of one partition by broker, or partitions with transactions."""
+OF_REPLICAS, OF_TRANSACTIONS = "replicas", "partitions"
+"""The kinds of acts: they observe one partition, replica by replica, or the transactions of several partitions."""
 
 
 def plain(value: Any) -> Any:
@@ -91,8 +91,8 @@ class Expectation:
 class ActRecord:
     """One act: the profile of its cluster, its steps, expectations, and facts that were measured or quoted.
 
-    `replicas` are ids of brokers, and `protocol` is that by which followers truncate. If `kind` is `PARTITIONS`, they
-    are numbers of partitions and the protocol of transactional producers.
+    `replicas` are ids of brokers, and `protocol` is the protocol by which followers truncate. If `kind` is
+    `OF_TRANSACTIONS`, they are numbers of partitions and the protocol of transactional producers.
     """
 
     name: str
@@ -103,11 +103,11 @@ class ActRecord:
     steps: list[StepRecord] = field(default_factory=list)
     expectations: list[Expectation] = field(default_factory=list)
     facts: Annotated[dict[str, Any], _PLAIN] = field(default_factory=dict)
-    kind: str = REPLICAS
+    kind: str = OF_REPLICAS
 
     def broker_name(self, broker: int) -> str:
-        """The name of a broker or partition: `X (broker 1)`, or `broker 1` if the document gives it no name."""
-        if self.kind == PARTITIONS:
+        """The name of a broker or partition: `X (broker 1)`, or `broker 1` if the scenario gives it no name."""
+        if self.kind == OF_TRANSACTIONS:
             return f"partition {broker}"
         name = self.names.get(broker)
         return f"{name} (broker {broker})" if name else f"broker {broker}"

@@ -136,9 +136,9 @@ def _check_observed(place: str, verb: str, value: Any, keys: Mapping[str, Any], 
     }
     for name in names_of.get(verb, [key for key in keys if key != "eventually"]):
         word = str(name).partition("(")[0]
-        known = any(word in of_kind for kind, of_kind in OBSERVED_BY.items() if issubclass(stage, kind))
+        is_method = any(word in of_kind for kind, of_kind in OBSERVED_BY.items() if issubclass(stage, kind))
         attributes = {field.name for kind in (stage, Observation, ReplicaObservation) for field in fields(kind)}
-        if not known and not hasattr(stage, word.replace(" ", "_")) and word.replace(" ", "_") not in attributes:
+        if not is_method and not hasattr(stage, word.replace(" ", "_")) and word.replace(" ", "_") not in attributes:
             raise UsageFailure(f"{place}: {verb}: {word!r} is nothing that can be observed")
 
 

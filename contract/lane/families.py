@@ -17,8 +17,8 @@ ALL_ANOMALIES: tuple[AnyAnomaly, ...] = (*Anomaly, *TransactionAnomaly, *GroupAn
 
 def anomaly_named(name: str) -> AnyAnomaly:
     """The anomaly of this name, of whichever family; raises `ValueError` if there is none."""
-    known: AnyAnomaly | None = next((anomaly for anomaly in ALL_ANOMALIES if anomaly == name), None)
-    return known or Anomaly(name)  # Raises for an unknown name.
+    anomaly: AnyAnomaly | None = next((anomaly for anomaly in ALL_ANOMALIES if anomaly == name), None)
+    return anomaly or Anomaly(name)  # Raises for an unknown name.
 
 
 class Cause(StrEnum):
@@ -38,6 +38,7 @@ class Cause(StrEnum):
     UNEXPLAINED = "unexplained"
 
 
-REPEATED = (Anomaly.DUPLICATE, Anomaly.REORDERED)
-CAUSED = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET, *REPEATED)
+BY_RETRIES = (Anomaly.DUPLICATE, Anomaly.REORDERED)
+"""The anomalies that a retry of the producer may explain."""
+CAUSED = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET, *BY_RETRIES)
 """The anomalies whose every case has a cause."""

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 FAULT_KINDS = ("kill", "stop", "pause", "partition", "power-loss", "session-expiry")
 
 ON_LINKS = ("hold", "delay", "rate", "drop", "cut", "answer", "connection-reset")
-"""The kinds that wait for requests on the links of their targets; their proof names the links that had one."""
+"""The kinds that strike requests on the relayed connections (links) of their targets, `answer` by an error in place of
+the broker's answer. Their proof names the links that such a request came through."""
 COUNTS_AS: Mapping[str, str | None] = {
     **{kind: kind for kind in FAULT_KINDS},
     **dict.fromkeys(("isolate", "packet-loss"), "partition"),
@@ -21,8 +22,8 @@ COUNTS_AS: Mapping[str, str | None] = {
     **dict.fromkeys(("clock-step", "clock-drift", "controller-move", "partition-growth")),
     **dict.fromkeys(("client-kill", "client-pause")),
 }
-"""By the fault kinds of this project, the fault of the model for each broker that is hit; None if there is none."""
+"""By fault kind, what it counts as in the model for each broker that it hits; None if the model needs no fault."""
 LOCKSTEP = "lockstep"
-"""The kind that events give a lock-step phase as a whole; only its single faults are healed."""
+"""In events.jsonl, a phase in steps is itself a fault, of this kind. Only the faults in it are reported as healed."""
 LOCKSTEP_COUNTS_AS = ("partition", "kill")
 """The faults that a lock-step phase may bring to a lane."""

@@ -1,10 +1,10 @@
 """The journal of what a run breaks in an attached cluster: the run notes the healing command before it breaks a node.
 
-Guarantee: whatever a run has broken and not healed is in its journal, so that `kafka-chaos clean`, or the next run with
-nodes, can heal it without the file of nodes. Only this user can read a journal, since commands may hold secrets.
+Guarantee: whatever a run has broken and not healed is in its journal, so that `kafka-chaos clean`, or the next attached
+run, can heal it without the file that lists the nodes. Only this user can read a journal: commands may hold secrets.
 
-A command that takes longer than its time-out is ended, with the processes that it started. Messages show its key and
-the end of its output, but never its text, which may hold credentials.
+A command that takes longer than its time-out is ended, with the processes that it started. Messages name the node and
+the command's key in that file, such as `broker-1: kill`, and show the end of its output, but never its text.
 """
 
 import itertools

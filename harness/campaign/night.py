@@ -62,7 +62,7 @@ class Made:
 class Night:
     """Runs within a `budget`, in a folder below `out`; `seed` decides all of them.
 
-    `say` gets a line before each run, and a line with its outcome. Each run is added to the `record`, if there is one.
+    `say` gets a line before each run, and one with its outcome. Runs are added to `record`, a file of former runs.
     """
 
     out: Path
@@ -108,7 +108,7 @@ class Night:
         }
 
     def to_markdown(self) -> str:
-        """The summary for people: first violations and failures, then the findings with their intervals."""
+        """The summary for people: violations and failures, then the findings with the intervals of their shares."""
         from kafka_chaos.harness.report.pages import environment
 
         page = environment().overlay(autoescape=False).get_template("summary.md.j2")
@@ -160,7 +160,8 @@ class Night:
 
 
 def _anomaly_entry(judged: Sequence[tuple[Status, int]]) -> dict[str, Any]:
-    """An anomaly in summary.json: the number of runs that judged it, of runs that found it, and of records affected."""
+    """An anomaly in summary.json: in how many runs it was judged and found, and the number of records affected.
+    `low` and `high` are the bounds of the 95 % interval of the share of runs that found it."""
     share = Share([count for _, count in judged])
     low, high = (round(bound, 4) for bound in share.interval)
     status = max((status for status, _ in judged), key=list(Status).index)

@@ -16,7 +16,7 @@ import click
 
 from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, first_line
 from kafka_chaos.contract.engines import Engine
-from kafka_chaos.harness.cli.kernel_checks import Check, check_disks, check_kernel
+from kafka_chaos.harness.cli.kernel_checks import Check, check_broker_disks, check_kernel
 from kafka_chaos.harness.cluster.configuration.layout import ADVERTISE, host_given_by
 from kafka_chaos.harness.cluster.containers.network import LOOPBACK
 
@@ -39,10 +39,10 @@ def examine(advertise: str | None = None) -> Iterator[Check]:
         yield check_other_images()
         yield from check_kernel(image, advertise or LOOPBACK)
         yield check_leftovers()
-    yield check_disks()
+    yield check_broker_disks()
     yield check_memory_free()
     yield check_ports()
-    yield check_disk()
+    yield check_free_space()
 
 
 def check_spark() -> Check:
@@ -154,7 +154,7 @@ def check_ports() -> Check:
     return Check("Ports", "ok", f"free on 127.0.0.1, such as {ports[0]}")
 
 
-def check_disk() -> Check:
+def check_free_space() -> Check:
     """Whether there is space for run directories."""
     free = shutil.disk_usage(Path.cwd()).free
     reported = f"{free / 2**30:.1f} GiB free in {Path.cwd()}"
@@ -170,7 +170,7 @@ def check_disk() -> Check:
 def doctor_command(as_json: bool, advertise: str | None) -> None:
     """Check whether this machine has what runs need, and say how to get what it lacks.
 
-    Exit code: 0 if this machine can run experiments, if only with DuckDB; 3 if it lacks what all experiments need.
+    Exit code: 0 if this machine can run experiments, even if only with DuckDB; 3 if it lacks what all experiments need.
     """
     import json
 

@@ -53,7 +53,7 @@ def check_kernel(image: Check, host: str) -> Iterator[Check]:
         yield Check("Kernel features", "missing", f"no container could be started: {error}", "see the engine's log")
 
 
-def check_disks() -> Check:
+def check_broker_disks() -> Check:
     """Whether storage faults can have the loop-mounted disks that they need: a disk is made, broken and removed."""
     from kafka_chaos.faults.storage.devices.disk import lost_in_trial
     from kafka_chaos.faults.storage.disks import why_no_disks

@@ -82,8 +82,8 @@ class Side:
     def described(self) -> str:
         """Its verdict and what was found, in one line."""
         words = [str(self.verdict)]
-        if found := ", ".join(f"{name} {count:,}" for name, count in self.counts().items()):
-            words.append(found)
+        if anomalies := ", ".join(f"{name} {count:,}" for name, count in self.counts().items()):
+            words.append(anomalies)
         if named := ", ".join(dict.fromkeys(defect for lane in self.lanes for defect in lane.known_defects)):
             words.append(f"named: {named}")
         if self.head.gap is not None:

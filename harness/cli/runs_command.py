@@ -42,9 +42,9 @@ def list_command(root: Path, as_json: bool) -> None:
         totals = Counter[str]()
         for lane in run.lanes:
             totals.update(run.counts(lane))
-        found = ", ".join(f"{anomaly} {count:,}" for anomaly, count in totals.items()) or _nothing(run.verdict)
+        anomalies = ", ".join(f"{anomaly} {count:,}" for anomaly, count in totals.items()) or _nothing(run.verdict)
         verdict = Text(run.verdict, style=_STYLES.get(run.verdict, ""))
-        table.add_row(run.name, run.started, verdict, str(len(run.lanes)), found)
+        table.add_row(run.name, run.started, verdict, str(len(run.lanes)), anomalies)
     console().print(table)
 
 

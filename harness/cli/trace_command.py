@@ -1,4 +1,4 @@
-"""`kafka-chaos trace`: what passed the links of a run, request by request."""
+"""`kafka-chaos trace`: what went through the harness's relays (links) in a run, request by request."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def trace_command(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Print the requests that passed the links of a run; DIR is its directory, by default runs/latest.
+    """Print the requests that went through the relays of a run; DIR is its directory, by default runs/latest.
 
-    Connections pass links if a fault acts on single requests, or with `links: true` in the experiment's cluster.
+    Connections go through relays (links) if a fault acts on single requests, or with `links: true` for the cluster.
     """
     from kafka_chaos.faults.links.relay.frames import unknown_api
     from kafka_chaos.harness.report.inputs.trace import read_trace

@@ -111,9 +111,9 @@ class PhaseSpec(Spec):
         return (*faults, *rebalance_faults(cluster, len(faults)))
 
     def outside(self, cluster: ClusterLayout) -> tuple[str, ...]:
-        """The kinds of faults that the run does not inject but that may occur, as often as for the lane with most."""
-        most = max(len(self._injected(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
-        return (*self.outside_faults, *rebalance_faults(cluster, most))
+        """The kinds of faults that the run does not inject but that may occur, as often as in the lane with most."""
+        most_faults = max(len(self._injected(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
+        return (*self.outside_faults, *rebalance_faults(cluster, most_faults))
 
     def _injected(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
         """The faults that the run itself injects, as the model counts them for a lane."""

@@ -1,7 +1,7 @@
 """The time-outs of an experiment's lanes: as the experiment sets them, else defaults of harness, Kafka and clients.
 
-Guarantee: if brokers, or a client's roles, differ, the longest time-out counts. The time-outs of an application and of
-a user's own command are unknown, unless the command reports them when it is ready.
+Guarantee: if brokers differ, or a lane's producers from its consumers, the longest time-out counts. The
+time-outs of an application and of a user's own command are unknown, unless the command reports them when it is ready.
 """
 
 import math
@@ -48,14 +48,14 @@ def timings_document(experiment: Experiment, applications: Collection[str]) -> d
     return {
         "format_version": FORMAT_VERSION,
         "lanes": {
-            spec.lane: timings_of(spec, cluster, known=spec.lane not in applications).to_json()
+            spec.lane: timings_of(spec, cluster, starts_clients=spec.lane not in applications).to_json()
             for spec in experiment.lane_specs
         },
     }
 
 
 def patience_of(lanes: Iterable[LaneSpec], cluster: ClusterLayout) -> dict[str, float]:
-    """By lane, how many seconds to wait for a consumer that reads nothing: the bound of its anomaly of stalling.
+    """By lane, how many seconds to wait for a consumer that reads nothing: the lane's bound of `stalled_consumer`.
 
     A run that ended earlier could neither show nor exclude a stall. Lanes with a bound of more than five minutes are
     left out. So are lanes in which a read_committed consumer may wait for a transaction that hangs, or a member for its
@@ -77,14 +77,14 @@ def broker_times(cluster: ClusterLayout, key: str) -> list[int]:
     return [int(str(configs.get(key, usual))) for configs in brokers_configs(cluster)]
 
 
-def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) -> Timings:
-    """The time-outs of a lane in this cluster. `known`: whether the harness starts its clients, not an application."""
+def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, starts_clients: bool = True) -> Timings:
+    """The time-outs of a lane in this cluster. `starts_clients`: the harness starts its clients, not an application."""
 
     def longest(key: str) -> int:
         return max(broker_times(cluster, key))
 
     delivery = None
-    if known and chosen(lane.client) is None:
+    if starts_clients and chosen(lane.client) is None:  # None: the harness's own client.
         message = lane.producer_configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)
         delivery = int(str(lane.producer_configs.get("delivery.timeout.ms", message)))
     lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "queue.buffering.max.ms"))
@@ -103,28 +103,27 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, known: bool = True) ->
         linger_ms=max((math.ceil(float(str(linger))) for linger in lingers if linger), default=0) or None,
         delivery_ms=min(delivery, DAY_MS) if delivery else delivery,
         recover_within_ms=None if lane.recover_within is None else round(lane.recover_within * 1000),
-        **(_client_times(lane) if known else {}),
+        **(_client_times(lane) if starts_clients else {}),
     )
 
 
 def _client_times(lane: LaneSpec) -> dict[str, int]:
     """The time-outs of `_KEYS` for the clients of a lane, in milliseconds; none for a user's own command."""
     client = chosen(lane.client)
-    usual_times = (KINDS[IN_PROCESS] if client is None else client.kind).timeouts
-    kind = IN_PROCESS if client is None else client.kind.name
+    kind = KINDS[IN_PROCESS] if client is None else client.kind
     producers, consumers = (
-        {dotted(key): value for key, value in configs.items() if kind == IN_PROCESS or key not in _LIBRDKAFKA_KEYS}
+        {dotted(key): value for key, value in configs.items() if kind.name == IN_PROCESS or key not in _LIBRDKAFKA_KEYS}
         for configs in (lane.producer_configs, lane.consumer_configs)
     )
-    if kind != IN_PROCESS and "request.timeout.ms" in consumers:
+    if kind.name != IN_PROCESS and "request.timeout.ms" in consumers:
         # Only librdkafka has socket.timeout.ms: other libraries time out a fetch like every other request.
         consumers["socket.timeout.ms"] = consumers["request.timeout.ms"]
     times = {}
-    for name, usual in usual_times.items():
+    for name, usual in kind.timeouts.items():
         roles = (producers,) if name == "request_ms" else (producers, consumers)
         configured = (int(str(configs[_KEYS[name]])) for configs in roles if _KEYS[name] in configs)
         times[name] = max(configured, default=usual)
-    if kind == "kafka-python" and str(client).startswith(_KAFKA_PYTHON_BEFORE_3):
+    if kind.name == "kafka-python" and str(client).startswith(_KAFKA_PYTHON_BEFORE_3):
         # The default of its consumer, above max.poll.interval.ms.
         times["fetch_ms"] = 305_000
     return times
@@ -155,8 +154,5 @@ def timeouts_of(lanes: object, cluster: object) -> list[float]:
         if isinstance(lane, Mapping):
             configs = {"request.timeout.ms": USUAL_TIMINGS.request_ms, **configs_in(lane, "producer_configs")}
             values += [configs[key] for key in _PRODUCER_TIMEOUTS if key in configs]
-            clients = ((lane.get(key), name) for key, name in _CLIENT_TIMEOUTS)
-            values += [
-                settings[name] for settings, name in clients if isinstance(settings, Mapping) and name in settings
-            ]
+            values += [configs_in(lane, key)[name] for key, name in _CLIENT_TIMEOUTS if name in configs_in(lane, key)]
     return sorted({float(value) / 1000 for value in values if str(value).isdecimal() and int(value) > 0})

@@ -189,7 +189,7 @@ class Core:
         if not self.protocol.asks_leader:
             return True
         takes_itself_for_leader = leader_local.leader == leader
-        return takes_itself_for_leader and serves(leader_local.leader_epoch, epoch, fenced=self.protocol.fenced)
+        return takes_itself_for_leader and serves(leader_local.leader_epoch, epoch, checks_epoch=self.protocol.fenced)
 
     def leader_write(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
         """A broker that takes itself for the leader appends a record in its own epoch."""

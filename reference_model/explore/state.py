@@ -84,7 +84,7 @@ def examine(protocol: Protocol, broker: int, leader: Local, follower: Local) -> 
     """The interactions of `broker`, in the local state `leader`, with a replica in the local state `follower`."""
     takes_itself_for_leader = leader.leader == broker
     follows = takes_itself_for_leader and follower.leader == broker
-    follows = follows and serves(leader.leader_epoch, follower.leader_epoch, fenced=protocol.fenced)
+    follows = follows and serves(leader.leader_epoch, follower.leader_epoch, checks_epoch=protocol.fenced)
     watermark = leader.high_watermark
     end = len(follower.log)
     return Pair(

@@ -8,8 +8,8 @@ Left out here, and covered by `explore` in full: late LeaderAndIsr requests (a l
 once; only a zombie does not), and the delay of the high watermark (a leader advances it at once).
 
 Left out altogether: preferred leader election and reassignment (with `auto.leader.rebalance.enable`, the leader may
-move cleanly once more per fault: add a `stop` for each fault); compaction and retention. Transactions are in
-`transactions/`.
+move cleanly once more per fault; to cover that, give the lane one more `stop` in `faults` for each fault); compaction
+and retention. Transactions are in `transactions/`.
 
 Connections end by faults alone, not by `connections.max.idle.ms` and not because a client leaves a broker that is gone
 from the metadata (librdkafka does, since 2.10). A leader that runs and is reached receives what is sent to it, and
@@ -18,9 +18,9 @@ answers within `request.timeout.ms` as soon as it can.
 Three facts of Kafka 3.9 are coarser in the lane than in the full model (`lockstep/`):
 
 - Since 3.7 (KAFKA-15583) the high watermark waits while the ISR is smaller than min.insync.replicas. In a lane it
-  advances, but consumers read nothing new meanwhile. This matters only to a follower that wants to join the ISR: in a
-  lane it needs the records above the old watermark, too. A slow follower that never left the ISR needs nothing. Tests
-  compare a watermark that waits with one that advances: both show the same anomalies.
+  advances, but consumers read nothing new meanwhile. This matters only to a follower that is to join the ISR: it
+  must first reach the watermark, which is higher in a lane. A slow follower that is still in the ISR need not join it.
+  Tests compare a watermark that waits with one that advances: both show the same anomalies.
 - The controller first removes a dead leader (leader -1, with a leader epoch of its own), and then elects another in the
   next leader epoch. A lane counts one epoch for both: epochs are only compared, so how far they rise changes nothing.
 - A broker that learns that its partition has no leader keeps its epoch and role. In a lane no broker learns of it.
@@ -69,14 +69,15 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
         if not may_send(state, lane, index):
             continue
         sent = request(index, state.producer_epoch)
-        for broker, replica in state.different_replicas():
+        for broker, replica in state.distinct_replicas():
             if replica.role in (DOWN, FOLLOWER) or not may_be_addressed(replica.leader_epoch, state.known_epoch):
                 continue
-            # Each broker is tried in a state of its own: the producer then knows the epoch of this broker alone.
+            # By sending, the producer takes this broker for the leader, and its epoch for the current one.
             addressed = state._replace(known_epoch=replica.leader_epoch)
             if replica.role != FROZEN_LEADER:
                 yield from _deliver(addressed, lane, broker, sent, awaited=True)
                 continue
+            # The request lies unread in the socket: in `unawaited` if the producer waits for no answer.
             if lane.acks == "0":
                 sent_record, queued = ACCEPTED, replica._replace(unawaited=_with_request(replica.unawaited, sent))
             else:
@@ -100,7 +101,7 @@ def may_send(state: LaneState, lane: Lane, index: int) -> bool:
 
 def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A thawed broker reads a request that had piled up in its socket."""
-    for broker, replica in state.different_replicas():
+    for broker, replica in state.distinct_replicas():
         if replica.role not in (LEADER, ZOMBIE):
             continue
         for sent, unread in each_taken(replica.socket):
@@ -171,7 +172,7 @@ def append_request(
 
 def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A broker answers an append with the acknowledgement or with NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
-    for broker, replica in state.different_replicas():
+    for broker, replica in state.distinct_replicas():
         if replica.role not in (LEADER, ZOMBIE):
             continue
         for index, offset in replica.pending:
@@ -203,10 +204,10 @@ def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
     """No answer comes in time, so the attempt is in doubt.
 
     A frozen broker answers nobody: the producer closes the connection, and what lies in the broker's socket stays
-    there. With acks=all the answer waits for a slow follower, or on a zombie for followers that it no longer has,
-    until the broker answers REQUEST_TIMED_OUT.
+    there. With acks=all the answer waits for a slow follower or, if the broker is a zombie, for followers that have
+    left it, until the broker answers REQUEST_TIMED_OUT.
     """
-    for broker, replica in state.different_replicas():
+    for broker, replica in state.distinct_replicas():
         if replica.role == FROZEN_LEADER and (replica.socket or replica.pending):
             yield Action("close", broker), drop_connections(state, broker, socket_survives=True)
         elif replica.role in (LEADER, ZOMBIE) and lane.acks == "all":
@@ -245,9 +246,9 @@ def _attempted(record: Record) -> Record:
 
 
 def _rejected(record: Record) -> Record:
-    """The record after an attempt that certainly appended nothing, and so does not count against the retries."""
-    attempts = record.attempts + (record.status == WAITING)
-    return Record(RETRY, attempts, NOWHERE)
+    """The record after an attempt that certainly appended nothing, and so does not count against the retries: if it was
+    counted when it was queued (WAITING), it is given back."""
+    return Record(RETRY, record.attempts + (record.status == WAITING), NOWHERE)
 
 
 def _with_answered(state: LaneState, broker: int, answered: tuple[int, int], record: Record) -> LaneState:

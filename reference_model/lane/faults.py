@@ -48,7 +48,7 @@ def power_loss(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
 
 def stop(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """Controlled shutdown: the leader moves to a live member of the ISR first, if there is one."""
-    heirs = [heir for heir, r in state.different_replicas() if heir != broker and r.role == FOLLOWER and r.in_isr]
+    heirs = [heir for heir, r in state.distinct_replicas() if heir != broker and r.role == FOLLOWER and r.in_isr]
     stopped = fail_broker(state, lane, broker)
     if state.replicas[broker].role != LEADER or not heirs:
         yield Action("stop", broker), stopped
@@ -101,7 +101,7 @@ def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
     """Every way in which one of the faults that are left can strike a broker that is not down."""
     for kind, left in each_taken(state.faults):
         rest = state._replace(faults=left)
-        for broker, replica in state.different_replicas():
+        for broker, replica in state.distinct_replicas():
             if replica.role != DOWN:
                 yield from FAULT_ACTIONS[kind](rest, lane, broker)
 

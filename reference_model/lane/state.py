@@ -170,7 +170,7 @@ class LaneState(NamedTuple):
         """
         return isr.high_watermark(0, [len(replica[2]) for replica in self[0] if replica[1]])
 
-    def different_replicas(self) -> Iterator[tuple[int, LaneReplica]]:
+    def distinct_replicas(self) -> Iterator[tuple[int, LaneReplica]]:
         """Each broker's index with its replica, without brokers whose replica equals the one before.
 
         Brokers in equal states take equal steps, up to their names, and `canonical` puts equal replicas side by side.

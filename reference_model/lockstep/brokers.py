@@ -40,7 +40,7 @@ def reachable_leader(state: ClusterState, config: ClusterConfig, follower: Repli
     cut = any(state.is_cut(channel, follower.broker, leader.broker) for channel in (REPLICATION, HELD))
     if cut or not leader.runs or leader.role != LEADER:
         return None
-    return leader if serves(leader.leader_epoch, follower.leader_epoch, fenced=config.protocol.fenced) else None
+    return leader if serves(leader.leader_epoch, follower.leader_epoch, checks_epoch=config.protocol.fenced) else None
 
 
 def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:

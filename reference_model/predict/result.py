@@ -83,7 +83,7 @@ class Prediction:
     bounds: Mapping[str, Any]
 
     def assuming(self, assumed: Mapping[AnyAnomaly, str]) -> Prediction:
-        """The same prediction, but without a status for the anomalies that an assumption may make wrong.
+        """The same prediction, but `not judged` for the anomalies that it may be wrong about because of an assumption.
 
         `assumed`: the reason, by anomaly.
         """
@@ -106,6 +106,7 @@ class Prediction:
         for part, kind in _FAMILIES.items():
             entries = value.get(part, {})
             answers = {kind(name): AnomalyPrediction.from_json(entry) for name, entry in entries.items()}
+            # A group without a loop has no anomalies of loops.
             if set(answers) not in (set(kind), set(OF_GROUPS) if kind is GroupAnomaly else set(), set()):
                 raise ValueError(f"a prediction names every anomaly of {part}, or none")
             anomalies |= answers

@@ -7,7 +7,7 @@ EPOCH_SHIFT = 8
 
 
 def appended(content: int, leader_epoch: int) -> int:
-    """The entry with this content in a leader epoch. `content` may also be an entry of another leader epoch."""
+    """The entry with this content in a leader epoch. `content` may be a whole entry: its epoch is replaced."""
     return leader_epoch << EPOCH_SHIFT | content_of(content)
 
 

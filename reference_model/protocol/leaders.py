@@ -1,4 +1,4 @@
-"""The ISR of a new leader, and which brokers followers and clients take for the leader.
+"""The ISR of a new leader, and whom followers and clients take for the leader.
 
 Sources: Kafka's documentation ("Unclean leader election"), KIP-320 (fencing by leader epoch, for followers and
 clients).
@@ -12,9 +12,9 @@ def isr_of_elected(leader: int, live: Iterable[int], isr: Container[int], *, cle
     return [broker for broker in live if broker in isr] if clean else [leader]
 
 
-def serves(leader_epoch: int, asking_epoch: int, *, fenced: bool) -> bool:
-    """Whether a leader answers a follower: since KIP-320, only a follower in the leader's own epoch."""
-    return not fenced or leader_epoch == asking_epoch
+def serves(leader_epoch: int, asking_epoch: int, *, checks_epoch: bool) -> bool:
+    """Whether a leader answers a follower: since KIP-320 it `checks_epoch`: only a follower in its own epoch."""
+    return not checks_epoch or leader_epoch == asking_epoch
 
 
 def may_be_addressed(leader_epoch: int, known_epoch: int) -> bool:

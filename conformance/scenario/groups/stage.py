@@ -72,8 +72,8 @@ class GroupStage(Stage):
 
     def given_twice(self) -> list[tuple[int, int]]:
         """(partition, offset) of the records that were given to members more than once."""
-        given = [deed for member in self.group.each.values() for deed in member.did if deed[0] == GIVEN]
-        return sorted({deed[1:] for deed in given if given.count(deed) > 1})
+        deliveries = [deed for member in self.group.each.values() for deed in member.did if deed[0] == GIVEN]
+        return sorted({deed[1:] for deed in deliveries if deliveries.count(deed) > 1})
 
     def processed(self) -> list[int]:
         """The offsets of all processed records, sorted."""

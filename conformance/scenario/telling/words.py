@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from kafka_chaos.conformance.scenario.record import PARTITIONS, ActRecord, StepRecord
+from kafka_chaos.conformance.scenario.record import OF_TRANSACTIONS, ActRecord, StepRecord
 from kafka_chaos.reference_model.lockstep.observation import (
     GIVEN,
     NO_EPOCH,
@@ -40,7 +40,7 @@ def tell_change(act: ActRecord, before: Observation | None, now: Observation) ->
             changes.append(f"{name[0].upper()}{name[1:]}{_tell_row(now, row, gone)}.")
     if not changes and before is not None and metadata == _tell_partition(before):
         return []
-    return [*changes, f"{'Transactions' if act.kind == PARTITIONS else 'Partition'}: {metadata}."]
+    return [*changes, f"{'Transactions' if act.kind == OF_TRANSACTIONS else 'Partition'}: {metadata}."]
 
 
 def rows_of(seen: Observation) -> Mapping[int, Any]:
@@ -52,9 +52,9 @@ def tell_difference(act: ActRecord, difference: Difference) -> str:
     """A sentence that names the replica and the field, the value observed, and the values that the model allows."""
     where = PLACES.get(difference.place) or act.broker_name(difference.place)
     name = difference.field.replace("_", " ")
-    kind = difference.field.rpartition(", ")[2]
-    seen = _value_text(kind, difference.observed)
-    allowed = " or ".join(_value_text(kind, value) for value in difference.allowed)
+    bare_name = difference.field.rpartition(", ")[2]  # A field may begin with its owner, as in `member 1, did`.
+    seen = _value_text(bare_name, difference.observed)
+    allowed = " or ".join(_value_text(bare_name, value) for value in difference.allowed)
     return f"{where}, {name}: Kafka has {seen}, the model allows {allowed}"
 
 
@@ -76,12 +76,12 @@ def _value_text(name: str, value: Any) -> str:
 
 
 def _log_text(log: Sequence[Entry]) -> str:
-    """A cell for each record: name·leader epoch, after a gap with the offset. Of many records, the middle is cut."""
-    expected = [0, *(offset + 1 for offset, _, _ in log)]
+    """A cell per record, name·leader epoch; after a gap the offset is in front (7:a·0). Of many, the middle is cut."""
+    without_gaps = [0, *(offset + 1 for offset, _, _ in log)]
     cells = []
-    for (offset, record, epoch), following in zip(log, expected, strict=False):
+    for (offset, record, epoch), expected_offset in zip(log, without_gaps, strict=False):
         name = _printable(record)[:16] + ("" if epoch == NO_EPOCH else f"·{epoch}")
-        cells.append(name if offset == following else f"{offset}:{name}")
+        cells.append(name if offset == expected_offset else f"{offset}:{name}")
     if len(cells) > _MAX_CELLS:
         cells[2 : 3 - _MAX_CELLS] = [f"…{len(log) + 1 - _MAX_CELLS}…"]  # Two cells stay before it, the others after it.
     return " ".join(cells) or "empty"
@@ -119,8 +119,8 @@ def _tell_row(
     belief = "" if agrees else " sees no leader" if seen.leader == NOBODY else f" sees leader {seen.leader}"
     state = {LEADER: " leads", None: " does not run"}.get(seen.role, "")
     drops = f" drops {_names(gone)}" if gone else ""
-    known = seen.checkpointed_high_watermark if seen.role is None else seen.high_watermark
-    watermark = "" if known is None else f", high watermark {known}"
+    offset = seen.checkpointed_high_watermark if seen.role is None else seen.high_watermark
+    watermark = "" if offset is None else f", high watermark {offset}"
     return f"{' and'.join(part for part in (state, belief, drops) if part)}: {names}{watermark}"
 
 
@@ -149,8 +149,8 @@ def group_lines(step: StepRecord) -> Iterator[str]:
             yield f"member {number}: {tell_deliveries(did)}"
     if group is None:
         return
-    members, owner, committed = tell_group(group)
-    yield f"Group: members {members} · has the partition {owner} · committed {committed}"
+    members, owners, committed = tell_group(group)
+    yield f"Group: members {members} · owner of each partition: {owners} · committed {committed}"
     for number, member in group.each.items():
         yield f"member {number}: {tell_member(member, group)}"
 
@@ -179,6 +179,6 @@ def tell_member(member: MemberObservation, group: GroupObservation) -> str:
 def tell_deliveries(did: Sequence[ShareDeed]) -> str:
     """What a member of a share group did: "given 0 (delivery 1), accept 0: NONE"."""
     return ", ".join(
-        f"given {offset} (delivery {count})" if kind == GIVEN else f"{kind} {offset}: {count}"
-        for kind, offset, count in did
+        f"given {offset} (delivery {count_or_answer})" if kind == GIVEN else f"{kind} {offset}: {count_or_answer}"
+        for kind, offset, count_or_answer in did
     )

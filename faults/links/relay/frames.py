@@ -29,7 +29,7 @@ def unknown_api(name: str) -> str | None:
 
 
 _HEADER = struct.Struct(">hhih")
-_SIZE = struct.Struct(">i")
+_INT32 = struct.Struct(">i")
 _VERSION_LIMIT = 40
 """More versions than any API has: bytes with a greater number are no request."""
 
@@ -52,13 +52,13 @@ class Header:
 
 def frame_size(data: memoryview, position: int) -> int:
     """The size in bytes of the frame at `position`, without its size field; −1 if no frame of Kafka begins there."""
-    size = int(_SIZE.unpack_from(data, position)[0])
+    size = int(_INT32.unpack_from(data, position)[0])
     return size if 0 <= size <= MAX_FRAME else -1
 
 
 def with_size(frame: bytes) -> bytes:
     """A frame with its size field before it."""
-    return _SIZE.pack(len(frame)) + frame
+    return _INT32.pack(len(frame)) + frame
 
 
 def read_header(frame: memoryview) -> Header | None:
@@ -74,5 +74,5 @@ def read_header(frame: memoryview) -> Header | None:
 
 
 def correlation_id(frame: memoryview) -> int:
-    """The correlation id of a response, which its request has, too."""
-    return int(_SIZE.unpack_from(frame)[0])
+    """The correlation id of a response, which its request has, too. `frame` is without its size field."""
+    return int(_INT32.unpack_from(frame)[0])

@@ -70,9 +70,10 @@ def mounted(point: Path) -> Mount | None:
     uppermost = None
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
-        fields, kind = before.split(), after.split()
+        fields = before.split()
         if _unescaped(fields[4]) == str(point):
-            uppermost = Mount(point, kind[1], frozenset((*fields[5].split(","), *kind[2].split(","))))
+            _, device, super_options = after.split()
+            uppermost = Mount(point, device, frozenset((*fields[5].split(","), *super_options.split(","))))
     return uppermost
 
 

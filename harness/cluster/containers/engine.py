@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     import docker
 
-_NOT_FROZEN = ("unable to freeze", "is already paused")
-_THAWED = "not paused"
+_FREEZE_AGAIN = ("unable to freeze", "is already paused")
+"""The refusals after which `freeze` tries again."""
+_ALREADY_THAWED = "not paused"
 _NOT_FOUND = 404
 
 ANSWERS_WITHIN = 10
@@ -72,7 +73,7 @@ def freeze(container: Container, *, timeout: float = 10.0) -> None:
             container.pause()
         except APIError as error:
             refusal = str(error.explanation)
-            if not any(reason in refusal for reason in _NOT_FROZEN):
+            if not any(reason in refusal for reason in _FREEZE_AGAIN):
                 raise
             return False
         return True
@@ -83,14 +84,14 @@ def freeze(container: Container, *, timeout: float = 10.0) -> None:
 def thaw(container: Container) -> None:
     """Thaw all processes of a container; do nothing if they run.
 
-    To end a container's process, the engine thaws the container by itself, and reports that late.
+    They may run though the engine reports a pause: it thaws a container to end its process, and reports that late.
     """
     from docker.errors import APIError
 
     try:
         container.unpause()
     except APIError as error:
-        if _THAWED not in str(error.explanation):
+        if _ALREADY_THAWED not in str(error.explanation):
             raise
 
 
@@ -164,8 +165,8 @@ def size_inside(container: Container, path: str) -> int | None:
     return int(json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))["size"])
 
 
-class _WholeAnswer:
-    """The socket of a response after its headers, with the methods that the SDK calls."""
+class _BufferedSocket:
+    """Stands for a response's raw socket, but reads through the buffer that the headers were read by."""
 
     def __init__(self, response: Any) -> None:
         self._response = response
@@ -196,14 +197,14 @@ def _read_whole_answers(client: Any) -> None:
     api = client.api
     original = api._get_raw_response_socket
 
-    def whole_answer(response: Any) -> Any:
+    def buffered_socket(response: Any) -> Any:
         reader = getattr(getattr(response.raw, "_fp", None), "fp", None)
         if not hasattr(reader, "read1"):
             return original(response)
         api._raise_for_status(response)
-        return _WholeAnswer(response)
+        return _BufferedSocket(response)
 
-    api._get_raw_response_socket = whole_answer
+    api._get_raw_response_socket = buffered_socket
 
 
 def check_memory(brokers: int) -> None:
@@ -236,7 +237,7 @@ def _advice(error: Exception) -> str:
     if (host := os.environ.get("DOCKER_HOST")) is not None:
         silent = f" within {ANSWERS_WITHIN} s" if "timed out" in text else ""
         return f"no Docker engine answers{silent} at DOCKER_HOST={host}: start it or unset DOCKER_HOST"
-    return f"no Docker engine answers: start or install one; in a clone, `make setup` does, as root on Debian ({text})"
+    return f"no Docker engine answers: start or install one (in a clone, as root on Debian: `make setup`): {text}"
 
 
 def main() -> int:

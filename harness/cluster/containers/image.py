@@ -154,7 +154,7 @@ def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> No
     """Copy the dependencies of a POM into `folder` with Maven; raises `EnvironmentFailure` with Maven's last lines."""
     maven = shutil.which("mvn")
     if maven is None:
-        raise EnvironmentFailure("Maven is missing: install Maven 3.6 or later; in a clone, `make setup` does")
+        raise EnvironmentFailure("Maven is missing: install Maven 3.6 or later (in a clone: `make setup`)")
     command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     command += [f"-D{key}={value}" for key, value in properties.items()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

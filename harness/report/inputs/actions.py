@@ -43,7 +43,7 @@ def actions_of(run_dir: Path) -> dict[str, Counter[str]]:
     for name, actions in by_lane.items():
         partitions = [changes for (lane, _), changes in events.changes.items() if lane == name]
         for fault in events.concerning(name):
-            if fault.proven and fault.denied is None:
+            if fault.proven and fault.denied is None:  # No event says that it has no proof.
                 actions.update(_of_fault(fault, partitions))
     for name, outcome, error, count in outcomes_of(run_dir):
         shown = (_OUTCOMES.get(outcome), _ERRORS.get(str(error).lstrip("_")))
@@ -87,8 +87,9 @@ def _of_fault(fault: FaultRecord, partitions: Iterable[Iterable[Change]]) -> Ite
 def _was_replaced(name: str, fault: FaultRecord, changes: Iterable[Change]) -> bool:
     """Whether the broker `name` led a partition when the fault began, and another broker led it before the end."""
     elections = sorted((change.ts_ns, change.broker) for change in changes if isinstance(change, LeaderElected))
-    before = [broker for ts_ns, broker in elections if ts_ns < fault.requested[0]]
-    during = [broker for ts_ns, broker in elections if fault.requested[0] <= ts_ns < fault.healed[-1]]
+    requested_ns, healed_ns = fault.requested[0], fault.healed[-1]
+    before = [broker for ts_ns, broker in elections if ts_ns < requested_ns]
+    during = [broker for ts_ns, broker in elections if requested_ns <= ts_ns < healed_ns]
     return bool(before and during) and name == f"broker-{before[-1]}" != f"broker-{during[0]}"
 
 

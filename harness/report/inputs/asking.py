@@ -19,10 +19,10 @@ from kafka_chaos.verification.engines.duckdb_engine import parquet, selected
 
 MEMORY = "1GB"
 SLOTS_PER_BUCKET = 3
-"""Slots per bucket. Times in one slot can't be told apart in a picture."""
+"""A chart's time is divided into buckets, and a bucket into this many slots. Times in one slot look the same."""
 
 Frames = Mapping[str, tuple[int, int]]
-"""By lane: where its chart begins, and the width of its buckets, in nanoseconds."""
+"""By lane: when its chart begins, and the width of its buckets, in nanoseconds."""
 
 
 @cache

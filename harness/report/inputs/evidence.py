@@ -26,22 +26,22 @@ from kafka_chaos.contract.run_directory import (
 from kafka_chaos.verification.inputs.documents.reading import parsed, parsed_yaml, read_object
 
 _LOST_BY_FILE = {
-    PREDICTION_FILE: "the model's traces",
+    PREDICTION_FILE: "traces of the model",
     EXPERIMENT_FILE: "configuration, versions and seed",
     EVENTS_FILE: "phases, faults, leader and ISR changes",
     CHECKPOINTS_FILE: "ends of the brokers' logs",
 }
 _LOST_BY_TABLE = {
     "produced": "rates, latencies, outcomes and gaps",
-    "findings": "where in the log an anomaly is",
-    "log": "the ends of the partitions",
+    "findings": "places of anomalies in the log",
+    "log": "ends of partitions",
 }
 _LOST_PER_LANE = {
     "transactions": ("transactions over time", ("transactional",)),
-    "assignments": ("who held which partition", ("group", "loop")),
+    "assignments": ("holders of partitions over time", ("group", "loop")),
     "commits": ("commits of offsets over time", ("group", "loop")),
-    "deliveries": ("what a share group was given", ("share",)),
-    "share_starts": ("what a share group was past", ("share",)),
+    "deliveries": ("deliveries to share groups", ("share",)),
+    "share_starts": ("start offsets of share groups over time", ("share",)),
 }
 """Tables of lanes with certain keys in lanes.json: what a report can't show without the table, and the keys."""
 MOST_EVENTS = 200_000
@@ -75,8 +75,8 @@ class RunFiles:
 class Evidence(RunFiles):
     """A verified run directory's small files. `predicted` are the entries of prediction.json by lane.
 
-    `tables` maps a table's name to its Parquet files, `verified_tables` to the ledger of its rows. `checkpoints`:
-    by broker and partition, such as `orders/0`.
+    `tables` maps a table's name to its Parquet files, `verified_tables` to the numbers of its rows in
+    verdict.json (docs/ledger.md). `checkpoints`: by broker and partition, such as `orders/0`.
     """
 
     verdict: Verdict

@@ -131,7 +131,7 @@ def _standstill(reports: Sequence[Offsets]) -> int:
 
 
 def _events_of_id(frame: Frame, txn_id: TransactionalId) -> list[EventText]:
-    """The notable events of a transactional id: new producers, ends other than commits, and long transactions."""
+    """A transactional id's new producers, its long, open and doubtful transactions, and its aborts with an error."""
     events: list[EventText] = [
         (taken.start_ns, NOTABLE, f"producer {taken.producer_id} takes {txn_id.name} over")
         for taken in txn_id.incarnations[1:]
@@ -148,14 +148,11 @@ def _ending(frame: Frame, txn_id: TransactionalId, bar: Bar) -> tuple[int, str] 
     end_ns = txn_id.ends_at(bar)
     took = None if end_ns is None else end_ns - bar.begin_ns
     is_long = bar.count == 1 and took is not None and took >= SHORTEST_GAP_NS
-    if bar.outcome == COMMITTED and not is_long:
-        return None
-    if bar.outcome == ABORTED and bar.error is None and bar.end_ns is not None and not is_long:
+    is_ordinary_abort = bar.outcome == ABORTED and bar.error is None and bar.end_ns is not None
+    if (bar.outcome == COMMITTED or is_ordinary_abort) and not is_long:
         return None
     what = "a transaction" if bar.count == 1 else f"{bar.count:,} transactions"
-    ending = _NAMES[bar.outcome]
-    if bar.end_ns is None:
-        ending = f"left open, {ending}"
+    ending = ("left open, " if bar.end_ns is None else "") + _NAMES[bar.outcome]
     after = f" after {duration(took)}" if took is not None and bar.count == 1 else ""
     error = f": {bar.error}" if bar.error else ""
     gravity = GRAVE if bar.is_fenced or bar.outcome == IN_DOUBT else NOTABLE if bar.error else ORDINARY
@@ -269,8 +266,7 @@ def _describe_group(
 def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list[EventText]:
     """A group's generations, the partitions that nobody held, and the commits without an acknowledgement."""
     events: list[EventText] = [
-        (at_ns, ORDINARY, f"generation {generation} begins for the first member")
-        for at_ns, generation in group.rebalances
+        (at_ns, ORDINARY, f"generation {generation} has its first member") for at_ns, generation in group.rebalances
     ]
     gaps = [(start, end, partition) for partition, spans in held.items() for start, end in _gaps(spans)]
     for simultaneous in _together(sorted(gaps), lambda gap: (gap[0], None)):
@@ -285,7 +281,7 @@ def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list
 
 
 def _together(changes: Sequence[T], key: Callable[[T], tuple[int, object]]) -> list[list[T]]:
-    """Groups of changes that have one kind and lie within `_TOGETHER_NS`. `key`: a change's time and kind."""
+    """Groups of changes that are of one kind and lie within `_TOGETHER_NS`. `key`: a change's time and kind."""
     groups: list[list[T]] = []
     latest: dict[object, list[T]] = {}
     for change in changes:

@@ -106,10 +106,10 @@ def _activities(
 ) -> list[Activity]:
     """The lane's transactions, the groups that read it, and the group that feeds its loop."""
     activities: list[Activity] = []
-    most = {"rows": detail.activity, "events": detail.events}
+    limits = {"rows": detail.activity, "events": detail.events}
     if lane in series.transactions:
         offsets = sorted(timeline.offsets.get(lane, {}).items())[: detail.partitions]
-        activities.append(draw_transactions(frame, series.transactions[lane], offsets, number=number, **most))
+        activities.append(draw_transactions(frame, series.transactions[lane], offsets, number=number, **limits))
     loops = {loop_group_of(name) for name in series.lanes}
     lane_groups = [
         group
@@ -118,7 +118,7 @@ def _activities(
     ]
     for index, group in enumerate(lane_groups[: detail.activity]):
         members = timeline.members.get(group.group, ())
-        activities.append(draw_group(frame, group, members, name=f"group-{number}-{index}", **most))
+        activities.append(draw_group(frame, group, members, name=f"group-{number}-{index}", **limits))
     return activities
 
 

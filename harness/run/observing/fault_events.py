@@ -29,7 +29,7 @@ class FaultEvents(Observer):
                 lanes=tuple(lane for lane in self.lanes if concerns(fault, lane)),
                 parameters=parameters(fault),
                 model_faults=fault.model_faults(len(resolved)),
-                at=None if late is None else fault.at,  # A fault of a lock-step phase is not scheduled.
+                at=None if late is None else fault.at,  # None: the fault belongs to a phase in steps, without times.
                 duration=None if late is None else fault.duration,
                 late=None if late is None else round(late, 3),
             )

@@ -70,12 +70,12 @@ def test_a_group_is_told_in_words() -> None:
     )
     assert "partition 1: member 0 from 1 s, member 1 from 6 s, nobody for 1.0 s from 5 s" in description(drawn)
     assert drawn.events == [
-        ("+1.00 s", "generation 1 begins for the first member"),
+        ("+1.00 s", "generation 1 has its first member"),
         ("+4.00 s", "member 0 freezes"),
         ("+5.00 s", "member 0 crashes"),
         ("+5.00 s", "member 1 joins"),
         ("+5.00 s", "nobody holds partitions 1, 2, 3, 4 and 5 for 1.0 s"),
-        ("+6.00 s", "generation 3 begins for the first member"),
+        ("+6.00 s", "generation 3 has its first member"),
         ("+7.00 s", "2 commits of partitions 0 and 1 refused: ILLEGAL_GENERATION"),
         ("+8.00 s", "a commit of partition 1 without an answer: REQUEST_TIMED_OUT"),
     ]

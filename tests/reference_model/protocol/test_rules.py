@@ -15,8 +15,8 @@ def test_a_clean_leader_keeps_the_live_isr_and_another_starts_alone() -> None:
 
 
 def test_leader_epochs_fence_followers_since_kip_320_and_clients_that_know_a_later_one() -> None:
-    assert [leaders.serves(*epochs, fenced=True) for epochs in ((2, 2), (2, 1), (1, 2))] == [True, False, False]
-    assert leaders.serves(2, 1, fenced=False)
+    assert [leaders.serves(*epochs, checks_epoch=True) for epochs in ((2, 2), (2, 1), (1, 2))] == [True, False, False]
+    assert leaders.serves(2, 1, checks_epoch=False)
     assert [leaders.may_be_addressed(epoch, 1) for epoch in (0, 1, 2)] == [False, True, True]
 
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.columns import OF_GROUPS, OF_SHARES
 from kafka_chaos.contract.events import HighWatermark
-from kafka_chaos.contract.lane.families import CAUSED, REPEATED, AnyAnomaly, Cause, anomaly_named
+from kafka_chaos.contract.lane.families import BY_RETRIES, CAUSED, AnyAnomaly, Cause, anomaly_named
 from kafka_chaos.contract.lane.groups import group_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.verification.by_statements import Examined
@@ -57,7 +57,7 @@ def _explanation(case: Case, sent: Produced, view: View, causes: Causes) -> str 
     known = causes.get(sent.partition if case.partition is None else case.partition)
     if known is None:
         return None
-    if case.anomaly in REPEATED:
+    if case.anomaly in BY_RETRIES:
         return _first(known.retries, sent.invoke_ns, sent.complete_ns, is_retry=True)
     if case.offset is None:
         return _first(known.sends, sent.invoke_ns, sent.invoke_ns)
