@@ -25,8 +25,7 @@ class Trait(Flag):
     commit of an offset. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records
     without a fault. `CERTAIN`: a verdict needs certainty about it: if the anomaly is forbidden and the evidence is
     incomplete, the lane's verdict is `unknown`. `CERTAIN_IN_TRANSACTIONS`: if it was not judged, the verdict on a
-    transactional lane is `unknown`. Anomalies of transactions have that effect, and required anomalies have both,
-    without a trait.
+    transactional lane is `unknown`. It also is for an anomaly of transactions, or a required one on any lane.
     """
 
     BY_LOG = auto()
