@@ -118,22 +118,6 @@ def test_a_later_version_replaces_that_of_a_kraft_profile_only() -> None:
     assert replace(QUICK, kafka_version="3.6.2").in_kraft("4.4.0").kafka_version == "3.6.2"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("good", "fine", "--kraft", "4.3.1"), f"fine: {BOUND}"),
-        (("good", "--kraft", "2.8.2"), "can't be run in KRaft mode here: expected one of 4.4.0, 4.3.1"),
-        (("good", "--kraft", "9.9"), "version '9.9' of Kafka is not known"),
-    ],
-)
-def test_what_can_not_be_run_in_kraft_mode_is_refused(
-    run: Any, played: Played, arguments: tuple[str, ...], message: str
-) -> None:
-    code, out, err = run("run", *arguments)
-    assert (code, out, played) == (64, "", [])
-    assert message in err
-
-
 def test_a_crash_names_its_place_and_the_others_still_run(run: Any, played: Played) -> None:
     _, out, _ = run("run", "broken", "good", "--json")
     reason = json.loads(out)["scenarios"][0]["reason"]
@@ -162,6 +146,10 @@ def test_an_environment_that_lacks_something_ends_all_with_3(run: Any, played: P
         (["--all", "good"], "expected either ids (see `kafka-chaos scenario list`) and files, or --all"),
         (["good", "--repeat", "0"], "0 is not in the range x>=1"),
         (["good", "--out", "/proc/nowhere/results.json"], "/proc/nowhere/results.json: can't be written"),
+        # What can't be run in KRaft mode.
+        (["good", "fine", "--kraft", "4.3.1"], f"fine: {BOUND}"),
+        (["good", "--kraft", "2.8.2"], "can't be run in KRaft mode here: expected one of 4.4.0, 4.3.1"),
+        (["good", "--kraft", "9.9"], "version '9.9' of Kafka is not known"),
     ],
 )
 def test_bad_arguments_end_with_64_before_anything_runs(

@@ -65,16 +65,11 @@ def test_lanes_beside_a_clean_one_of_real_size(tmp_path: Path, spark: Any, besid
 
 @pytest.mark.parametrize("explained", [True, False])
 @pytest.mark.parametrize("size", SIZES)
-def test_anomalies_alone_and_in_pairs(tmp_path: Path, spark: Any, explained: bool, size: str) -> None:
-    run_dir = write_histories(tmp_path / "run", of_records())
-    with of_size(size):
-        verified_by_both(explain(run_dir) if explained else run_dir, spark=spark)
-
-
-@pytest.mark.parametrize("explained", [True, False])
-@pytest.mark.parametrize("size", SIZES)
-def test_anomalies_of_transactions(tmp_path: Path, spark: Any, explained: bool, size: str) -> None:
-    run_dir = write_histories(tmp_path / "run", lanes_of_transactions())
+@pytest.mark.parametrize("planted_in", [of_records, lanes_of_transactions])
+def test_anomalies_alone_and_in_pairs_and_those_of_transactions(
+    tmp_path: Path, spark: Any, planted_in: Callable[[], dict[str, LaneHistory]], explained: bool, size: str
+) -> None:
+    run_dir = write_histories(tmp_path / "run", planted_in())
     with of_size(size):
         verified_by_both(explain(run_dir) if explained else run_dir, spark=spark)
 

@@ -122,16 +122,12 @@ def foreign(secured: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[
     return {**configs, "ssl.certificate.location": str(pem), "ssl.key.location": str(pem)}
 
 
-def anonymous(configs: dict[str, str]) -> dict[str, str]:
-    """TLS without a password or a certificate of one's own."""
-    return {"security.protocol": "SSL", "ssl.ca.location": configs["ssl.ca.location"]}
-
-
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_only_clients_with_them_get_in_also_in_containers(secured: Cluster, foreign: dict[str, str]) -> None:
     address = secured.addresses[1]
-    nobody = anonymous(dict(secured.client_configs))
+    # TLS without a password or a certificate of one's own.
+    nobody = {"security.protocol": "SSL", "ssl.ca.location": secured.client_configs["ssl.ca.location"]}
     for configs in ({}, nobody, foreign):
         assert ClusterAdmin(address, configs=configs).live_brokers() == frozenset()
         with pytest.raises(ClusterFailure), BrokerClient(address, configs=configs) as client:
@@ -251,10 +247,8 @@ def files_below(folder: Path) -> list[tuple[str, bytes]]:
 def command_lines() -> list[tuple[str, bytes]]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
+        with contextlib.suppress(OSError):
             found.append((str(path), path.read_bytes()))
-        except OSError:
-            continue
     return found
 
 

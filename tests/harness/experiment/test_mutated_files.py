@@ -168,14 +168,9 @@ def complaints(numbers: range) -> Iterator[str]:
             yield f"{number}: {error!r:.200}"
 
 
-def test_fifty_mutated_files_give_no_traceback() -> None:
-    assert list(complaints(range(50))) == []
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_ten_thousand_mutated_files_give_no_traceback() -> None:
-    assert list(complaints(range(10_000))) == []
+@pytest.mark.parametrize("count", [50, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
+def test_mutated_files_give_no_traceback(count: int) -> None:
+    assert list(complaints(range(count))) == []
 
 
 def test_what_is_mutated_is_valid_and_has_every_key() -> None:

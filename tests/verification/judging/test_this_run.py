@@ -234,6 +234,9 @@ def test_nothing_is_searched_for_where_nothing_permitted_was_found() -> None:
     assert (found.ledger.searched, found.ledger.reason) == (False, "nothing was found that is permitted")
 
 
+TRANSACTIONS = replace(LANE, idempotence=True, transactional=Transactional(size=1), unclean_leader_election=True)
+
+
 @pytest.mark.parametrize(
     ("fault", "ruled_out"), [("kill", {TransactionAnomaly.LOST_TRANSACTION: Status.FORBIDDEN}), ("power-loss", {})]
 )
@@ -241,9 +244,7 @@ def test_transactions_lose_what_their_partitions_lose_and_what_the_coordinator_s
     fault: str, ruled_out: dict[TransactionAnomaly, Status]
 ) -> None:
     """The ISR of __transaction_state is not observed: a power loss may still cost what it had acknowledged."""
-    lane = replace(
-        LANE, idempotence=True, transactional=Transactional(size=1), unclean_leader_election=True, faults=(fault,)
-    )
+    lane = replace(TRANSACTIONS, faults=(fault,))
     held = replace(FAULT, kind=fault, model_faults=(fault,))
     found = judged(states(USUAL), lane=lane, faults=(held,), counts={TransactionAnomaly.LOST_TRANSACTION: 1})
     assert found.ruled_out == ruled_out
@@ -253,9 +254,7 @@ def test_transactions_lose_what_their_partitions_lose_and_what_the_coordinator_s
 
 
 def test_a_search_that_takes_too_long_rules_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = replace(
-        LANE, idempotence=True, transactional=Transactional(size=1), unclean_leader_election=True, faults=("kill",)
-    )
+    lane = replace(TRANSACTIONS, faults=("kill",))
     held = replace(FAULT, kind="kill", model_faults=("kill",))
     counts = {TransactionAnomaly.LOST_TRANSACTION: 1, Anomaly.LOST_WRITE: 1}
     with monkeypatch.context() as patch:

@@ -59,30 +59,24 @@ def test_known_defects_are_the_model_s_and_not_the_file_s() -> None:
     assert prediction_of(None, Lane.from_json({"lane": "a", "acks": "all"}), None).known_defects == {}
 
 
+LOOSER = "a prediction may be stricter, not looser"
+
+
 @pytest.mark.parametrize(
-    ("anomaly", "status", "model"),
+    ("anomaly", "status", "problem"),
     [
-        (Anomaly.DUPLICATE, Status.PERMITTED, "forbidden"),
-        (Anomaly.DUPLICATE, Status.REQUIRED, "forbidden"),
-        (Anomaly.TRUNCATED_READ, Status.PERMITTED, "required"),
+        (Anomaly.DUPLICATE, Status.PERMITTED, f".status: permitted, but the model says forbidden: {LOOSER}"),
+        (Anomaly.DUPLICATE, Status.REQUIRED, f".status: required, but the model says forbidden: {LOOSER}"),
+        (Anomaly.TRUNCATED_READ, Status.PERMITTED, f".status: permitted, but the model says required: {LOOSER}"),
+        (TransactionAnomaly.ABORTED_READ, Status.FORBIDDEN, ": the model does not predict it for lane 'a'"),
     ],
 )
-def test_a_looser_status_is_refused(
-    asked: list[Any], tmp_path: Path, anomaly: Anomaly, status: Status, model: str
+def test_a_status_that_is_looser_or_that_the_model_does_not_give_is_refused(
+    asked: list[Any], tmp_path: Path, anomaly: Anomaly | TransactionAnomaly, status: Status, problem: str
 ) -> None:
     with pytest.raises(RunDirectoryError) as refused:
         prediction_of(tmp_path, LANE, GivenPrediction({anomaly: status}))
-    assert str(refused.value) == (
-        f"{tmp_path}/prediction.json: lanes.a.anomalies.{anomaly}.status: {status}, but the model says {model}: "
-        "a prediction may be stricter, not looser"
-    )
-
-
-def test_a_status_that_the_model_does_not_give_is_refused(asked: list[Any], tmp_path: Path) -> None:
-    with pytest.raises(RunDirectoryError) as refused:
-        prediction_of(tmp_path, LANE, GivenPrediction({TransactionAnomaly.ABORTED_READ: Status.FORBIDDEN}))
-    where = f"{tmp_path}/prediction.json: lanes.a.anomalies.aborted_read: "
-    assert str(refused.value) == f"{where}the model does not predict it for lane 'a'"
+    assert str(refused.value) == f"{tmp_path}/prediction.json: lanes.a.anomalies.{anomaly}{problem}"
 
 
 def test_a_lockstep_phase_takes_the_place_of_the_faults(asked: list[Any]) -> None:
