@@ -43,28 +43,17 @@ def every_anomaly(folder: Path) -> Path:
     return write_histories(folder, lanes_with_each_anomaly())
 
 
-def without_a_log(folder: Path) -> Path:
-    shutil.rmtree(every_anomaly(folder) / "log")
-    return folder
-
-
-def without_replicas(folder: Path) -> Path:
-    shutil.rmtree(every_anomaly(folder) / "replicas")
-    return folder
-
-
 def every_anomaly_of_transactions(folder: Path) -> Path:
     return write_histories(folder, lanes_of_transactions())
 
 
-def transactions_without_a_log(folder: Path) -> Path:
-    shutil.rmtree(every_anomaly_of_transactions(folder) / "log")
-    return folder
+def without(table: str, sample: Sample) -> Sample:
+    def write(folder: Path) -> Path:
+        shutil.rmtree(sample(folder) / table)
+        return folder
 
-
-def transactions_without_replicas(folder: Path) -> Path:
-    shutil.rmtree(every_anomaly_of_transactions(folder) / "replicas")
-    return folder
+    write.__name__ = f"{sample.__name__}_without_{table}"
+    return write
 
 
 def of_groups(plant: Callable[[], planted_groups.Plant]) -> Sample:
@@ -108,11 +97,11 @@ def wide_holes_and_regressions(folder: Path) -> Path:
 GROUPS = ("not_processed", "owned_twice")
 SAMPLES: tuple[Sample, ...] = (
     every_anomaly,
-    without_a_log,
-    without_replicas,
+    without("log", every_anomaly),
+    without("replicas", every_anomaly),
     every_anomaly_of_transactions,
-    transactions_without_a_log,
-    transactions_without_replicas,
+    without("log", every_anomaly_of_transactions),
+    without("replicas", every_anomaly_of_transactions),
     causes,
     wide_holes_and_regressions,
     *(of_groups(plant) for plant in planted_groups.PLANTS if plant.__name__ in GROUPS),

@@ -1,6 +1,7 @@
 """A step ends once brokers were seen twice in a row in a state that the model allows, and no earlier."""
 
 from collections.abc import Iterator
+from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,11 +47,6 @@ def forever(*observations: Any) -> Iterator[Any]:
         yield observations[-1]
 
 
-def alternating() -> Iterator[Any]:
-    while True:
-        yield from ("good", "fine")
-
-
 def test_an_observation_counts_from_the_second_time_in_a_row() -> None:
     observed = forever("bad", "good", "fine", TROUBLE, "fine", "good", "good", "never looked at")
     assert taken(observed, {"good", "fine"}) == "good"
@@ -64,6 +60,6 @@ def test_what_the_model_never_allows_is_a_violation() -> None:
 
 def test_what_never_lasts_or_is_never_seen_is_a_failure_of_the_cluster() -> None:
     with pytest.raises(ClusterFailure, match="never became stable"):
-        taken(alternating(), {"good", "fine"})
+        taken(cycle(("good", "fine")), {"good", "fine"})
     with pytest.raises(ClusterFailure, match="a file was being written"):
         taken(forever(TROUBLE), set())

@@ -98,10 +98,6 @@ def nightly_of(
     )
 
 
-def share(hits: int, runs: int) -> Share:
-    return Share([1] * hits + [0] * (runs - hits))
-
-
 def test_experiments_are_repeated_in_turn_until_the_next_run_would_not_fit(tmp_path: Path) -> None:
     runs = Runs([0] * 10)
     summary = nightly_of(tmp_path, runs, "a", "b", minutes=10).run()
@@ -115,7 +111,7 @@ def test_counts_and_intervals_per_lane_and_anomaly(tmp_path: Path) -> None:
     nightly_run.run()
     summary = json.loads((nightly_run.folder / "summary.json").read_text())
     (lane,) = summary["lanes"]
-    low, high = share(2, 5).interval
+    low, high = Share([1, 1, 0, 0, 0]).interval
     assert lane["anomalies"]["lost_write"] == {
         "status": "permitted",
         "runs": 5,

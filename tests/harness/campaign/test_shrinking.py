@@ -9,7 +9,7 @@ import pytest
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.loop import OutOfBudget, Policy
 from kafka_chaos.harness.campaign.realised import realised_experiment
-from kafka_chaos.harness.campaign.shrinking import SHORTEST, Schedule, Shrinking, Trial
+from kafka_chaos.harness.campaign.shrinking import SHORTEST, Schedule, Shrinking
 from tests.harness.campaign.runs import EVENTS, ended, requested, write_run
 
 EIGHT: Schedule = tuple({"fault": f"f{number}", "target": "all", "at": number, "duration": 8.0} for number in range(8))
@@ -19,22 +19,15 @@ def names(schedule: Schedule) -> set[str]:
     return {str(entry["fault"]) for entry in schedule}
 
 
-def trial_of(shows: Callable[[Schedule], bool]) -> Trial:
-    def trial(candidate: Schedule) -> Policy[bool]:
-        yield from ()
-        return shows(candidate)
-
-    return trial
-
-
 def shrunk(trial: Callable[[Schedule], bool], *, schedule: Schedule = EIGHT) -> tuple[Shrinking, int]:
     runs: list[Schedule] = []
 
-    def counted(candidate: Schedule) -> bool:
+    def counted(candidate: Schedule) -> Policy[bool]:
+        yield from ()
         runs.append(candidate)
         return trial(candidate)
 
-    shrinking = Shrinking(trial_of(counted), say=lambda _: None)
+    shrinking = Shrinking(counted, say=lambda _: None)
     assert ended(shrinking.confirm(schedule, wanted=2))
     ended(shrinking.shrink())
     return shrinking, len(runs)

@@ -65,11 +65,6 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def printed(run: Path, *options: str) -> list[dict[str, Any]]:
-    result = CliRunner().invoke(trace_command, [str(run), "--json", *options], catch_exceptions=False)
-    return [json.loads(text) for text in result.stdout.splitlines()]
-
-
 def test_a_torn_last_line_is_left_out_and_any_other_is_refused(run: Path) -> None:
     trace = run / TRACE_FILE
     trace.write_text(trace.read_text() + '{"ns": 12')
@@ -100,7 +95,8 @@ def test_a_run_without_links_says_how_to_get_a_trace(tmp_path: Path) -> None:
     ],
 )
 def test_options_choose(run: Path, options: tuple[str, ...], ids: list[int]) -> None:
-    assert [one["correlation_id"] for one in printed(run, *options)] == ids
+    result = CliRunner().invoke(trace_command, [str(run), "--json", *options], catch_exceptions=False)
+    assert [json.loads(text)["correlation_id"] for text in result.stdout.splitlines()] == ids
 
 
 def test_the_table_says_what_became_of_each(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,13 +19,9 @@ OTHER_GROUPS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def no_exploring(*_: object, **__: object) -> None:
-    raise AssertionError("explored although the answer was cached")
-
-
 def test_an_answer_is_explored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = cache_module.predict_cached(LANE, cache_dir=tmp_path)
-    monkeypatch.setattr(cache_module, "predict", no_exploring)
+    monkeypatch.setattr(cache_module, "predict", Mock(side_effect=AssertionError("explored although it was cached")))
     assert cache_module.predict_cached(LANE, cache_dir=tmp_path) == first
     assert cache_module.predict_cached(replace(LANE, lane="x", topic="y"), cache_dir=tmp_path) == first
 

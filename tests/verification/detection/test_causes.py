@@ -159,11 +159,6 @@ def planted(rows: Rows) -> Rows:
     return rows
 
 
-def acknowledged(rows: Rows, seq: int) -> int:
-    row = next(row for row in rows.produced if (row["producer_id"], row["seq"]) == (0, seq))
-    return int(row["complete_ns"])
-
-
 def causes(run_dir: Path, verified: Verified, anomaly: str) -> list[str]:
     verdict = verified(run_dir).to_json()
     rows = [row for row in pq.read_table(run_dir / "findings").to_pylist() if row["anomaly"] == anomaly]
@@ -192,7 +187,8 @@ def test_a_loss_is_traced_to_a_truncation_that_covers_it(
 ) -> None:
     rows = planted(Rows(clock=10 * MS))
     event = {"lane": "a", "partition": 0, "broker": 1, "offset": 5, "log_end": 9, "reason": "planted", **cut}
-    rows.event("log_truncated", **{**event, "ts_ns": acknowledged(rows, 6) + cut.get("ts_ns", 0)})
+    lost = next(row for row in rows.produced if (row["producer_id"], row["seq"]) == (0, 6))
+    rows.event("log_truncated", **{**event, "ts_ns": lost["complete_ns"] + cut.get("ts_ns", 0)})
     assert causes(rows.write(tmp_path / "run"), verified, "lost_write")[0] == expected
 
 
