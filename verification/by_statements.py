@@ -185,7 +185,6 @@ def read(engine: SqlEngine, run: RunDirectory) -> None:
         "doubtful_words": "SELECT lane, `partition`, word FROM read_words "
         "UNION SELECT lane, `partition`, `offset` DIV 32 FROM log",
         "doubtful_blocks": "SELECT lane, producer_id, seq AS block FROM log WHERE FALSE",
-        "uneven_log": f"SELECT {position} FROM log WHERE FALSE",
     }.items():
         engine.define(name, sql, keep=False)
 
@@ -229,13 +228,9 @@ def _cases(engine: SqlEngine, anomaly: Statement, skipped: Skipped) -> str:
     values = ", ".join(f"CAST({sources.get(name, 'NULL')} AS {kind}) AS `{name}`" for name, kind in _TYPES.items())
     units = "CAST(units AS BIGINT)" if "units" in columns else "CAST(1 AS BIGINT)"
     left_out = [lane for lane, reasons in skipped.items() if anomaly_named(anomaly.name) in reasons]
-    names = ", ".join(map(_literal, left_out))
+    names = ", ".join("'" + lane.replace("\\", "\\\\").replace("'", "\\'") + "'" for lane in left_out)
     judged = f" WHERE lane NOT IN ({names})" if left_out else ""
     return f"SELECT lane, '{anomaly.name}' AS anomaly, {values}, {units} AS units FROM ({anomaly.sql}) q{judged}"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _add_cycles(engine: SqlEngine) -> dict[str, int]:

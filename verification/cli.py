@@ -4,12 +4,9 @@ Guarantee: PySpark is imported only after the arguments were accepted, and never
 with 64 and one sentence that names file and column; a missing Java exits with 3. Neither leaves anything half-written.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,9 +15,6 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.engines import ENGINE, Engine
 from kafka_chaos.verification.spark.session import DEFAULT_MASTER, spark_session
 from kafka_chaos.verification.telling import print_verdict
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @click.command("verify")
@@ -54,6 +48,7 @@ def verify_command(
     """
     from kafka_chaos.reference_model.protocol.known_defects import require_known
     from kafka_chaos.verification import verify
+    from kafka_chaos.verification.inputs.run_directory import open_run
 
     require_known(accept_known, "--accept-known")
     judge = partial(verify, engine=engine, write=not no_write, accept_known=accept_known)
@@ -61,7 +56,9 @@ def verify_command(
         if spark_master is not None:
             raise UsageFailure(f"--spark-master is for the engine {Engine.SPARK}, not for {Engine.DUCKDB}")
     else:
-        judge = partial(judge, spark=_session(run_dirs, spark_master))
+        # Directories that break the contract are refused before the session starts.
+        rows = sum(open_run(run_dir).rows for run_dir in run_dirs)
+        judge = partial(judge, spark=spark_session(master=spark_master, rows=rows))
     outcomes = []
     for run_dir in run_dirs:
         verdict = judge(run_dir)
@@ -71,10 +68,3 @@ def verify_command(
         elif not quiet:
             print_verdict(verdict)
     sys.exit(Verdict.gravest(outcomes).exit_code)
-
-
-def _session(run_dirs: tuple[str, ...], master: str | None) -> SparkSession:
-    """A session for runs of this size; directories that break the contract are refused before it starts."""
-    from kafka_chaos.verification.inputs.run_directory import open_run
-
-    return spark_session(master=master, rows=sum(open_run(run_dir).rows for run_dir in run_dirs))

@@ -32,7 +32,7 @@ def print_verdict(verdict: RunVerdict, gaps: Mapping[str, float] | None = None) 
     for lane in verdict.lanes:
         table.add_row(
             lane.lane,
-            lane.work.asked_described if lane.work else "",
+            "" if lane.work is None else "not known" if lane.work.asked is None else f"{lane.work.asked:,}",
             f"{lane.produced:,}",
             f"{lane.acknowledged:,}",
             _count(lane, Anomaly.LOST_WRITE),

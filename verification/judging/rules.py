@@ -127,7 +127,8 @@ def _faults(lane: LaneEvidence) -> Iterator[Doubt]:
     moments = [(((late and fault.healed) or fault.requested)[0], fault.fault_id) for fault in faults if fault.requested]
     if moments:
         moment_ns, fault_id = max(moments) if late else min(moments)
-        acknowledged_ns = lane.facts.first_acknowledged_ns
+        stamps = (partition.first_acknowledged_ns for partition in lane.facts.partitions.values())
+        acknowledged_ns = min((stamp for stamp in stamps if stamp is not None), default=None)
         if acknowledged_ns is None or acknowledged_ns >= moment_ns:
             yield Doubt(f"no acknowledgement before {'the end of the last' if late else 'the first'} fault, {fault_id}")
     yield from (Doubt(f"fault {fault.fault_id}: {fault.problem}") for fault in faults if fault.problem is not None)

@@ -34,11 +34,6 @@ class Work:
     errors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
-    def asked_described(self) -> str:
-        """How many records were asked for, as a table shows it."""
-        return "not known" if self.asked is None else f"{self.asked:,}"
-
-    @property
     def lines(self) -> list[str]:
         """What the counts alone do not tell: how much less than asked was attempted, and the errors."""
         found = []

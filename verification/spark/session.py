@@ -29,7 +29,6 @@ QUICKLY_COMPILED_ROWS = 4_000_000
 """Below this, the JVM's second compiler takes longer than it saves."""
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit for its application; then it also decides master and memory."""
-
 REMOTE = "SPARK_REMOTE"
 """PySpark's own name of the variable with a server of Spark Connect."""
 

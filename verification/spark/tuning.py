@@ -21,8 +21,6 @@ MOST_FILES = 1_000_000
 """No table has more files than this."""
 MOST_PARALLEL = 100_000
 """No Spark runs more tasks than this at once."""
-
-
 _FIXED = {
     # A lane may be called `${env:HOME}`.
     "spark.sql.variable.substitute": "false",

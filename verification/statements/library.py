@@ -38,8 +38,6 @@ ANOMALIES = ("records", "transactions", "groups", "shares")
 _HEAD = re.compile(r"-- (unit|row|needs|keep|of): (.*)")
 _SOURCE, NAMED = re.compile(r"\b(?:FROM|JOIN) `?(\w+)"), re.compile(r"\b(\w+) AS \(\n")
 """A table or view that a statement reads, and one that it names itself."""
-
-
 _PROBLEM = re.compile(r"\bAS `([^`]* [^`]*)`,?(?: -- rests: (.*))?$", re.MULTILINE)
 _RISES = re.compile(r"\bRISES\((\w+), (\w+)\)")
 

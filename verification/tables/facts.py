@@ -167,9 +167,3 @@ class LaneFacts:
     def replica_rows(self) -> int:
         """How many rows the lane's replicas have together."""
         return sum(replica.rows for brokers in self.replicas.values() for replica in brokers.values())
-
-    @property
-    def first_acknowledged_ns(self) -> int | None:
-        """When the first acknowledgement of the lane completed."""
-        stamps = [facts.first_acknowledged_ns for facts in self.partitions.values()]
-        return min((stamp for stamp in stamps if stamp is not None), default=None)

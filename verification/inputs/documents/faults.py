@@ -109,8 +109,8 @@ class FaultRecord:
 
     def ledger(self) -> FaultLedger:
         """The fault's entry of the ledger."""
-        times = (next(iter(stamps), None) for stamps in (self.requested, self.proven, self.healed))
-        requested_ns, proven_ns, healed_ns = times
+        stamps = (self.requested, self.proven, self.healed)
+        requested_ns, proven_ns, healed_ns = (next(iter(of), None) for of in stamps)
         return FaultLedger(
             fault_id=self.fault_id,
             kind=self.kind,

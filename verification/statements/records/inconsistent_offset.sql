@@ -9,8 +9,7 @@ SELECT
 FROM (
   SELECT
     lane, `partition`, `offset`,
-    MIN(STRUCT(producer_id, seq)) AS lowest,
-    MAX(STRUCT(producer_id, seq)) AS highest
+    MIN(STRUCT(producer_id, seq)) AS lowest, MAX(STRUCT(producer_id, seq)) AS highest
   FROM (
     SELECT lane, `partition`, `offset`, producer_id, seq FROM stored
     UNION ALL

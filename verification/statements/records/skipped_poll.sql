@@ -1,10 +1,8 @@
 -- One consumer steps forward over an offset that the log holds, and never reads it; a record of the final log that was
 -- sent only after that was not there then.
 --
--- In transactional lanes only what the consumer was to be given.
---
--- A consumer stepped over what lies between the lowest offset that it had read and a higher one that it read later. What
--- was sent only after the consumer had read past its offset is in a log that replaced the one it read.
+-- A consumer stepped over what lies between the lowest offset that it had read and a higher one that it read later; in
+-- transactional lanes only what it was to be given. What was sent only after that is in a log that replaced what it read.
 --
 -- unit: (partition, offset)
 -- row: the record at that offset, of several the highest identity; the cause names the consumer

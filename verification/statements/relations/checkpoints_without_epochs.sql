@@ -4,6 +4,5 @@ SELECT e.lane, e.`partition`, e.leader_epoch
 FROM epochs e
 JOIN lanes l USING (lane)
 JOIN (SELECT DISTINCT lane, `partition` FROM checkpoints) c USING (lane, `partition`)
-LEFT JOIN (SELECT DISTINCT lane, `partition` FROM starts WHERE is_elected = 0) s
-  ON s.lane = e.lane AND s.`partition` = e.`partition`
-WHERE l.planned = 1 AND e.leader_epoch >= 0 AND s.lane IS NULL
+LEFT ANTI JOIN (SELECT * FROM starts WHERE is_elected = 0) s USING (lane, `partition`)
+WHERE l.planned = 1 AND e.leader_epoch >= 0

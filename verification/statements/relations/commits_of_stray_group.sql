@@ -2,5 +2,4 @@
 -- of: commits; rests: of_groups
 SELECT c.lane, c.`group`, c.`partition`, c.`offset`
 FROM commits c
-LEFT JOIN `groups` g USING (`group`)
-WHERE g.lane IS NULL
+LEFT ANTI JOIN `groups` g USING (`group`)

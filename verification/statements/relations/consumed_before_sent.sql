@@ -1,6 +1,4 @@
 -- read before it was sent
---
--- Only blocks, 32 numbers of a producer, whose first read was before their last sending are examined row by row.
 -- of: consumed
 SELECT c.lane, c.`partition`, c.`offset`
 FROM consumed c

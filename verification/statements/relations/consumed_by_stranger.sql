@@ -8,12 +8,11 @@ FROM (
     MAX(last_ns) OVER (PARTITION BY lane ORDER BY first_ns, consumer ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
       AS others_until_ns
   FROM (
-    SELECT r.lane, r.consumer, SUM(r.n) AS n, MIN(r.first_ns) AS first_ns, MAX(r.last_ns) AS last_ns
+    SELECT g.lane, r.consumer, SUM(r.n) AS n, MIN(r.first_ns) AS first_ns, MAX(r.last_ns) AS last_ns
     FROM (SELECT DISTINCT lane FROM `groups`) g
     JOIN reads_by_partition r USING (lane)
-    LEFT JOIN (SELECT DISTINCT lane, consumer FROM assignments) k ON k.lane = r.lane AND k.consumer = r.consumer
-    WHERE k.consumer IS NULL
-    GROUP BY r.lane, r.consumer
+    LEFT ANTI JOIN assignments k USING (lane, consumer)
+    GROUP BY g.lane, r.consumer
   ) u
 ) q
 WHERE first_ns <= others_until_ns

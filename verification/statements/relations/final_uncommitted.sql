@@ -5,6 +5,5 @@ FROM `final` f
 JOIN `groups` g USING (`group`)
 JOIN lanes l USING (lane)
 LEFT JOIN log_ends e USING (lane, `partition`)
-LEFT JOIN (SELECT DISTINCT `group`, `partition`, `offset` FROM commits WHERE outcome <> 'fail') c
-  ON c.`group` = f.`group` AND c.`partition` = f.`partition` AND c.`offset` = f.`offset`
-WHERE c.`group` IS NULL AND (g.automatic = 0 OR (f.`offset` > COALESCE(e.last, -1) + 1 AND l.lossless = 1))
+LEFT ANTI JOIN (SELECT * FROM commits WHERE outcome <> 'fail') c USING (`group`, `partition`, `offset`)
+WHERE g.automatic = 0 OR (f.`offset` > COALESCE(e.last, -1) + 1 AND l.lossless = 1)

@@ -8,8 +8,7 @@
 -- unit: identities
 -- row: its lowest place
 -- needs: log
-SELECT lane, first.`partition` AS `partition`, first.`offset` AS `offset`, producer_id, seq,
-  'the group is past offset ' || first.past AS cause
+SELECT lane, first AS place, producer_id, seq, 'the group is past offset ' || first.past AS cause
 FROM (
   SELECT g.lane, g.producer_id, g.seq, MIN(STRUCT(g.`partition`, g.`offset`, p.past)) AS first
   FROM log g

@@ -2,8 +2,7 @@
 --
 -- unit: identities
 -- row: the place of the delivery that was accepted
-SELECT lane, first.`partition` AS `partition`, first.`offset` AS `offset`, producer_id, seq,
-  'accepted by ' || first.member || ', given to ' || first.again AS cause
+SELECT lane, first AS place, producer_id, seq, 'accepted by ' || first.member || ', given to ' || first.again AS cause
 FROM (
   SELECT
     a.lane, a.producer_id, a.seq,

@@ -6,8 +6,7 @@
 -- unit: identities
 -- row: where it was read first
 SELECT
-  lane, producer_id, seq, first.`partition` AS `partition`, first.`offset` AS `offset`,
-  'transaction ' || `transaction` || ', read by ' || first.consumer AS cause
+  lane, producer_id, seq, first AS place, 'transaction ' || `transaction` || ', read by ' || first.consumer AS cause
 FROM (
   SELECT r.lane, r.producer_id, r.seq, m.`transaction`, MIN(STRUCT(r.`partition`, r.`offset`, r.consumer)) AS first
   FROM (

@@ -1,8 +1,7 @@
 -- A partition ends within an open transaction, for longer than the transaction's time-out and 30 s.
 --
 -- The final log of the partition has a record that no marker of its transactional id follows. The time counts from when
--- its producer last heard of a record of that transaction, and from when the last fault was healed. Brokers look for
--- such transactions every 10 s, and a new coordinator first loads its log.
+-- its producer last heard of a record of that transaction, and from when the last fault was healed.
 --
 -- unit: partitions
 -- row: the first open record

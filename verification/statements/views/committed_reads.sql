@@ -1,5 +1,4 @@
 -- The reads of read_committed consumers.
---
 -- keep: no
 SELECT c.lane, c.consumer, c.`partition`, c.`offset`, c.producer_id, c.seq
 FROM consumed c

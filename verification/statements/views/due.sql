@@ -1,5 +1,4 @@
 -- The rows of the log that every consumer must be given: in transactional lanes, those of committed records (`visible`).
---
 -- keep: no
 SELECT g.lane, g.`partition`, g.`offset`, g.producer_id, g.seq
 FROM log g

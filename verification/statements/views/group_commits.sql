@@ -1,7 +1,6 @@
 -- The commits of offsets of each group, with how the group commits: in transactions or not, and only after it has read
 -- (`after`) or not; and whether the offset after a record's need not be the next record's (`gaps`). `judged`: the lane
 -- that the group belongs to.
---
 -- keep: no
 SELECT g.judged, g.in_transaction, g.after, g.gaps, c.*
 FROM commits c

@@ -1,9 +1,8 @@
 -- The words (32 offsets of a partition) of which records of the log or markers of transactions take offsets: how many
 -- different ones (`taken`), the first and the last. Of the records alone: how many different offsets, the last of them, how
--- many records (`stored`), the sum of their hashes; of those that have to be acknowledged there, number and hashes
--- (`counted`): all but those of clean blocks (`doubtful_blocks`), whose place nobody was told. The first producer, its
--- lowest and its highest number. `is_in_order`: from the first offset to the last there is one record each, all of that
--- producer, each with a number above that of the one before.
+-- many records (`stored`), the sum of their hashes; the same of those that have to be acknowledged there (`counted`): all
+-- but those of clean blocks (`doubtful_blocks`), whose place nobody was told. `is_in_order`: from the first offset to the
+-- last there is one record each, all of one producer, each with a number above that of the one before.
 SELECT
   *, rises = stored - 1 AND first >= 0 AND stored = last - first + 1 AND stored = offsets AND stored = taken
     AND producer_id = last_producer_id AS is_in_order

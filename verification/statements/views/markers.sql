@@ -9,15 +9,11 @@ LEFT ANTI JOIN differing_words w ON w.lane = r.lane AND w.`partition` = r.`parti
 WHERE r.kind IN ('commit', 'abort')
 UNION ALL
 SELECT r.lane, r.`partition`, r.`offset`, r.producer_id, MAX(r.kind)
-FROM (
-  SELECT r.lane, r.`partition`, r.`offset`, r.producer_id, r.broker, MAX(r.kind) AS kind
-  FROM replicas r
-  LEFT SEMI JOIN differing_words w ON w.lane = r.lane AND w.`partition` = r.`partition` AND w.word = r.`offset` DIV 32
-  WHERE r.kind IN ('commit', 'abort')
-  GROUP BY r.lane, r.`partition`, r.`offset`, r.producer_id, r.broker
-) r
+FROM replicas r
+LEFT SEMI JOIN differing_words w ON w.lane = r.lane AND w.`partition` = r.`partition` AND w.word = r.`offset` DIV 32
 JOIN (SELECT lane, `partition`, COUNT(DISTINCT broker) AS replicas FROM epochs GROUP BY lane, `partition`) e
   USING (lane, `partition`)
 LEFT JOIN bounds b USING (lane, `partition`)
+WHERE r.kind IN ('commit', 'abort')
 GROUP BY r.lane, r.`partition`, r.`offset`, r.producer_id, e.replicas, b.bound
-HAVING r.`offset` < b.bound OR COUNT(*) = e.replicas
+HAVING r.`offset` < b.bound OR COUNT(DISTINCT r.broker) = e.replicas

@@ -1,11 +1,9 @@
 -- By partition the last offset of the log, of what every consumer must be given of it (`visible_end`), of all reads, and
 -- of the reads of consumers that are given what is not committed, too; null without any.
 SELECT
-  e.lane, e.`partition`,
-  MAX(e.log_end) AS log_end,
+  e.lane, e.`partition`, MAX(e.log_end) AS log_end,
   CASE WHEN MAX(l.is_transactional) = 0 THEN MAX(e.log_end) ELSE MAX(e.visible_end) END AS visible_end,
-  MAX(e.read_end) AS read_end,
-  MAX(e.uncommitted_read_end) AS uncommitted_read_end
+  MAX(e.read_end) AS read_end, MAX(e.uncommitted_read_end) AS uncommitted_read_end
 FROM (
   SELECT
     lane, `partition`, MAX(log_end) AS log_end, CAST(NULL AS BIGINT) AS visible_end, CAST(NULL AS BIGINT) AS read_end,

@@ -1,7 +1,7 @@
 -- The reads of produced records in the order of polling, at one moment by offset and identity: ranges that were read one
 -- after the other (`offset` to `last`, a word of 32 offsets, without producer and number), and single reads, of words that
--- are out of order (`disordered_words`). With the offset that the consumer read before in the partition, when, and the lowest that it had read by then. Left out
--- are those in the middle of a longer range.
+-- are out of order (`disordered_words`). With the offset that the consumer read before in the partition, when, and the
+-- lowest that it had read by then. Left out are those in the middle of a longer range.
 SELECT lane, consumer, `partition`, `offset`, last, producer_id, seq, poll_ns, previous, previous_ns, lowest
 FROM (
   SELECT

@@ -3,9 +3,7 @@
 -- group has committed: in the end, or if that is not known, at most.
 SELECT
   q.judged, q.`group`, q.`partition`,
-  MAX(q.processed) AS processed_to,
-  MAX(q.acknowledged) AS acknowledged,
-  MAX(q.final) AS final,
+  MAX(q.processed) AS processed_to, MAX(q.acknowledged) AS acknowledged, MAX(q.final) AS final,
   LEAST(COALESCE(MIN(q.processed), MIN(q.committed)), COALESCE(MIN(q.committed), MIN(q.processed))) AS first,
   COALESCE(MAX(q.final), MAX(q.acknowledged)) AS past
 FROM (

@@ -1,6 +1,5 @@
--- What each consumer read of each word (`words`): how many records, the sum of their hashes, the first and the last offset
--- and time. `is_given_all`: whether it is due what is not committed, too. `is_in_order`: no offset was read twice, and each
--- later than all lower ones.
+-- What each consumer read of each word (`words`). `content`: the sum of the records' hashes; `is_given_all`: whether it is
+-- due what is not committed, too; `is_in_order`: no offset was read twice, and each later than all lower ones.
 SELECT *, rises = n - 1 AND n = offsets AND lowest >= 0 AS is_in_order
 FROM (
   SELECT

@@ -1,4 +1,4 @@
--- By consumer and partition its rows of consumed/: how many, the last offset, the first and the last time of polling.
+-- By consumer and partition its rows of consumed/.
 SELECT
   lane, consumer, `partition`, SUM(n) AS n, MAX(highest) AS last, MIN(first_ns) AS first_ns, MAX(last_ns) AS last_ns
 FROM read_words

@@ -5,8 +5,7 @@ SELECT k.*, s.first_stored, s.last_stored, r.first_read
 FROM suspect_sends k
 LEFT JOIN (
   SELECT
-    lane, producer_id, seq,
-    MIN(STRUCT(`partition`, `offset`)) AS first_stored,
+    lane, producer_id, seq, MIN(STRUCT(`partition`, `offset`)) AS first_stored,
     MAX(STRUCT(`partition`, `offset`)) AS last_stored
   FROM stored
   GROUP BY lane, producer_id, seq

@@ -1,7 +1,6 @@
 -- Partitions whose retention by size had to remove something, and the first offset that it left: nine tenths of their
 -- `retention.bytes` are there. The broker that removes a segment may have an end of the log that is lost later: that is the
 -- tenth.
---
 -- keep: no
 SELECT c.lane, c.`partition`, MAX(c.log_start) AS first
 FROM checkpoints c

@@ -1,6 +1,5 @@
--- What each replica holds of each word, 32 offsets of a partition, by leader epoch: how many rows, the bits of their offsets,
--- the first and the last one, the sum of the rows' hashes (`content`); of the records, without markers, number and hashes
--- as in `log_words`.
+-- What each replica holds of each word, 32 offsets of a partition, by leader epoch: its rows and their hashes (`content`);
+-- of the records, without markers, number and hashes as in `log_words`.
 SELECT
   lane, `partition`, broker, word, leader_epoch, COUNT(*) AS n, BIT_OR(bit) AS bits, MIN(`offset`) AS first,
   MAX(`offset`) AS last, SUM(XXHASH64(hash, leader_epoch, kind, 0)) AS content,

@@ -4,7 +4,6 @@
 -- `fail`: its outcome is in doubt (`info`) if it failed and its transaction was aborted, and without a final log also if
 -- its transaction is not known to be committed. `acknowledged`: it is `ok` and names a place; `claimed`: it is in doubt
 -- and names one.
---
 -- keep: no
 SELECT
   q.*,

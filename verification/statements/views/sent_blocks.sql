@@ -1,6 +1,7 @@
 -- The rows of produced/ by block, 32 numbers of a producer, and by transaction, without one together: the bits of their
--- numbers, and of those whose outcome is not `fail` (`sent`); when the producer last sent or heard of one (`heard_ns`); and
--- the columns of `sends_by_transaction`.
+-- numbers, and of those whose outcome is not `fail` (`sent`); when the producer last sent or heard of one (`heard_ns`); how
+-- many name an input (`sources`), were answered before they were sent (`backwards`), are acknowledged with and without a
+-- time, or are certainly not written and have an offset (`refuted`).
 SELECT
   lane, producer_id, `transaction`, block,
   BIT_OR(bit) AS numbers, BIT_OR(CASE WHEN outcome <> 'fail' THEN bit ELSE CAST(0 AS BIGINT) END) AS sent,

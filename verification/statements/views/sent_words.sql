@@ -1,6 +1,5 @@
--- What producers were told of each word, 32 offsets of a partition (null without an offset): how many records, how many of
--- them acknowledged and how many of these at no place (`unplaced`), the first acknowledgement and the last offset of one.
--- `placed` and `content`: number and hashes of what is acknowledged at a place; `claims`: records in doubt that name one.
+-- What producers were told of each word, 32 offsets of a partition (null without an offset). `unplaced`: acknowledged at no
+-- place; `placed` and `content`: number and hashes of what is acknowledged at one; `claims`: in doubt, and naming one.
 SELECT
   s.lane, s.`partition`, s.`offset` DIV 32 AS word, COUNT(*) AS n,
   COUNT_IF(s.outcome = 'ok') AS acknowledged,

@@ -1,5 +1,4 @@
 -- The rows of replicas/ in words in which replicas differ (`differing_words`); in a small run, all.
---
 -- keep: no
 SELECT r.*
 FROM replicas r

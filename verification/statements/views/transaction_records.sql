@@ -1,9 +1,7 @@
--- The records of transactions, in transactional lanes. `sent`: they may have been written, since their outcome is not
--- `fail`.
---
+-- The records of transactions, in transactional lanes, each with the place at which it was acknowledged.
 -- keep: no
 SELECT
-  p.lane, p.producer_id, p.`transaction`, p.seq, p.outcome <> 'fail' AS sent, p.invoke_ns, p.complete_ns,
+  p.lane, p.producer_id, p.`transaction`, p.seq,
   CASE WHEN p.outcome = 'ok' AND p.`offset` IS NOT NULL THEN p.`partition` END AS `partition`,
   CASE WHEN p.outcome = 'ok' AND p.`partition` IS NOT NULL THEN p.`offset` END AS `offset`
 FROM produced p

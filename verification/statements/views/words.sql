@@ -1,7 +1,6 @@
 -- What was acknowledged (`sent_words`) and what the log holds (`log_words`) by words, 32 offsets of a partition each.
 -- `differs`: how many more records are acknowledged there than stored, `content_differs`: the same of the sums of their
--- hashes; both are 0 where the log holds just what was acknowledged. `offsets`: how many different ones the log has;
--- `claims`: records in doubt that name a place there. `stored` and `content`: number and hashes of the log's records.
+-- hashes; both are 0 where the log holds just what was acknowledged.
 SELECT
   lane, `partition`, word, SUM(differs) AS differs, SUM(content_differs) AS content_differs, SUM(stored) AS stored,
   SUM(content) AS content, SUM(offsets) AS offsets, SUM(claims) AS claims

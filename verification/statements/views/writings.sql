@@ -1,5 +1,4 @@
--- By partition and producer its records, and its markers (`is_marker`), in replicas/: how many, how many of them with a kind
--- and with a producer epoch, the first offset, the lowest and the highest producer epoch.
+-- By partition and producer its records, and its markers (`is_marker`), in replicas/; `kinds`, `epochs`: how many have one.
 SELECT
   lane, `partition`, producer_id, is_marker, COUNT(*) AS n, COUNT(kind) AS kinds, COUNT(producer_epoch) AS epochs,
   MIN(`offset`) AS first, MIN(producer_epoch) AS first_epoch, MAX(producer_epoch) AS last_epoch
