@@ -223,9 +223,9 @@ def _skipped_after_rebalance(histories: Iterable[History]) -> Iterable[Finding]:
         yield named("skipped_after_rebalance", place, identity, f"group {group}")
     for history in histories:
         rows = history.of.source.history
-        ends = {row.partition: row.offset for row in sorted((*(rows.log or ()), *rows.replicas))}
+        stored = [(row.partition, row.offset) for row in (*(rows.log or ()), *rows.replicas)]
         for partition, past in history.past().items():
-            if past > ends.get(partition, -1) + 1:
+            if past > max((offset for number, offset in stored if number == partition), default=-1) + 1:
                 cause = f"group {history.of.group}, past the end of the log"
                 yield named("skipped_after_rebalance", (partition, past - 1), None, cause)
 
