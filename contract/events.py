@@ -28,7 +28,8 @@ class Event:
 
 def type_name(event: type[Event]) -> str:
     """The `type` that events.jsonl gives events of this class: its name in snake case."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", event.__name__).lower()
+    before_each_capital_but_the_first = r"(?<!^)(?=[A-Z])"
+    return re.sub(before_each_capital_but_the_first, "_", event.__name__).lower()
 
 
 class RunStarted(Event):
@@ -58,7 +59,7 @@ class StepProgress(Event):
 class ClusterReady(Event):
     """All servers are up. `client_config`: a file with the client settings of a secured listener, else empty.
 
-    `network`: the engine's network of the brokers, where containers reach them by `bootstrap_servers_in_network`.
+    `network`: the container network of the brokers; its containers reach them by `bootstrap_servers_in_network`.
     """
 
     seconds: float
@@ -93,8 +94,8 @@ class PhaseStarted(Event):
 class PhaseEnded(Event):
     """The load of a phase has ended and every record has an outcome.
 
-    `load`: the beginning and the end, in `ts_ns`, of the time in which clients were to do what the phase asks for. It
-    begins once each lane has an acknowledgement.
+    `load`: from when to when the phase asked clients for load, on the clock of `ts_ns`. That time begins once each lane
+    has an acknowledgement.
     """
 
     phase: str
@@ -108,7 +109,8 @@ class Progress(Event):
 
 
 class FaultRequested(Event):
-    """A fault is about to be injected; `resolved` are the containers that have its target's role.
+    """A fault is about to be injected into the containers `resolved`, which its `target` such as `controller` stands
+    for.
 
     `at`: when the schedule asks for the fault, in seconds from the start of the load. `duration`: in seconds. `late`:
     the seconds by which the fault comes later than `at`. All three are None in a phase in steps, which waits for
@@ -154,7 +156,7 @@ class FaultHealed(Event):
 
 
 class OutsideFaults(Event):
-    """Others may inject faults of these kinds into the cluster, which the run neither reports nor proves."""
+    """Somebody else may inject faults of these kinds into the cluster; the run neither reports nor proves them."""
 
     kinds: tuple[str, ...]
     lanes: tuple[str, ...] | None = None
@@ -282,13 +284,13 @@ class LastStableOffset(Event):
 
 
 class HarnessPaused(Event):
-    """A thread of the harness got no processor for `seconds` up to `ts_ns`: other processes waited, too."""
+    """A thread of the harness got no processor for `seconds` up to `ts_ns`, so other processes waited, too."""
 
     seconds: float
 
 
 BEGINS = "begins"
-"""The `change` of a share group's member whose process is about to start: only members that begin are given records."""
+"""The `change` of a share group's member whose process is about to start. Only such a member is given records."""
 
 
 class MemberChanged(Event):

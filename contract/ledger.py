@@ -164,9 +164,9 @@ class ShareLedger(_Entry):
     """The share group of the lane: its members that were given records, its deliveries, and their acknowledgements.
 
     `accepted`, `released` and `rejected` are acknowledgements that were taken; others were `refused`, or are
-    `in_doubt`. `undrained`: partitions whose last record the group was not past. `unasked`: deliveries without the time
-    at which a member asked for them. `doubled`: rows that repeat another row. `reported`: partitions whose start offset
-    was reported.
+    `in_doubt`. `undrained`: partitions whose last record the group had not passed. `unasked`: deliveries without the
+    time at which a member asked for them. `doubled`: rows that repeat another row. `reported`: partitions whose start
+    offset was reported.
     """
 
     group: str

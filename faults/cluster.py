@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from kafka_chaos.contract.command.errors import UsageFailure
 
-Partition = tuple[str, int]
+PartitionId = tuple[str, int]
 """A topic's name, and a partition's number."""
 
 CLIENT_PORT = 9094
@@ -40,37 +40,37 @@ class NodeControl(Protocol):
 
     @property
     def name(self) -> str:
-        """Its host name in the cluster, such as `broker-1`."""
+        """The node's host name in the cluster, such as `broker-1`."""
 
     @property
     def number(self) -> int:
-        """Broker id, the node id of a controller, or the ZooKeeper server's number."""
+        """The broker's id, the controller's node id, or the ZooKeeper server's number."""
 
     @property
     def address(self) -> str:
-        """Its address on the cluster's network, which a restart does not change."""
+        """The node's address on the cluster's network, which a restart does not change."""
 
     @property
     def inside(self) -> InsideControl | None:
-        """The inside of its container; None if no commands can run there."""
+        """The inside of the node's container; None if no commands can run there."""
 
     @property
     def disk(self) -> DiskControl | None:
-        """Its own disk, if it has one. A start of the container repairs the disk first."""
+        """The node's own disk, if it has one. A start of the container repairs the disk first."""
 
     @property
     def link(self) -> LinkControl | None:
-        """The link that every connection to it passes, if there is one."""
+        """The link (a relay for Kafka's requests and responses) that every connection to the node passes, if any."""
 
     @property
     def clock(self) -> ClockControl | None:
-        """Its wall clock, if that can be moved."""
+        """The node's wall clock, if that can be moved."""
 
     def state(self) -> dict[str, Any]:
-        """Its state as Docker reports it: Status, Running, Paused, Pid, ExitCode, OOMKilled, …."""
+        """The node's state as Docker reports it: Status, Running, Paused, Pid, ExitCode, OOMKilled, …."""
 
     def is_running(self) -> bool:
-        """Whether its process exists, frozen or not."""
+        """Whether the node's process exists, frozen or not."""
 
     def kill(self) -> None:
         """Send SIGKILL, and wait until the process is gone."""
@@ -79,10 +79,10 @@ class NodeControl(Protocol):
         """Send SIGTERM, and wait until the process is gone."""
 
     def pause(self) -> None:
-        """Freeze its processes."""
+        """Freeze the node's processes."""
 
     def unpause(self) -> None:
-        """Thaw its processes."""
+        """Thaw the node's processes."""
 
 
 class InsideControl(Protocol):
@@ -204,7 +204,7 @@ class ClusterControl(Protocol):
 
     @property
     def noted(self) -> MutableMapping[str, Any]:
-        """What faults noted of the state before they broke anything, for their proofs: by `fault.mark`."""
+        """What each fault noted before it broke anything, for its proof; by the `mark` of the fault (`fault.py`)."""
 
     @property
     def brokers(self) -> Mapping[int, NodeControl]:
@@ -253,26 +253,26 @@ class ClusterControl(Protocol):
     def depose_controller(self) -> None:
         """Remove the controller's node in ZooKeeper, and wait a while for the next election."""
 
-    def leadership(self) -> Mapping[Partition, Leadership]:
+    def leadership(self) -> Mapping[PartitionId, Leadership]:
         """By partition, the newest leadership that any broker tells clients; Kafka's own topics are included."""
 
-    def transfer(self, heirs: Mapping[Partition, int]) -> None:
+    def transfer(self, heirs: Mapping[PartitionId, int]) -> None:
         """Make each partition prefer this replica, elect the preferred leaders, and wait a while for them to lead."""
 
     @property
     def topics(self) -> Collection[str]:
         """The names of the topics of all lanes under load."""
 
-    def moving(self) -> Collection[Partition] | None:
+    def moving(self) -> Collection[PartitionId] | None:
         """The partitions whose replicas are being moved to other brokers; None if no broker answers."""
 
-    def move_replicas(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
+    def move_replicas(self, replicas: Mapping[PartitionId, tuple[int, ...]]) -> None:
         """Ask for these replicas of each partition, preferred leader first, without waiting for the moves to end."""
 
-    def end_moves(self, partitions: Collection[Partition]) -> None:
+    def end_moves(self, partitions: Collection[PartitionId]) -> None:
         """Wait until these partitions are no longer being moved; a move that does not end is cancelled."""
 
-    def add_partitions(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
+    def add_partitions(self, replicas: Mapping[PartitionId, tuple[int, ...]]) -> None:
         """Ask for new partitions, numbered after those of their topics, with these replicas, preferred leader first."""
 
     def registration(self, broker: int) -> Registration | None:

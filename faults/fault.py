@@ -2,8 +2,8 @@
 
 A fault is a frozen dataclass that says what breaks, where, when and for how long. Its functions `inject`, `proof` and
 `heal` are idempotent and take the containers that its target was resolved to. They keep no state: after a crash of the
-injector, only the fault itself is left to heal from. The fields besides `target`, `at` and `duration` are the keys of
-the kind in an experiment. They need defaults, and types that JSON can express; bounds are annotations of these types.
+injector, only the fault itself is left to heal from. A fault kind is a subclass. Its fields besides `target`, `at` and
+`duration` are its keys in an experiment; they need defaults, and types that JSON can express, annotated with bounds.
 """
 
 import json
@@ -71,7 +71,7 @@ class Appearance:
         Pattern(self.pattern)
 
 
-class Setting(Protocol):
+class PlannedCluster(Protocol):
     """The properties of a cluster that are known before it starts."""
 
     @property
@@ -135,12 +135,12 @@ class Fault:
 
     @staticmethod
     def unavailable() -> str | None:
-        """Why this machine can't do it, and what would be needed; None if it can."""
+        """Why this machine can't have faults of this kind, and what it would need; None if it can."""
         return None
 
     @classmethod
-    def refusal(cls, cluster: Setting) -> str | None:
-        """Why such a cluster can't have it, and what to write instead; None if it can."""
+    def refusal(cls, cluster: PlannedCluster) -> str | None:
+        """Why this cluster can't have faults of this kind, and what to write instead; None if it can."""
         if cls.since is None or cluster.at_least(cls.since[0]):
             return None
         return f"{cls.since[1]}: expected Kafka {cls.since[0]} or later"
@@ -279,7 +279,7 @@ def build(kind: type[Fault], *, target: Target, at: float, duration: float, keys
 
 
 def plain(value: object) -> str:
-    """A value of some evidence as text: keys and values, without brackets."""
+    """A value of a proof's evidence as text: keys and values, without brackets."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {plain(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):

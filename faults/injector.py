@@ -1,8 +1,8 @@
 """Injects faults at their times, collects their proofs, and heals all of them on every way out.
 
-Faults of a schedule run side by side. A fault waits for an earlier one only if both change the same container's
-process: while the earlier one changes it, and if the schedule ends the earlier one first, until that is healed. These
-rules hold for faults that overlap on a container:
+Faults of a schedule run side by side, but two faults never change the same container's process at the same moment. If
+the schedule ends one of them before the other is due, the other waits until the first is healed. These rules hold for
+faults that overlap on a container:
 
 - If several faults hold a container down (or frozen), the last one to end brings it back.
 - A fault that ends a frozen process ends the freeze, too.
@@ -59,31 +59,32 @@ class Occurrence:
 
     @property
     def fault_id(self) -> str:
-        """Its name in events."""
+        """The fault's name in events, such as `kill-1`."""
         return f"{self.fault.kind}-{self.number}"
 
     def begins_again(self) -> None:
-        """Count its times from now on, since it was applied again, unless it was proven before."""
+        """Count the fault's times from now on, since it was applied again, unless it was proven before."""
         if not self.proven:
             self.injected_at, self.applied_ns = time.monotonic(), time.monotonic_ns()
 
     def took_effect(self, since_ns: int | None) -> None:
-        """Note that it is proven, and since when by its proof, unless that would be before its injection."""
+        """Note that the fault is proven. `since_ns`: when it took effect by its proof; ignored if before its
+        injection."""
         self.proven = True
         if since_ns is not None and self.injected_at is not None and self.injected_at * 1e9 <= since_ns:
             self.applied_ns = min(self.applied_ns, since_ns)
 
     def holds(self, name: str, state: str | None) -> bool:
-        """Whether it keeps this container in this state."""
+        """Whether the fault keeps this container in this state, such as `DOWN`."""
         applies = self.injected_at is not None and not self.ended
         return applies and self.fault.holds == state and self.hits(name)
 
     def hits(self, *names: str) -> bool:
-        """Whether it hits one of these containers."""
+        """Whether the fault hits one of these containers."""
         return any(node.name in names for node in self.nodes)
 
     def comes_after(self, other: Occurrence) -> bool:
-        """Whether both change the same container's process, and the schedule ends the other before this one is due."""
+        """Whether both faults change the same container's process, and the other's time ends before this one is due."""
         if self.due is None or other.due is None or other.number >= self.number:
             return False
         if self.fault.ends_with_process or other.fault.ends_with_process:

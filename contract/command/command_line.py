@@ -144,12 +144,12 @@ def failure_of(error: BaseException) -> KafkaChaosError | None:
     if number is None:
         return None
     path = getattr(error, "filename", None)
-    place = "" if path is None else f"{os.fsdecode(path) if isinstance(path, bytes) else path}: "
+    prefix = "" if path is None else f"{os.fsdecode(path) if isinstance(path, bytes) else path}: "
     reason = os.strerror(number)
     if number in _REMEDIES_OF_MACHINE:
-        return EnvironmentFailure(f"{place}{reason}: {_REMEDIES_OF_MACHINE[number]}")
+        return EnvironmentFailure(f"{prefix}{reason}: {_REMEDIES_OF_MACHINE[number]}")
     # An error without a path is not about the user's input.
-    return UsageFailure(f"{place}{reason}: {_REMEDIES_OF_PATH[number]}") if place else None
+    return UsageFailure(f"{prefix}{reason}: {_REMEDIES_OF_PATH[number]}") if prefix else None
 
 
 def console(*, highlight: bool = True) -> Console:
@@ -203,6 +203,7 @@ def _debugging() -> bool:
 
 
 def _say(message: str, code: int) -> int:
+    """Print the one line with which a command ends; returns the exit code `code`."""
     with contextlib.suppress(OSError):
         click.echo(f"kafka-chaos: {message}", err=True)
     return code
@@ -215,7 +216,7 @@ def bug_report(error: BaseException) -> str:
 
 
 def _traceback_of(error: BaseException) -> str:
-    """Write the traceback and say where it is."""
+    """Write the traceback to a file, and return the words that say where it is."""
     if _debugging():
         return "the traceback is above"
     try:

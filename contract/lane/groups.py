@@ -79,7 +79,7 @@ def loop_group_of(lane: str) -> str:
 
 JOINS = key("members that join during the first half of the load", least=0, le=50)
 LEAVES = key("members that leave in order during the second half of the load", least=0, le=50)
-"""Keys of groups and of share groups."""
+"""The keys `joins` and `leaves`, which consumer groups and share groups have."""
 
 
 def check_leaves(group_key: str, members: int, joins: int, leaves: int) -> None:

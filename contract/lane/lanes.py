@@ -1,7 +1,7 @@
 """A lane as the model and the verification see it: one entry of `lanes.json`, checked.
 
-A lane that no valid configuration of Kafka allows is refused here, before anything is explored or started. The error
-names the key at fault.
+A lane that no valid configuration of Kafka allows is refused here, before a model or a cluster starts. The error names
+the key at fault.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopic(Settings):
-    """The settings of `__consumer_offsets` or `__transaction_state`, the logs of coordinators; raises `LaneError`."""
+    """The settings of `__consumer_offsets` or `__transaction_state`, the logs of coordinators.
+
+    Raises `LaneError` for values that no topic could have.
+    """
 
     KEY = "internal topic"
 
@@ -158,7 +161,7 @@ class Lane:
             f"at most the replication factor, {self.replication_factor}",
         )
         for name in self.assume:
-            entry: object = name
+            entry: object = name  # lanes.json may hold something else than a text
             is_unmodelled = isinstance(entry, str) and bool(assumed(entry))
             _require(is_unmodelled, "assume", entry, "configuration keys that the model does not know")
         if self.transactional is not None:
@@ -264,24 +267,24 @@ def clients_described(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _check_cluster(lane: Lane) -> None:
-    version: object = lane.kafka_version
-    _require(version is None or _is_version(version), "kafka_version", version, "a version such as 4.3.1")
-    number, mode = lane.version, lane.mode
-    other = KRAFT if mode == ZOOKEEPER else ZOOKEEPER
-    _require(has_mode(number, mode), "metadata_mode", mode, f"{other}: Kafka {number} has no {_SPELLED[mode]}")
-    expected = f"false: eligible leader replicas are there since 4.0, in KRaft mode, not in Kafka {number} ({mode})"
-    _require(not lane.elr or may_elect_from_elr(number, mode), "elr", lane.elr, expected)
+    declared: object = lane.kafka_version
+    _require(declared is None or _is_version(declared), "kafka_version", declared, "a version such as 4.3.1")
+    version, mode = lane.version, lane.mode
+    other_mode = KRAFT if mode == ZOOKEEPER else ZOOKEEPER
+    _require(has_mode(version, mode), "metadata_mode", mode, f"{other_mode}: Kafka {version} has no {_SPELLED[mode]}")
+    expected = f"false: eligible leader replicas are there since 4.0, in KRaft mode, not in Kafka {version} ({mode})"
+    _require(not lane.elr or may_elect_from_elr(version, mode), "elr", lane.elr, expected)
     if lane.idempotence:
         expected = "0.11 or later with idempotence (KIP-98)"
-        _require(release(number) >= (0, 11), "kafka_version", number, expected)
+        _require(release(version) >= (0, 11), "kafka_version", version, expected)
 
 
 def _check_groups(lane: Lane) -> None:
-    number, mode = lane.version, lane.mode
+    version, mode = lane.version, lane.mode
     for group_key, group in (("group", lane.group), ("loop.group", lane.loop.group if lane.loop else None)):
         if group is not None and group.protocol == CONSUMER:
-            expected = f"classic: the protocol consumer is there since 4.0, in KRaft mode, not in {number} ({mode})"
-            _require(release(number) >= (4, 0) and mode == KRAFT, f"{group_key}.protocol", group.protocol, expected)
+            expected = f"classic: the protocol consumer is there since 4.0, in KRaft mode, not in {version} ({mode})"
+            _require(release(version) >= (4, 0) and mode == KRAFT, f"{group_key}.protocol", group.protocol, expected)
     if lane.loop is None:
         return
     _require(lane.loop.source != lane.lane, "loop.source", lane.loop.source, "another lane than the loop's own")
@@ -302,9 +305,9 @@ def _check_groups(lane: Lane) -> None:
 def _check_share(lane: Lane) -> None:
     if lane.share is None:
         return
-    number, mode = lane.version, lane.mode
-    expected = f"none: share groups are there since {FIRST_PRODUCTION}, in KRaft mode, not in {number} ({mode})"
-    _require(release(number) >= release(FIRST_PRODUCTION) and mode == KRAFT, "share", "given", expected)
+    version, mode = lane.version, lane.mode
+    expected = f"none: share groups are there since {FIRST_PRODUCTION}, in KRaft mode, not in {version} ({mode})"
+    _require(release(version) >= release(FIRST_PRODUCTION) and mode == KRAFT, "share", "given", expected)
     _require(lane.group is None and lane.loop is None, "share", "given", "none beside a group or a loop of the lane")
     client = (lane.client or "librdkafka").split(" ")
     is_able = client[0] == "java" and len(client) > 1 and release(client[1]) >= release(FIRST_PRODUCTION)

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.lane.metadata import KRAFT
-from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, Partition
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, Setting, all_took_effect, mark
+from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, PartitionId
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, PlannedCluster, Proof, all_took_effect, mark
 from kafka_chaos.faults.process.ended import runs_on
 
 
@@ -51,7 +51,7 @@ class LeaderTransfer(Fault):
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether every partition that a target led has another leader, in a higher leader epoch."""
-        before: Mapping[Partition, Leadership] = self._noted(cluster)
+        before: Mapping[PartitionId, Leadership] = self._noted(cluster)
         now = cluster.leadership() if before else {}
         return all_took_effect({node.name: _leaders_moved(node, before, now) for node in nodes})
 
@@ -64,7 +64,7 @@ class LeaderTransfer(Fault):
         ]
         return f"leadership of {counted(len(moved), 'partition')} moved: {first_of(words)}"
 
-    def _heir(self, cluster: ClusterControl, nodes: Nodes, partition: Partition, state: Leadership) -> int | None:
+    def _heir(self, cluster: ClusterControl, nodes: Nodes, partition: PartitionId, state: Leadership) -> int | None:
         """The broker that is to lead a partition instead of a target; None if no target leads it, or no other can."""
         targets = {node.number for node in nodes}
         if state.leader not in targets or (self.lane is not None and cluster.topic(self.lane) != partition[0]):
@@ -74,7 +74,7 @@ class LeaderTransfer(Fault):
 
 
 def _leaders_moved(
-    node: NodeControl, before: Mapping[Partition, Leadership], now: Mapping[Partition, Leadership]
+    node: NodeControl, before: Mapping[PartitionId, Leadership], now: Mapping[PartitionId, Leadership]
 ) -> Proof:
     led = {partition: state for partition, state in before.items() if state.leader == node.number}
     if not led:
@@ -105,7 +105,7 @@ class ControllerMove(Fault):
     appearance: ClassVar[Appearance] = Appearance("#7a6a00", "#d6c65a", Pattern.CROSSES)
 
     @classmethod
-    def refusal(cls, cluster: Setting) -> str | None:
+    def refusal(cls, cluster: PlannedCluster) -> str | None:
         """In KRaft mode, no request deposes a working controller."""
         if cluster.metadata_mode != KRAFT:
             return None
@@ -152,7 +152,7 @@ class SessionExpiry(Fault):
     appearance: ClassVar[Appearance] = Appearance("#4a5a8a", "#9db0e8", Pattern.BACK_DIAGONALS)
 
     @classmethod
-    def refusal(cls, cluster: Setting) -> str | None:
+    def refusal(cls, cluster: PlannedCluster) -> str | None:
         """In KRaft mode there are no sessions with ZooKeeper; a loss of heartbeats has the same effect."""
         if cluster.metadata_mode != KRAFT:
             return None
@@ -183,6 +183,7 @@ class SessionExpiry(Fault):
             return Proof(False, {}, "its registration is gone, and it has not registered again")
         evidence = {
             "broker_epoch": [before["broker_epoch"], now.broker_epoch],
+            # Session ids are signed numbers of 64 bits; ZooKeeper writes them without sign.
             "session": [hex(session & 0xFFFFFFFFFFFFFFFF) for session in (before["session"], now.session)],
             "Pid": state["Pid"],
         }

@@ -1,4 +1,4 @@
-"""Kinds that change a topic under load while all processes keep running: they move replicas, or add partitions.
+"""Fault kinds that change a topic under load while all processes keep running: they move replicas, or add partitions.
 
 `reassignment` does what operators do to empty a broker, or to spread load. The new replica copies the log from its
 start while producers go on. Once it is in sync, the old replica leaves the ISR, gives up leadership if it leads, and
@@ -15,9 +15,10 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge
 
 from kafka_chaos.contract.command.errors import counted, first_of
-from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, Partition, inside_of, topics_of
+from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, PartitionId, inside_of, topics_of
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect, mark
 
+# Lists the directories that are its arguments. `true` at its end, since a directory may be missing.
 _LIST_FOLDERS = 'for directory; do ls "$directory" 2>/dev/null; done; true'
 
 
@@ -63,11 +64,11 @@ class Reassignment(Fault):
         if mark(self) not in cluster.noted:
             moves = self._moves(cluster, nodes)
             cluster.noted[mark(self)] = moves
-            cluster.move_replicas({place: move.replicas for place, move in moves.items()})
+            cluster.move_replicas({partition: move.replicas for partition, move in moves.items()})
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether all replicas of the targets have moved to other brokers."""
-        moves: Mapping[Partition, _Move] = cluster.noted.get(mark(self), {})
+        moves: Mapping[PartitionId, _Move] = cluster.noted.get(mark(self), {})
         now = cluster.leadership() if moves else {}
         return all_took_effect({node.name: _replicas_moved(cluster, node, moves, now) for node in nodes})
 
@@ -83,7 +84,7 @@ class Reassignment(Fault):
         files = "its own are deleted" if evidence["files_deleted"] else "it is down, and keeps its own files"
         return f"replicas of {counted(len(moved), 'partition')} moved: {first_of(moves)}; {files}"
 
-    def _moves(self, cluster: ClusterControl, nodes: Nodes) -> dict[Partition, _Move]:
+    def _moves(self, cluster: ClusterControl, nodes: Nodes) -> dict[PartitionId, _Move]:
         """The moves to make. A partition stays as it is if it is being moved, or if too few brokers are free."""
         topics = topics_of(cluster, self.lane)
         targets = {node.number for node in nodes}
@@ -105,7 +106,10 @@ class Reassignment(Fault):
 
 
 def _replicas_moved(
-    cluster: ClusterControl, node: NodeControl, moves: Mapping[Partition, _Move], now: Mapping[Partition, Leadership]
+    cluster: ClusterControl,
+    node: NodeControl,
+    moves: Mapping[PartitionId, _Move],
+    now: Mapping[PartitionId, Leadership],
 ) -> Proof:
     own_moves = {partition: move for partition, move in moves.items() if node.number in move.before.replicas}
     if not own_moves:
@@ -134,7 +138,7 @@ def _log_folders(cluster: ClusterControl, node: NodeControl) -> set[str] | None:
     return set(inside_of(node).must_execute("sh", "-c", _LIST_FOLDERS, "sh", *cluster.log_directories).split())
 
 
-NewPartitions = Mapping[Partition, tuple[int, ...]]
+NewPartitions = Mapping[PartitionId, tuple[int, ...]]
 """The replicas of each new partition, its leader first."""
 
 
@@ -179,7 +183,7 @@ class PartitionGrowth(Fault):
         partitions = [f"{partition['partition']} (leader {partition['leader']})" for partition in added]
         return f"{counted(len(added), 'new partition')}{': ' if added else ''}{first_of(partitions)}"
 
-    def _new_partitions(self, cluster: ClusterControl, nodes: Nodes) -> dict[Partition, tuple[int, ...]]:
+    def _new_partitions(self, cluster: ClusterControl, nodes: Nodes) -> dict[PartitionId, tuple[int, ...]]:
         """The partitions to add, of those topics for whose replicas enough brokers run."""
         running = [number for number, node in sorted(cluster.brokers.items()) if node.is_running()]
         leaders = [node.number for node in nodes if node.number in running]
@@ -195,7 +199,7 @@ class PartitionGrowth(Fault):
         return new
 
 
-def _partitions_added(node: NodeControl, new: NewPartitions, now: Mapping[Partition, Leadership]) -> Proof:
+def _partitions_added(node: NodeControl, new: NewPartitions, now: Mapping[PartitionId, Leadership]) -> Proof:
     if not new:
         return Proof(False, {}, "there was no topic, or too few brokers ran")
     missing = [

@@ -1,7 +1,7 @@
-"""The kinds that act on single requests and responses, which Kafka's protocol sends as frames.
+"""The fault kinds that act on single requests and responses, which Kafka's protocol sends as frames.
 
-They set `needs_links`: if a schedule has one of them, every connection to a broker or controller passes a link from the
-start of the cluster on. So a fault that begins breaks no connection, and misses none.
+They set `needs_links`: if a schedule has one of them, every connection to a broker or controller passes a link, which
+is a relay for frames, from the start of the cluster on. So a fault that begins breaks no connection, and misses none.
 """
 
 import re
@@ -25,8 +25,8 @@ _SHOWN_IDS = 5
 
 def why_no_links() -> str | None:
     """Why connections can't pass links on this machine, and what would be needed; None if they can."""
-    what, capabilities = "links are in the containers' network namespaces", "CAP_SYS_ADMIN and CAP_NET_ADMIN"
-    if (reason := why_not_here(what, capabilities=capabilities)) is not None:
+    place, capabilities = "links are in the containers' network namespaces", "CAP_SYS_ADMIN and CAP_NET_ADMIN"
+    if (reason := why_not_here(place, capabilities=capabilities)) is not None:
         return reason
     if shutil.which("nsenter") is None:
         return "nsenter not found in PATH: install util-linux"
@@ -35,8 +35,8 @@ def why_no_links() -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnFrames(Fault):
-    """A fault that acts on requests to the targets, or on their responses. Its keys choose them; without a key, any is
-    hit.
+    """A fault that acts on requests to the targets, or on their responses: on all of them, or on those that its keys
+    choose.
 
     `api` is Kafka's name of the request, such as `EndTxn`. `sender` sends the request (and gets the response): it is
     `clients`, `brokers`, `broker:2`, `controller`, `controllers` or `controller:1`. `client_id` is the sender's

@@ -1,4 +1,4 @@
-"""The kinds that break brokers' own disks. A cluster gets such disks only if a fault of the schedule needs them."""
+"""The fault kinds that break brokers' own disks. A cluster has such disks only if its schedule needs them."""
 
 import shutil
 from collections.abc import Mapping

@@ -13,7 +13,7 @@ from annotated_types import Interval, MinLen
 
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of, topics_of
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, Setting, mark
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, PlannedCluster, Proof, mark
 from kafka_chaos.faults.storage.log_files import SHOWN
 
 REMOTE_STORE = "/var/lib/kafka-remote"
@@ -33,7 +33,7 @@ class OnRemoteStore(Fault):
     leaves_nodes_alone: ClassVar[bool] = True
 
     @classmethod
-    def refusal(cls, cluster: Setting) -> str | None:
+    def refusal(cls, cluster: PlannedCluster) -> str | None:
         """Only a cluster with tiered storage has a remote store."""
         return None if cluster.tiered_storage else "the cluster has no remote store: expected tiered_storage: true"
 

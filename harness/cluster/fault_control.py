@@ -12,7 +12,7 @@ from kafka_chaos.contract.lane.groups import group_of
 from kafka_chaos.contract.lane.lanes import SHARE_STATE
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.contract.lane.transactions import transactional_id
-from kafka_chaos.faults.cluster import Leadership, NodeControl, Partition, Registration
+from kafka_chaos.faults.cluster import Leadership, NodeControl, PartitionId, Registration
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker import leadership
 from kafka_chaos.harness.cluster.broker.client import BrokerClient, BrokerUnreachable, CoordinatorKind, answers
@@ -139,7 +139,7 @@ class ClusterView(Generic[N]):
         # In KRaft mode, the metadata of clients names any broker, which forwards requests to the controller.
         return self._cluster.controller(self._admin)
 
-    def leadership(self) -> Mapping[Partition, Leadership]:
+    def leadership(self) -> Mapping[PartitionId, Leadership]:
         addresses = [self._own.addresses[broker] for broker in self._running]
         answered = answers(addresses, BrokerClient.leadership, configs=self._own.client_configs)
         return leadership.newest_leadership(answered)
@@ -149,20 +149,20 @@ class ClusterView(Generic[N]):
         states = {number: node.state() for number, node in self.brokers.items()}
         return [number for number, state in states.items() if state["Running"] and not state["Paused"]]
 
-    def transfer(self, heirs: Mapping[Partition, int]) -> None:
+    def transfer(self, heirs: Mapping[PartitionId, int]) -> None:
         leadership.transfer(heirs, self.leadership, self._broker_for_admins)
 
-    def moving(self) -> Collection[Partition] | None:
+    def moving(self) -> Collection[PartitionId] | None:
         return leadership.moving(self._broker_for_admins)
 
-    def move_replicas(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
+    def move_replicas(self, replicas: Mapping[PartitionId, tuple[int, ...]]) -> None:
         leadership.move(replicas, self._broker_for_admins)
 
-    def end_moves(self, partitions: Collection[Partition]) -> None:
+    def end_moves(self, partitions: Collection[PartitionId]) -> None:
         if partitions:
             leadership.end_moves(partitions, self._broker_for_admins)
 
-    def add_partitions(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
+    def add_partitions(self, replicas: Mapping[PartitionId, tuple[int, ...]]) -> None:
         """Repeat the request for a few seconds; partitions that are still refused do not appear in the metadata."""
         by_topic: dict[str, list[tuple[int, ...]]] = {}
         for (topic, _), brokers in sorted(replicas.items()):

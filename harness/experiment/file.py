@@ -158,6 +158,7 @@ def _plain(node: Any) -> Any:
         return {_plain(key): _plain(value) for key, value in node.items()}
     if isinstance(node, CommentedSeq):
         return [_plain(value) for value in node]
+    # Numbers and texts are of ruamel.yaml's own subclasses. `bool` comes first, since it is an `int`, too.
     for plain in (bool, int, float, str):
         if isinstance(node, plain):
             return plain(node)

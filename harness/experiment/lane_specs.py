@@ -133,7 +133,7 @@ class LaneSpec(Spec):
 
     @property
     def own_configs(self) -> dict[str, Any]:
-        """All configs of its topic: `topic_configs`, and the configs that the lane's own keys stand for."""
+        """All configs of the lane's topic: `topic_configs`, and the configs that the lane's own keys stand for."""
         return {
             "min.insync.replicas": self.min_insync_replicas,
             "unclean.leader.election.enable": self.unclean_leader_election,
@@ -189,16 +189,16 @@ class LaneSpec(Spec):
 
     @property
     def first_partitions(self) -> int:
-        """The number of partitions with which its topic is created: all, unless faults add some."""
+        """The number of partitions with which the lane's topic is created: all, unless faults add some."""
         return self.partitions if self._first_partitions is None else self._first_partitions
 
     @property
     def grows(self) -> bool:
-        """Whether its topic gets more partitions under load."""
+        """Whether the lane's topic gets more partitions under load."""
         return self.first_partitions < self.partitions
 
     def grown_by(self, partitions: int) -> Self:
-        """The lane with this number of `partitions` added to its first partitions."""
+        """The lane with so many more `partitions` than its topic is created with."""
         if self.partitions == self.first_partitions + partitions:
             return self
         grown = self.model_copy(update={"partitions": self.first_partitions + partitions})
@@ -211,7 +211,7 @@ class LaneSpec(Spec):
         return self.topic or self.lane
 
     def replica_assignment(self, brokers: int) -> list[list[int]]:
-        """The brokers of each of its first partitions, the preferred leader first."""
+        """The brokers that get replicas of each partition when the topic is created, the preferred leader first."""
         firsts = [self.leader or partition % brokers + 1 for partition in range(self.first_partitions)]
         return [[(first + step - 1) % brokers + 1 for step in range(self.replication_factor)] for first in firsts]
 

@@ -1,7 +1,7 @@
 """Draws the parts of an experiment that its file leaves to the seed, under keys called `generate`.
 
-Drawn are the faults of a phase with their targets and times, the version and mode of the cluster, the clients of lanes
-with their configs, and the lives of these clients.
+It draws the faults of a phase with their targets and times, the version and mode of the cluster, the clients of lanes
+with their configs, and the `lives` of further clients, which come and go amid the load.
 
 Guarantee: the same seed, phase and bounds give the same schedule; no more brokers are broken at once than `breaks`
 allows; and all faults are healed before the load ends. A run writes the drawn schedule into its experiment.yaml, which
@@ -92,15 +92,15 @@ class GenerateSpec(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        readers: dict[str, Callable[[str], object]] = {
+        checks: dict[str, Callable[[str], object]] = {
             "faults": fault_kind,
             "clusters": cluster_named,
             "clients": chosen,
         }
-        for name, read in readers.items():
+        for name, raise_if_wrong in checks.items():
             for text in getattr(self, name):
                 try:
-                    read(text)
+                    raise_if_wrong(text)
                 except (ValueError, UsageFailure) as error:
                     raise ValueError(f"{name}: {error}") from error
         fields = {name for kind in self.faults for name in defaults(fault_kind(kind))}
@@ -123,12 +123,12 @@ class GenerateSpec(Spec):
         # A text as seed gives the same numbers on every machine and in every version of Python.
         rng = random.Random(f"{seed}/{phase}")
         shortest, longest = self.duration
-        near_timeouts = [factor * timeout for timeout in timeouts for factor in FACTORS]
-        around = [seconds for seconds in near_timeouts if self.around_timeouts and shortest <= seconds <= longest]
+        multiples = [factor * timeout for timeout in timeouts for factor in FACTORS]
+        near_timeouts = [seconds for seconds in multiples if self.around_timeouts and shortest <= seconds <= longest]
         least = self.count or 1
         # Long faults may leave no time for the last faults: then all are drawn again.
         for _ in range(_ATTEMPTS):
-            entries = self._entries(rng, load_seconds, brokers, around)
+            entries = self._entries(rng, load_seconds, brokers, near_timeouts)
             if len(entries) >= least:
                 return entries
         raise ValueError(
@@ -137,9 +137,12 @@ class GenerateSpec(Spec):
         )
 
     def _entries(
-        self, rng: random.Random, load_seconds: float, brokers: int, around: Sequence[float]
+        self, rng: random.Random, load_seconds: float, brokers: int, near_timeouts: Sequence[float]
     ) -> list[dict[str, Any]]:
-        """Draw one entry of a schedule after the other, up to `count`, as long as they fit into the load."""
+        """Draw entries of a schedule, up to `count`, as long as they fit into the load.
+
+        `near_timeouts`: the durations to draw from, in seconds; if empty, any within `duration` is drawn.
+        """
         budget = _Budget(self.breaks, brokers, self.targets)
         entries: list[dict[str, Any]] = []
         at = self.first_at
@@ -150,8 +153,8 @@ class GenerateSpec(Spec):
                 raise ValueError(f"targets: none of {', '.join(self.targets)} is one for {kind}")
             target = self._choose(rng, targets)
             duration, gap = round(rng.uniform(*self.duration), 1), round(rng.uniform(*self.gap), 1)
-            if around:
-                duration = round(rng.choice(around), 1)
+            if near_timeouts:
+                duration = round(rng.choice(near_timeouts), 1)
             at = budget.first_moment(at, target)
             if at + duration > load_seconds - self.quiet_end:
                 break
@@ -167,7 +170,7 @@ class GenerateSpec(Spec):
         """The clusters to draw from, with their weights."""
         return {cluster: self.weights.get(cluster, 1.0) for cluster in self.clusters}
 
-    def on(self, cluster: Any) -> Self:
+    def possible_on(self, cluster: Any) -> Self:
         """These bounds, without the kinds of faults that a cluster with these keys can't have.
 
         Raises `ValueError` if no kind is left.
@@ -211,7 +214,7 @@ class GenerateSpec(Spec):
 def lane_of_client(lane: Mapping[str, Any], client: str) -> dict[str, Any]:
     """The keys of a lane with this client.
 
-    An idempotent lane whose client can't have five requests in flight gets the most that the client can have.
+    An idempotent lane whose client can't have five requests in flight, the default, gets the most that it can have.
     """
     chosen_client = chosen(client)
     lane = {"client": client, **lane}
@@ -275,16 +278,16 @@ def expand(values: Mapping[str, Any]) -> dict[str, Any]:
     phases = expanded["phases"]
     if not isinstance(phases, list):
         return expanded
-    generated = {
+    bounds_by_phase = {
         number: _bounds(phase["schedule"], ("phases", number, "schedule"), GenerateSpec, "faults")
         for number, phase in enumerate(phases)
         if isinstance(phase, Mapping) and isinstance(phase.get("schedule"), Mapping)
     }
-    _draw_cluster(expanded, [(bounds, place) for bounds, place in generated.values() if bounds.clusters])
+    _draw_cluster(expanded, [(bounds, place) for bounds, place in bounds_by_phase.values() if bounds.clusters])
     for number, phase in enumerate(phases):
         if isinstance(phase, Mapping):
-            if number in generated:
-                phase = _with_schedule(phase, *generated[number], expanded)
+            if number in bounds_by_phase:
+                phase = _with_schedule(phase, *bounds_by_phase[number], expanded)
             if isinstance(phase.get("lanes"), list):
                 place = "phases", number, "lanes"
                 lanes = [_with_lives(lane, (*place, i), expanded, phase) for i, lane in enumerate(phase["lanes"])]
@@ -293,15 +296,21 @@ def expand(values: Mapping[str, Any]) -> dict[str, Any]:
     return expanded
 
 
-def _draw_cluster(values: dict[str, Any], generated: Sequence[tuple[GenerateSpec, Place]]) -> None:
-    """Draw the version and mode of the cluster, which all phases share, if the bounds of a phase have `clusters`."""
-    for bounds, place in generated[1:]:
-        if bounds.cluster_weights != generated[0][0].cluster_weights:
-            expected = f"expected {', '.join(generated[0][0].clusters)}, with the same weights as in the phase before"
+def _draw_cluster(values: dict[str, Any], all_bounds: Sequence[tuple[GenerateSpec, Place]]) -> None:
+    """Draw the version and mode of the cluster, which all phases share, if the bounds of a phase have `clusters`.
+
+    `all_bounds`: the bounds that have them, each with its place in the file.
+    """
+    if not all_bounds:
+        return
+    first, _ = all_bounds[0]
+    for bounds, place in all_bounds[1:]:
+        if bounds.cluster_weights != first.cluster_weights:
+            expected = f"expected {', '.join(first.clusters)}, with the same weights as in the phase before"
             raise ExperimentError((*place, "clusters"), f"{expected}: all phases run on one cluster")
-    if generated and isinstance(values.get("cluster"), Mapping | None):
-        bounds, rng = generated[0][0], random.Random(f"{_seed(values)}/cluster")
-        values["cluster"] = {**(values.get("cluster") or {}), **cluster_named(bounds._choose(rng, bounds.clusters))}
+    if isinstance(values.get("cluster"), Mapping | None):
+        rng = random.Random(f"{_seed(values)}/cluster")
+        values["cluster"] = {**(values.get("cluster") or {}), **cluster_named(first._choose(rng, first.clusters))}
 
 
 def _with_lives(lane: Any, place: Place, values: dict[str, Any], phase: Mapping[str, Any]) -> Any:
@@ -322,7 +331,7 @@ def _with_schedule(
     cluster = values.get("cluster")
     with _refused_at(place):
         if bounds.clusters:
-            bounds = bounds.on(cluster)
+            bounds = bounds.possible_on(cluster)
         if isinstance(lanes, list):
             rng = random.Random(f"{seed}/{name}/clients")
             lanes = [bounds.with_client(lane, rng) for lane in lanes]

@@ -111,7 +111,7 @@ class PhaseSpec(Spec):
         return (*faults, *rebalance_faults(cluster, len(faults)))
 
     def outside(self, cluster: ClusterLayout) -> tuple[str, ...]:
-        """The kinds of faults that the run does not inject but that may occur, as often as in the lane with most."""
+        """The fault kinds that the run does not inject but that may occur, as often as in the lane with most faults."""
         most_faults = max(len(self._injected(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
         return (*self.outside_faults, *rebalance_faults(cluster, most_faults))
 
@@ -129,8 +129,8 @@ class PhaseSpec(Spec):
             return 1
         lane = next(lane for lane in self.lanes if lane.lane == fault.target.lane)
         group = lane.group or (None if lane.loop is None else lane.loop.group)
-        members = group or lane.share
-        return 0 if members is None else members.members + members.joins
+        group_or_share = group or lane.share
+        return 0 if group_or_share is None else group_or_share.members + group_or_share.joins
 
     def member_crashes(self, lane: LaneSpec) -> int:
         """How many members of the lane's group, or of its loop, the timed faults may end."""
@@ -174,7 +174,7 @@ class Experiment(Spec):
 
     @property
     def layout(self) -> ClusterLayout:
-        """The cluster that it needs: its `cluster`, with the disks, links and clocks that its faults break."""
+        """The cluster that the experiment needs: `cluster`, with the disks, links and clocks that its faults break."""
         kinds = {type(fault) for phase in self.phases for fault in phase.faults}
         layout = self.cluster.as_layout()
         if any(kind.needs_links for kind in kinds):
@@ -182,7 +182,8 @@ class Experiment(Spec):
         if any(kind.needs_clock for kind in kinds):
             layout = replace(layout, clocks=True)
         if any(kind.needs_disk for kind in kinds):
-            layout = replace(layout, disk_mib=max(USUAL_DISK_MIB, _DISK_FACTOR * self.planned_bytes >> 20))
+            planned_mib = _DISK_FACTOR * self.planned_bytes >> 20
+            layout = replace(layout, disk_mib=max(USUAL_DISK_MIB, planned_mib))
         return layout
 
     @cached_property

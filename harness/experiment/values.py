@@ -1,4 +1,4 @@
-"""Shared by all keys of an experiment: types of values, classes of mappings, and the messages of refusals."""
+"""Types of values, the base class of mappings, and the messages of refusals that all keys of an experiment share."""
 
 import dataclasses
 import re
@@ -77,16 +77,19 @@ def settings_in(annotation: Any) -> type[Any] | None:
     return next(filter(None, map(settings_in, get_args(annotation))), None)
 
 
-def declared(settings: type[Any], key: str, **more: Any) -> Any:
-    """The field of a `Spec` for a key that a dataclass of the contract declares; `more` replaces its metadata."""
+def declared(settings: type[Any], key: str, **overrides: Any) -> Any:
+    """The field of a `Spec` for a key that a dataclass of the contract declares; `overrides` replace its metadata."""
     setting = settings.__dataclass_fields__[key]
-    stated = {name: setting.metadata[name] for name in ("description", "ge", "le") if name in setting.metadata}
+    metadata = {name: setting.metadata[name] for name in ("description", "ge", "le") if name in setting.metadata}
     default = {} if setting.default is dataclasses.MISSING else {"default": setting.default}
-    return Field(**{**default, **stated, **more})
+    return Field(**{**default, **metadata, **overrides})
 
 
 def read_as(settings: type[Any]) -> GetPydanticSchema:
-    """The annotation that reads a mapping as a dataclass of the contract, which checks its values itself."""
+    """The annotation that makes pydantic read a mapping as a dataclass of the contract.
+
+    A `Spec` with the same fields refuses unknown keys and wrong types; then the dataclass checks the values.
+    """
 
     def schema(_: Any, handler: Any) -> core_schema.CoreSchema:
         fields: dict[str, Any] = {}
@@ -108,6 +111,7 @@ RENAMED_KEYS = {"course": "steps", "lockstep": "steps"}
 
 
 Place = tuple[str | int, ...]
+"""The keys and indices that lead to a value of an experiment, such as `("phases", 0, "lanes")`."""
 
 
 def refusals(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place, str]]:

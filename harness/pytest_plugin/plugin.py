@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
     from kafka_chaos.harness.pytest_plugin.runs import Runs
 
-CLUSTER = "kafka_chaos_cluster"
+CLUSTER = "kafka_chaos_cluster"  # the fixture below, by which tests that need a cluster are known
 DEFAULT_OUT = "kafka-chaos-runs"
 _DEFAULTS = {
     "brokers": 3,
@@ -134,13 +134,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Move tests that share a cluster together, so that no cluster starts twice; the others stay in place."""
-    places = [index for index, item in enumerate(items) if CLUSTER in getattr(item, "fixturenames", ())]
+    indexes = [index for index, item in enumerate(items) if CLUSTER in getattr(item, "fixturenames", ())]
     first_index: dict[ClusterSettings, int] = {}
-    for index in places:
+    for index in indexes:
         first_index.setdefault(_cluster_settings(items[index]), index)
     if len(first_index) > 1:
-        ordered = sorted((items[index] for index in places), key=lambda item: first_index[_cluster_settings(item)])
-        for index, item in zip(places, ordered, strict=True):
+        ordered = sorted((items[index] for index in indexes), key=lambda item: first_index[_cluster_settings(item)])
+        for index, item in zip(indexes, ordered, strict=True):
             items[index] = item
 
 

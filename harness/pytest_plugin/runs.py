@@ -70,7 +70,7 @@ class Runs:
         Every call creates its own topics. No verdict raises here: `assert_conforms` of the result fails the test.
         Raises `UsageFailure` for invalid arguments, before anything starts, and `KafkaChaosError` if the run fails.
         """
-        __tracebackhide__ = True
+        __tracebackhide__ = True  # pytest shows the failing line of the test, not of this function
         try:
             return self._run(list(lanes), list(faults), load or Load(), producer, consumer)
         except ClusterFailure as error:

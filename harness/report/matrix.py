@@ -177,15 +177,15 @@ def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list
 def _cell(evidence: Evidence, name: str, entry: Mapping[str, Any], anomaly: AnyAnomaly, verdict: Verdict) -> Cell:
     observed = as_dict(as_dict(entry.get("anomalies")).get(anomaly))
     prediction = as_dict(evidence.predictions_of(name).get(anomaly))
-    predicted = str(
+    for_these_faults = str(
         observed.get("status") or as_dict(entry.get("predicted")).get(anomaly) or prediction.get("status") or "unknown"
     )
     why_not = as_dict(entry.get("not_judged")).get(anomaly)
     if why_not is not None:
-        return Cell(anomaly, predicted, None, "not-judged", str(why_not))
+        return Cell(anomaly, for_these_faults, None, "not-judged", str(why_not))
     count = int(observed.get("count") or 0)
-    in_this_run = str(as_dict(entry.get("in_this_run")).get(anomaly) or predicted)
-    note = f"in this run; for these faults it is {predicted}" if in_this_run != predicted else ""
+    in_this_run = str(as_dict(entry.get("in_this_run")).get(anomaly) or for_these_faults)
+    note = f"in this run; for these faults it is {for_these_faults}" if in_this_run != for_these_faults else ""
     # Without a final log, an unseen record may only be unread: unknown, not a violation.
     unread = anomaly is Anomaly.UNSEEN and not evidence.tables.get("log")
     state = _state(in_this_run, count, verdict, unread=unread)

@@ -30,6 +30,7 @@ from kafka_chaos.harness.report.timeline.events import FaultSpan, Timeline
 from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, style_sheet
 
 LEFT, RIGHT = 150, 992
+"""The ends of the axis of offsets in a panel, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,15 @@ def panels(series: Series, timeline: Timeline, *, lines: int, most: int) -> dict
             title = f"producer {producer}, by sequence number"
         else:
             title = f"partition {partition}, by offset" if partition is not None else "partition not known, by offset"
-        place = partition if partition is not None else -1
-        elections = sorted(timeline.elections.get(lane, {}).get(place, ()), key=lambda won: won.leader_epoch)
-        truncations = timeline.truncations.get(lane, {}).get(place, ())
+        known_partition = partition if partition is not None else -1  # nothing happened in a partition -1
+        elections = sorted(timeline.elections.get(lane, {}).get(known_partition, ()), key=lambda won: won.leader_epoch)
+        truncations = timeline.truncations.get(lane, {}).get(known_partition, ())
+        end = series.ends.get((lane, known_partition))
         largest = sorted(ranges, key=lambda finding: -finding.count)[:lines]
         listed = sorted(largest, key=lambda finding: (order.index(finding.anomaly), finding.first))
         panel = Panel(
             title=title,
-            picture=_draw(f"{lane}, {title}", ranges, elections, truncations, series.ends.get((lane, place)), number),
+            picture=_draw(f"{lane}, {title}", ranges, elections, truncations, end, number),
             lines=[
                 (label(finding.anomaly), finding.where, finding.count, cause(finding, elections)) for finding in listed
             ],
@@ -134,6 +136,7 @@ LEVELS = (
     Detail(charts=4, partitions=1, activity=3, panels=4, lines=2, findings=4, events=5, rows=60, text=4_000),
     Detail(charts=0, partitions=0, activity=0, panels=0, lines=0, findings=0, events=0, rows=30, text=0),
 )
+"""How much a page may show: the smaller levels are for runs with so much to show that the page exceeds `LIMIT`."""
 
 
 def render(evidence: Evidence, timeline: Timeline, series: Series) -> str:
@@ -294,14 +297,14 @@ def _workloads(evidence: Evidence) -> list[tuple[str, Mapping[str, Any], Mapping
 def _commands(evidence: Evidence) -> dict[str, str]:
     """The commands that repeat and verify the run, for the directory that has the folder of all runs."""
     resolved = evidence.path.resolve()
-    place = shlex.quote(f"{resolved.parent.name}/{resolved.name}")
+    run_directory = shlex.quote(f"{resolved.parent.name}/{resolved.name}")
     seed = evidence.experiment.get("seed")
     recorded = evidence.recorded.get("replay")
     replay = (
         str(recorded)
         if recorded
-        else f"kafka-chaos run {place}/experiment.yaml" + (f" --seed {seed}" if isinstance(seed, int) else "")
+        else f"kafka-chaos run {run_directory}/experiment.yaml" + (f" --seed {seed}" if isinstance(seed, int) else "")
     )
-    commands = {name: f"kafka-chaos {name} {place}" for name in ("verify", "report", "shrink")}
-    commands["again"] = f"kafka-chaos replay {place} --times 5"
+    commands = {name: f"kafka-chaos {name} {run_directory}" for name in ("verify", "report", "shrink")}
+    commands["again"] = f"kafka-chaos replay {run_directory} --times 5"
     return {"replay": replay, **commands} if evidence.experiment else commands

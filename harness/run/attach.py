@@ -54,7 +54,10 @@ _UNTOLD = object()
 def _read_log(
     lane: LaneSpec, configs: Mapping[str, object], starts: Mapping[int, int], ends: Mapping[int, int], folder: Path
 ) -> None:
-    """Write a lane's records from offsets `starts` up to (excluding) `ends` to `folder`. `configs`: the consumer's."""
+    """Write a lane's records from offsets `starts` up to (excluding) `ends`, by partition, to `folder`.
+
+    `configs`: settings of the consumer.
+    """
     defaults = {"group.id": "kafka-chaos-log", "log_level": 0}
     required = {"auto.offset.reset": "error", "enable.partition.eof": True, "isolation.level": "read_uncommitted"}
     consumer = new_client(Consumer, {**defaults, **configs, **required, "enable.auto.commit": False})
@@ -120,9 +123,9 @@ def run_attached(
         admin = ClusterAdmin(cluster.bootstrap_servers, topics=topics, configs=dict(cluster.client_configs))
     except KafkaException as error:
         raise UsageFailure(f"the client refuses the configuration: {error.args[0].str()}") from error
-    untold = _check_topics(experiment, cluster, admin)
+    untold_of_topics = _check_topics(experiment, cluster, admin)
     experiment, unread = with_brokers_configuration(experiment, cluster.client_configs, admin)
-    unread = replace(unread, untold=(*untold, *unread.untold))
+    unread = replace(unread, untold=(*untold_of_topics, *unread.untold))
     breakable = _breakable(experiment, cluster, admin)
     # The address is not recorded: whoever repeats the run has to know it.
     replay = "kafka-chaos run experiment.yaml --attach BOOTSTRAP_SERVERS"
@@ -160,7 +163,7 @@ def _breakable(experiment: Experiment, cluster: ClusterAccess, admin: ClusterAdm
 
 @dataclass(frozen=True)
 class _Stages:
-    """The stages of a run that need the cluster. `unread`: what predictions depend on, and the run could not learn."""
+    """The stages of a run that need the cluster. `unread`: settings that predictions need and the run can't learn."""
 
     run: Run
     cluster: ClusterAccess
@@ -198,8 +201,8 @@ class _Stages:
         )
         with phase_run.loaded():
             start, duration = time.monotonic(), phase.workload.duration
-            what = f"loading {counted(len(phase_run.lanes), 'topic')} of the attached cluster for {duration:g} s"
-            run.say(what, seconds=duration)
+            topics = counted(len(phase_run.lanes), "topic")
+            run.say(f"loading {topics} of the attached cluster for {duration:g} s", seconds=duration)
             if self.breakable is not None:
                 observer = FaultEvents(run.events, phase=phase.phase, lanes=phase_run.lanes)
                 view = ClusterView[AttachedNode](self.breakable, self.admin)
@@ -288,9 +291,9 @@ def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object
         )
     configs = {key: entry.value for key, entry in entries.items()}
     minimum, unclean = configs.get("min.insync.replicas"), configs.get(UNCLEAN)
-    tells_removal = {"cleanup.policy", "retention.ms", "retention.bytes"} <= configs.keys()
+    tells_cleanup = {"cleanup.policy", "retention.ms", "retention.bytes"} <= configs.keys()
     yield "min_insync_replicas", lane.min_insync_replicas, _UNTOLD if minimum is None else int(minimum)
     yield "unclean_leader_election", lane.unclean_leader_election, _UNTOLD if unclean is None else unclean == "true"
-    yield "cleanup_policy", lane.cleanup_policy, cleanup_of(configs) if tells_removal else _UNTOLD
+    yield "cleanup_policy", lane.cleanup_policy, cleanup_of(configs) if tells_cleanup else _UNTOLD
     for _, message in refused_of("topic", without_defaults(entries), lane.as_lane(())):
         raise UsageFailure(f"topic {lane.topic_name}: {message}")

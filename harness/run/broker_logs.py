@@ -1,8 +1,8 @@
-"""Reads the nodes' own logs: elections with their epochs, epochs without a leader, changes of the ISR with the number
-of the partition's state, truncations with reasons and what they dropped, transactions that are blocked, and sessions of
-brokers that ended.
+"""Reads the log files that brokers and controllers write for people, and turns their lines into events.
 
-The words of each version are in broker_logs.toml. Guarantee: each event has the time of its log line.
+The events are elections with their epochs, epochs without a leader, changes of the ISR with the partition epoch,
+truncations with reasons and what they dropped, transactions that are blocked, and sessions of brokers that ended. The
+words of each version of Kafka are in broker_logs.toml. Guarantee: each event has the time of its log line.
 """
 
 import re
@@ -27,6 +27,7 @@ _TIME = r"^\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
 _PLACE = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
 _WORDS = toml_of(__package__, "broker_logs.toml")
 _MARKS = tuple(_WORDS.pop("marks"))
+"""Texts of which every line of interest has one: to look for them takes less time than to try all patterns."""
 _PATTERNS = {
     kind: [re.compile(pattern.replace("TIME", _TIME).replace("PLACE", _PLACE)) for pattern in patterns]
     for kind, patterns in _WORDS.items()

@@ -108,7 +108,10 @@ class PhaseRun:
         return bool(self.admin.partitions(lane.lane))
 
     def run_lockstep(self, injector: Injector, load: PhaseLoad, *, lag_time_max: float) -> bool:
-        """Run the lock-step phase under load; returns whether its conditions held. `lag_time_max` is in seconds."""
+        """Run the steps of a lock-step phase, each of which waits for a condition; returns whether all conditions held.
+
+        `lag_time_max`: the brokers' `replica.lag.time.max.ms`, in seconds.
+        """
         lockstep = self.phase.steps
         assert lockstep is not None
         # Like a fault, the phase as a whole needs a proof: its prediction holds only if its conditions were met.

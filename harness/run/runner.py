@@ -109,7 +109,7 @@ class Stages:
             phases = self.run.experiment.phases
             for number, phase in enumerate(phases):
                 # Spark's start takes two cores for seconds, which would delay timed faults: so it waits until the last
-                # of them is over. Steps that wait for conditions, and phases that settle, bear the delay.
+                # of them is over. Steps that wait for conditions bear the delay, and so does the end of a phase.
                 is_last_timed = all(later.steps is not None for later in phases[number + 1 :])
                 if is_last_timed and phase.steps is not None:
                     self.run.start_spark()
@@ -193,7 +193,10 @@ class Stages:
 
     @contextmanager
     def phase(self, cluster: Cluster, admin: ClusterAdmin, phase: PhaseSpec) -> Iterator[None]:
-        """One phase: topics, load, faults, settling and draining. The block runs once the faults are over."""
+        """One phase: create topics, load them, inject faults, and wait until replicas and consumers have caught up.
+
+        The block runs once the faults are over.
+        """
         layout = self.run.experiment.cluster.as_layout()
         own_clients = [lane for lane in phase.lanes if lane.lane not in self.applications]
         lag_time_max = min(broker_times(layout, "replica.lag.time.max.ms")) / 1000
@@ -255,11 +258,11 @@ class Stages:
             for lane in self.run.experiment.lane_specs
         ]
         ends = leader_ends(admin, stored)
-        topics = {lane.topic_name for lane in self.run.experiment.lane_specs if lane.tiered}
+        tiered_topics = {lane.topic_name for lane in self.run.experiment.lane_specs if lane.tiered}
         with tempfile.TemporaryDirectory(prefix="kafka-chaos-tiered-") as folder:
             tiered = fetch_tiered(
                 cluster.broker_client,
-                {place: end for place, end in ends.items() if place[0] in topics},
+                {(topic, partition): end for (topic, partition), end in ends.items() if topic in tiered_topics},
                 Path(folder),
                 lambda text: self.run.events.emit(event_types.ClientNotice(text=text)),
             )

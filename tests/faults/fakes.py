@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, Partition, Registration
+from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, PartitionId, Registration
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.target import Target
 
@@ -220,14 +220,14 @@ class FakeCluster:
     noted: dict[str, Any] = field(default_factory=dict)
     processes: dict[str, list[FakeNode]] = field(default_factory=dict)
     log_directories: tuple[str, ...] = ("/var/lib/kafka",)
-    led: dict[Partition, Leadership] = field(default_factory=dict)
+    led: dict[PartitionId, Leadership] = field(default_factory=dict)
     registrations: dict[int, Registration] = field(default_factory=dict)
     registers_again: bool = True
     epoch: int | None = 1
     next_controllers: list[int] = field(default_factory=list)
     topics: tuple[str, ...] = ("topic-of-orders", "topic-of-payments")
-    ongoing: dict[Partition, tuple[int, ...]] = field(default_factory=dict)
-    cancelled: list[Partition] = field(default_factory=list)
+    ongoing: dict[PartitionId, tuple[int, ...]] = field(default_factory=dict)
+    cancelled: list[PartitionId] = field(default_factory=list)
     silent_about_moves: bool = False
 
     def leader(self, lane: str, partition: int) -> int | None:
@@ -261,20 +261,20 @@ class FakeCluster:
         if self.next_controllers and self.epoch is not None:
             self.epoch, self.controller_id = self.epoch + 1, self.next_controllers.pop(0)
 
-    def leadership(self) -> dict[Partition, Leadership]:
+    def leadership(self) -> dict[PartitionId, Leadership]:
         return dict(self.led)
 
-    def transfer(self, heirs: Mapping[Partition, int]) -> None:
+    def transfer(self, heirs: Mapping[PartitionId, int]) -> None:
         for place, heir in heirs.items():
             if self.brokers[heir].paused:
                 continue
             state = self.led[place]
             self.led[place] = replace(state, leader=heir, leader_epoch=state.leader_epoch + 1)
 
-    def moving(self) -> set[Partition] | None:
+    def moving(self) -> set[PartitionId] | None:
         return None if self.silent_about_moves else set(self.ongoing)
 
-    def move_replicas(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
+    def move_replicas(self, replicas: Mapping[PartitionId, tuple[int, ...]]) -> None:
         """Until a test lets a move end, all brokers are replicas, new ones out of the ISR."""
         for place, wanted in replicas.items():
             self.ongoing[place] = wanted
@@ -289,12 +289,12 @@ class FakeCluster:
             self.led[place] = Leadership(leader, state.leader_epoch + 1, wanted, wanted)
         self.ongoing.clear()
 
-    def end_moves(self, partitions: Collection[Partition]) -> None:
+    def end_moves(self, partitions: Collection[PartitionId]) -> None:
         for place in [place for place in partitions if place in self.ongoing]:
             self.cancelled.append(place)
             del self.ongoing[place]
 
-    def add_partitions(self, replicas: Mapping[Partition, tuple[int, ...]]) -> None:
+    def add_partitions(self, replicas: Mapping[PartitionId, tuple[int, ...]]) -> None:
         """The first replica leads; one that is frozen is not in sync."""
         for place, wanted in replicas.items():
             assert place not in self.led

@@ -15,7 +15,7 @@ from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, PRODUCE, Head
 from kafka_chaos.faults.links.relay.rules import ANSWER, CUT, DROP, REQUEST, RESPONSE, Tally
 from kafka_chaos.faults.links.relay.stream import HEAD, Fate
 
-_MOST_TOLD = 50
+_MOST_TOLD = 50  # partitions, or the like, in a line of the trace
 
 
 @dataclass(slots=True)
@@ -80,6 +80,7 @@ class Conversation:
     _pending: dict[int, Exchange] = field(default_factory=dict)
     """The exchanges without a response so far, by correlation id."""
     is_opaque: bool = False
+    """Whether its frames are not Kafka's, as far as can be told: they pass unread."""
 
     def request(self, frame: memoryview, size: int) -> Fate | bytes:
         """The fate of a request of `size` bytes; `frame` has its beginning, or all of it."""
@@ -119,8 +120,8 @@ class Conversation:
         header = exchange.header
         traces_all = self._traces_all(header)
         possible = self._possible(header)
-        is_answered_for = any(tally.rule.action == ANSWER for tally in possible)
-        if (header.api == METADATA or traces_all or is_answered_for) and len(frame) < size:
+        may_be_replaced = any(tally.rule.action == ANSWER for tally in possible)
+        if (header.api == METADATA or traces_all or may_be_replaced) and len(frame) < size:
             # Counted once it is whole: metadata is read for the names of topic ids, and an error needs all of it.
             counts.answers -= 1
             counts.bytes -= size
@@ -141,6 +142,7 @@ class Conversation:
         """Note that the frame that waited on this side goes on."""
         exchange = self.waiting.pop(side)
         exchange.fault["until_ns"] = time.monotonic_ns()
+        # A request with a response to come is recorded together with that response.
         if side == RESPONSE or exchange.header.correlation_id not in self._pending:
             self.context.record(self, exchange)
 
@@ -234,7 +236,7 @@ class Conversation:
                 line["transactional_ids"] = contents.transactional_ids[:_MOST_TOLD]
             if contents.leader_epochs:
                 epochs = list(contents.leader_epochs.items())[:_MOST_TOLD]
-                line["leader_epochs"] = [[*place, epoch] for place, epoch in epochs]
+                line["leader_epochs"] = [[topic, partition, epoch] for (topic, partition), epoch in epochs]
             if contents.detail:
                 line["detail"] = contents.detail
             if contents.body is not None and self._traces_all(header):

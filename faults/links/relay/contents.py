@@ -1,6 +1,6 @@
-"""The contents of requests: topic-partitions, transactional ids, groups, producers; and error codes of responses.
+"""Reads the partitions, transactional ids, groups and producers of requests, and the error codes of responses.
 
-Bodies are decoded by kafka-python's messages, and by those of brokers and controllers that it lacks (contract/wire). A
+Bodies are decoded by kafka-python's messages, and by messages between servers that it lacks (`contract/wire`). A
 request that can't be decoded has no contents, and passes like any other.
 """
 
@@ -19,12 +19,14 @@ from kafka_chaos.contract.wire.kafka_python import UUID, ApiMessage, Int16, Int3
 from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
 from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, Header
 
-Place = tuple[str, int]
+PartitionId = tuple[str, int]
 """A topic and a partition of it."""
 
 _FLEXIBLE_PRODUCE, _TRANSACTIONAL_PRODUCE, _PRODUCE_BY_ID = 9, 3, 13  # first versions of Produce with each
-_PRODUCE_HEAD = 1024
+_PRODUCE_HEAD = 1024  # bytes of a Produce request that are read
+_CORRELATION_ID = 4  # bytes, with which a response begins
 _STRING = String()
+# The names of the same thing in different messages, or in their versions:
 _TOPIC_NAMES = ("topic", "name", "topic_name", "topic_id")
 _PARTITIONS = ("partitions", "partition_indexes", "partition_data", "partition_states")
 _INDEXES = ("partition", "partition_index", "index")
@@ -46,14 +48,14 @@ _DETAILS = (
 class Contents:
     """The contents of a request, as far as rules and traces need them.
 
-    `leader_epochs`: those that a controller tells a broker (LeaderAndIsr). `detail` has further values under Kafka's
-    names. `body`: the whole request, if a controller sent it.
+    `leader_epochs`: the leader epochs that a controller tells a broker (LeaderAndIsr). `detail` has further values
+    under Kafka's names. `body`: the whole request, if a controller sent it.
     """
 
-    partitions: tuple[Place, ...] = ()
+    partitions: tuple[PartitionId, ...] = ()
     transactional_ids: tuple[str, ...] = ()
     detail: dict[str, Any] = field(default_factory=dict)
-    leader_epochs: dict[Place, int] = field(default_factory=dict)
+    leader_epochs: dict[PartitionId, int] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
 
 
@@ -64,7 +66,7 @@ class MessageDecoder:
         self.topic_names: dict[uuid.UUID, str] = {}
 
     def request(self, header: Header, frame: memoryview, session: FetchSession) -> Contents | None:
-        """The contents of a whole request; None if it can't be decoded. `session`: the fetches of its connection."""
+        """The contents of a whole request; None if it can't be decoded. `session`: its connection's fetch session."""
         body = _decoded("Request", header, frame[header.body :])
         if body is None:
             return None
@@ -85,7 +87,7 @@ class MessageDecoder:
 
     def response(self, header: Header, frame: memoryview) -> Mapping[str, Any] | None:
         """The body of a whole response to a request with this header; None if it can't be decoded."""
-        body = _decoded("Response", header, frame[4:])
+        body = _decoded("Response", header, frame[_CORRELATION_ID:])
         if header.api == METADATA and body is not None:
             self._learn(body["topics"] or ())
         return body
@@ -95,7 +97,7 @@ class MessageDecoder:
 
         None if it can't be decoded, or has no place for an error.
         """
-        message, body = _message("Response", header, frame[4:], exactly=True)
+        message, body = _message("Response", header, frame[_CORRELATION_ID:], exactly=True)
         if message is None or not _put_error(message, error):
             return None
         return bytes(frame[: len(frame) - len(body)]) + bytes(message.encode())
@@ -106,7 +108,7 @@ class MessageDecoder:
             if name and isinstance(topic.get("topic_id"), uuid.UUID):
                 self.topic_names[topic["topic_id"]] = name
 
-    def _places(self, value: Mapping[str, Any]) -> Iterator[Place]:
+    def _places(self, value: Mapping[str, Any]) -> Iterator[PartitionId]:
         """The topic-partitions anywhere in a message: each API nests topics and partitions in its own way."""
         name = next((value[key] for key in _TOPIC_NAMES if value.get(key)), None)
         if isinstance(name, uuid.UUID):
@@ -131,15 +133,17 @@ class FetchSession:
     """The partitions that the fetches of one connection cover: a request names only what changed (KIP-227)."""
 
     def __init__(self) -> None:
-        self._partitions: dict[Place, None] = {}
+        self._partitions: dict[PartitionId, None] = {}
 
-    def covered(self, epoch: int, changed: tuple[Place, ...], forgotten: tuple[Place, ...]) -> tuple[Place, ...]:
-        """All partitions that a fetch of this session epoch covers; it only names those `changed` and `forgotten`."""
+    def covered(
+        self, epoch: int, changed: tuple[PartitionId, ...], forgotten: tuple[PartitionId, ...]
+    ) -> tuple[PartitionId, ...]:
+        """All partitions that a fetch in this session `epoch` covers; it names only `changed` and `forgotten` ones."""
         if epoch <= 0:
             self._partitions.clear()
         self._partitions.update(dict.fromkeys(changed))
-        for place in forgotten:
-            self._partitions.pop(place, None)
+        for partition in forgotten:
+            self._partitions.pop(partition, None)
         return tuple(self._partitions)
 
 
@@ -193,7 +197,7 @@ def _transactional_ids(body: Mapping[str, Any]) -> Iterator[str]:
         yield from (inner[key] for key in _TRANSACTIONAL_IDS if inner.get(key))
 
 
-def _leader_epochs(body: Mapping[str, Any]) -> Iterator[tuple[Place, int]]:
+def _leader_epochs(body: Mapping[str, Any]) -> Iterator[tuple[PartitionId, int]]:
     """The partitions and leader epochs of a LeaderAndIsr request."""
     if "live_leaders" not in body:
         return
@@ -246,8 +250,8 @@ def _message(kind_name: str, header: Header, rest: memoryview, *, exactly: bool)
     kind = _messages(kind_name).get(header.api)
     if kind is None or header.version > kind.max_version:
         return None, rest
-        # Nobody sends tagged fields in headers: a single byte says that there are none. The response to ApiVersions
-        # lacks it, since every client must be able to read that response.
+    # Nobody sends tagged fields in headers: a single byte says that there are none. The response to ApiVersions lacks
+    # it, since every client must be able to read that response.
     flexible = kind.flexible_version_q(header.version) and kind.name != "ApiVersionsResponse"
     body = rest[int(flexible) :]
     try:
@@ -260,6 +264,7 @@ def _message(kind_name: str, header: Header, rest: memoryview, *, exactly: bool)
 @cache
 def _messages(kind_name: str) -> Mapping[int, Any]:
     """kafka-python's messages whose names contain `Request` or `Response`, by API key."""
+    # A class with a version stands for one version of a message, and derives from the message's own class.
     kinds = [kind for kind in _subclasses(ApiMessage) if kind._class_version is None and kind_name in kind.__name__]
     return {kind.API_KEY: kind for kind in kinds}
 

@@ -30,7 +30,7 @@ class _Attached:
 
 
 class Relay:
-    """All links of a cluster. `names`: host names by address; `ports`: those on which nodes speak Kafka's protocol.
+    """All links of a cluster. `names`: host names by address; `ports`: the ports on which nodes speak Kafka's protocol.
 
     One event loop serves all connections.
     """
@@ -161,7 +161,7 @@ class Relay:
         try:
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # The address that the client connected to, before the redirection.
+            # The address that the client connected to, before the redirection: family, port and IPv4 address.
             raw = accepted.getsockopt(socket.SOL_IP, _SO_ORIGINAL_DST, 16)
             destination = socket.inet_ntoa(raw[4:8]), int.from_bytes(raw[2:4], "big")
             onward = node.namespace.connection(mark=MARK)

@@ -18,7 +18,7 @@ from kafka_chaos.faults.storage.devices import kernel
 from kafka_chaos.faults.storage.devices.healing import DiskFiles, Journal, remove_disks, take_down, thaw_disks
 
 _FILLER = "filler"
-_LARGEST_PIECE = 1 << 30
+_LARGEST_PIECE = 1 << 30  # 1 GiB
 
 
 class Disk(DiskControl):
@@ -144,7 +144,7 @@ class Disk(DiskControl):
         return {str(path.relative_to(self.files.point)): _refuses(path) for path in self._refused}
 
     def take_appends(self) -> None:
-        """Let the segments take writes again that `refuse_appends` chose."""
+        """Let the segments that `refuse_appends` chose take writes again."""
         self.thaw()
         while self._refused:
             with suppress(FileNotFoundError):
@@ -199,7 +199,7 @@ def make_disks(
 ) -> dict[int, Disk]:
     """Make disks of `mib` MiB in a new folder for the nodes in `names` (by id); returns the disks by node id.
 
-    `labels` are those of the run.
+    `labels`: the labels of the run's containers, which the journal of disks notes, too.
     """
     # The kernel lists mounts by resolved paths.
     folder = folder.resolve()

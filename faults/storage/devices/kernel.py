@@ -70,6 +70,7 @@ def mounted(point: Path) -> Mount | None:
     uppermost = None
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
+        # The fifth field is the mount point, the sixth its options (proc(5)).
         fields = before.split()
         if _unescaped(fields[4]) == str(point):
             _, device, super_options = after.split()
@@ -166,6 +167,7 @@ def limits_of(groups: str) -> Path | None:
 def refuse_writes(path: Path, *, refuse: bool) -> None:
     """Make the kernel refuse all writes to a file (`chattr +i`), even through open descriptors, or take them again."""
     with _opened(path, os.O_RDONLY) as file:
+        # The number of the call announces a long of 8 bytes, but the kernel fills in an int.
         (flags,) = struct.unpack("i", fcntl.ioctl(file, _GET_FLAGS, bytes(8))[:4])
         flags = flags | _IMMUTABLE if refuse else flags & ~_IMMUTABLE
         fcntl.ioctl(file, _SET_FLAGS, struct.pack("q", flags))
@@ -177,8 +179,8 @@ def flush(point: Path) -> None:
 
 
 @contextmanager
-def _opened(path: Path, how: int = os.O_RDONLY | os.O_DIRECTORY) -> Iterator[int]:
-    file = os.open(path, how)
+def _opened(path: Path, flags: int = os.O_RDONLY | os.O_DIRECTORY) -> Iterator[int]:
+    file = os.open(path, flags)
     try:
         yield file
     finally:

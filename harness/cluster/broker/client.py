@@ -30,7 +30,7 @@ from kafka_chaos.contract.wire.kafka_python import (
     SaslHandshakeRequest,
     ScramClient,
 )
-from kafka_chaos.faults.cluster import Leadership, Partition
+from kafka_chaos.faults.cluster import Leadership, PartitionId
 
 _LIST_OFFSETS_VERSION = 6
 _METADATA_VERSION = 8
@@ -321,7 +321,7 @@ class BrokerClient:
         topics = [MetadataRequest.MetadataRequestTopic(name=topic)]
         return self.leadership(topics).get((topic, partition), Leadership(None, -1, (), ()))
 
-    def leadership(self, topics: Sequence[Any] | None = None) -> dict[Partition, Leadership]:
+    def leadership(self, topics: Sequence[Any] | None = None) -> dict[PartitionId, Leadership]:
         """Leader, epoch, replicas and ISR of the topics' partitions in this broker's metadata; None: of all topics."""
         return {
             (topic.name, state.partition_index): Leadership(

@@ -14,7 +14,7 @@ from kafka_chaos.contract.wire.kafka_python import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from kafka_chaos.faults.cluster import Leadership, Partition
+from kafka_chaos.faults.cluster import Leadership, PartitionId
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable
 
 Connect = Callable[[], BrokerClient]
@@ -31,9 +31,9 @@ _PREFERRED = 0
 _TIMEOUT_MS = 10_000
 
 
-def newest_leadership(answers: Iterable[Mapping[Partition, Leadership]]) -> dict[Partition, Leadership]:
+def newest_leadership(answers: Iterable[Mapping[PartitionId, Leadership]]) -> dict[PartitionId, Leadership]:
     """Each partition's leadership in the highest leader epoch among the brokers' answers."""
-    newest: dict[Partition, Leadership] = {}
+    newest: dict[PartitionId, Leadership] = {}
     for partition, state in (entry for leadership in answers for entry in leadership.items()):
         if partition not in newest or newest[partition].leader_epoch < state.leader_epoch:
             newest[partition] = state
@@ -41,7 +41,7 @@ def newest_leadership(answers: Iterable[Mapping[Partition, Leadership]]) -> dict
 
 
 def transfer(
-    heirs: Mapping[Partition, int], leadership: Callable[[], Mapping[Partition, Leadership]], connect: Connect
+    heirs: Mapping[PartitionId, int], leadership: Callable[[], Mapping[PartitionId, Leadership]], connect: Connect
 ) -> None:
     """Make each partition's heir, one of its replicas, the preferred leader, and have it elected.
 
@@ -69,7 +69,7 @@ def transfer(
         wait_until(all_moved, "leaders to move", timeout=_PATIENCE_SECONDS, interval=_INTERVAL)
 
 
-def reassign(client: BrokerClient, orders: Mapping[Partition, Sequence[int] | None]) -> dict[Partition, int]:
+def reassign(client: BrokerClient, orders: Mapping[PartitionId, Sequence[int] | None]) -> dict[PartitionId, int]:
     """Ask a controller to move each partition to these replicas (KIP-455), or with None to cancel its present move.
 
     Returns the error codes of the partitions that it refuses.
@@ -96,10 +96,10 @@ def reassign(client: BrokerClient, orders: Mapping[Partition, Sequence[int] | No
     }
 
 
-def moving(connect: Connect) -> frozenset[Partition] | None:
+def moving(connect: Connect) -> frozenset[PartitionId] | None:
     """The partitions whose replicas are being moved (KIP-455); None if no controller tells them."""
 
-    def reassignments(client: BrokerClient) -> frozenset[Partition] | None:
+    def reassignments(client: BrokerClient) -> frozenset[PartitionId] | None:
         request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None, version=_REASSIGN_VERSION)
         answer = client.request(request)
         if answer.error_code != NONE:
@@ -111,7 +111,7 @@ def moving(connect: Connect) -> frozenset[Partition] | None:
     return _insist(reassignments, connect, "the list of reassignments")
 
 
-def move(replicas: Mapping[Partition, tuple[int, ...] | None], connect: Connect) -> None:
+def move(replicas: Mapping[PartitionId, tuple[int, ...] | None], connect: Connect) -> None:
     """Ask a controller to move partitions to these replicas, preferred leader first; None cancels a present move.
 
     Partitions that the controller refuses to move for a few seconds stay as they are.
@@ -142,7 +142,7 @@ def _insist(request: Callable[[BrokerClient], T | None], connect: Connect, what:
     return None
 
 
-def end_moves(partitions: Collection[Partition], connect: Connect) -> None:
+def end_moves(partitions: Collection[PartitionId], connect: Connect) -> None:
     """Wait until none of these partitions is being moved; a move that takes too long is cancelled.
 
     Raises `WaitTimeout` if a partition is being moved even then.
@@ -166,7 +166,7 @@ def end_moves(partitions: Collection[Partition], connect: Connect) -> None:
     wait_until(ended, "cancelled reassignments to end", timeout=_CANCEL_TIMEOUT, interval=_INTERVAL, seen=seen)
 
 
-def elect_preferred(client: BrokerClient, partitions: Iterable[Partition]) -> int:
+def elect_preferred(client: BrokerClient, partitions: Iterable[PartitionId]) -> int:
     """Ask a controller for preferred leader elections (KIP-460) in one request; returns the first error code, or 0."""
     topics = [
         ElectLeadersRequest.TopicPartitions(topic=topic, partitions=numbers)
@@ -181,7 +181,7 @@ def elect_preferred(client: BrokerClient, partitions: Iterable[Partition]) -> in
     return int(next((result.error_code for result in (answer, *results) if result.error_code != NONE), NONE))
 
 
-def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+def _by_topic(partitions: Iterable[PartitionId]) -> dict[str, list[int]]:
     topics: dict[str, list[int]] = {}
     for topic, number in partitions:
         topics.setdefault(topic, []).append(number)

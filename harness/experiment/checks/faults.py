@@ -1,6 +1,7 @@
 """Refuses faults and lock-step phases that don't fit their cluster, their lanes or their load.
 
-Each check gets the cluster, the phase and one of its faults, and yields what it refuses: keys of the fault, and why.
+A check gets the cluster, a phase and one of the phase's faults. It yields refusals: the path of a key of the fault, and
+why its value is refused.
 """
 
 from collections.abc import Callable
@@ -52,7 +53,8 @@ def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
     for entry in phase.schedule:
         place: tuple[str | int, ...] = ("phases", number, "schedule", entry.entry_index)
         fault = entry.built
-        for check in (*_CHECKS, *((_late_power_loss,) if number else ())):
+        is_first_phase = number == 0
+        for check in _CHECKS if is_first_phase else (*_CHECKS, _late_power_loss):
             raise_first(place, check(cluster, phase, fault))
         if fault.at >= phase.workload.duration:
             message = f"{fault.at:g} s is past the load of {phase.workload.duration:g} s"
@@ -62,7 +64,7 @@ def check_faults(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> None:
 
 
 def _controlled_shutdown(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse stops that KRaft mode does not allow: a broker's controlled shutdown needs an active controller."""
+    """Refuse the fault `stop` where brokers could not shut down: in KRaft mode, they need an active controller."""
     voters = 0 if cluster.controllers else cluster.as_layout().voters
     stopped = min(voters, fault.target.brokers_hit(cluster.brokers))
     # The last broker to stop still takes part in the quorum while it shuts down.
@@ -135,7 +137,7 @@ def _clock(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _reassignment(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse to move replicas of a lane that have no place, or whose lane promises a record in all of its replicas.
+    """Refuse to move replicas if no other broker can take them, or if their lane promises records in all replicas.
 
     While a replica moves, the partition has an additional replica. That matters to the model only if an acknowledged
     record would be in every replica: it may be missing in the additional one.
@@ -259,7 +261,7 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
     keys = parameters(fault)
     if not fault.needs_links:
-        # An unknown kind needs no link: the entry with the kind is refused itself.
+        # An unknown kind counts as one without links: another check refuses its entry.
         kinds = [fault_kinds().get(entry.fault) for entry in phase.schedule]
         by_link = cluster.links or any(kind is not None and kind.needs_links for kind in kinds)
         if by_link and fault.avoids_links:

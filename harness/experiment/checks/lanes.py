@@ -1,7 +1,7 @@
 """Refuses names that are used twice, and lanes and faults that the experiment's cluster or other lanes do not allow.
 
-Every refusal is an `ExperimentError` with its place, before anything starts. The checks of a lane yield refusals: the
-path of the refused key below the lane, and a message.
+`check` raises the first refusal as an `ExperimentError`, before anything starts. Each function that checks a lane
+yields its refusals: the path of the refused key below the lane, and a message.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -156,15 +156,16 @@ def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
     if cluster.security != PLAINTEXT and kind.secured is None:
         message = f"{client} can't connect to a secured listener here: expected librdkafka, java or your own client"
         yield ("client",), message
-    other = "." if kind.separator == "_" else "_"
+    # Some clients write the names of configs with dots, and others with underscores.
+    wrong_separator = "." if kind.separator == "_" else "_"
     for role in ("producer", "consumer"):
         name = f"{role}_configs"
         if getattr(lane, name) and not kind.has_configs:
             yield (name,), f"{client} takes no other configs: leave them out"
         for key in getattr(lane, name):
             # Some of librdkafka's own names have underscores.
-            if other in key and (other == "." or not any(classifications(role, key))):
-                yield (name, key), f"{client} calls it {key.replace(other, kind.separator)}"
+            if wrong_separator in key and (wrong_separator == "." or not any(classifications(role, key))):
+                yield (name, key), f"{client} calls it {key.replace(wrong_separator, kind.separator)}"
 
 
 def _client_keys(lane: LaneSpec) -> Refusals:
@@ -207,7 +208,10 @@ def _refused_by(kind: Any, name: str, configs: Mapping[str, object]) -> Refusals
 
 
 def _configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> Refusals:
-    """Refusals of configuration with which no prediction for a lane of the phase holds; checked last."""
+    """Refusals of configs with which predictions for a lane of the phase would be wrong. `number`: the phase's index.
+
+    The model gets the whole lane here, so this check comes last.
+    """
     layout = cluster.as_layout()
     for index, lane in enumerate(phase.lanes):
         contract_lane = lane.as_lane(phase.lane_faults(layout, lane), layout)

@@ -116,9 +116,9 @@ def read_evidence(run_dir: Path) -> Evidence:
         if any(lane.get(key) for lane in lanes.values() for key in keys)
     }
     missing += [f"{name}/: no {lack}" for name, lack in lacks.items() if not tables[name]]
-    ends_file = run_dir / CHECKPOINTS_FILE
-    ends_text = _optional_text(ends_file, missing) if ends_file.is_file() else ""
-    ends = _optional_object(ends_file, ends_text, parsed, missing)
+    checkpoints_file = run_dir / CHECKPOINTS_FILE
+    checkpoints_text = _optional_text(checkpoints_file, missing) if checkpoints_file.is_file() else ""
+    checkpoints = _optional_object(checkpoints_file, checkpoints_text, parsed, missing)
     events = tuple(_read_events(_optional_text(run_dir / EVENTS_FILE, missing).splitlines(), missing))
     # A lane's `client` is what its processes reported, or else what lanes.json declares.
     declared = {
@@ -137,7 +137,7 @@ def read_evidence(run_dir: Path) -> Evidence:
         events=events,
         tables=tables,
         verified_tables=as_dict(document.get("tables")),
-        checkpoints=as_dict(ends.get("brokers")),
+        checkpoints=as_dict(checkpoints.get("brokers")),
         missing=tuple(missing),
     )
 
@@ -145,9 +145,9 @@ def read_evidence(run_dir: Path) -> Evidence:
 def read_verdict(path: Path) -> tuple[Verdict, dict[str, Mapping[str, Any]], Mapping[str, Any]]:
     """The run's verdict, the entries of its lanes, and the whole document. Raises `UsageFailure`."""
     judged, document = named_entries(path)
-    for place, entry in {"": document, **{f"lane {name!r}: ": entry for name, entry in judged.items()}}.items():
+    for prefix, entry in {"": document, **{f"lane {name!r}: ": entry for name, entry in judged.items()}}.items():
         if entry.get("verdict") not in set(Verdict):
-            raise UsageFailure(f"{path}: {place}verdict: {entry.get('verdict')!r}, expected {', '.join(Verdict)}")
+            raise UsageFailure(f"{path}: {prefix}verdict: {entry.get('verdict')!r}, expected {', '.join(Verdict)}")
     return Verdict(document["verdict"]), judged, document
 
 

@@ -39,9 +39,9 @@ WITH placed AS (
   FROM entries WHERE "offset" IS NOT NULL OR (producer_id IS NOT NULL AND seq IS NOT NULL) GROUP BY ALL
 ), spread AS (
   SELECT *, lag(spot) OVER in_order AS previous,
-    (max(spot) OVER place - min(spot) OVER place) // $ranges + 1 AS length
+    (max(spot) OVER unordered - min(spot) OVER unordered) // $ranges + 1 AS length
   FROM placed
-  WINDOW place AS (PARTITION BY lane, anomaly, partition, producer_id),
+  WINDOW unordered AS (PARTITION BY lane, anomaly, partition, producer_id),
     in_order AS (PARTITION BY lane, anomaly, partition, producer_id ORDER BY spot)
 ), numbered AS (
   SELECT *, count(*) FILTER (spot - previous > length) OVER
@@ -105,7 +105,7 @@ SHORTEST_GAP_NS = 500_000_000
 LATENCY_STEP = 0.01
 """The relative width of the steps in which latencies are counted."""
 
-
+# In the statements about time, `start` and `width` are a lane's frame: when its chart begins, and its buckets' width.
 _EXTENTS = """
 SELECT lane, min(invoke_ns) AS first, max(coalesce(complete_ns, invoke_ns)) AS last FROM entries GROUP BY lane
 """
@@ -171,8 +171,9 @@ class ErrorCount:
 
 @dataclass(frozen=True)
 class LaneSeries:
-    """One lane over time. `start_ns` and `width_ns` place the buckets; `longest_gap_ns` None: fewer than two
-    acknowledgements, or none of their gaps as long as `SLOT_NS`.
+    """One lane over time: its buckets begin at `start_ns`, and each is `width_ns` long.
+
+    `longest_gap_ns` None: fewer than two acknowledgements, or none of their gaps as long as `SLOT_NS`.
     """
 
     start_ns: int
@@ -254,7 +255,7 @@ def bucket_width(span_ns: int, buckets: int) -> int:
 
 
 def _frames(extents: Mapping[str, tuple[int, int]], phases: Sequence[Phase]) -> Frames:
-    """Start and bucket width per lane: lanes of one phase share both, so that their charts can be compared.
+    """The start and bucket width of each lane's chart: lanes of one phase share both, so that charts can be compared.
 
     `extents`: by lane, the times of its first and last record.
     """
@@ -308,10 +309,12 @@ def _buckets(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Bucket, ...]]
 def _latency(steps: Sequence[tuple[int, int]], share: float) -> int:
     """A percentile of latencies in nanoseconds: `share` of the records are below it.
 
-    `steps`: each logarithmic step of `LATENCY_STEP`, with its number of records. Between records, it interpolates.
+    `steps`: each logarithmic step of `LATENCY_STEP`, with its number of records. A percentile between two records is
+    interpolated.
     """
-    rank, reached = share * (sum(count for _, count in steps) - 1), np.cumsum([count for _, count in steps])
+    rank, records_up_to = share * (sum(count for _, count in steps) - 1), np.cumsum([count for _, count in steps])
     low, high = (
-        steps[int(np.searchsorted(reached, index, side="right"))][0] for index in (math.floor(rank), math.ceil(rank))
+        steps[int(np.searchsorted(records_up_to, record, side="right"))][0]
+        for record in (math.floor(rank), math.ceil(rank))
     )
     return round(math.exp((low + (high - low) * (rank % 1)) * math.log1p(LATENCY_STEP)))

@@ -40,9 +40,9 @@ from kafka_chaos.harness.report.timeline.frame import (
 
 _NAMES = {COMMITTED: "committed", ABORTED: "aborted", IN_DOUBT: "in doubt"}
 _LONG_NAME = 18
-_ROW_HEIGHT = 25
+_ROW_HEIGHT, _ID_HEIGHT, _OFFSETS_HEIGHT = 25, 33, 38
 _COLOURS = 6
-_LETTER = 6.2  # pixels, on average
+_LETTER_WIDTH, _LINE_HEIGHT, _MARK_WIDTH = 6.2, 14, 18  # pixels; letters on average
 _MOST_LINES = 3
 """The most lines of words in the row of members; a change that overlaps others on all lines has no words."""
 _DEATHS = ("crashes", "is killed")
@@ -61,15 +61,18 @@ def draw_transactions(
     rows: int,
     events: int,
 ) -> Activity:
-    """The picture of at most `rows` transactional ids and of `offsets`, by partition; `number` makes its id unique."""
+    """The picture of at most `rows` transactional ids and of `offsets`, by partition, and at most `events` in words.
+
+    `number` makes the picture's id unique in the page.
+    """
     # If not all ids fit, those with the most uncommitted transactions are shown, in the order of `ids`.
     by_gravity = sorted(
         ids, key=lambda txn_id: (-txn_id.count(IN_DOUBT), -txn_id.count(ABORTED), -txn_id.count(COMMITTED))
     )
     kept = {txn_id.name for txn_id in by_gravity[:rows]}
     shown = [txn_id for txn_id in ids if txn_id.name in kept]
-    drawn = [Row(33, _row_of_id(frame, txn_id)) for txn_id in shown]
-    drawn += [Row(38, _offsets(frame, partition, reports)) for partition, reports in offsets]
+    drawn = [Row(_ID_HEIGHT, _row_of_id(frame, txn_id)) for txn_id in shown]
+    drawn += [Row(_OFFSETS_HEIGHT, _row_of_offsets(frame, partition, reports)) for partition, reports in offsets]
     texts = [event for txn_id in ids for event in _events_of_id(frame, txn_id)]
     total = sum(totals(ids).values())
     sentence = f"{counted(total, 'transaction')} of {counted(len(ids), 'transactional id')}: {_counts(ids)}."
@@ -90,6 +93,7 @@ def _counts(ids: Sequence[TransactionalId]) -> str:
 def _describe_transactions(
     frame: Frame, ids: Sequence[TransactionalId], offsets: Sequence[tuple[int, Sequence[Offsets]]]
 ) -> str:
+    """The picture in words, for those who can't see it."""
     parts = describe_faults(frame)
     for txn_id in ids:
         longest = f", the longest took {duration(txn_id.longest_ns)}" if txn_id.longest_ns else ""
@@ -109,8 +113,8 @@ def _row_of_id(frame: Frame, txn_id: TransactionalId) -> Markup:
     return Markup(shapes("timeline").transactional_id(frame, txn_id, name, words))
 
 
-def _offsets(frame: Frame, partition: int, reports: Sequence[Offsets]) -> Markup:
-    # Of the reports within one pixel, the one with the most offsets held back.
+def _row_of_offsets(frame: Frame, partition: int, reports: Sequence[Offsets]) -> Markup:
+    # Of the reports within one pixel, the one with the most offsets held back by open transactions.
     steps: dict[int, int] = {}
     for report in reports:
         x = round(frame.x(report.ts_ns))
@@ -151,12 +155,12 @@ def _ending(frame: Frame, txn_id: TransactionalId, bar: Bar) -> tuple[int, str] 
     is_ordinary_abort = bar.outcome == ABORTED and bar.error is None and bar.end_ns is not None
     if (bar.outcome == COMMITTED or is_ordinary_abort) and not is_long:
         return None
-    what = "a transaction" if bar.count == 1 else f"{bar.count:,} transactions"
+    begun = "a transaction" if bar.count == 1 else f"{bar.count:,} transactions"
     ending = ("left open, " if bar.end_ns is None else "") + _NAMES[bar.outcome]
     after = f" after {duration(took)}" if took is not None and bar.count == 1 else ""
     error = f": {bar.error}" if bar.error else ""
     gravity = GRAVE if bar.is_fenced or bar.outcome == IN_DOUBT else NOTABLE if bar.error else ORDINARY
-    return gravity, f"{txn_id.name} begins {what}, {ending}{after}{error}"
+    return gravity, f"{txn_id.name} begins {begun}, {ending}{after}{error}"
 
 
 def draw_group(
@@ -199,8 +203,8 @@ class _Span:
 
 
 def _spans(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], partition: int) -> list[_Span]:
-    """The bars of a partition, in order of time. One that was never given back ends when its member died, or else when
-    the next bar begins."""
+    """The bars of a partition, in order of time. If the member never gave the partition back, the bar ends when that
+    member died, or else when the next bar begins."""
     partition_holdings = [holding for holding in group.holdings if holding.partition == partition]
     ended = {change.member: change.ts_ns for change in changes if change.change in _DEATHS}
     spans = []
@@ -215,12 +219,14 @@ def _spans(frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], 
 def _marks(frame: Frame, changes: Sequence[MemberChange]) -> Row:
     """The members' changes as marks with words, on as many lines as keep them apart."""
     words = [f"member {change.member} {change.change}" for change in changes]
-    places = [(frame.x(change.ts_ns), _LETTER * len(text) + 18) for change, text in zip(changes, words, strict=True)]
-    spans = [(x if x + reach <= RIGHT else x - reach, reach) for x, reach in places]
-    lines = lines_apart([(left, left + reach) for left, reach in spans], _MOST_LINES)
-    at_right = [x + reach <= RIGHT for x, reach in places]
+    marks = [frame.x(change.ts_ns) for change in changes]
+    widths = [_LETTER_WIDTH * len(text) + _MARK_WIDTH for text in words]
+    # Words are at the right of their mark, or at its left if they would not fit into the picture.
+    at_right = [x + width <= RIGHT for x, width in zip(marks, widths, strict=True)]
+    lefts = [x if right else x - width for x, width, right in zip(marks, widths, at_right, strict=True)]
+    lines = lines_apart([(left, left + width) for left, width in zip(lefts, widths, strict=True)], _MOST_LINES)
     placed = list(zip(words, [change.ts_ns for change in changes], at_right, lines, strict=True))
-    height = 14 * max(1, *(1 + line for line in lines if line is not None))
+    height = _LINE_HEIGHT * max(1, *(1 + line for line in lines if line is not None))
     return Row(max(_ROW_HEIGHT, height) + 3, shapes("timeline").members(frame, placed))
 
 
@@ -302,7 +308,7 @@ def _partitions(numbers: Iterable[int]) -> str:
 def _refused(commits: Sequence[Committed]) -> str:
     """Commits with one outcome other than `ok`, in words."""
     count = sum(commit.count for commit in commits)
-    what = "a commit" if count == 1 else f"{count:,} commits"
+    subject = "a commit" if count == 1 else f"{count:,} commits"
     outcome = "refused" if commits[0].outcome == "fail" else "without an answer"
     error = f": {commits[0].error}" if commits[0].error else ""
-    return f"{what} of {_partitions(commit.partition for commit in commits)} {outcome}{error}"
+    return f"{subject} of {_partitions(commit.partition for commit in commits)} {outcome}{error}"

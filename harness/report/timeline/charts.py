@@ -33,8 +33,8 @@ from kafka_chaos.harness.report.timeline.frame import (
 T = TypeVar("T")
 _STRIP_HEIGHT = 28
 _MOST_BURSTS = 40
-_BURST_NAME = 64
-"""Pixels that the name of a burst takes."""
+_BURST_WORDS = 64
+"""The width in pixels of a burst's rate in words."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +191,7 @@ def _draw_lane(frame: Frame, series: LaneSeries | None, strips: Sequence[Strip],
 
 
 def _record_rows(frame: Frame, series: LaneSeries) -> Iterator[Row]:
+    """The rows (height in pixels, and picture) of acknowledgements, of other outcomes, and of latencies."""
     rates = sorted(series.per_second(bucket) for bucket in series.buckets if bucket.ok) or [1e9 / series.width_ns]
     # A lone burst exceeds the axis: an axis up to it would flatten all other rates.
     draws, highest = shapes("timeline"), round_up(min(rates[-1], 4 * rates[len(rates) // 2]))
@@ -208,7 +209,7 @@ def _bursts(frame: Frame, series: LaneSeries, highest: float) -> Iterator[tuple[
     for bucket in sorted(beyond, key=lambda bucket: -bucket.ok)[:_MOST_BURSTS]:
         left, right = frame.edges(series, bucket)
         centre, words = (left + right) / 2, ""
-        if all(abs(centre - other) > _BURST_NAME for other in taken):
+        if all(abs(centre - other) > _BURST_WORDS for other in taken):
             taken.append(centre)
             words = compact(series.per_second(bucket))
         yield left, right, words
@@ -217,6 +218,7 @@ def _bursts(frame: Frame, series: LaneSeries, highest: float) -> Iterator[tuple[
 def _latency_axis(series: LaneSeries) -> tuple[Scale, list[tuple[float, str]]]:
     """A logarithmic scale between two powers of ten, with marks at both and at those between them that have room."""
     measured = [bucket for bucket in series.buckets if bucket.max_ns is not None]
+    # A number of n digits is at least 10 to the power of n - 1, and less than 10 to the power of n.
     low = len(str(max(1, min(bucket.p50_ns or 1 for bucket in measured)))) - 1
     high = max(low + 1, len(str(max(bucket.max_ns or 1 for bucket in measured))))
     y = Scale(10.0**low, 10.0**high, 74, 0, logarithmic=True)

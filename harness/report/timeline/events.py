@@ -163,9 +163,9 @@ def _offsets(events: Iterable[contract.Event]) -> ByPartition[Offsets]:
                 stable[event.lane, event.partition] = event.last_stable_offset
             case _:
                 continue
-        place = event.lane, event.partition
-        if place in watermarks and place in stable:
-            reported = Offsets(event.ts_ns, watermarks[place], min(watermarks[place], stable[place]))
+        partition = event.lane, event.partition
+        if partition in watermarks and partition in stable:
+            reported = Offsets(event.ts_ns, watermarks[partition], min(watermarks[partition], stable[partition]))
             by_lane.setdefault(event.lane, {}).setdefault(event.partition, []).append(reported)
     return by_lane
 
@@ -212,12 +212,13 @@ def _faults(events: Iterable[contract.Event]) -> tuple[FaultSpan, ...]:
 def election_states(elections: Sequence[LeaderElected]) -> list[Change]:
     """A change for each election of a partition, in order of time: the leader epoch and the leader."""
     ordered = sorted(elections, key=lambda won: (won.ts_ns, won.leader_epoch))
-    skipped = {after: before for before, after in pairwise(ordered) if after.leader_epoch > before.leader_epoch + 1}
+    # Between some elections, no broker logged an epoch: such an election names the epoch before it.
+    before_gap = {after: before for before, after in pairwise(ordered) if after.leader_epoch > before.leader_epoch + 1}
     return [
         Change(
             won.ts_ns,
             f"epoch {won.leader_epoch}"
-            + (f" (after {skipped[won].leader_epoch})" if won in skipped else "")
+            + (f" (after {before_gap[won].leader_epoch})" if won in before_gap else "")
             + f" · broker {won.broker}",
             str(won.leader_epoch),
         )

@@ -64,14 +64,14 @@ class Monitor(Background):
     def __init__(
         self,
         admin: ClusterAdmin,
-        topics: Sequence[str],
+        lanes: Sequence[str],
         events: EventBus,
         counts: Callable[[], Mapping[str, tuple[int, int, int]]],
         *,
         controller: Callable[[], int | None],
     ) -> None:
         self._admin = admin
-        self._topics = topics
+        self._lanes = lanes
         self._events = events
         self._counts = counts
         self._states: dict[tuple[str, int], PartitionState] = {}
@@ -93,9 +93,9 @@ class Monitor(Background):
 
     def _look(self) -> None:
         self._events.emit(Progress(counts=dict(self._counts())))
-        for topic in self._topics:
-            for partition, state in self._admin.partitions(topic).items():
-                self._compare(topic, partition, state)
+        for lane in self._lanes:
+            for partition, state in self._admin.partitions(lane).items():
+                self._compare(lane, partition, state)
 
     def _look_at_controller(self) -> None:
         controller = self._ask_controller()
@@ -103,13 +103,13 @@ class Monitor(Background):
             self._events.emit(ControllerChanged(before=self._controller, controller=controller))
             self._controller = controller
 
-    def _compare(self, topic: str, partition: int, state: PartitionState) -> None:
-        before = self._states.get((topic, partition), PartitionState(None, (), ()))
-        self._states[topic, partition] = state
+    def _compare(self, lane: str, partition: int, state: PartitionState) -> None:
+        before = self._states.get((lane, partition), PartitionState(None, (), ()))
+        self._states[lane, partition] = state
         if state.leader != before.leader:
-            self._events.emit(LeaderChanged(lane=topic, partition=partition, before=before.leader, leader=state.leader))
+            self._events.emit(LeaderChanged(lane=lane, partition=partition, before=before.leader, leader=state.leader))
         if set(state.isr) != set(before.isr):
-            self._events.emit(IsrChanged(lane=topic, partition=partition, before=before.isr, isr=state.isr))
+            self._events.emit(IsrChanged(lane=lane, partition=partition, before=before.isr, isr=state.isr))
 
 
 _PAUSE_INTERVAL = 1.0
@@ -147,20 +147,20 @@ def seconds_waited() -> dict[str, float]:
     return seconds
 
 
-Kind = type[HighWatermark] | type[LastStableOffset]
+_EventKind = type[HighWatermark] | type[LastStableOffset]
 _ANSWER_TIMEOUT = 1.0
 
 
 class HighWatermarkRecorder(Background):
     """Asks every broker for the high watermarks of the partitions of `lanes` that it leads.
 
-    `brokers` maps broker ids to client addresses; `configs`: see `BrokerClient`. An unchanged answer is not reported
+    `addresses`: the brokers' client addresses by id. `configs`: see `BrokerClient`. An unchanged answer is not reported
     again. `reports`: the number of `high_watermark` events so far.
     """
 
     def __init__(
         self,
-        brokers: Mapping[int, str],
+        addresses: Mapping[int, str],
         lanes: Sequence[LaneSpec],
         events: EventBus,
         *,
@@ -176,7 +176,7 @@ class HighWatermarkRecorder(Background):
         self._events = events
         self._lock = threading.Lock()
         super().__init__(
-            {f"high-watermarks-{broker}": partial(self._follow, broker, host) for broker, host in brokers.items()}
+            {f"high-watermarks-{broker}": partial(self._follow, broker, host) for broker, host in addresses.items()}
         )
 
     def _follow(self, broker: int, address: str) -> None:
@@ -195,11 +195,11 @@ class HighWatermarkRecorder(Background):
             except BrokerUnreachable:
                 self.stop.wait(_INTERVAL)
 
-    def _answers(self, client: BrokerClient) -> Iterator[tuple[Kind, tuple[str, int], dict[str, Any]]]:
-        """The broker's answers: the kind of event, the partition, and the event's fields that the answer has."""
-        for place, (epoch, mark) in client.high_watermarks(self._partitions).items():
-            yield HighWatermark, place, {"leader_epoch": epoch, "high_watermark": mark}
+    def _answers(self, client: BrokerClient) -> Iterator[tuple[_EventKind, tuple[str, int], dict[str, Any]]]:
+        """The broker's answers: the kind of event, topic and partition, and the event's fields that the answer has."""
+        for partition, (epoch, offset) in client.high_watermarks(self._partitions).items():
+            yield HighWatermark, partition, {"leader_epoch": epoch, "high_watermark": offset}
         if self._transactional:
-            for place, (error, offset) in client.latest_offsets(self._transactional, committed=True).items():
+            for partition, (error, offset) in client.latest_offsets(self._transactional, committed=True).items():
                 if error == NONE:
-                    yield LastStableOffset, place, {"last_stable_offset": offset}
+                    yield LastStableOffset, partition, {"last_stable_offset": offset}

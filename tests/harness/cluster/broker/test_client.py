@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.wire.kafka_python import AlterPartitionReassignmentsRequest
-from kafka_chaos.faults.cluster import Leadership, Partition
+from kafka_chaos.faults.cluster import Leadership, PartitionId
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable, log_in
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign, transfer
 from tests.harness.cluster.broker.served import (
@@ -50,10 +50,10 @@ REFUSED = 41
 class Controller:
     """A controller that does what it is asked, of as many topics as a request names."""
 
-    def __init__(self, leadership: dict[Partition, Leadership], error: int = NONE) -> None:
+    def __init__(self, leadership: dict[PartitionId, Leadership], error: int = NONE) -> None:
         self.state = leadership
         self.error = error
-        self.asked: list[tuple[str, list[Partition]]] = []
+        self.asked: list[tuple[str, list[PartitionId]]] = []
 
     @contextmanager
     def connect(self) -> Iterator[Any]:
@@ -88,10 +88,10 @@ class Controller:
         return SimpleNamespace(error_code=NONE, replica_election_results=[SimpleNamespace(partition_result=parts)])
 
 
-PLACES: list[Partition] = [("a", 0), ("b", 0), ("a", 2), ("c", 1)]
+PLACES: list[PartitionId] = [("a", 0), ("b", 0), ("a", 2), ("c", 1)]
 
 
-def led_by_1() -> dict[Partition, Leadership]:
+def led_by_1() -> dict[PartitionId, Leadership]:
     return {place: Leadership(1, 4, (1, 2, 3), (1, 2, 3)) for place in PLACES}
 
 
