@@ -157,7 +157,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "error of a record without a key": lambda stage, broker: error_name(
         stage.answer_from(broker, lambda client: client.produce(stage.topic, "no key")[0])
     ),
-    "topic config": lambda stage, topic, key: stage.lease.admin.described(ResourceType.TOPIC, topic)[key].value,
+    "topic config": lambda stage, topic, key: stage.lease.admin.configuration(ResourceType.TOPIC, topic)[key].value,
     "checkpoint line": _checkpoint_line,
     "checkpoint lines": lambda stage: {_checkpoint_line(stage, broker) for broker in stage.act.replicas},
     "acknowledged": lambda stage: stage.seen.acknowledged,

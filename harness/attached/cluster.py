@@ -161,7 +161,7 @@ def with_brokers_configuration(
     Raises `UsageFailure` for a key of brokers or clients that the model does not know, unless the lane assumes it.
     """
     broker_ids = wait_until(admin.live_brokers, "the brokers to be named", timeout=30)
-    described = {broker: admin.described(ResourceType.BROKER, str(broker)) for broker in sorted(broker_ids)}
+    described = {broker: admin.configuration(ResourceType.BROKER, str(broker)) for broker in sorted(broker_ids)}
     unread = [f"of broker {broker}" for broker, entries in described.items() if entries is None]
     brokers = {broker: entries for broker, entries in described.items() if entries is not None}
     for _, _, lane in experiment.lanes:
@@ -181,7 +181,7 @@ def with_brokers_configuration(
     if transactional and (state := admin.partitions(TRANSACTION_STATE)):
         # The topic exists: it keeps the configuration of its creation, whatever the brokers have now.
         read[f"{_STATE_LOG}.replication.factor"] = str(min(len(partition.replicas) for partition in state.values()))
-        if topic := admin.described(ResourceType.TOPIC, TRANSACTION_STATE):
+        if topic := admin.configuration(ResourceType.TOPIC, TRANSACTION_STATE):
             read[f"{_STATE_LOG}.min.isr"] = topic["min.insync.replicas"].value
         else:
             unread.append(f"of topic {TRANSACTION_STATE}")

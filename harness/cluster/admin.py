@@ -64,15 +64,15 @@ class ClusterAdmin:
             # Brokers are down on purpose: reconnect at once when they are back, without a log line.
             "reconnect.backoff.max.ms": 250,
             "log_level": 0,
-            "error_cb": self._note,
+            "error_cb": self._note_refusal,
             # Otherwise a metadata request for a topic would create it, since brokers allow that by default.
             "allow.auto.create.topics": False,
             **self.configs,
         }
         self._client = new_client(AdminClient, self._settings)
 
-    def by_topic(self) -> Self:
-        """The same client, but its methods take names of topics only: a topic may have the name of another lane."""
+    def of_topics_only(self) -> Self:
+        """The same client, but a name is always a topic's: a topic may have the name of a lane with another topic."""
         client = copy(self)
         client._topics = {}
         return client
@@ -82,7 +82,7 @@ class ClusterAdmin:
         self._client.poll(0.1)
         return self._refusal
 
-    def _note(self, error: KafkaError) -> None:
+    def _note_refusal(self, error: KafkaError) -> None:
         text = " ".join(error.str().split())
         # With TLS 1.3, a broker refuses a certificate after the handshake: librdkafka reports a failed transport.
         if error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL) or "SSL routines" in text:
@@ -96,15 +96,15 @@ class ClusterAdmin:
         assigned = [list(replicas) for replicas in replica_assignment]
         texts = {key: config_text(value) for key, value in configs.items()}
         new_topic = NewTopic(name, num_partitions=len(assigned), replica_assignment=assigned, config=texts)
-        what, exists = f"topic {name} could not be created", KafkaError.TOPIC_ALREADY_EXISTS
-        self._answer(what, self._client.create_topics, new_topic, name, done=exists)
+        problem, exists = f"topic {name} could not be created", KafkaError.TOPIC_ALREADY_EXISTS
+        self._answer(problem, self._client.create_topics, new_topic, name, error_if_done=exists)
 
     def add_partitions(self, topic: str, count: int, *, replica_assignment: Sequence[Sequence[int]]) -> None:
         """Raise a topic's partitions to `count`. `replica_assignment`: the new partitions', preferred leader first."""
         name = self.topic(topic)
         growth = NewPartitions(name, count, replica_assignment=[list(replicas) for replicas in replica_assignment])
-        what, exist = f"partitions could not be added to topic {name}", KafkaError.INVALID_PARTITIONS
-        self._answer(what, self._client.create_partitions, growth, name, done=exist)
+        problem, exist = f"partitions could not be added to topic {name}", KafkaError.INVALID_PARTITIONS
+        self._answer(problem, self._client.create_partitions, growth, name, error_if_done=exist)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Request that topics are deleted; raises `ClusterFailure` for the first that is refused."""
@@ -115,7 +115,7 @@ class ClusterAdmin:
             except KafkaException as error:
                 raise ClusterFailure(f"topic {name} could not be deleted: {error.args[0].str()}") from error
 
-    def alter(self, kind: ResourceType, name: str, configs: Mapping[str, object | None]) -> None:
+    def alter_configs(self, kind: ResourceType, name: str, configs: Mapping[str, object | None]) -> None:
         """Set configs of a topic or a group; None removes the topic's or group's own value (KIP-339)."""
         entries = [
             ConfigEntry(
@@ -126,10 +126,10 @@ class ClusterAdmin:
             for key, value in configs.items()
         ]
         resource = ConfigResource(kind, name, incremental_configs=entries)
-        what = f"the configs of {name} could not be altered"
-        self._answer(what, self._client.incremental_alter_configs, resource, resource)
+        problem = f"the configs of {name} could not be altered"
+        self._answer(problem, self._client.incremental_alter_configs, resource, resource)
 
-    def described(self, kind: ResourceType, name: str) -> Mapping[str, Any] | None:
+    def configuration(self, kind: ResourceType, name: str) -> Mapping[str, Any] | None:
         """The configuration of a topic or a broker, by key; None if this client may not read it."""
         resource = ConfigResource(kind, name)
         try:
@@ -138,8 +138,8 @@ class ClusterAdmin:
         except KafkaException as error:
             if error.args[0].code() in _NOT_AUTHORIZED:
                 return None
-            what = f"{kind.name.lower()} {name}"
-            raise EnvironmentFailure(f"the configuration of {what} can't be read: {error.args[0].str()}") from error
+            problem = f"the configuration of {kind.name.lower()} {name} can't be read"
+            raise EnvironmentFailure(f"{problem}: {error.args[0].str()}") from error
         return entries
 
     def topics(self) -> list[str]:
@@ -206,6 +206,7 @@ class ClusterAdmin:
     def await_stable_end(self, topic: str, partitions: Sequence[int], *, timeout: float) -> None:
         """Wait until no transaction is open: every last stable offset is the high watermark. Raises `WaitTimeout`."""
         open_at: dict[int, tuple[int, int]] = {}
+        """By partition with an open transaction, the last stable offset and the high watermark."""
 
         def all_ended() -> bool:
             stable = self.end_offsets(topic, partitions, committed=True)
@@ -245,6 +246,7 @@ class ClusterAdmin:
     def await_full_isr(self, topics: Sequence[str], *, timeout: float = 60) -> None:
         """Wait until every replica of every partition is in its ISR and every partition has a leader."""
 
+        # A topic that no broker knows yet lags, too: it counts as partition -1, which has no leader.
         def lagging() -> list[str]:
             return [
                 f"{topic}-{number} {state}"
@@ -257,32 +259,40 @@ class ClusterAdmin:
         wait_until(lambda: not lagging(), what, timeout=timeout, interval=0.1, seen=lambda: "; ".join(lagging()[:5]))
 
     def _answer(
-        self, what: str, request: Callable[..., dict[Any, Any]], asked: object, key: object, *, done: int | None = None
+        self,
+        problem: str,
+        request: Callable[..., dict[Any, Any]],
+        asked: object,
+        key: object,
+        *,
+        error_if_done: int | None = None,
     ) -> Any:
-        """The answer to a request; raises `ClusterFailure`, whose message begins with `what`, if it is an error.
+        """Ask for one thing, and return the answer, which `request` has under `key`.
 
-        Since 2.10, librdkafka gives a request up if its broker is missing in the metadata of another broker, as may
-        happen after a restart (librdkafka #4557). Such a request is sent again. If the repeated request gets the error
-        `done`, the first request was carried out.
+        Raises `ClusterFailure`, whose message begins with `problem`, if the answer is an error. Since 2.10, librdkafka
+        gives a request up if its broker is missing in the metadata of another broker, as may happen after a restart
+        (librdkafka #4557). Such a request is sent again. If the repeated request gets the error `error_if_done`, the
+        first request was carried out.
         """
         given_up = False
 
+        # A tuple, which is true even if the answer is None, as it is for a topic that was created.
         def answer() -> tuple[Any] | None:
             nonlocal given_up
             try:
                 return (self._ask(request, [asked])[key].result(),)
             except KafkaException as error:
-                if given_up and error.args[0].code() == done:
+                if given_up and error.args[0].code() == error_if_done:
                     return (None,)
                 given_up = error.args[0].code() == KafkaError._DESTROY_BROKER
                 if not given_up:
-                    raise ClusterFailure(f"{what}: {error.args[0].str()}") from error
+                    raise ClusterFailure(f"{problem}: {error.args[0].str()}") from error
                 return None
 
-        return wait_until(answer, "a broker that stays in the metadata", timeout=30, seen=lambda: what)[0]
+        return wait_until(answer, "a broker that stays in the metadata", timeout=30, seen=lambda: problem)[0]
 
     def _ask(self, request: Callable[..., dict[Any, Any]], asked: object, *, timeout: float = 30) -> dict[Any, Any]:
-        # As in `new_client`, an interrupt would look like a wrong argument. The call only sends, and does not wait.
+        # Otherwise confluent-kafka would report an interrupt as a wrong argument. The call sends, and does not wait.
         with signals_held_back():
             return request(asked, request_timeout=timeout)
 

@@ -104,7 +104,7 @@ class Cluster(Members):
         self.kept = (failed and self.keep is not Keep.NEVER) or (succeeded and self.keep is Keep.ALWAYS)
         with signals_held_back():
             if self.links is not None:
-                # A cluster that is kept continues to serve without links.
+                # Links end with this process anyway; a cluster that is kept serves without them.
                 self.links.close()
             if not self.kept:
                 remove_run(docker_client(), self.run_id)
@@ -188,6 +188,7 @@ class Cluster(Members):
         version that can't be run in the cluster's metadata mode.
         """
         check_version(kafka_version, self.spec.metadata_mode)
+        # A disk of the node's own is mounted again. Other data is in the old container's layer, and has to be copied.
         copied_folders = () if node.disk is not None else properties.LOG_DIRECTORIES[: self.spec.log_directories]
         node.exchange(self.mode.container(node, kafka_version), copied_folders)
 
@@ -207,11 +208,11 @@ class Cluster(Members):
         published = address_of(self.spec.advertise or LOOPBACK)
         ports = iter(free_ports(len(names), published))
         disks = self._make_disks(labels)
-        store = self._make_remote_store(labels)
-        build = NodeBuilder(self.spec, self.run_id, self.network, labels, addresses, ports, published, disks, store)
+        volume = self._make_remote_store(labels)
+        build = NodeBuilder(self.spec, self.run_id, self.network, labels, addresses, ports, published, disks, volume)
         self._mode = self._make_mode(build)
-        made = self._mode.make()
-        self.brokers, self.zookeepers, self.controllers = made.brokers, made.zookeepers, made.controllers
+        members = self._mode.make()
+        self.brokers, self.zookeepers, self.controllers = members.brokers, members.zookeepers, members.controllers
         if self.spec.security != PLAINTEXT:
             self._secure(labels)
         self._make_links()
@@ -234,6 +235,7 @@ class Cluster(Members):
             node.link = self.links.of(node.name)
 
     def _make_remote_store(self, labels: Mapping[str, str]) -> str:
+        """Make the volume of the brokers' remote store, and return its name; empty without tiered storage."""
         if not self.spec.tiered_storage:
             return ""
         from kafka_chaos.harness.cluster.remote_store.volume import make_volume

@@ -284,7 +284,7 @@ def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object
         raise UsageFailure(missing) from None
     yield "partitions", lane.partitions, len(partitions)
     yield "replication_factor", lane.replication_factor, min(len(state.replicas) for state in partitions.values())
-    entries = admin.described(ResourceType.TOPIC, lane.topic_name)
+    entries = admin.configuration(ResourceType.TOPIC, lane.topic_name)
     if entries is None:
         raise EnvironmentFailure(
             f"this client may not read the configuration of topic {lane.topic_name}: give it describe-configs"

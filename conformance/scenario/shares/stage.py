@@ -82,7 +82,7 @@ def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False)
     `delivery_limit`, and `locks_end` (whether locks may end between two steps), must fit the cluster's configuration.
     """
     lease = stage.lease
-    lease.admin.alter(ResourceType.GROUP, f"{stage.topic}-shares", {"share.auto.offset.reset": "earliest"})
+    lease.admin.alter_configs(ResourceType.GROUP, f"{stage.topic}-shares", {"share.auto.offset.reset": "earliest"})
     with ShareMembers(stage.topic, _MEMBERS, lease.cluster) as members:
         setup = ShareSetup(members=_MEMBERS, delivery_limit=delivery_limit, locks_end=locks_end)
         model = ShareModel(setup, stage.model)

@@ -128,7 +128,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def configure(self, sentence: str, *, configs: Mapping[str, object], then: Sequence[Step] = ()) -> None:
         """Change settings of the topic; `then`: actions of the model that follow."""
-        self.take(sentence, lambda: self.lease.admin.alter(ResourceType.TOPIC, self.topic, configs), *then)
+        self.take(sentence, lambda: self.lease.admin.alter_configs(ResourceType.TOPIC, self.topic, configs), *then)
 
     def roll(self) -> None:
         """Tell the model that the active segments are full, as they are on Kafka by now: the next append rolls them."""

@@ -32,6 +32,7 @@ from kafka_chaos.contract.wire.kafka_python import (
 )
 from kafka_chaos.faults.cluster import Leadership, PartitionId
 
+# The newest version of each request that this module knows; `_version` takes an older one for an older broker.
 _LIST_OFFSETS_VERSION = 6
 _METADATA_VERSION = 8
 _FIND_COORDINATOR_VERSION = 3
@@ -39,6 +40,7 @@ _FIND_COORDINATOR_VERSION = 3
 _PRODUCE_VERSION = 8
 _DESCRIBE_QUORUM_VERSION = 1
 _LATEST_TIMESTAMP = -1
+"""The timestamp by which ListOffsets asks for the latest offset."""
 _FIRST_PRODUCE_WITH_BATCHES = 3
 """The first version of Produce that takes message format v2."""
 CONSUMER = -1
@@ -95,7 +97,7 @@ class QuorumAnswer:
 NONE = 0
 NOT_LEADER_OR_FOLLOWER = 6
 
-_NAMES = {
+_ERROR_NAMES = {
     NONE: "NONE",
     NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_OR_FOLLOWER",
     121: "INVALID_RECORD_STATE",
@@ -110,7 +112,7 @@ def error_name(code: int) -> str:
     from kafka.errors import kafka_errors
 
     error = kafka_errors.get(code)
-    return _NAMES.get(code) or (error.message if error is not None else f"error {code}")
+    return _ERROR_NAMES.get(code) or (error.message if error is not None else f"error {code}")
 
 
 class BrokerClient:
@@ -163,9 +165,10 @@ class BrokerClient:
                 received = self._socket.recv(1 << 16)
                 if not received:
                     raise BrokerUnreachable(f"{self.address} closed the connection before it answered {request.name}")
-                answers = self._protocol.receive_bytes(received)
-                if answers:
-                    return answers[0][1]
+                answered = self._protocol.receive_bytes(received)
+                if answered:
+                    _correlation_id, answer = answered[0]
+                    return answer
         except OSError as error:
             raise BrokerUnreachable(f"{self.address} did not answer {request.name}: {error}") from error
         except InvalidReceiveError as error:
@@ -207,7 +210,7 @@ class BrokerClient:
         `committed`: ask as a consumer in isolation level read_committed, whose end is the last stable offset.
         """
         entries = self._list_offsets(partitions, committed=committed, replica_id=replica_id)
-        return {place: (entry.error_code, entry.offset) for place, entry in entries.items()}
+        return {partition: (entry.error_code, entry.offset) for partition, entry in entries.items()}
 
     def log_ends(self, partitions: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """The log end offsets of this broker's own replicas: (error code, offset) by (topic, partition)."""
@@ -219,15 +222,18 @@ class BrokerClient:
         Empty if the broker tells no leader epochs (before 2.1).
         """
         return {
-            place: (entry.leader_epoch, entry.offset)
-            for place, entry in self._list_offsets(partitions).items()
+            partition: (entry.leader_epoch, entry.offset)
+            for partition, entry in self._list_offsets(partitions).items()
             if entry.error_code == NONE and entry.leader_epoch >= 0
         }
 
     def _list_offsets(
         self, partitions: Mapping[str, Iterable[int]], *, committed: bool = False, replica_id: int = CONSUMER
     ) -> dict[tuple[str, int], Any]:
-        """The answer to ListOffsets by (topic, partition). Consumers get the high watermark or last stable offset."""
+        """The answer to ListOffsets by (topic, partition).
+
+        Its offset for a consumer is the last stable offset if `committed`, else the high watermark.
+        """
         kind = ListOffsetsRequest.ListOffsetsTopic
         topics = [
             kind(
@@ -302,9 +308,8 @@ class BrokerClient:
     ) -> Any:
         """A Produce request with one record; `batch`: the id, epoch and sequence number of an idempotent producer."""
         version = self._version(ProduceRequest, version)
-        builder = MemoryRecordsBuilder(
-            2 if version >= _FIRST_PRODUCE_WITH_BATCHES else 1, 0, MAX_BYTES, **(batch or {})
-        )
+        magic = 2 if version >= _FIRST_PRODUCE_WITH_BATCHES else 1
+        builder = MemoryRecordsBuilder(magic, compression_type=0, batch_size=MAX_BYTES, **(batch or {}))
         builder.append(timestamp=None, key=None, value=value, headers=[])
         builder.close()
         data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
@@ -322,7 +327,7 @@ class BrokerClient:
         return self.leadership(topics).get((topic, partition), Leadership(None, -1, (), ()))
 
     def leadership(self, topics: Sequence[Any] | None = None) -> dict[PartitionId, Leadership]:
-        """Leader, epoch, replicas and ISR of the topics' partitions in this broker's metadata; None: of all topics."""
+        """The leadership of the topics' partitions in this broker's metadata; without `topics`, of all topics."""
         return {
             (topic.name, state.partition_index): Leadership(
                 state.leader_id if state.leader_id >= 0 else None,
@@ -388,7 +393,7 @@ def answers(addresses: Iterable[str], ask: Callable[[BrokerClient], T], **connec
 
 
 def over_tls(connection: socket.socket, host: str, configs: Mapping[str, str]) -> socket.socket:
-    """The connection over TLS where `configs` ask for it; the broker's certificate has to name `host`."""
+    """The connection, over TLS if `configs` ask for it; the broker's certificate then has to name `host`."""
     if not configs.get("security.protocol", "PLAINTEXT").upper().endswith("SSL"):
         return connection
     context = ssl.create_default_context(cafile=configs.get("ssl.ca.location"))
@@ -398,7 +403,7 @@ def over_tls(connection: socket.socket, host: str, configs: Mapping[str, str]) -
 
 
 def log_in(request: Callable[[Any], Any], address: str, configs: Mapping[str, str]) -> None:
-    """Authenticate where `configs` ask for SASL.
+    """Authenticate if `configs` ask for SASL. `request` sends a request to the broker and returns its answer.
 
     Raises `BrokerUnreachable` if the broker refuses, `MechanismUnknown` for another mechanism than SCRAM or PLAIN.
     """

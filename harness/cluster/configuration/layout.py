@@ -22,11 +22,14 @@ LEAST_DISK_MIB = 256
 USUAL_DISK_MIB = 4096
 """The file behind a disk is sparse: what no broker writes takes no room."""
 ADVERTISE = "KAFKA_CHAOS_ADVERTISE"
+"""The environment variable with the host that brokers advertise by default."""
 ON_ITS_MACHINE = "disks, links and clocks are made on the engine's own machine, by a kafka-chaos that runs there"
+"""Why a layout with `advertise`, whose engine is on another machine, can have none of them."""
 
 
 def advertised(host: str) -> str:
     """The host, if brokers can advertise it; raises `ValueError`."""
+    # A name has a letter somewhere: digits and dots alone are an IPv4 address, maybe a wrong one.
     is_name = re.fullmatch(r"(?=.*[a-zA-Z])[a-zA-Z0-9]([a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?", host)
     if not is_name and (not is_ipv4(host) or host == "0.0.0.0"):
         raise ValueError(f"{host!r} is not valid: expected a host name or an IPv4 address, without a port")
@@ -34,7 +37,7 @@ def advertised(host: str) -> str:
 
 
 def host_given_by(name: str, host: str | None) -> str | None:
-    """The host that the option or variable `name` gives, None if it gives none; raises `UsageFailure`."""
+    """The host that the option or variable `name` has as its value, None if it has none; raises `UsageFailure`."""
     try:
         return advertised(host) if host else None
     except ValueError as error:
@@ -55,8 +58,9 @@ class ClusterLayout:
     a cluster with ZooKeeper can migrate; the migration starts them. `elr`: whether a partition's leader may be elected
     from its eligible leader replicas (KIP-966); None: the version's default.
     `broker_configs` go to every broker and to KRaft's controllers, `configs_of` to single brokers by id, both in
-    Kafka's own key names. `assume`: the keys that predictions ignore. `broker_versions`: versions of single brokers by
-    id; all brokers speak the oldest version's protocol, with its feature levels, as during a rolling upgrade.
+    Kafka's own key names. `assume`: those of their keys that the model does not know, and that may have any value.
+    `broker_versions`: versions of single brokers by id; all brokers speak the oldest version's protocol, with its
+    feature levels, as during a rolling upgrade.
     `controller`: in ZooKeeper mode, the broker that becomes controller, since it is started first; None: any broker.
     With two `log_directories`, a broker survives the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`). `disk_mib`: the
     MiB of each broker's and controller's own disk for its log directories, which storage faults need; 0: none.
@@ -212,7 +216,7 @@ class ClusterLayout:
 
     @property
     def metadata_servers(self) -> int:
-        """How many nodes there are besides the brokers: ZooKeeper servers, or controllers."""
+        """How many nodes there are besides the brokers: ZooKeeper servers, or controllers that are no brokers."""
         return self.controllers if self.metadata_mode == KRAFT else self.zookeepers or 1
 
     @property

@@ -40,7 +40,7 @@ MEMORY_OF_THE_HARNESS = 1_500 * 2**20
 
 @cache
 def docker_client() -> docker.DockerClient:
-    """A client of the Docker engine that answers; raises `EnvironmentFailure` with the one thing to do."""
+    """A client of the Docker engine that answers; raises `EnvironmentFailure`, which says what to do, if none does."""
     from docker.constants import DEFAULT_TIMEOUT_SECONDS
     from docker.errors import DockerException
 
@@ -166,7 +166,7 @@ def size_inside(container: Container, path: str) -> int | None:
 
 
 class _BufferedSocket:
-    """Stands for a response's raw socket, but reads through the buffer that the headers were read by."""
+    """Stands for a response's raw socket, but reads through the buffer of the headers (see `_read_whole_answers`)."""
 
     def __init__(self, response: Any) -> None:
         self._response = response
@@ -191,8 +191,8 @@ class _BufferedSocket:
 def _read_whole_answers(client: Any) -> None:
     """Make this client read a command's output from its first byte on.
 
-    The SDK bypasses the buffer through which the headers were read. On a busy machine, output that arrives together
-    with the headers is then lost (`tests/harness/cluster/test_engine.py` shows it).
+    The SDK reads the headers through a buffer, and the output past that buffer. On a busy machine, output that arrives
+    together with the headers is then lost (`tests/harness/cluster/test_engine.py` shows it).
     """
     api = client.api
     original = api._get_raw_response_socket
@@ -240,29 +240,15 @@ def _advice(error: Exception) -> str:
     return f"no Docker engine answers: start or install one (in a clone, as root on Debian: `make setup`): {text}"
 
 
-def main() -> int:
-    """Return 0 if an engine answers; else print the reason and return 3. For docker/set-up."""
-    try:
-        docker_client()
-    except EnvironmentFailure as failure:
-        print(failure, file=sys.stderr)
-        return failure.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
-
-
 @contextmanager
-def archived_file(pieces: Iterator[bytes], what: str) -> Iterator[IO[bytes]]:
-    """Open the file in an archive that the engine sends; it can only be read in order. `what` names it in errors."""
+def archived_file(pieces: Iterator[bytes], name: str) -> Iterator[IO[bytes]]:
+    """Open the only file of an archive that the engine sends; it can only be read in order. `name`: for errors."""
     try:
         with tarfile.open(fileobj=Pipe(pieces), mode="r|") as archive:
             member = archive.next()
             content = archive.extractfile(member) if member else None
             if content is None:
-                raise ClusterFailure(f"{what} is no file")
+                raise ClusterFailure(f"{name} is no file")
             yield content
     finally:
         # The engine can't remove a container before the whole archive has been read.
@@ -289,3 +275,17 @@ class Pipe(io.RawIOBase):
         buffer[:size] = self._left[:size]
         self._left = self._left[size:]
         return size
+
+
+def main() -> int:
+    """Return 0 if an engine answers; else print the reason and return 3. For docker/set-up."""
+    try:
+        docker_client()
+    except EnvironmentFailure as failure:
+        print(failure, file=sys.stderr)
+        return failure.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

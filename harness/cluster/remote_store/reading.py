@@ -10,8 +10,9 @@ from pathlib import Path
 
 from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.faults.cluster import PartitionId
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, error_name
-from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, Place
+from kafka_chaos.harness.cluster.storage.collect import LeaderEnd
 from kafka_chaos.harness.cluster.storage.segments import Batch, read_segment
 
 _PATIENCE = 20.0
@@ -19,14 +20,17 @@ _PATIENCE = 20.0
 
 
 def fetch_tiered(
-    connect: Callable[[int], BrokerClient], ends: Mapping[Place, LeaderEnd], folder: Path, say: Callable[[str], object]
-) -> dict[Place, Path]:
+    connect: Callable[[int], BrokerClient],
+    ends: Mapping[PartitionId, LeaderEnd],
+    folder: Path,
+    say: Callable[[str], object],
+) -> dict[PartitionId, Path]:
     """Write each partition's records below its high watermark to a file in a segment's format; returns the files.
 
     `connect` makes a connection to the broker with a given id. If a leader does not give out a record, the partition's
     file ends before that record, and `say` is called with the reason.
     """
-    files: dict[Place, Path] = {}
+    files: dict[PartitionId, Path] = {}
     for (topic, partition), end in ends.items():
         with connect(end.leader) as leader:
             start = leader.fetch(topic, partition, offset=end.high_watermark).log_start

@@ -32,6 +32,7 @@ from kafka_chaos.contract.command.progress import progress
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.transactions import ABORT, COMMIT, RECORD_KINDS
 from kafka_chaos.contract.run_directory import CHECKPOINTS_FILE
+from kafka_chaos.faults.cluster import PartitionId
 from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage import files
@@ -40,8 +41,10 @@ from kafka_chaos.harness.cluster.storage.segments import Batch, base_offset_of, 
 from kafka_chaos.harness.identity import UNDECODABLE
 
 _NOBODY, _NO_SEQ = UNDECODABLE
+"""The producer id and the sequence number of a record that has no identity."""
 _MARKERS = {0: ABORT, 1: COMMIT}
-"""The marker by the control record's type, which follows the version in its key. Other types end no transaction."""
+"""By the type of a control record, how it ends a transaction. Other types end none. A control record's key has two
+bytes of version, then two bytes of type."""
 
 
 class MarkerReader:
@@ -78,15 +81,13 @@ class MarkerReader:
 
 
 CHUNK = 8 << 20
+"""The bytes of a segment that are decoded at once."""
 ROWS_PER_GROUP = 1 << 18
 CHECKPOINT_TIMEOUT = 15.0
 """Seconds: three times the interval at which brokers write high watermarks to disk by default."""
 
 # Folders of deleted, future and stray replicas have further endings, so they do not match.
 _REPLICA_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
-
-Place = tuple[str, int]
-"""A partition: its topic's name and its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class StoredLane:
 
 @dataclass(frozen=True, slots=True)
 class LeaderEnd:
-    """A partition's leader and its high watermark, which is the end of the final log.
+    """A partition's leader and its high watermark, where the partition ends in `log/`.
 
     `replicas`: the brokers with replicas. Files that another broker has kept after a reassignment are no replica. Empty
     if the replicas are not known: then every broker with files of the partition counts as a replica.
@@ -117,7 +118,10 @@ class LeaderEnd:
 
 @dataclass(slots=True)
 class _StoredReplica:
-    """A partition in one broker's files, without the records. `first_offset`: the first segment's base offset."""
+    """What one broker's files say of a partition, without the records.
+
+    `first_offset`: the first segment's base offset. `leader_epochs`: pairs of an epoch and its start offset.
+    """
 
     first_offset: int | None = None
     log_end: int = 0
@@ -128,9 +132,9 @@ class _StoredReplica:
 def collect_stored(
     nodes: Iterable[Node],
     lanes: Sequence[StoredLane],
-    ends: Mapping[Place, LeaderEnd],
+    ends: Mapping[PartitionId, LeaderEnd],
     run_directory: Path,
-    tiered: Mapping[Place, Path] = MappingProxyType({}),
+    tiered: Mapping[PartitionId, Path] = MappingProxyType({}),
 ) -> None:
     """Write `log/broker-N.parquet`, `replicas/broker-N.parquet` and `checkpoints.json`.
 
@@ -160,82 +164,84 @@ def collect_stored(
 def _collect_broker(
     node: Node,
     lanes: Sequence[StoredLane],
-    ends: Mapping[Place, LeaderEnd],
+    ends: Mapping[PartitionId, LeaderEnd],
     log: Path,
     run_directory: Path,
-    tiered: Mapping[Place, Path],
+    tiered: Mapping[PartitionId, Path],
 ) -> dict[str, Any]:
     """Write the broker's Parquet files; returns the broker's entry in checkpoints.json."""
-    all_places = {(lane.topic, partition): lane.lane for lane in lanes for partition in range(lane.partitions)}
-    no_replica = {place for place, end in ends.items() if end.replicas and node.number not in end.replicas}
-    places = {place: lane for place, lane in all_places.items() if place not in no_replica}
+    all_partitions = {(lane.topic, number): lane.lane for lane in lanes for number in range(lane.partitions)}
+    no_replica = {partition for partition, end in ends.items() if end.replicas and node.number not in end.replicas}
+    lane_of = {partition: lane for partition, lane in all_partitions.items() if partition not in no_replica}
     log_starts = _checkpoints(node)[files.LOG_STARTS]
-    led_ends = {place: end.high_watermark for place, end in ends.items() if end.leader == node.number}
+    led_ends = {partition: end.high_watermark for partition, end in ends.items() if end.leader == node.number}
     file = f"broker-{node.number}.parquet"
     # Keys are left out: no check uses them, and histories don't have them either.
     without = ("key",) if any(lane.transactional for lane in lanes) else ("key", "kind")
     with (
         appearing_whole(run_directory / "replicas" / file) as part,
         _Writer(part, arrow_schema(REPLICAS, without=without), node.number) as replicas,
-        _Writer(log / file, arrow_schema(LOG, without=without), node.number) as final,
+        _Writer(log / file, arrow_schema(LOG, without=without), node.number) as final_log,
     ):
-        stored = _read_segments(node, places, log_starts, led_ends, tiered, replicas, final)
-    for place, end in led_ends.items():
-        log_end = stored[place].log_end if place in stored else 0
+        stored = _read_segments(node, lane_of, log_starts, led_ends, tiered, replicas, final_log)
+    for (topic, number), end in led_ends.items():
+        log_end = stored[topic, number].log_end if (topic, number) in stored else 0
         if log_end < end:
-            name = f"{place[0]}-{place[1]}"
-            problem = f"its files of {name} end at offset {log_end}, its high watermark is {end}"
+            problem = f"its files of {topic}-{number} end at offset {log_end}, its high watermark is {end}"
             raise ClusterFailure(f"{node.name}: {problem}")
-    checkpoints = _settled_checkpoints(node, stored)
+    checkpoints = _checkpoints_at_log_ends(node, stored)
     return {
-        f"{places[place]}/{place[1]}": {
-            "high_watermark": checkpoints[files.HIGH_WATERMARKS].get(place),
+        f"{lane_of[partition]}/{partition[1]}": {
+            "high_watermark": checkpoints[files.HIGH_WATERMARKS].get(partition),
             "log_end_offset": replica.log_end,
-            "recovery_point": checkpoints[files.RECOVERY_POINTS].get(place, 0),
-            "log_start_offset": max(log_starts.get(place, 0), replica.first_offset or 0),
+            "recovery_point": checkpoints[files.RECOVERY_POINTS].get(partition, 0),
+            "log_start_offset": max(log_starts.get(partition, 0), replica.first_offset or 0),
             "log_bytes": replica.log_bytes,
             "leader_epochs": [list(entry) for entry in replica.leader_epochs],
         }
-        for place, replica in sorted(stored.items())
+        for partition, replica in sorted(stored.items())
     }
 
 
 def _read_segments(
     node: Node,
-    places: Mapping[Place, str],
-    log_starts: Mapping[Place, int],
-    led_ends: Mapping[Place, int],
-    tiered: Mapping[Place, Path],
+    lane_of: Mapping[PartitionId, str],
+    log_starts: Mapping[PartitionId, int],
+    led_ends: Mapping[PartitionId, int],
+    tiered: Mapping[PartitionId, Path],
     replicas: _Writer,
-    final: _Writer,
-) -> dict[Place, _StoredReplica]:
-    """Write the records of the broker's files, and of leaders also to the final log; returns the replicas."""
-    readers = {lane: IdentityReader(lane) for lane in places.values()}
-    wanted = re.compile(rf"[^/]+/(\d{{20}}\.log|{files.LEADER_EPOCHS})")
-    folders = [f"{topic}-{partition}" for topic, partition in places]
-    stored: dict[Place, _StoredReplica] = {}
-    markers = {place: MarkerReader() for place in places}
+    final_log: _Writer,
+) -> dict[PartitionId, _StoredReplica]:
+    """Write the records of a broker's partitions to `replicas`, and to `final_log` where the broker leads.
 
-    def add_segment(place: Place, file: str, content: IO[bytes], end: int | None = None) -> None:
-        """Add a segment's batches; with `end`, only batches that begin below that offset."""
-        lane, start = places[place], log_starts.get(place, 0)
+    `lane_of`: the lane of each partition; `led_ends`: the high watermarks of the partitions that the broker leads.
+    """
+    readers = {lane: IdentityReader(lane) for lane in lane_of.values()}
+    wanted = re.compile(rf"[^/]+/(\d{{20}}\.log|{files.LEADER_EPOCHS})")
+    folders = [f"{topic}-{number}" for topic, number in lane_of]
+    stored: dict[PartitionId, _StoredReplica] = {}
+    markers = {partition: MarkerReader() for partition in lane_of}
+
+    def add_segment(partition: PartitionId, file: str, content: IO[bytes], end: int | None = None) -> None:
+        """Add a segment's batches to the tables; with `end`, only batches that begin below that offset."""
+        lane, start = lane_of[partition], log_starts.get(partition, 0)
         for chunk in _chunks(file, content):
             # Later batches of remote storage are in the broker's own segments, too, and are read from there.
             batches = chunk if end is None else tuple(batch for batch in chunk if batch.base_offset < end)
             if not batches:
                 return
-            stored[place].log_bytes += sum(batch.size for batch in batches if batch.last_offset >= start)
+            stored[partition].log_bytes += sum(batch.size for batch in batches if batch.last_offset >= start)
             rows = readers[lane].read(batches)
-            replicas.add(lane, place[1], markers[place].add(rows, batches).between(start))
-            if place in led_ends:
-                final.add(lane, place[1], rows.between(start, led_ends[place]))
-            stored[place].log_end = max(stored[place].log_end, batches[-1].last_offset + 1)
+            replicas.add(lane, partition[1], markers[partition].add(rows, batches).between(start))
+            if partition in led_ends:
+                final_log.add(lane, partition[1], rows.between(start, led_ends[partition]))
+            stored[partition].log_end = max(stored[partition].log_end, batches[-1].last_offset + 1)
 
     for name, content in files.stream_files(node, BROKER_DATA, folders, wanted=wanted):
         folder = _REPLICA_FOLDER.fullmatch(name.partition("/")[0])
         assert folder is not None
-        place = (folder["topic"], int(folder["partition"]))
-        replica = stored.setdefault(place, _StoredReplica())
+        partition = (folder["topic"], int(folder["partition"]))
+        replica = stored.setdefault(partition, _StoredReplica())
         file = f"{node.name}:{name}"
         if name.endswith(files.LEADER_EPOCHS):
             replica.leader_epochs = files.parse_leader_epochs(file, content.read().decode(errors="replace"))
@@ -243,12 +249,12 @@ def _read_segments(
         base = base_offset_of(file)
         if replica.first_offset is None:
             replica.first_offset = base
-            if place in tiered:
-                replica.first_offset = base_offset_of(str(tiered[place]))
-                with tiered[place].open("rb") as remote:
-                    add_segment(place, str(tiered[place]), remote, base)
+            if partition in tiered:
+                replica.first_offset = base_offset_of(str(tiered[partition]))
+                with tiered[partition].open("rb") as remote:
+                    add_segment(partition, str(tiered[partition]), remote, base)
         replica.log_end = max(replica.log_end, base)
-        add_segment(place, file, content)
+        add_segment(partition, file, content)
     return stored
 
 
@@ -265,26 +271,26 @@ def _chunks(file: str, content: IO[bytes]) -> Iterator[tuple[Batch, ...]]:
         rest = (rest + piece)[segment.torn.position :] if segment.torn else b""
 
 
-def _checkpoints(node: Node) -> dict[str, dict[Place, int]]:
+def _checkpoints(node: Node) -> dict[str, dict[PartitionId, int]]:
     """The offsets in a broker's checkpoint files, by file and partition."""
     wanted = re.compile("|".join(files.BROKER_FILES))
     streams = files.stream_files(node, BROKER_DATA, files.BROKER_FILES, wanted=wanted)
     return files.parse_checkpoints(node.name, {name: content.read() for name, content in streams})
 
 
-def _settled_checkpoints(node: Node, stored: Mapping[Place, _StoredReplica]) -> dict[str, dict[Place, int]]:
-    """The checkpoints once the high watermarks have reached the logs' ends, or after `CHECKPOINT_TIMEOUT`."""
-    checkpoints: dict[str, dict[Place, int]] = {}
+def _checkpoints_at_log_ends(node: Node, stored: Mapping[PartitionId, _StoredReplica]) -> dict[str, dict[PartitionId, int]]:
+    """The checkpoints once their high watermarks have reached the logs' ends, or after `CHECKPOINT_TIMEOUT`."""
+    checkpoints: dict[str, dict[PartitionId, int]] = {}
 
-    def settled() -> bool:
+    def all_reached() -> bool:
         checkpoints.update(_checkpoints(node))
         marks = checkpoints[files.HIGH_WATERMARKS]
-        return all(marks.get(place, 0) >= replica.log_end for place, replica in stored.items())
+        return all(marks.get(partition, 0) >= replica.log_end for partition, replica in stored.items())
 
     # After a time-out, the files are still evidence: replicas are compared below the lowest log end.
     with suppress(WaitTimeout):
-        what = f"{node.name} to write its high watermarks to disk"
-        wait_until(settled, what, timeout=CHECKPOINT_TIMEOUT, interval=0.2)
+        awaited = f"{node.name} to write its high watermarks to disk"
+        wait_until(all_reached, awaited, timeout=CHECKPOINT_TIMEOUT, interval=0.2)
     return checkpoints
 
 

@@ -195,7 +195,7 @@ def read(
     """The lane after its brokers were read. `state`: the replicas of __transaction_state, 0 where it is not there."""
     given = dict(enumerate([of_broker and USUAL | of_broker for of_broker in brokers], 7))
 
-    def described(kind: Any, name: str) -> dict[str, Any] | None:
+    def configuration(kind: Any, name: str) -> dict[str, Any] | None:
         if not name.startswith("__") and not given[int(name)]:
             return None
         entries = {"min.insync.replicas": "1"} if name.startswith("__") else given[int(name)]
@@ -205,7 +205,7 @@ def read(
         }
 
     admin: Any = SimpleNamespace(
-        described=described,
+        configuration=configuration,
         live_brokers=lambda: set(given),
         partitions=lambda _: {0: SimpleNamespace(replicas=tuple(range(state)))} if state else {},
     )

@@ -67,5 +67,5 @@ def test_administration_makes_nothing(creating: Cluster, observer: AdminClient) 
     with pytest.raises(ClusterFailure):
         admin.end_offsets("missing", [0], timeout=1)
     with pytest.raises(EnvironmentFailure):
-        admin.described(ResourceType.TOPIC, "missing")
+        admin.configuration(ResourceType.TOPIC, "missing")
     assert topics(observer) == before
