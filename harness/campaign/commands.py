@@ -28,7 +28,7 @@ STANDARD_PLAN = Path(__file__).with_name("standard.yaml")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Series:
+class CampaignOptions:
     """The options that `nightly`, `hunt` and `atlas` share. `seed` decides the seeds of all runs."""
 
     minutes: float
@@ -46,9 +46,9 @@ class Series:
     def follow(
         self, policy: Callable[[random.Random], Policy[None]], runs: int | None, run_experiment: RunExperiment
     ) -> Night:
-        """Make the runs of a policy, and show them on the terminal; returns the night that counts them.
+        """Make the runs that a policy wants, and show them on the terminal; returns the `Night` that counted them.
 
-        `policy` takes the random generator of the seeds. `runs`: the largest number of runs.
+        `policy` makes the policy, given the random generator of the seeds. `runs`: the largest number of runs.
         """
         from kafka_chaos.harness.campaign.loop import Budget
         from kafka_chaos.harness.campaign.night import Night
@@ -68,10 +68,10 @@ class Series:
         sys.exit(night.verdict.exit_code)
 
 
-def series_options(
+def campaign_options(
     minutes: float, out: str, writes: str, record: str = "Add every run to this record, which `atlas` shows."
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorates a command that takes a `Series` with its options.
+    """Decorates a command that takes `CampaignOptions` with the options themselves.
 
     `minutes` and `out`: the defaults of --minutes and --out; `writes` and `record`: the help of --out and --record.
     """
@@ -89,14 +89,15 @@ def series_options(
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def with_series(seed: int | None, **values: Any) -> None:
+        def with_campaign_options(seed: int | None, **values: Any) -> None:
             shared = {name: values.pop(name) for name in ("minutes", "out", "record", "as_json", "quiet")}
             seed = random.SystemRandom().randrange(2**31) if seed is None else seed
-            command(Series(seed=seed, **shared), **values)
+            command(CampaignOptions(seed=seed, **shared), **values)
 
+        # The decorator that is applied last comes first in the help.
         for option in reversed(options):
-            with_series = option(with_series)
-        return with_series
+            with_campaign_options = option(with_campaign_options)
+        return with_campaign_options
 
     return with_options
 
@@ -106,10 +107,10 @@ def series_options(
 @click.option("--repeats", type=click.IntRange(min=1), help="Run each experiment at most this many times.")
 @click.option("--on", metavar="VERSION/MODE",
               help="Cluster of experiments that name none, such as 4.2.0/kraft; `turn` changes it daily.")  # fmt: skip
-@series_options(60.0, "runs/nightly", "Where to write a folder per nightly run.")
+@campaign_options(60.0, "runs/nightly", "Where to write a folder per nightly run.")
 @ENGINE
 def nightly_command(
-    series: Series, experiments: tuple[Path, ...], repeats: int | None, on: str | None, engine: str
+    options: CampaignOptions, experiments: tuple[Path, ...], repeats: int | None, on: str | None, engine: str
 ) -> None:
     """Repeat experiments (files or folders) in turn and count what every lane shows, with 95 % intervals.
 
@@ -129,22 +130,22 @@ def nightly_command(
     require_engine(Engine(engine))
     cluster = None if on is None else cluster_on(on, datetime.now(UTC).date())
     if cluster is not None:
-        series.say(f"on Kafka {', '.join(cluster.values())}")
-    chosen = experiments_in(experiments or [EXPERIMENTS])
+        options.say(f"on Kafka {', '.join(cluster.values())}")
+    paths = experiments_in(experiments or [EXPERIMENTS])
     if not experiments:
-        reasons = {path: why_unavailable(load_experiment(path)) for path in chosen}
-        chosen = [path for path, reason in reasons.items() if reason is None]
+        reasons = {path: why_unavailable(load_experiment(path)) for path in paths}
+        paths = [path for path, reason in reasons.items() if reason is None]
         for path, reason in reasons.items():
             if reason is not None:
-                series.say(f"{path.name} is left out: {reason}")
-    for path in chosen:
-        check_output(series.out, load_experiment(path))
-    runs = None if repeats is None else repeats * len(chosen)
+                options.say(f"{path.name} is left out: {reason}")
+    for path in paths:
+        check_output(options.out, load_experiment(path))
+    runs = None if repeats is None else repeats * len(paths)
     run = partial(run_experiment, engine=Engine(engine))
-    night = series.follow(partial(in_turn, chosen, partial(load_on, cluster)), runs, run)
+    night = options.follow(partial(in_turn, paths, partial(load_on, cluster)), runs, run)
     write_job_summary(night.to_markdown())
-    series.say(f"\n{night.to_markdown()}")
-    series.conclude(night)
+    options.say(f"\n{night.to_markdown()}")
+    options.conclude(night)
 
 
 @click.command("hunt")
@@ -152,9 +153,11 @@ def nightly_command(
 @click.option("--shrink-minutes", type=click.FloatRange(min=0), default=15.0, show_default=True,
               help="Minutes to shrink each new finding that no known defect explains; 0: not at all.")  # fmt: skip
 @click.option("--runs", "max_runs", type=click.IntRange(min=1), help="Make at most this many runs.")
-@series_options(30.0, "runs/hunt", "Where to write a folder per call, and the record that the next call continues.")
+@campaign_options(30.0, "runs/hunt", "Where to write a folder per call, and the record that the next call continues.")
 @ENGINE
-def hunt_command(series: Series, experiment: Path, shrink_minutes: float, max_runs: int | None, engine: str) -> None:
+def hunt_command(
+    options: CampaignOptions, experiment: Path, shrink_minutes: float, max_runs: int | None, engine: str
+) -> None:
     """Look for findings: run EXPERIMENT again and again on one cluster, each time with what its key generate draws.
 
     Fault kinds, targets, clusters and clients are drawn more often if they were tried less, or if they led to something
@@ -169,38 +172,42 @@ def hunt_command(series: Series, experiment: Path, shrink_minutes: float, max_ru
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
-    hunt = Hunt.from_file(experiment, series.out / f"{experiment.stem}.jsonl")
-    check_output(series.out, load_experiment(experiment))
+    hunt = Hunt.from_file(experiment, options.out / f"{experiment.stem}.jsonl")
+    check_output(options.out, load_experiment(experiment))
     former = len(hunt.rounds)
     for name, lacks in hunt.left_out.items():
-        series.say(f"{name} is left out: {lacks}")
-    series.say(f"hunting with seed {series.seed}" + (f", after {counted(former, 'round')}" if former else ""))
+        options.say(f"{name} is left out: {lacks}")
+    options.say(f"hunting with seed {options.seed}" + (f", after {counted(former, 'round')}" if former else ""))
     with ClusterOfRuns("hunt", Engine(engine)) as cluster:
-        night = series.follow(hunt.policy, max_runs, cluster.run)
-    series.say(f"\n{night.to_markdown()}")
-    _say_findings(series, hunt, former, night.folder, shrink_minutes, engine)
-    series.conclude(night)
+        night = options.follow(hunt.policy, max_runs, cluster.run)
+    options.say(f"\n{night.to_markdown()}")
+    _say_findings(options, hunt, former, night.folder, shrink_minutes, engine)
+    options.conclude(night)
 
 
-def _say_findings(series: Series, hunt: Hunt, former: int, folder: Path, shrink_minutes: float, engine: str) -> None:
+def _say_findings(
+    options: CampaignOptions, hunt: Hunt, former: int, folder: Path, shrink_minutes: float, engine: str
+) -> None:
     """Say what a hunt tried and found, and shrink new findings. `former`: the number of rounds of former hunts."""
     tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
-    series.say(f"tried: {tried or 'nothing'}")
+    options.say(f"tried: {tried or 'nothing'}")
     for schedule in hunt.not_drawn:
-        series.say(f"not drawn: {schedule}")
+        options.say(f"not drawn: {schedule}")
     counts = [str(len(round_.new)) for round_ in hunt.rounds[former:]]
-    series.say(f"new in the last {counted(len(counts), 'round')}: {', '.join(counts)}")
+    options.say(f"new in the last {counted(len(counts), 'round')}: {', '.join(counts)}")
     drafted = set[tuple[int, str]]()
     for discovery, when, number in hunt.first_discoveries():
-        series.say(f"found: {discovery.name} {when} ({hunt.rounds[number].run}, lane {discovery.lane})")
+        options.say(f"found: {discovery.name} {when} ({hunt.rounds[number].run}, lane {discovery.lane})")
         round_and_lane = number, discovery.lane
         if number >= former and not discovery.is_explained and shrink_minutes and round_and_lane not in drafted:
             drafted.add(round_and_lane)
-            series.say(_drafted(series, hunt.rounds[number], discovery, folder, shrink_minutes, engine))
+            options.say(_draft(options, hunt.rounds[number], discovery, folder, shrink_minutes, engine))
 
 
-def _drafted(series: Series, round_: Round, discovery: Discovery, folder: Path, minutes: float, engine: str) -> str:
-    """Shrink a discovery; returns the path of its draft, or why there is none."""
+def _draft(
+    options: CampaignOptions, round_: Round, discovery: Discovery, folder: Path, minutes: float, engine: str
+) -> str:
+    """Shrink a discovery, and write the draft of a report; returns its path, or why there is none."""
     from kafka_chaos.contract.lane.families import anomaly_named
     from kafka_chaos.harness.campaign.loop import Budget
     from kafka_chaos.harness.campaign.narrowing import Narrowing
@@ -210,7 +217,7 @@ def _drafted(series: Series, round_: Round, discovery: Discovery, folder: Path, 
     run = partial(run_experiment, engine=Engine(engine))
     finding = Finding(discovery.lane, anomaly_named(discovery.anomaly))
     try:
-        narrowing = Narrowing(Path(round_.run), finding, folder / "runs", Budget(minutes), series.say, run)
+        narrowing = Narrowing(Path(round_.run), finding, folder / "runs", Budget(minutes), options.say, run)
         if not narrowing.narrow():
             return f"{finding} did not show again"
     except KafkaChaosError as failure:
@@ -221,14 +228,14 @@ def _drafted(series: Series, round_: Round, discovery: Discovery, folder: Path, 
 @click.command("atlas")
 @click.argument("plan", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=STANDARD_PLAN)
 @click.option("--runs", "max_runs", type=click.IntRange(min=0), help="Make at most this many runs; 0: only the page.")
-@series_options(
+@campaign_options(
     60.0,
     "runs/atlas",
     "Where to write the runs, and atlas.html.",
     "The record of runs; by default record.jsonl in --out.",
 )
 @ENGINE
-def atlas_command(series: Series, plan: Path, max_runs: int | None, engine: str) -> None:
+def atlas_command(options: CampaignOptions, plan: Path, max_runs: int | None, engine: str) -> None:
     """Try the combinations of PLAN (by default a standard plan) within a time budget, beginning with the least tried.
 
     Each run has one cluster, one family of faults, and some lanes. It is added to the record, so that the next call
@@ -241,19 +248,19 @@ def atlas_command(series: Series, plan: Path, max_runs: int | None, engine: str)
     from kafka_chaos.harness.campaign.record import RECORD, read_record
     from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 
-    record = series.record or series.out / RECORD
+    record = options.record or options.out / RECORD
     atlas = Atlas.from_file(plan)
     code = 0
     if max_runs != 0:
         for name, lacks in atlas.left_out.items():
-            series.say(f"{name} is left out: {lacks}")
+            options.say(f"{name} is left out: {lacks}")
         with ClusterOfRuns("atlas", Engine(engine)) as cluster:
-            night = replace(series, record=record).follow(partial(atlas.policy, record), max_runs, cluster.run)
+            night = replace(options, record=record).follow(partial(atlas.policy, record), max_runs, cluster.run)
         code = night.verdict.exit_code
     cells = cells_of(read_record(record))
     untried = {trial.cell for trial in atlas.trials} - {cell.cell for cell in cells}
-    write_page(cells, series.out, len(untried))
-    if series.as_json:
+    write_page(cells, options.out, len(untried))
+    if options.as_json:
         click.echo(json.dumps([cell.to_json() for cell in cells]))
-    series.say(f"{counted(len(cells), 'cell')} tried, {len(untried):,} of the plan never\n{series.out / PAGE}")
+    options.say(f"{counted(len(cells), 'cell')} tried, {len(untried):,} of the plan never\n{options.out / PAGE}")
     sys.exit(code)

@@ -1,8 +1,8 @@
-"""The policy of `hunt`: random experiments of what was tried least, and of what led to something new.
+"""The policy of `hunt`, which decides what runs next: a random experiment each time.
 
-Something is new if no run before has shown it. What a run showed is a set of texts (`novelty_of`): actions of the
-model, states of partitions, outcomes of records, and lines of clients' and brokers' logs, each without the numbers and
-names that change from run to run.
+What was tried least, and what led to something new, is drawn more often. Something is new if no run before has shown
+it. What a run showed is a set of texts (`novelty_of`): actions of the model, states of partitions, outcomes of records,
+and lines of clients' and brokers' logs, each without the numbers and names that change from run to run.
 
 Guarantee: a hunt with a record goes on where the last one stopped. Every violation is in the record, with the run that
 showed it first and the known defects that explain it.
@@ -37,9 +37,11 @@ from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted, tell_p
 from kafka_chaos.verification import RunVerdict
 
 _PASSED_OVER = re.compile(r"\s|\[[^]]*\] (?:TRACE|DEBUG) ")
-"""How lines of a log begin that continue the line before, or are too detailed to say what happened."""
+"""The beginning of log lines that are passed over: they continue the line before, or are too detailed."""
 _VARYING = re.compile(r"[\w.:/@$+-]*\d[\w.:/@$+-]*")
+"""A word with a digit, such as an offset, an address or a thread's name: it may change from run to run."""
 _LISTED = re.compile(r"#(?:[\s,]+#)+")
+"""A list of such words, once each is replaced by `#`: its length may change, too."""
 _LONGEST_CHARACTERS = 120
 
 
@@ -55,10 +57,9 @@ def novelty_of(run_dir: Path) -> set[str]:
     for (lane, _), changes in events.changes.items():
         for change in changes:
             state = f"ISR of {len(change.isr)}" if isinstance(change, IsrChanged) else "a new leader"
-            begun = [
-                fault for fault in events.concerning(lane) if fault.requested and fault.requested[0] <= change.ts_ns
-            ]
-            ongoing = sorted({fault.kind for fault in begun if not fault.healed or change.ts_ns <= fault.healed[-1]})
+            at = change.ts_ns
+            begun = [fault for fault in events.concerning(lane) if fault.requested and fault.requested[0] <= at]
+            ongoing = sorted({fault.kind for fault in begun if not fault.healed or at <= fault.healed[-1]})
             observations.add(f"{state} during {' and '.join(ongoing) or 'no fault'}")
     for name, lines in lines_of(run_dir).items():
         observations |= {f"{name.partition('-')[0]}: {line}" for line in lines}
@@ -66,7 +67,7 @@ def novelty_of(run_dir: Path) -> set[str]:
 
 
 def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
-    """The lines of each log by its name: each normalised line with the first line of the log that it stands for."""
+    """The lines of each log, by the log's name: each normalised line, with the first line that it was made of."""
     by_log: dict[str, dict[str, str]] = {}
     for path in sorted((run_dir / "logs").glob("*.log")):
         lines = by_log.setdefault(path.stem, {})
@@ -83,10 +84,11 @@ def normalised(line: str) -> str:
 
 
 _DRAWN = ("faults", "targets", "clusters", "clients")
+"""The keys of `generate` with names that have weights, by which they are drawn."""
 _VIOLATION = "violation"
 FAILED = "a client failed"
 MOST_STATES = 100_000
-"""An experiment is drawn again if a lane's prediction explores more states than this, in about half a minute."""
+"""An experiment is drawn again if a lane's prediction explores more states than this, which takes half a minute."""
 MOST_DRAWS = 50
 
 
@@ -105,10 +107,10 @@ class Discovery:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One run of a hunt, which is a line of its record.
+    """One run of a hunt, which is a line of the hunt's record.
 
-    `drawn`: fault kinds, targets, cluster and clients, each as often as it was in the run. `new`: the texts of
-    `novelty_of` that no run had shown before.
+    `seconds`: since the round before, or the start. `drawn`: fault kinds, targets, cluster and clients, each as often
+    as it was in the run. `new`: the texts of `novelty_of` that no run had shown before. `found`: what the run found.
     """
 
     seconds: float
@@ -122,8 +124,8 @@ class Round:
 class Hunt:
     """Draws experiments, and notes what their runs found.
 
-    `values`: the keys of an experiment file with one phase, whose `schedule` has the key `generate`. `record`: a file
-    with a line for each round.
+    `values`: the keys of the experiment file `source`, which has one phase, and in `schedule` the key `generate`.
+    `record`: a file with a line for each round.
     """
 
     values: Mapping[str, Any]
@@ -135,6 +137,7 @@ class Hunt:
     led_to: Counter[str] = field(default_factory=Counter)
     """How often each fault kind, target, cluster and client was in a run that showed something new."""
     shown: set[str] = field(default_factory=set)
+    """The texts of `novelty_of` of all rounds."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Clients and fault kinds that this machine can't do, with what they need."""
     not_drawn: list[str] = field(default_factory=list)
@@ -149,9 +152,9 @@ class Hunt:
         if "phases" in values or not isinstance(schedule, Mapping) or "generate" not in schedule:
             raise UsageFailure(f"{path}: expected an experiment with one phase and `schedule: {{generate: …}}`")
         generate, left_out = dict(schedule["generate"]), dict[str, str]()
-        for key, what_lacks in (("clients", lacking), ("faults", _impossible)):
+        for key, missing_for in (("clients", lacking), ("faults", _impossible)):
             if names := generate.get(key):
-                left_out |= what_lacks(names)
+                left_out |= missing_for(names)
                 generate[key] = [name for name in names if name not in left_out]
                 if not generate[key]:
                     raise UsageFailure(f"{path}: {key}: expected one that this machine can do")
@@ -208,7 +211,7 @@ class Hunt:
             append_lines(self.record, [round_])
 
     def first_discoveries(self) -> Iterator[tuple[Discovery, str, int]]:
-        """The first discovery of each name, when and how often it was made in words, and the index of its round."""
+        """The first discovery of each name; in words, when and how often it was made; and the index of its round."""
         hits = Counter(name for round_ in self.rounds for name in {discovery.name for discovery in round_.found})
         passed, names = 0.0, set[str]()
         for number, round_ in enumerate(self.rounds, 1):
@@ -221,6 +224,7 @@ class Hunt:
                     yield discovery, f"{when}, {often}", number - 1
 
     def _count(self, round_: Round) -> None:
+        """Add a round, made now or by a former hunt, to what is known."""
         self.rounds.append(round_)
         self.shown.update(round_.new)
         self.tried.update(round_.drawn)
@@ -236,6 +240,7 @@ def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Dis
         for reason in lane.reasons if lane.verdict == _VIOLATION else ():
             anomaly = reason.partition(" ")[0]
             if anomaly in ALL_ANOMALIES:
+                # Each entry is a set of known defects that explain the violation together.
                 defects = lane.explained.get(reason, ())
                 name = " or ".join(" with ".join(together) for together in defects)
                 yield Discovery(

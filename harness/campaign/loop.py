@@ -1,5 +1,7 @@
 """The loop of a campaign: it performs the attempts of a policy until the policy or the budget ends.
 
+An attempt is one run of an experiment. A policy is a generator that decides each next attempt by the outcomes so far.
+
 Guarantee: no attempt begins that would end after the budget, judged by how long former attempts took, unless it is due.
 Instead, `OutOfBudget` is raised in the policy where it yielded the attempt, so that it can still return a result.
 """

@@ -1,9 +1,9 @@
-"""The policy of `shrink`: from a run with a finding to the smallest experiment that shows it.
+"""The policy of `shrink`: from a run with a finding to the smallest experiment that shows the finding.
 
 That experiment has the finding's lane alone, the fewest and shortest faults, and beside it the nearest control: a lane
 that differs in one setting and does not show the finding. It is written as a file, with the draft of a report.
 
-Guarantee: the draft's odds of the lane and of its controls were counted in the same runs of one experiment.
+Guarantee: the draft tells in how many runs the lane and its controls showed the finding, counted in the same runs.
 """
 
 from collections import Counter
@@ -30,7 +30,8 @@ LEAD = 2.0
 TAIL = 3.0
 """The least seconds of load after the last fault."""
 _MOST_LINES_PER_LOG = 15
-_NAME = "shrunk"
+_ATTEMPTS = "shrunk"
+"""The common name of all attempts, by which their expected duration is known."""
 
 
 @dataclass
@@ -58,7 +59,8 @@ class Narrowing:
     tried: list[tuple[Path, bool]] = field(default_factory=list)
     """All runs' directories, with whether they showed the finding."""
     shown_by: Path | None = None
-    quiet: tuple[Path, bool] | None = None
+    """The last run of the result that showed the finding."""
+    faultless: tuple[Path, bool] | None = None
     """The run of the result without faults, with whether it showed the finding."""
 
     def __post_init__(self) -> None:
@@ -71,7 +73,7 @@ class Narrowing:
         for lane in self.phase["lanes"]:
             # The result runs on a cluster of its own, where the topic can have the lane's name again.
             lane["topic"] = None
-        self.whole = tuple(self.phase["schedule"])
+        self.whole_schedule = tuple(self.phase["schedule"])
 
     def narrow(self) -> bool:
         """Shrink the schedule, and count how often the result shows the finding.
@@ -116,11 +118,11 @@ class Narrowing:
         """How often a lane showed the finding, in words."""
         return f"{self.hits[lane]} of {counted(self.runs, 'run')}"
 
-    def experiment(self, schedule: Schedule, *, quiet: bool = False) -> dict[str, Any]:
+    def experiment(self, schedule: Schedule, *, faultless: bool = False) -> dict[str, Any]:
         """The experiment with this schedule alone: no other phase, no idle time before and after the faults.
 
         If clients come and go, or a topic is created late, the load keeps its length, since these times may matter to
-        the finding. `quiet`: the same load without the faults.
+        the finding. `faultless`: the same load without the faults.
         """
         phase = self.phase
         ends = [float(entry["at"]) + float(entry["duration"]) for entry in phase["schedule"]]
@@ -137,13 +139,13 @@ class Narrowing:
             {**lane, "created_at": min(latest, lane["created_at"])} if lane.get("created_at") else lane
             for lane in lanes
         ]
-        changed = {"schedule": [] if quiet else moved, "workload": workload, "lanes": lanes}
+        changed = {"schedule": [] if faultless else moved, "workload": workload, "lanes": lanes}
         return {**self.values, "phases": [{**phase, **changed}]}
 
     def _run(self, values: Mapping[str, Any], *, is_due: bool = False, spare: int = 0) -> Policy[set[str]]:
-        """Have an experiment run; returns the lanes that showed the anomaly."""
+        """Have an experiment run; returns the lanes that showed the anomaly. `is_due`, `spare`: as in `Attempt`."""
         experiment = experiment_of(values, "the shrunk schedule")
-        outcome = yield Attempt(experiment, _NAME, is_due=is_due, spare=spare)
+        outcome = yield Attempt(experiment, _ATTEMPTS, is_due=is_due, spare=spare)
         if isinstance(outcome, Exception):
             raise outcome
         shown = {
@@ -173,9 +175,9 @@ class Narrowing:
 
             shrinking = Shrinking(trial, self.say)
             try:
-                is_confirmed = yield from shrinking.confirm(self.whole, wanted=self.confirm)
+                is_confirmed = yield from shrinking.confirm(self.whole_schedule, wanted=self.confirm)
             except OutOfBudget:
-                took = self.budget.longest.get(_NAME, 0.0)
+                took = self.budget.longest.get(_ATTEMPTS, 0.0)
                 raise UsageFailure(
                     f"{self.budget.minutes:g} minutes are too short for the first runs; one took {took:.0f} s"
                 ) from None
@@ -185,7 +187,7 @@ class Narrowing:
         return None
 
     def _compare(self) -> Policy[None]:
-        """Run the result beside controls, and once without faults."""
+        """Run the result beside controls, and once without faults. A control that would be refused is left out."""
         lanes = list(self.phase["lanes"])
         lane = next(lane for lane in lanes if lane["lane"] == self.finding.lane)
         controls = {}
@@ -206,12 +208,12 @@ class Narrowing:
             self.hits.update(shown)
             if self.finding.lane in shown:
                 self.shown_by = self.tried[-1][0]
-        yield from self._run(self.experiment(self.schedule, quiet=True), is_due=True)
-        self.quiet = self.tried[-1]
+        yield from self._run(self.experiment(self.schedule, faultless=True), is_due=True)
+        self.faultless = self.tried[-1]
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
         """By log, each line once that the run without faults did not log. Logs of controls' clients are left out."""
-        usual = {line for lines in lines_of(self.quiet[0]).values() for line in lines} if self.quiet else set()
+        usual = {line for lines in lines_of(self.faultless[0]).values() for line in lines} if self.faultless else set()
         for name, lines in lines_of(self.shown_by or self.run_dir).items():
             new = [line for normalised, line in lines.items() if normalised not in usual]
             if new and not name.startswith(tuple(f"client-{control}-" for control in self.controls)):

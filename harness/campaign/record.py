@@ -128,7 +128,7 @@ class LaneRun:
 
     @property
     def cell(self) -> Cell:
-        """The cell that it belongs to."""
+        """The cell that this lane run belongs to."""
         return Cell(self.client, self.cluster, self.settings, self.faults)
 
 
@@ -163,10 +163,10 @@ def _with_report(run: LaneRun, new_path: Callable[[str], str]) -> LaneRun:
     return run if run.report is None else replace(run, report=new_path(run.report))
 
 
-def read_lines(path: Path, kind: type[T], what: str) -> list[T]:
-    """The objects of a dataclass on the lines of a file, oldest first; none if there is no such file.
+def read_lines(path: Path, kind: type[T], expected: str) -> list[T]:
+    """The objects of the dataclass `kind` on the lines of a file, oldest first; none if there is no such file.
 
-    Raises `UsageFailure` for an invalid line, saying that `what` was expected.
+    Raises `UsageFailure` for an invalid line. `expected`: what a line is, for the message.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -179,7 +179,7 @@ def read_lines(path: Path, kind: type[T], what: str) -> list[T]:
         except ValidationError as error:
             first = error.errors()[0]
             problem = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
-            raise UsageFailure(f"{path}:{number}: expected {what}: {problem}") from None
+            raise UsageFailure(f"{path}:{number}: expected {expected}: {problem}") from None
     return entries
 
 
@@ -225,6 +225,7 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
             client=client_named(IN_PROCESS, recorded_version) if name in in_process else reported,
             cluster=f"{version}/{entry.get('metadata_mode') or usual_mode(version)}",
             settings=settings_of(entry),
+            # A phase in steps is itself among the proven faults; what its steps broke is there, too.
             faults=faults_of(kind for kind in proven if kind != LOCKSTEP),
             declared=faults_of(map(str, as_list(entry.get("faults")))),
             verdict=str(judged["verdict"]),

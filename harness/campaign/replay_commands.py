@@ -116,7 +116,7 @@ def shrink_command(
     run = partial(run_experiment, engine=Engine(engine))
     narrowing = Narrowing(run_dir, finding, out, Budget(minutes), say, run, confirm=confirm, repeats=repeats)
     check_writable(into.parent, "--into")
-    say(f"shrinking {counted(len(narrowing.whole), 'fault')} that showed {finding}")
+    say(f"shrinking {counted(len(narrowing.whole_schedule), 'fault')} that showed {finding}")
     with on_terminal(not as_json, narrowing.budget.described) as narrowing.listeners:
         confirmed = narrowing.narrow()
     if not confirmed:
@@ -138,6 +138,6 @@ def shrink_command(
     else:
         for name, change in narrowing.controls.items():
             say(f"the same with {change}: shown by {narrowing.described(name)}")
-        kept = f"{len(narrowing.schedule)} of {counted(len(narrowing.whole), 'fault')}"
+        kept = f"{len(narrowing.schedule)} of {counted(len(narrowing.whole_schedule), 'fault')}"
         say(f"{into}, {draft}: {kept}; shown by {narrowing.described(finding.lane)}")
     sys.exit(ExitCode.CONFORMS if hits else ExitCode.UNKNOWN)

@@ -52,13 +52,13 @@ class Side:
         return Verdict.gravest(lane.verdict for lane in self.lanes)
 
     def counts(self, *, forbidden: bool = False) -> Mapping[str, int]:
-        """How often each anomaly was found in its lanes; with `forbidden`, only where it was forbidden."""
+        """How often each anomaly was found in the side's lanes; with `forbidden`, only where it was forbidden."""
         counts: Counter[str] = Counter()
         for lane in self.lanes:
             for anomaly in lane.anomalies:
                 if not forbidden or lane.judged_by(anomaly) == Status.FORBIDDEN:
                     counts[anomaly.value] += lane.count(anomaly) or 0
-        return +counts
+        return +counts  # Without anomalies that were found 0 times.
 
     @property
     def unknown_for_reason(self) -> bool:
@@ -74,7 +74,7 @@ class Side:
 
     @property
     def violates_otherwise(self) -> bool:
-        """Whether its verdict is a violation that the defect does not explain."""
+        """Whether the side's verdict is a violation that the defect does not explain."""
         unrelated = self.counts(forbidden=True).keys() - set(self.head.anomalies)
         return self.verdict == Verdict.VIOLATION and (not self.shows_defect or bool(unrelated))
 
@@ -181,9 +181,9 @@ def known_command(ids: tuple[str, ...], out: Path, as_json: bool, engine: str) -
     IDs: 1 if one of them gives 1, else 2 if one gives 2.
     """
     defects = known_defects()
-    by_id = {id.lower(): id for id in defects}
+    id_by_lower_case = {id.lower(): id for id in defects}
     for id in ids:
-        if id.lower() not in by_id:
+        if id.lower() not in id_by_lower_case:
             raise UsageFailure(f"{quoted(id)}: expected known defects out of {', '.join(defects)}")
     if not ids:
         _print_table(defects, as_json)
@@ -201,7 +201,8 @@ def known_command(ids: tuple[str, ...], out: Path, as_json: bool, engine: str) -
 
     codes = set()
     for id in ids:
-        comparison = show(defects[by_id[id.lower()]][0], run)
+        path, _ = defects[id_by_lower_case[id.lower()]]
+        comparison = show(path, run)
         click.echo("\n".join(comparison.lines))
         codes.add(comparison.exit_code)
     sys.exit(next((code for code in (ExitCode.VIOLATION, ExitCode.UNKNOWN) if code in codes), ExitCode.CONFORMS))

@@ -92,7 +92,7 @@ def run_command(
     require_known(accept_known, "--accept-known")
     overrides: dict[str, Any] = {} if seed is None else {"seed": seed}
     if on is not None:
-        from kafka_chaos.harness.standing.place import find_cluster
+        from kafka_chaos.harness.standing.notes import find_cluster
 
         overrides["cluster"] = find_cluster(on).cluster
     if advertise is not None:

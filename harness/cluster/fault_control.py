@@ -21,7 +21,7 @@ from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRE
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper, end_session
 
 _DEPOSED_TIMEOUT = 10.0
-_PATIENCE_SECONDS = 10.0
+_PARTITIONS_TIMEOUT = 10.0
 _REGISTRATION_TIMEOUT = 60.0
 
 
@@ -105,6 +105,7 @@ class ClusterView(Generic[N]):
         self._clients = clients
         self.topics = topics
         self.noted: dict[str, Any] = {}
+        """What faults noted before they broke anything, for their proofs."""
 
     def leader(self, lane: str, partition: int) -> int | None:
         state = self._admin.partitions(lane).get(partition)
@@ -121,7 +122,8 @@ class ClusterView(Generic[N]):
         return self._coordinator(transactional_id(lane, 0), CoordinatorKind.TRANSACTION)
 
     def share_coordinator(self, lane: str) -> int | None:
-        # The topic's id, which is not known here, decides which partition has a group's state. Only one can be named.
+        # The topic's id, which is not known here, decides which partition of Kafka's own topic has a group's state. So
+        # the coordinator is known only if that topic has one partition.
         partitions = self._admin.partitions(SHARE_STATE)
         return partitions[0].leader if len(partitions) == 1 else None
 
@@ -140,12 +142,12 @@ class ClusterView(Generic[N]):
         return self._cluster.controller(self._admin)
 
     def leadership(self) -> Mapping[PartitionId, Leadership]:
-        addresses = [self._own.addresses[broker] for broker in self._running]
-        answered = answers(addresses, BrokerClient.leadership, configs=self._own.client_configs)
+        addresses = [self._started_cluster.addresses[broker] for broker in self._running_brokers]
+        answered = answers(addresses, BrokerClient.leadership, configs=self._started_cluster.client_configs)
         return leadership.newest_leadership(answered)
 
     @property
-    def _running(self) -> list[int]:
+    def _running_brokers(self) -> list[int]:
         states = {number: node.state() for number, node in self.brokers.items()}
         return [number for number, state in states.items() if state["Running"] and not state["Paused"]]
 
@@ -171,7 +173,7 @@ class ClusterView(Generic[N]):
             count = max(number for name, number in replicas if name == topic) + 1
             added = partial(self._try_to_add, topic, count, new)
             with contextlib.suppress(WaitTimeout):
-                wait_until(added, f"new partitions of {topic}", timeout=_PATIENCE_SECONDS, interval=0.2)
+                wait_until(added, f"new partitions of {topic}", timeout=_PARTITIONS_TIMEOUT, interval=0.2)
 
     def _try_to_add(self, topic: str, count: int, replicas: Sequence[Sequence[int]]) -> bool:
         """Ask for `count` partitions of a topic, and return whether it has them."""
@@ -185,12 +187,12 @@ class ClusterView(Generic[N]):
 
     def _broker_for_admins(self) -> BrokerClient:
         """A connection to the controller, or in KRaft mode to any running broker, which forwards requests to it."""
-        candidates = self._running if self._own.spec.metadata_mode == KRAFT else [self.controller()]
+        candidates = self._running_brokers if self._started_cluster.spec.metadata_mode == KRAFT else [self.controller()]
         # Chosen anew each time, since a broker may itself be cut off from the controller.
         broker = random.choice(candidates) if candidates else None
         if broker is None:
             raise BrokerUnreachable("nobody is controller, or no broker runs")
-        return self._own.broker_client(broker)
+        return self._started_cluster.broker_client(broker)
 
     def controller_epoch(self) -> int | None:
         return self._ask_zookeeper(ZooKeeper.controller_epoch)
@@ -204,26 +206,26 @@ class ClusterView(Generic[N]):
 
     def _ask_zookeeper(self, ask: Callable[[ZooKeeper], T]) -> T | None:
         """ZooKeeper's answer; None if ZooKeeper does not answer."""
-        with contextlib.suppress(ClusterFailure), ZooKeeper(self._own.zookeeper_addresses) as zookeeper:
+        with contextlib.suppress(ClusterFailure), ZooKeeper(self._started_cluster.zookeeper_addresses) as zookeeper:
             return ask(zookeeper)
         return None
 
     def expire_session(self, session: int) -> None:
         # If ZooKeeper does not answer, the broker stays registered, so that the fault is not proven.
         with contextlib.suppress(ClusterFailure):
-            end_session(self._own.zookeeper_addresses, session)
+            end_session(self._started_cluster.zookeeper_addresses, session)
 
     def await_registered(self, nodes: Sequence[NodeControl]) -> None:
         wanted = {node.number for node in nodes}
         wait_until(
-            lambda: wanted <= self._own.registered_brokers(),
+            lambda: wanted <= self._started_cluster.registered_brokers(),
             f"brokers {sorted(wanted)} to be registered",
             timeout=_REGISTRATION_TIMEOUT,
             interval=0.2,
         )
 
     @property
-    def _own(self) -> Cluster:
+    def _started_cluster(self) -> Cluster:
         """The cluster, which this harness must have started: an attached cluster has only its own commands."""
         cluster: object = self._cluster
         if not isinstance(cluster, Cluster):

@@ -1,8 +1,9 @@
 """One container of a cluster: a broker, a controller or a ZooKeeper server.
 
-The node's data is in the container's own layer, or on a disk of its own: data survives a kill and a start, and is
-removed with the run. A frozen disk is thawed before processes are ended or frozen, since they would wait for the disk.
-It is repaired before processes start. If connections pass links, a starting node gets one in its new network namespace.
+The node's data is in the container's own layer, or on a disk of its own, which faults can freeze or cut off: data
+survives a kill and a start, and is removed with the run. A frozen disk is thawed before processes are ended or frozen,
+since they would wait for the disk. A disk that was cut off is repaired before processes start. If connections pass
+links, a starting node gets a link in its new network namespace.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Node:
 
     @property
     def inside(self) -> Node:
-        """The node itself: it implements `InsideControl`."""
+        """The node itself, which implements `InsideControl`: faults run commands in it."""
         return self
 
     def add_clock(self) -> None:

@@ -23,7 +23,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.containers.labels import owner_is_alive
 from kafka_chaos.harness.event_bus import EventBus, Listener
-from kafka_chaos.harness.standing.place import StandingCluster, find_cluster, log_of, run_id_of, standing_clusters
+from kafka_chaos.harness.standing.notes import StandingCluster, find_cluster, log_of, run_id_of, standing_clusters
 
 if TYPE_CHECKING:
     from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
@@ -64,6 +64,7 @@ def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: 
         raise UsageFailure(f"{name}: expected a name of small letters, digits and '-', of 31 characters at most")
     if any(cluster.name == name for cluster in standing_clusters()):
         raise UsageFailure(f"{name}: this cluster stands already: `kafka-chaos cluster down {name}` removes it")
+    # Options that were not given are left out: --like or the defaults decide.
     spec = {key: value for key, value in keys.items() if value is not None and value is not False}
     if "kafka_version" in spec and known_version(spec["kafka_version"]).modes == (KRAFT,):
         spec["metadata_mode"] = KRAFT
@@ -75,8 +76,8 @@ def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: 
         spec = {**experiment.cluster.model_dump(mode="json"), "links": needed.links, **spec}
         disks, clocks = disks or bool(needed.disk_mib), clocks or needed.clocks
     cluster_layout = layout(spec, disks=disks, clocks=clocks)
-    path = os.environ.get("PYTHONPATH", "")
-    _start(name, {"spec": spec, "disks": disks, "clocks": clocks, "python_path": path}, cluster_layout)
+    python_path = os.environ.get("PYTHONPATH", "")
+    _start(name, {"spec": spec, "disks": disks, "clocks": clocks, "python_path": python_path}, cluster_layout)
     _show(find_cluster(name))
 
 
@@ -87,16 +88,10 @@ def _start(name: str, arguments: dict[str, Any], layout: ClusterLayout) -> None:
     from kafka_chaos.harness.cluster.containers.image import ensure_image
     from kafka_chaos.harness.report.listeners.waiting import Waiting
 
+    # A cluster of this name may have died and left containers.
     remove_run(docker_client(), run_id_of(name))
     log = log_of(name)
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def serves() -> bool:
-        if process.poll() is not None:
-            words = log.read_text(encoding="utf-8").strip().removeprefix("kafka-chaos: ")
-            raise EnvironmentFailure(f"{name} did not start: {words or f'exit code {process.returncode}'}")
-        return any(cluster.name == name for cluster in standing_clusters())
-
     with Waiting() as waiting:
         for version in (layout.version, *layout.versions):
             ensure_image(version.number, clock=layout.clocks, say=waiting.say)
@@ -106,6 +101,13 @@ def _start(name: str, arguments: dict[str, Any], layout: ClusterLayout) -> None:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
+
+        def serves() -> bool:
+            if process.poll() is not None:
+                words = log.read_text(encoding="utf-8").strip().removeprefix("kafka-chaos: ")
+                raise EnvironmentFailure(f"{name} did not start: {words or f'exit code {process.returncode}'}")
+            return any(cluster.name == name for cluster in standing_clusters())
+
         try:
             wait_until(serves, f"the cluster {name} to serve", timeout=_START_TIMEOUT, interval=0.1)
         except BaseException:
@@ -159,8 +161,9 @@ def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | Non
     for pair in keys:
         if not re.match(r"[a-z_]+=", pair):
             raise UsageFailure(f"{pair}: expected KEY=VALUE")
+    # The pairs are read as YAML, so that values have the types that they have in experiment files.
     text = "\n".join(pair.replace("=", ": ", 1) for pair in keys)
-    parameters = document_of(text or "{}", "keys", "a fault")[1]
+    _, parameters = document_of(text or "{}", "keys", "a fault")
     with TerminalListener(console(), doing=f"breaking: {kind} {target}") as listener:
         proven = cluster.ask("break", listener, fault=kind, target=target, keys=parameters)
     sys.exit(ExitCode.CONFORMS if proven else ExitCode.UNKNOWN)
@@ -193,8 +196,8 @@ def state_command(name: str | None, as_json: bool) -> None:
     _show(cluster)
     nodes = ", ".join(f"{node} {how}" for node, how in state["nodes"].items())
     click.echo(f"  nodes: {nodes}\n  controller: {state['controller'] or 'nobody'}")
-    for fault_id, (target, hit, proof) in state["faults"].items():
-        click.echo(f"  broken: {fault_id} at {target} = {', '.join(hit)}, {proof}")
+    for fault_id, (target, hit_nodes, proof) in state["faults"].items():
+        click.echo(f"  broken: {fault_id} at {target} = {', '.join(hit_nodes)}, {proof}")
     table = Table("topic", "partition", "leader", "ISR", box=None, padding=(0, 2, 0, 2))
     for topic, partitions in state["topics"].items():
         for number, leader, isr in partitions:
@@ -230,8 +233,8 @@ def _state(cluster: StandingCluster) -> dict[str, Any]:
             for topic in admin.topics()
         },
         "faults": {
-            fault_id: (target, hit, "took effect" if proven else "without a proof")
-            for fault_id, (target, hit, proven) in cluster.faults().items()
+            fault_id: (target, hit_nodes, "took effect" if proven else "without a proof")
+            for fault_id, (target, hit_nodes, proven) in cluster.faults().items()
         },
     }
 

@@ -39,14 +39,17 @@ from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment
 from kafka_chaos.harness.run.shared_cluster import restore, topic_name
 from kafka_chaos.harness.signals import end_on_signals
-from kafka_chaos.harness.standing.place import SOCKET, StandingCluster, run_id_of
+from kafka_chaos.harness.standing.notes import SOCKET, StandingCluster, run_id_of
 
 _A_DAY = 86_400
 """The planned duration of a fault that is injected by hand, in seconds. In fact, `heal` ends it."""
 
 
 class Keeper:
-    """Does the jobs of commands on a standing cluster, which `note` describes: break, heal, run an experiment."""
+    """Does the jobs of commands on a standing cluster: break, heal, run an experiment.
+
+    `note`: how other processes find the cluster, with a journal of its faults. `view`: the cluster as faults see it.
+    """
 
     def __init__(self, note: StandingCluster, cluster: Cluster, injector: Injector, view: ClusterView[Any]) -> None:
         self._note, self._cluster, self._injector, self._view = note, cluster, injector, view
@@ -57,7 +60,7 @@ class Keeper:
     def serve(self, listener: Listener) -> None:
         """Do one job after the other, until `ended`."""
         while not self.ended:
-            # An interrupt is meant for the present job, but may come just after the job has ended.
+            # An interrupt is meant for the present job, but may come just after the job has ended: start over then.
             with suppress(KeyboardInterrupt):
                 while not self.ended:
                     # A command may end before its job is received or answered.
@@ -73,8 +76,8 @@ class Keeper:
         self.ended = True
         raise KeyboardInterrupt
 
-    def see(self, event: Event) -> None:
-        """Pass an event of the present job to its command. Interrupts the job if its command has ended. Thread-safe."""
+    def pass_on(self, event: Event) -> None:
+        """Send an event of the present job to its command. Interrupts the job if its command has ended. Thread-safe."""
         if (command := self._command) is not None:
             try:
                 command.send(event)
@@ -146,7 +149,7 @@ class Keeper:
         return run_experiment(
             experiment,
             root=Path(root),
-            listeners=[self.see],
+            listeners=[self.pass_on],
             cluster=self._cluster,
             accept_known=accept_known,
             engine=Engine(engine),
@@ -158,8 +161,8 @@ def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayo
     try:
         cluster = ClusterSpec(**spec)
     except ValidationError as error:
-        place, message = refusals(error, ClusterSpec)[0]
-        raise UsageFailure(f"{dotted(place)}: {message}") from None
+        keys, message = refusals(error, ClusterSpec)[0]
+        raise UsageFailure(f"{dotted(keys)}: {message}") from None
     return replace(cluster.as_layout(), disk_mib=USUAL_DISK_MIB if disks else 0, clocks=clocks)
 
 
@@ -189,7 +192,7 @@ def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool, python_p
             Listener(str(folder.path / SOCKET), "AF_UNIX") as listener,
         ):
             keeper = Keeper(note, cluster, injector, view)
-            events.add(keeper.see)
+            events.add(keeper.pass_on)
             signal.signal(signal.SIGTERM, keeper.end)
             try:
                 note.journal.begin(asdict(note))

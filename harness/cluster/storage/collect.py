@@ -278,7 +278,9 @@ def _checkpoints(node: Node) -> dict[str, dict[PartitionId, int]]:
     return files.parse_checkpoints(node.name, {name: content.read() for name, content in streams})
 
 
-def _checkpoints_at_log_ends(node: Node, stored: Mapping[PartitionId, _StoredReplica]) -> dict[str, dict[PartitionId, int]]:
+def _checkpoints_at_log_ends(
+    node: Node, stored: Mapping[PartitionId, _StoredReplica]
+) -> dict[str, dict[PartitionId, int]]:
     """The checkpoints once their high watermarks have reached the logs' ends, or after `CHECKPOINT_TIMEOUT`."""
     checkpoints: dict[str, dict[PartitionId, int]] = {}
 

@@ -1,8 +1,8 @@
 """Reads the identities of a lane's records from the bytes of segments, many at a time.
 
 Guarantee: `IdentityReader` finds what decoding record by record finds. Uncompressed batches of plain identity values
-are decoded by columns. The positions of their records are guessed from the identities' magic, and each guess is proven
-by the lengths in the records themselves. A batch with anything else in it is decoded record by record.
+are decoded by columns. The positions of their records are guessed from the magic bytes in every identity, and each
+guess is proven by the lengths in the records themselves. A batch with anything else in it is decoded record by record.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
 _DATA = RECORD_KINDS.index(DATA)
+# The positions of fields in an identity, after a checksum of four bytes.
 _MAGIC_AT = 4
 _PRODUCER_ID_AT = 8
 _SEQ_AT = 12
@@ -120,13 +121,14 @@ class IdentityReader:
         """The producer ids and sequence numbers in values that begin at these positions."""
         # A wrong guess may be too near to the end of the data. What is read there is not used.
         heads = data[np.minimum(values[:, None] + np.arange(IDENTITY_BYTES), len(data) - 1)]
-        stored = _number(heads, 0, ">u4")
+        stored_checksums = _number(heads, 0, ">u4")
         producer_ids, seqs = _number(heads, _PRODUCER_ID_AT, ">i4"), _number(heads, _SEQ_AT, ">i8")
         sound = np.zeros(len(values), dtype=bool)
         for size in np.unique(sizes):
             codec = self._codecs.setdefault(int(size), IdentityCodec(self._lane, int(size)))
             same_size = sizes == size
-            sound[same_size] = stored[same_size] == codec.checksums(producer_ids[same_size], seqs[same_size])
+            computed = codec.checksums(producer_ids[same_size], seqs[same_size])
+            sound[same_size] = stored_checksums[same_size] == computed
         sound &= ~_has_content(data, values + IDENTITY_BYTES, values + sizes)
         # Values with another checksum or with content after the identity are decoded one by one.
         for row in np.flatnonzero(~sound):
@@ -148,8 +150,8 @@ def _plain_value_size(batch: Batch) -> int | None:
         return None
     data, position = batch.data, HEADER_SIZE
     try:
-        _, position = decode_varint(data, position)
-        position += 1
+        _, position = decode_varint(data, position)  # The record's length.
+        position += 1  # Its attributes.
         for _ in ("timestamp delta", "offset delta"):
             _, position = decode_varint(data, position)
         key_size, position = decode_varint(data, position)
@@ -171,10 +173,12 @@ def _varints(data: Bytes, positions: Numbers) -> tuple[Numbers, Numbers]:
     for index in range(_MAX_VARINT_BYTES):
         current = data[np.clip(positions, 0, last)].astype(np.int64)
         values[more] |= (current[more] & 0x7F) << (7 * index)
+        # Only the varints that are not yet complete (`more` is a mask) go on to their next byte.
         positions += more
         more &= current >= 0x80
         if not more.any():
             break
+    # Zigzag: 0, 1, 2, 3 stand for 0, -1, 1, -2.
     return (values >> 1) ^ -(values & 1), positions
 
 
@@ -186,6 +190,7 @@ def _prove(
     A batch's first record begins after the batch's header, each further record where the record before ends. If every
     record's own length agrees, and its fields lead to the guessed value, there is no other way to read the records.
     """
+    # A record ends with the number of its headers, one byte after the value, which has to be 0.
     ends = values + sizes + 1
     starts = np.where(np.append(True, batch_of[1:] != batch_of[:-1])[: len(ends)], first_starts, np.roll(ends, 1))
     length, body = _varints(data, starts)
@@ -194,7 +199,6 @@ def _prove(
     key_size, position = _varints(data, position)
     value_size, position = _varints(data, position + np.maximum(key_size, 0))
     proven = (body + length == ends) & (position == values) & (value_size == sizes)
-    # The last byte is the number of headers: none.
     return deltas, proven & (data[np.clip(ends - 1, 0, len(data) - 1)] == 0)
 
 

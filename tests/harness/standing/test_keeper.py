@@ -28,7 +28,7 @@ from kafka_chaos.harness.cluster.containers.labels import OWNER, remove_secrets,
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.standing.keeper import Keeper
-from kafka_chaos.harness.standing.place import SOCKET, StandingCluster, find_cluster, standing_clusters
+from kafka_chaos.harness.standing.notes import SOCKET, StandingCluster, find_cluster, standing_clusters
 from tests.faults.fakes import FakeCluster
 
 pytestmark = pytest.mark.usefixtures("own_state")
@@ -87,7 +87,7 @@ def served() -> Iterator[StandingCluster]:
         Listener(str(folder / SOCKET), "AF_UNIX") as listener,
     ):
         keeper = Keeper(note, cluster, injector, cluster)  # type: ignore[arg-type]
-        events.add(keeper.see)
+        events.add(keeper.pass_on)
         working = threading.Thread(target=keeper.serve, args=[listener])
         working.start()
         yield note
