@@ -18,6 +18,7 @@ class Column:
 
 
 def _columns(specification: str) -> tuple[Column, ...]:
+    """Columns, each written as NAME TYPE, or as NAME TYPE? if it is nullable."""
     columns = []
     for part in specification.split(","):
         name, kind = part.split()

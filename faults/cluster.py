@@ -13,8 +13,7 @@ PartitionId = tuple[str, int]
 
 CLIENT_PORT = 9094
 """The port of every broker's listener for clients on this machine, which the engine publishes."""
-NETWORK_PORT = 9095
-"""The port of every broker's listener for clients in containers of the cluster's network."""
+NETWORK_PORT = 9095  # the port of every broker's listener for clients in containers of the cluster's network
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,7 @@ DOWN = "down"
 FROZEN = "frozen"
 """States in which a fault may hold a container. The last of the faults that hold it there brings it back."""
 
-PROOF_TIMEOUT = 10.0
-"""Seconds that a proof may take, unless its kind says otherwise."""
+PROOF_TIMEOUT = 10.0  # seconds that a proof may take, unless its kind says otherwise
 
 _COMMON_FIELDS = ("target", "at", "duration")
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")

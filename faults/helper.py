@@ -22,10 +22,10 @@ STDIN, STDOUT = 0, 1
 
 
 class Helper:
-    """The harness's side: runs `module` as a process, with `start` as its argument. `what` names it in errors."""
+    """The harness's side: runs `module` as a process, with `start` as its argument. Errors call the process `name`."""
 
-    def __init__(self, module: str, what: str, start: Mapping[str, Any]) -> None:
-        self._what = what
+    def __init__(self, module: str, name: str, start: Mapping[str, Any]) -> None:
+        self._name = name
         self._lock = threading.Lock()
         self._asked, self._received = 0, b""
         # In a session of its own: the terminal's signals are for the harness.
@@ -50,17 +50,17 @@ class Helper:
                 while answer["number"] != self._asked:
                     while b"\n" not in self._received:
                         if within is not None and not select.select([stdout], [], [], within)[0]:
-                            late = f"the process of the {self._what} did not answer {do} within {within:.0f} s"
+                            late = f"the process of the {self._name} did not answer {do} within {within:.0f} s"
                             raise ClusterFailure(late)
                         if not (piece := os.read(stdout.fileno(), 1 << 16)):
-                            raise ClusterFailure(f"the process of the {self._what} ended with {self._process.wait()}")
+                            raise ClusterFailure(f"the process of the {self._name} ended with {self._process.wait()}")
                         self._received += piece
                     line, _, self._received = self._received.partition(b"\n")
                     answer = json.loads(line)
             except (OSError, ValueError) as error:
-                raise ClusterFailure(f"the process of the {self._what} is gone: {error}") from error
+                raise ClusterFailure(f"the process of the {self._name} is gone: {error}") from error
         if "error" in answer:
-            raise ClusterFailure(f"{self._what}: {answer['error']}")
+            raise ClusterFailure(f"{self._name}: {answer['error']}")
         return answer["ok"]
 
     def close(self) -> int:

@@ -30,8 +30,7 @@ from kafka_chaos.faults.cluster import ClusterControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.target import TargetError, VacantRoleError
 
-ROLE_TIMEOUT = 60.0
-"""Seconds that a role may be vacant: elections take seconds, on an overloaded machine many."""
+ROLE_TIMEOUT = 60.0  # seconds that a role may be vacant: elections take seconds, on an overloaded machine many
 _PROOF_INTERVAL = 0.1
 _CANCELLED_INTERVAL = 0.1
 _TURN_INTERVAL = 0.05

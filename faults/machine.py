@@ -4,8 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-_CAP_SYS_ADMIN = 21
-"""The number of the Linux capability to mount file systems and to enter namespaces."""
+_CAP_SYS_ADMIN = 21  # the number of the Linux capability to mount file systems and to enter namespaces
 _LOCAL = ("unix://", "http+unix://")
 
 
@@ -15,17 +14,17 @@ def engine_elsewhere() -> str | None:
     return None if engine.startswith(_LOCAL) else engine
 
 
-def why_not_here(what: str, *, capabilities: str) -> str | None:
+def why_not_here(obstacle: str, *, capabilities: str) -> str | None:
     """Why this machine can't break something outside of the Docker engine, and what would be needed; None if it can.
 
-    `what` begins the message, such as `disks are loop mounts`; `capabilities` are those that a container would need.
+    `obstacle` begins the message, such as `disks are loop mounts`; a container would need the `capabilities`.
     """
     if not sys.platform.startswith("linux"):
-        return f"{what}: it needs Linux, with the Docker engine on this machine"
+        return f"{obstacle}: it needs Linux, with the Docker engine on this machine"
     if (engine := engine_elsewhere()) is not None:
-        return f"{what} of this machine, and DOCKER_HOST={engine} is another: unset it"
+        return f"{obstacle} of this machine, and DOCKER_HOST={engine} is another: unset it"
     if not may_administer():
-        return f"{what}: it needs root (in a container, with {capabilities})"
+        return f"{obstacle}: it needs root (in a container, with {capabilities})"
     return None
 
 

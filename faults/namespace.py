@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 
-_CLONE_NEWNET = 0x40000000
+_CLONE_NEWNET = 0x40000000  # linux/sched.h
 _COMMAND_TIMEOUT_S = 10.0
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -70,6 +70,7 @@ class Namespace:
 
     @contextmanager
     def _entered(self) -> Iterator[None]:
+        """Move this thread into the namespace, and back when the block ends."""
         _set(self._inside)
         try:
             yield

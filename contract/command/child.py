@@ -6,6 +6,6 @@ from pathlib import Path
 
 
 def command_of(module: str, *arguments: str, packages: Path | None = None) -> list[str]:
-    """The command that runs a module, with `packages` and then this process's import path as its import path."""
+    """The command that runs a module. Its import path: the folder `packages`, and then this process's import path."""
     paths = os.pathsep.join(str(path) for path in (packages, *sys.path) if path)
     return ["env", f"PYTHONPATH={paths}", sys.executable, "-m", module, *arguments]

@@ -1,8 +1,8 @@
 """Journals of changes to a machine or a cluster: each change is on disk before it is made, so that others can heal it.
 
 Guarantee: a journal appears whole with its first line, its lines are on disk when `note` returns, and it is removed
-once all is healed. It lies in a folder of this user alone: who could write there could let `kafka-chaos clean` do
-anything.
+once all is healed. It lies in a folder of this user alone, since whoever can write there can make `kafka-chaos clean`
+do anything.
 """
 
 import json
@@ -28,11 +28,12 @@ class JournalFile:
         with appearing_whole(self.path) as part:
             part.touch(mode=0o600)
             _append(part, line)
-        entry = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        # The folder has to be on disk, too: it has the journal's name.
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(entry)
+            os.fsync(folder)
         finally:
-            os.close(entry)
+            os.close(folder)
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line; returns once it is on disk."""

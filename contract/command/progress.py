@@ -10,11 +10,11 @@ ProgressListener = Callable[[int, int, str], None]
 _LISTENER: ContextVar[ProgressListener | None] = ContextVar("listener", default=None)
 
 
-def progress(done: int, total: int, what: str) -> None:
-    """Report that `done` of `total` parts are done; `what` names the part that begins now."""
+def progress(done: int, total: int, part: str) -> None:
+    """Report that `done` of `total` parts are done; `part` names the part that begins now."""
     listener = _LISTENER.get()
     if listener is not None:
-        listener(done, total, what)
+        listener(done, total, part)
 
 
 @contextmanager

@@ -23,7 +23,8 @@ _TABLE = toml_of(__package__, "configuration.toml")
 class Classified:
     """How the model treats a configuration key, and why.
 
-    `touches`: the anomalies whose prediction the key may make wrong, unless its value is `harmless`.
+    `touches`: the anomalies whose prediction the key may make wrong, unless its value meets a rule in `harmless`:
+    `values` (one of them), `least`, `most` (as a number), or `version` (at least this one).
     """
 
     status: str

@@ -46,6 +46,7 @@ def check(settings: Any, prefix: str = "") -> None:
     """
     for setting in fields(settings):
         value = getattr(settings, setting.name)
+        # Types are texts, since all modules with settings have `from __future__ import annotations`.
         if value is None and str(setting.type).endswith(" | None"):
             continue
         is_valid, expected = _checked(value, setting)

@@ -11,4 +11,4 @@ RETRIABLE_ERRORS: dict[str, int] = {
     for code, error in kafka_errors.items()
     if code is not None and code > 0 and error.retriable
 }
-"""The codes of these errors, by the names that Kafka gives them."""
+"""The codes of Kafka's retriable errors, by the names that Kafka gives them."""

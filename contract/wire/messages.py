@@ -16,6 +16,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
 
     def _defined(name: str) -> Any:
+        """The class of a message, made from its definition as kafka-python makes its own."""
         metaclass: Any = type(ApiMessage)
         asks = name.endswith("Request")
         # Stated here, because a field called `type`, as LeaderAndIsr has, hides where kafka-python looks for this.

@@ -1,1 +1,1 @@
-"""Kinds that hit clients, or their connections."""
+"""Fault kinds that hit clients, or their connections."""

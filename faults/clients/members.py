@@ -1,4 +1,4 @@
-"""Kinds that end or freeze the processes of clients, or reset clients' connections."""
+"""Fault kinds that end or freeze the processes of clients, or reset clients' connections."""
 
 import gzip
 import shlex
@@ -112,9 +112,9 @@ class ConnectionReset(Fault):
         state, noted = node.state(), self._noted(cluster)
         if node.name in noted or not state["Running"] or state["Paused"]:
             return
-        # One command lists and resets them: starting two would leave more time for new connections in between.
-        chosen = shlex.join(_CONNECTIONS)
-        noted[node.name] = _peers(inside_of(node).must_execute("sh", "-c", f"ss {chosen} && ss -K {chosen} >/dev/null"))
+        # One command lists them, and resets them by `-K`: two would leave more time for new connections in between.
+        which = shlex.join(_CONNECTIONS)
+        noted[node.name] = _peers(inside_of(node).must_execute("sh", "-c", f"ss {which} && ss -K {which} >/dev/null"))
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         before = self._noted(cluster).get(node.name)

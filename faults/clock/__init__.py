@@ -1,1 +1,1 @@
-"""Kinds that move wall clocks."""
+"""Fault kinds that move wall clocks."""

@@ -1,4 +1,4 @@
-"""The kinds that move the wall clocks of nodes.
+"""The fault kinds that move the wall clocks of nodes.
 
 They set `needs_clock`: a cluster gets clocks that can be moved only if a fault of the schedule needs them.
 """
@@ -14,8 +14,7 @@ from kafka_chaos.faults.machine import why_not_here
 
 MOST_SECONDS = 1800
 """Half of what brokers of Kafka 4 tolerate: they refuse records from more than an hour ahead of their own clock."""
-_LEAST_SHOWN = 0.05
-"""The smallest move of a clock that counts as shown, in seconds."""
+_LEAST_SHOWN = 0.05  # the smallest move of a clock that counts as shown, in seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

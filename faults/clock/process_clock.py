@@ -51,7 +51,7 @@ class _Shift:
 
 
 def with_engine_time(lines: bytes) -> bytes:
-    """Log lines that begin with the engine's time, with that time in place of the server's own."""
+    """Log lines with the engine's time, which begins them, in place of the server's own, which faults may move."""
     return _STAMPED.sub(lambda stamp: b"[%s %s,%s]" % stamp.groups()[:3] if stamp[4] else b"", lines)
 
 
@@ -64,7 +64,7 @@ class Clock(ClockControl):
         self._write_file = write_file
         self._shifts: dict[str, _Shift] = {}
         self._lock = threading.Lock()
-        self._no_drift = threading.Event()
+        self._drift_is_over = threading.Event()
         self._drifting: threading.Thread | None = None
         self._failure: str | None = None
 
@@ -99,11 +99,13 @@ class Clock(ClockControl):
         """Start a thread that moves the clock on once a shift drifts, and end it once none does."""
         drifts = any(shift.per_second for shift in self._shifts.values())
         if drifts and self._drifting is None:
-            self._no_drift = threading.Event()
-            self._drifting = threading.Thread(target=self._drift, args=(self._no_drift,), daemon=True, name="clock")
+            self._drift_is_over = threading.Event()
+            self._drifting = threading.Thread(
+                target=self._drift, args=(self._drift_is_over,), daemon=True, name="clock"
+            )
             self._drifting.start()
         elif not drifts:
-            self._no_drift.set()
+            self._drift_is_over.set()
             self._drifting = None
 
     def _drift(self, ended: threading.Event) -> None:
@@ -152,6 +154,7 @@ def _time_of_java(pid: int) -> float:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_ATTACH_TIMEOUT)
             connection.connect(str(path))
+            # The version of the protocol, a command, and its three arguments, two of which are empty.
             connection.sendall(b"1\0jcmd\0VM.uptime -date\0\0\0")
             pieces = iter(lambda: connection.recv(4096), b"")
             answer = b"".join(pieces).decode(errors="replace")
@@ -160,7 +163,8 @@ def _time_of_java(pid: int) -> float:
     finally:
         with suppress(OSError):
             request.unlink()
-    stamp = answer.partition("\n")[2].split(" ")[0].rstrip(":\n")
+    _, _, output = answer.partition("\n")  # the first line is the command's exit status
+    stamp = output.split(" ")[0].rstrip(":\n")
     try:
         return datetime.fromisoformat(stamp).timestamp()
     except ValueError as error:

@@ -1,1 +1,1 @@
-"""Kinds that change leaders, sessions, replicas or partitions, while every process runs."""
+"""Fault kinds that change leaders, sessions, replicas or partitions, while every process runs."""

@@ -1,1 +1,1 @@
-"""Kinds that act on single requests and responses."""
+"""Fault kinds that act on single requests and responses."""

@@ -1,1 +1,1 @@
-"""Kinds that drop packets."""
+"""Fault kinds that drop packets."""

@@ -67,7 +67,8 @@ class Rules:
             code, listing = inside_of(node).execute("iptables", "-w", "-nvx", "-L", chain, in_network=True)
             if code != 0:
                 return Proof(False, packets, f"it has no chain {chain}")
-            packets[chain] = sum(int(line.split()[0]) for line in listing.splitlines()[2:] if line.strip())
+            rules = listing.splitlines()[2:]  # after two lines of headings
+            packets[chain] = sum(int(rule.split()[0]) for rule in rules if rule.strip())
         matched = any(packets.values())
         return Proof(matched, {"packets": packets}, "" if matched else "no packet has met the rules yet")
 

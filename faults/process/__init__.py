@@ -1,1 +1,1 @@
-"""Kinds that end, freeze or restart processes."""
+"""Fault kinds that end, freeze or restart processes."""

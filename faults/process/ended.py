@@ -1,4 +1,4 @@
-"""The kinds that end or freeze the processes of servers, and the proof that a process ended as intended."""
+"""The fault kinds that end or freeze the processes of servers, and the proof that a process ended as intended."""
 
 import contextlib
 import signal

@@ -1,1 +1,1 @@
-"""Kinds that break disks."""
+"""Fault kinds that break disks."""

@@ -71,8 +71,7 @@ def _described_state(evidence: Mapping[str, Any]) -> str:
     return "the broker still ran" if evidence["Running"] else f"the broker ended with {evidence['ExitCode']}"
 
 
-_FIRST_OF_SIGNALS = 128
-"""From here on, exit codes say which signal ended a process."""
+_FIRST_OF_SIGNALS = 128  # from here on, exit codes say which signal ended a process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The kinds that remove or change files of a broker's log directories while they kill the broker.
+"""The fault kinds that remove or change files of a broker's log directories while they kill the broker.
 
 The process is suspended first: it writes nothing any more, but commands still run inside the container. Then the files
 are changed, and the process is killed. A broker that starts again can't tell when they changed.
@@ -18,8 +18,7 @@ from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Pattern, Proof
 Sizes = Mapping[str, int]
 """Bytes by path, inside a container."""
 
-SHOWN = 3
-"""The number of files that a message names."""
+SHOWN = 3  # the number of files that a message names
 _SHELL_FUNCTIONS = text_in(__package__, "log_files.sh")
 
 

@@ -1,8 +1,8 @@
-"""The kinds that break the remote store of tiered topics (KIP-405), for single brokers or for all.
+"""The fault kinds that break the remote store of tiered topics (KIP-405), for single brokers or for all.
 
-A fault writes a file to the store, which tells the store's plugin how operations of a broker are to fail. The plugin
-notes each operation that met a fault: that is the proof. Brokers then copy later, keep their local segments, and give
-consumers an error.
+A fault writes a file to the store, which tells the store's plugin (the brokers' RemoteStorageManager) how operations of
+a broker are to fail. The plugin notes each operation that met a fault: that is the proof. Brokers then copy later, keep
+their local segments, and give consumers an error.
 """
 
 from collections.abc import Mapping

@@ -123,7 +123,7 @@ def nightly_command(
     from kafka_chaos.harness.campaign.in_turn import cluster_on, experiments_in, in_turn, load_on
     from kafka_chaos.harness.experiment.checks.output import check_output
     from kafka_chaos.harness.experiment.file import load_experiment
-    from kafka_chaos.harness.report.listeners.chosen import write_job_summary
+    from kafka_chaos.harness.report.listeners.by_options import write_job_summary
     from kafka_chaos.harness.run.runner import run_experiment, why_unavailable
     from kafka_chaos.verification.spark.session import require_engine
 

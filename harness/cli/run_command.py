@@ -85,7 +85,7 @@ def run_command(
     from kafka_chaos.harness.cluster.configuration.layout import host_given_by
     from kafka_chaos.harness.experiment.checks.output import check_output, check_writable
     from kafka_chaos.harness.experiment.file import load_experiment
-    from kafka_chaos.harness.report.listeners.chosen import chosen_listeners
+    from kafka_chaos.harness.report.listeners.by_options import chosen_listeners
     from kafka_chaos.harness.run.runner import run_experiment
     from kafka_chaos.reference_model.protocol.known_defects import require_known
 

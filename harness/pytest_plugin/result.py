@@ -1,4 +1,7 @@
-"""The result of `kafka_chaos_run`: the verdict with its evidence, and assertions whose failure says what broke."""
+"""The result of `kafka_chaos_run`: the verdict with its evidence, and assertions whose failure says what broke.
+
+Functions with `__tracebackhide__` are left out of the tracebacks that pytest shows.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,7 +15,7 @@ from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 
 EXAMPLES = 3
-_PLACE = ("partition", "offset", "producer_id", "seq")
+_WHERE = ("partition", "offset", "producer_id", "seq")  # the columns that say where a finding is
 
 
 class ChaosRun:
@@ -121,13 +124,13 @@ def _first_records(run: Path, lane: str, anomaly: str, limit: int) -> Iterator[s
     """One line for each of the first `limit` records of an anomaly: offset, time of sending, and cause."""
     import pyarrow.parquet as pq
 
-    where = [("lane", "=", lane), ("anomaly", "=", anomaly)]
-    findings = pq.read_table(run / FINDINGS_FOLDER, filters=where)
-    order = [(name, "ascending") for name in _PLACE]
+    filters = [("lane", "=", lane), ("anomaly", "=", anomaly)]
+    findings = pq.read_table(run / FINDINGS_FOLDER, filters=filters)
+    order = [(name, "ascending") for name in _WHERE]
     rows = findings.sort_by(order).slice(0, limit).to_pylist()
     times = _seconds_until_sent(run, lane, rows)
     for row in rows:
-        parts = [f"{name} {row[name]}" for name in _PLACE if row[name] is not None]
+        parts = [f"{name} {row[name]}" for name in _WHERE if row[name] is not None]
         sent = times.get((row["producer_id"], row["seq"]))
         if sent is not None:
             parts.append(f"sent {sent:.3f} s after the lane's first record")

@@ -26,7 +26,7 @@ from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.pytest_plugin.result import ChaosRun
 from kafka_chaos.harness.pytest_plugin.values import Load, PlannedFault, PlannedLane
-from kafka_chaos.harness.report.listeners.chosen import chosen_listeners
+from kafka_chaos.harness.report.listeners.by_options import chosen_listeners
 from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 from kafka_chaos.harness.run.directory import LATEST, point_latest
 from kafka_chaos.harness.run.runner import run_experiment

@@ -5,7 +5,8 @@
     kill("leader(orders)").at(5)
     pause("leader(orders)").at(2).lasting(7)
 
-This module imports the registry of fault kinds, and nothing heavy.
+This module imports the registry of fault kinds, and nothing heavy. Functions with `__tracebackhide__` are left out of
+the tracebacks that pytest shows.
 """
 
 from __future__ import annotations

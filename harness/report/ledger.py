@@ -140,7 +140,7 @@ def _recovery(recovery: Sequence[contract.RecoveryLedger]) -> Cell:
 
 
 def _observations(observations: contract.ObservationsLedger | None) -> Cell:
-    """How many partitions' observations suffice for statuses in this run, instead of those for these faults."""
+    """How many partitions were observed well enough to ask the model for the statuses *in this run*."""
     if observations is None:
         return Cell("as for these faults", "none")
     searchable = sum(partition.reason is None for partition in observations.partitions)

@@ -123,11 +123,9 @@ def _draw(
     return Markup(drawn.strip())
 
 
-LIMIT = 2_000_000
-"""The limit of a report's size, in bytes."""
+LIMIT = 2_000_000  # the limit of a report's size, in bytes
 
-MOST_REQUESTS = 6
-"""The most requests hit by faults that a report shows, each with its neighbours."""
+MOST_REQUESTS = 6  # the most requests hit by faults that a report shows, each with its neighbours
 
 _WORST_FIRST = (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS)
 LEVELS = (

@@ -17,8 +17,7 @@ def label(name: str) -> str:
     return name.replace("_", " ")
 
 
-LATE = 1.0
-"""Pages say that a fault came late if it began more than this many seconds after its scheduled time."""
+LATE = 1.0  # pages say that a fault came late if it began more than this many seconds after its scheduled time
 
 
 def lateness(late: float | None) -> str:

@@ -23,8 +23,7 @@ from kafka_chaos.harness.report.timeline.events import Timeline
 from kafka_chaos.harness.report.timeline.frame import Frame
 
 MOST_MOMENTS = 36
-_MOST_OF_A_KIND = 8
-"""The most requests, and the most log lines, in a story."""
+_MOST_OF_A_KIND = 8  # the most requests, and the most log lines, in a story
 _MARGIN_NS = 2_000_000_000
 """A story begins this long before the first moment of its record, and ends this long after the last one."""
 
@@ -93,10 +92,11 @@ class _Teller:
 
     def with_partition(self, case: Case) -> Case:
         """The case with partition 0 if its topic has no other: with `acks=0`, a producer does not learn it."""
-        only = as_dict(self.evidence.lanes.get(case.lane)).get("partitions", 1) == 1
-        return replace(case, partition=0) if case.partition is None and only else case
+        is_sole_partition = as_dict(self.evidence.lanes.get(case.lane)).get("partitions", 1) == 1
+        return replace(case, partition=0) if case.partition is None and is_sole_partition else case
 
     def partition(self, case: Case) -> str:
+        """The case's topic and partition, such as `orders-0`."""
         return f"{as_dict(self.evidence.lanes.get(case.lane)).get('topic') or case.lane}-{case.partition}"
 
     def story(self, case: Case) -> Story:
@@ -130,10 +130,10 @@ class _Teller:
         changes = events_of(case.lane, self.timeline, Frame(case.lane, first, last, ()), case.partition)
         around += [Moment(ts_ns, "cluster", "cluster", text) for ts_ns, _, text in changes if first <= ts_ns <= last]
         for fault in self.timeline.faults:
-            what = f"{fault.name} of {join(fault.request.resolved) or fault.request.target}"
+            named = f"{fault.name} of {join(fault.request.resolved) or fault.request.target}"
             if fault.concerns(case.lane) and fault.request.ts_ns <= last and (fault.healed_ns or last) >= first:
-                around.append(Moment(fault.request.ts_ns, "fault", "fault", f"{what} begins"))
-                around += [Moment(fault.healed_ns, "fault", "fault", f"{what} ends")] if fault.healed_ns else []
+                around.append(Moment(fault.request.ts_ns, "fault", "fault", f"{named} begins"))
+                around += [Moment(fault.healed_ns, "fault", "fault", f"{named} ends")] if fault.healed_ns else []
         # Brokers log a TRACE line for each request of the controller; other lines say more.
         lines = [line for line in self.lines[self.partition(case)] if distance(line) <= _MARGIN_NS]
         lines = sorted(lines, key=lambda line: (line.what.startswith("TRACE"), distance(line)))[:_MOST_OF_A_KIND]

@@ -37,11 +37,11 @@ class Scale:
 
     def __call__(self, value: float) -> float:
         """The pixel of a value."""
-        low, high = self._turn(self.low), self._turn(self.high)
-        share = (self._turn(value) - low) / ((high - low) or 1)
+        low, high = self._on_axis(self.low), self._on_axis(self.high)
+        share = (self._on_axis(value) - low) / ((high - low) or 1)
         return self.start + min(1.0, max(0.0, share)) * (self.end - self.start)
 
-    def _turn(self, value: float) -> float:
+    def _on_axis(self, value: float) -> float:
         return math.log10(max(value, 1e-9)) if self.logarithmic else value
 
 
@@ -72,7 +72,7 @@ def lines_apart(spans: Iterable[tuple[float, float]], most: float = math.inf) ->
     for left, right in spans:
         line = next((index for index, end in enumerate(ends) if end <= left), len(ends))
         if line < most:
-            ends[line : line + 1] = [right]
+            ends[line : line + 1] = [right]  # on a new line, it is appended
         lines.append(line if line < most else None)
     return lines
 

@@ -1,8 +1,8 @@
 """Runs a lock-step phase: a sequence of faults at one leader, in which each step waits for its own condition.
 
-The prediction of a lock-step phase holds under two conditions: the ISR is full when the cut begins, and the kill comes
-before `replica.lag.time.max.ms` could shrink the ISR. If a condition is missed, the phase reports it, and its lanes get
-another prediction, which does not need the conditions.
+The prediction of a lock-step phase holds under two conditions: the ISR is full when the followers are cut off from the
+leader, and the leader is killed before `replica.lag.time.max.ms` could shrink the ISR. If a condition is missed, the
+phase reports it, and its lanes get another prediction, which does not need the conditions.
 """
 
 import threading
@@ -29,11 +29,12 @@ _STEP_TIMEOUT = 40.0
 class LockstepRun:
     """Executes the steps of a lock-step phase under load.
 
-    `acks`: by lane. `lag_time_max`: the shortest `replica.lag.time.max.ms` of the brokers, in seconds.
+    `acks`: by lane. `lag_time_max`: the shortest `replica.lag.time.max.ms` of the brokers, in seconds. `counts`: the
+    load's counts so far, by lane.
     """
 
     target: Target
-    topics: Sequence[str]
+    lanes: Sequence[str]
     acks: Mapping[str, str]
     step_seconds: float
     lag_time_max: float
@@ -55,13 +56,13 @@ class LockstepRun:
             LockstepStep.HEAL_REPLICATION: lambda: self._heal("partition"),
             LockstepStep.APPEND: self._append,
             LockstepStep.KILL_LEADER: self._kill,
-            LockstepStep.PAUSE_LEADER: lambda: self._inject(Pause(target=self._first_leader())),
-            LockstepStep.EXPIRE_SESSION: self._await_other_leader,
+            LockstepStep.PAUSE_LEADER: lambda: self._inject(Pause(target=self._leader_target())),
+            LockstepStep.EXPIRE_SESSION: self._await_other_leader,  # a paused leader loses its session by itself
             LockstepStep.THAW: lambda: self._heal("pause"),
             LockstepStep.ELECT: self._await_other_leader,
             LockstepStep.RESTART: lambda: self._heal("kill"),
         }
-        self._leader = self.admin.await_leader(self.topics[0], self.target.partition)
+        self._leader = self.admin.await_leader(self.lanes[0], self.target.partition)
         missed = self._why_isr_is_not_full()
         for step in steps:
             self.say(f"executing step {step}")
@@ -69,7 +70,7 @@ class LockstepRun:
         return missed
 
     def _cut(self) -> str | None:
-        self._inject(Partition(target=self._first_leader(), direction="in", port="replication", action="reject"))
+        self._inject(Partition(target=self._leader_target(), direction="in", port="replication", action="reject"))
         self._cut_at = time.monotonic()
         return None
 
@@ -85,7 +86,7 @@ class LockstepRun:
                 lane: now[lane].acknowledged - before[lane].acknowledged
                 if self.acks[lane] == "1"
                 else now[lane].sent - before[lane].sent
-                for lane in self.topics
+                for lane in self.lanes
             }
             return [lane for lane, records in appended.items() if records < RECORDS_PER_APPEND]
 
@@ -100,7 +101,7 @@ class LockstepRun:
 
     def _kill(self) -> str | None:
         missed = self._why_isr_is_not_full()
-        self._inject(Kill(target=self._first_leader()))
+        self._inject(Kill(target=self._leader_target()))
         if self._cut_at is not None:
             lasted = time.monotonic() - self._cut_at
             if lasted >= self.lag_time_max:
@@ -108,19 +109,20 @@ class LockstepRun:
         return missed
 
     def _await_other_leader(self) -> None:
-        for topic in self.topics:
-            self.admin.await_leader(topic, 0, other_than=self._leader, timeout=_STEP_TIMEOUT)
+        for lane in self.lanes:
+            self.admin.await_leader(lane, 0, other_than=self._leader, timeout=_STEP_TIMEOUT)
 
     def _why_isr_is_not_full(self) -> str | None:
-        for topic in self.topics:
-            for number, state in self.admin.known_partitions(topic).items():
+        for lane in self.lanes:
+            for number, state in self.admin.known_partitions(lane).items():
                 if set(state.isr) != set(state.replicas):
-                    return f"the ISR of {topic}-{number} was {list(state.isr)} of {list(state.replicas)}"
+                    return f"the ISR of {lane}-{number} was {list(state.isr)} of {list(state.replicas)}"
                 if state.leader != self._leader:
-                    return f"{topic}-{number} was led by broker {state.leader} instead of {self._leader}"
+                    return f"{lane}-{number} was led by broker {state.leader} instead of {self._leader}"
         return None
 
-    def _first_leader(self) -> Target:
+    def _leader_target(self) -> Target:
+        """The broker that led when the phase began, as a target."""
         if self._leader is None:
             raise ClusterFailure(f"{self.target.text}: nobody holds this role at the moment")
         return Target(self.target.text, "broker", numbers=(self._leader,))

@@ -128,7 +128,7 @@ class PhaseRun:
         )
         unmet = LockstepRun(
             target=Target.parse(lockstep.target),
-            topics=self.lanes,
+            lanes=self.lanes,
             acks={lane.lane: lane.acks for lane in self.phase.lanes},
             step_seconds=lockstep.step_seconds,
             lag_time_max=lag_time_max,

@@ -1,6 +1,6 @@
 """What runs on any cluster have in common: first a plan and a prediction, at the end a verdict and a report.
 
-Whatever happens in between, Ctrl-C included, the events say how the run ended, and their file is closed. What was
+Whatever happens in between, Ctrl-C included, the events say how the run ended, and events.jsonl is closed. What was
 written until then can still be verified.
 """
 
@@ -135,8 +135,8 @@ class Run:
         """Emit the step that the run begins, and how many seconds it takes if that is known."""
         self.events.emit(event_types.Step(text=text, seconds=seconds))
 
-    def _tell(self, done: int, total: int, what: str) -> None:
-        self.events.emit(event_types.StepProgress(done=done, total=total, what=what))
+    def _tell(self, done: int, total: int, part: str) -> None:
+        self.events.emit(event_types.StepProgress(done=done, total=total, what=part))
 
     def _plan(self, collects: tuple[str, ...]) -> None:
         """Write down what is going to happen, and predict its outcome."""

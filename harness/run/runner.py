@@ -33,8 +33,7 @@ from kafka_chaos.harness.run.phase import PhaseRun, create_topic
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.workload.application.handles import Application
 
-DISKS_FOLDER = "disks"
-"""The folder of the brokers' disks in a run directory; removed at the end of the run."""
+DISKS_FOLDER = "disks"  # the folder of the brokers' disks in a run directory; removed at the end of the run
 
 
 def run_experiment(

@@ -28,10 +28,9 @@ def unknown_api(name: str) -> str | None:
     return f"{name!r} is no request of Kafka: expected {near}"
 
 
-_HEADER = struct.Struct(">hhih")
+_HEADER = struct.Struct(">hhih")  # API key, version, correlation id, and length of the client id (−1: none)
 _INT32 = struct.Struct(">i")
-_VERSION_LIMIT = 40
-"""More versions than any API has: bytes with a greater number are no request."""
+_VERSION_LIMIT = 40  # more versions than any API has: bytes with a greater number are no request
 
 
 @dataclass(slots=True)

@@ -42,23 +42,23 @@ class End(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Note that the peer sends no more; the socket stays open for writing."""
         self.eof = True
-        self._pair.settle()
+        self._pair.update()
         return True
 
     def connection_lost(self, error: Exception | None) -> None:
         """Note that the connection is gone."""
         self.eof = True
-        self._pair.settle()
+        self._pair.update()
 
     def pause_writing(self) -> None:
         """Note that too many bytes wait to be written."""
         self.full = True
-        self._pair.settle()
+        self._pair.update()
 
     def resume_writing(self) -> None:
         """Note that the socket takes bytes again."""
         self.full = False
-        self._pair.settle()
+        self._pair.update()
 
     def send(self, data: memoryview) -> None:
         """Write bytes as soon as possible; do nothing if the peer has ended the connection."""
@@ -89,7 +89,7 @@ class Pair:
         await self._loop.create_connection(lambda: self.client, sock=accepted)
         self.is_open = True
         self._connections.add(self)
-        self.settle()
+        self.update()
 
     def stream(self, side: str) -> Stream:
         """The stream of requests, or of responses."""
@@ -102,7 +102,7 @@ class Pair:
         if end is self.client and self.conversation.is_opaque:
             self.responses.opaque = True
         self._time_delay(side)
-        self.settle()
+        self.update()
 
     def go_on(self, side: str) -> None:
         """Let the frame pass that waits on this side."""
@@ -110,7 +110,7 @@ class Pair:
             self.conversation.goes_on(side)
             self.stream(side).go_on()
             self._time_delay(side)
-            self.settle()
+            self.update()
 
     def close(self) -> None:
         """End the connection on both sides."""
@@ -122,8 +122,8 @@ class Pair:
             end.transport.close()
         self._connections.discard(self)
 
-    def settle(self) -> None:
-        """Called after every change: pass on that a side has ended, and read only as much as can be kept."""
+    def update(self) -> None:
+        """Pass on that a side has ended, and read only as much as can be kept; called after every change."""
         if not self.is_open:
             return
         if self.broker.eof and (self.client.eof or not self.responses.waits):

@@ -14,8 +14,7 @@ from kafka_chaos.faults.links.relay.pair import Pair
 from kafka_chaos.faults.links.relay.rules import CLIENTS, DROP, REQUEST, RESPONSE, Rule, Tally
 from kafka_chaos.faults.namespace import Namespace
 
-_FLUSH_INTERVAL = 0.5
-"""Seconds that a line of the trace may wait to be written."""
+_FLUSH_INTERVAL = 0.5  # seconds that a line of the trace may wait to be written
 
 
 @dataclass(slots=True)

@@ -13,10 +13,9 @@ from kafka_chaos.faults.links.relay.frames import Header
 
 HOLD, DELAY, RATE, DROP, CUT, ANSWER = "hold", "delay", "rate", "drop", "cut", "answer"
 REQUEST, RESPONSE = "request", "response"
-CLIENTS = "clients"
-"""The peer of every connection from outside of the cluster's nodes."""
+CLIENTS = "clients"  # the peer of every connection from outside of the cluster's nodes
 
-_MOST_TOLD = 20
+_MOST_TOLD = 20  # frames, in a tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

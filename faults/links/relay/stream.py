@@ -53,7 +53,7 @@ class Stream:
         self._needed = 0
         """The number of kept bytes with which the next decision is possible."""
         self._passing = 0
-        """The number of bytes that the present frame still has."""
+        """The number of bytes that are still to come of the frame that passes now."""
         self._next_passes = False
         """Whether the next frame passes without a decision: it has waited."""
         self._is_last = False

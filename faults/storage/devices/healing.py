@@ -84,8 +84,8 @@ class DiskFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """The content of a journal: whose run it is, the folder that was made for it, and its disks."""
+class RecordedDisks:
+    """The content of a journal: the run and its labels, the folder that was made for its disks, and the disks."""
 
     run_id: str
     labels: Mapping[str, str]
@@ -105,7 +105,7 @@ class Journal(JournalFile):
         self.begin({"step": "begin", "labels": dict(labels), "folder": str(folder), "disks": entries})
 
 
-def journals() -> Iterator[Recorded]:
+def journals() -> Iterator[RecordedDisks]:
     """The content of all journals of this user, in the order of their runs."""
     for run_id in journaled_runs(_KIND):
         recorded = read_journal(run_id)
@@ -113,11 +113,11 @@ def journals() -> Iterator[Recorded]:
             yield recorded
 
 
-def read_journal(run_id: str) -> Recorded | None:
+def read_journal(run_id: str) -> RecordedDisks | None:
     """The content of a run's journal; None if it has none."""
     lines = Journal(run_id).lines()
     if not lines:
         return None
     begin = lines[0]
     disks = tuple(DiskFiles(int(disk["node"]), Path(disk["image"]), Path(disk["point"])) for disk in begin["disks"])
-    return Recorded(run_id, begin["labels"], Path(begin["folder"]), disks)
+    return RecordedDisks(run_id, begin["labels"], Path(begin["folder"]), disks)

@@ -19,6 +19,7 @@ from kafka_chaos.verification.inputs.documents.events import Change, Events, is_
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import read_lanes
 
+# The actions that a fault shows, by its kind, that its end shows, and that a record's error or outcome shows:
 _TRACES = toml_of(__package__, "actions.toml")
 _FAULTS, _ENDS, _ERRORS, _OUTCOMES = (_TRACES[name] for name in ("faults", "ends", "errors", "outcomes"))
 ACTIONS: Mapping[str, str] = _TRACES["actions"]

@@ -17,15 +17,16 @@ from kafka_chaos.harness.report.inputs.series import FindingRange
 
 MOST_CASES = 3
 MOST_ROWS = 12
-MOST_BYTES = 32 << 20
+MOST_BYTES = 32 << 20  # 32 MiB
 
-# WHERE repeats the join's condition with constants, which leave few rows: a join of whole tables takes twice as long.
+# `recursive` makes a row of each case, with a column for each of its keys. WHERE repeats the join's condition with
+# constants, which leave few rows: a join of whole tables takes twice as long.
 _MATCHES = """
 WITH cases AS (SELECT unnest($cases, recursive := true))
 SELECT number, row(e.producer_id, e.seq) IS DISTINCT FROM row(c.producer_id, c.seq) AS other, e.*
 FROM entries e JOIN cases c ON e.lane = c.lane AND ((e.producer_id = c.producer_id AND e.seq = c.seq)
   OR (e.partition = c.partition AND e."offset" = c."offset"))
-WHERE e.seq IN ({numbers}) OR e."offset" IN ({offsets})
+WHERE e.seq IN ({seqs}) OR e."offset" IN ({offsets})
 QUALIFY row_number() OVER (PARTITION BY {each} ORDER BY other, e."offset", e.seq) <= $most
 ORDER BY {each}, other, e."offset", e.seq
 """
@@ -49,12 +50,13 @@ class Case:
 def first_cases(ranges: Iterable[FindingRange]) -> dict[tuple[str, str], list[Case]]:
     """By lane and anomaly, the first cases of the largest ranges, without rows: a range's other cases resemble them."""
     cases: dict[tuple[str, str], list[Case]] = {}
-    for part in sorted(ranges, key=lambda part: -part.count):
-        finding_cases = cases.setdefault((part.lane, part.anomaly), [])
-        offset = None if part.by_sequence else part.first
-        producer_id, seq = part.record.get("producer_id"), part.record.get("seq")
+    for found in sorted(ranges, key=lambda found: -found.count):
+        finding_cases = cases.setdefault((found.lane, found.anomaly), [])
+        offset = None if found.by_sequence else found.first
+        producer_id, seq = found.record.get("producer_id"), found.record.get("seq")
         if len(finding_cases) < MOST_CASES:
-            finding_cases.append(Case(part.lane, part.anomaly, part.partition, offset, producer_id, seq, part.cause))
+            case = Case(found.lane, found.anomaly, found.partition, offset, producer_id, seq, found.cause)
+            finding_cases.append(case)
     return cases
 
 
@@ -62,12 +64,12 @@ def fill_rows(cases: Sequence[Case], run_dir: Path) -> None:
     """Read the `rows` of all cases from the tables of the run."""
     fields = ("lane", "partition", "offset", "producer_id", "seq")
     keys = [{"number": number, **{key: getattr(case, key) for key in fields}} for number, case in enumerate(cases)]
-    offsets, numbers = (
+    offsets, seqs = (
         ", ".join({str(key[name]) for key in keys if key[name] is not None}) or "NULL" for name in ("offset", "seq")
     )
     for table in ("produced", "consumed", "deliveries", "log", "replicas") if cases else ():
         each = "number, broker" if table == "replicas" else "number"
-        matches = _MATCHES.format(each=each, offsets=offsets, numbers=numbers)
+        matches = _MATCHES.format(each=each, offsets=offsets, seqs=seqs)
         if files := sorted((run_dir / table).glob("*.parquet")):
             for case in cases:
                 case.rows[table] = []

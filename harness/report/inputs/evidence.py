@@ -44,8 +44,7 @@ _LOST_PER_LANE = {
     "share_starts": ("start offsets of share groups over time", ("share",)),
 }
 """Tables of lanes with certain keys in lanes.json: what a report can't show without the table, and the keys."""
-MOST_EVENTS = 200_000
-"""The most events that are read; events of progress do not count."""
+MOST_EVENTS = 200_000  # the most events that are read; events of progress do not count
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,14 +23,13 @@ WITH timed AS (SELECT *, coalesce(complete_ns, invoke_ns) AS done FROM entries)
 SELECT lane, "group", partition, min(done) AS at_ns, outcome, error, max("offset") AS "offset", count(*) AS count
 FROM timed GROUP BY lane, "group", partition, outcome, error, slot(done, start, width) ORDER BY at_ns, partition
 """
-_SAME_NS = 1_000_000
-"""A member that holds a partition again within this time is shown as if it had kept it."""
+_SAME_NS = 1_000_000  # a member that holds a partition again within this time is shown as if it had kept it
 
 
 @dataclass(frozen=True)
 class Holding:
     """The time in which a member held a partition. `end_ns` None: it never gave the partition back. `generations`: the
-    group's first and last one in that time."""
+    group's first and last generation in that time."""
 
     partition: int
     member: str

@@ -26,8 +26,7 @@ from kafka_chaos.harness.report.pages import label
 
 RANGES = 200
 """Findings of an anomaly in a partition form one range if closer than 1/200 of the distance from first to last."""
-MOST_RANGES = 20_000
-"""The most ranges that are kept: those with the most findings."""
+MOST_RANGES = 20_000  # the most ranges that are kept: those with the most findings
 
 # `spot`: the finding's offset, or, if it has none, its sequence number. Of several findings at the first spot of a
 # range, one that has a cause counts as the first.
@@ -92,18 +91,13 @@ class FindingRange:
         return f"{label(self.anomaly)}: {self.count:,} at {self.where}"
 
 
-BUCKETS = 160
-"""The most buckets of time per lane."""
-GAPS = 12
-"""The most availability gaps per lane: the longest ones."""
-ERRORS = 8
-"""The most different errors per lane: the most frequent ones."""
+BUCKETS = 160  # the most buckets of time per lane
+GAPS = 12  # the most availability gaps per lane: the longest ones
+ERRORS = 8  # the most different errors per lane: the most frequent ones
 SLOT_NS = 10_000_000
 """The length of a slot of time. Gaps this long or longer are exact; a bucket is a whole number of slots."""
-SHORTEST_GAP_NS = 500_000_000
-"""A shorter pause is no availability gap."""
-LATENCY_STEP = 0.01
-"""The relative width of the steps in which latencies are counted."""
+SHORTEST_GAP_NS = 500_000_000  # a shorter pause is no availability gap
+LATENCY_STEP = 0.01  # the relative width of the steps in which latencies are counted
 
 # In the statements about time, `start` and `width` are a lane's frame: when its chart begins, and its buckets' width.
 _EXTENTS = """

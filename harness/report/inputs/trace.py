@@ -15,11 +15,11 @@ from kafka_chaos.faults.links.on_frames import FATES
 from kafka_chaos.verification.inputs.documents.reading import json_lines
 
 _NS = 1e9
+# The keys of a line of the trace whose values are taken as they are:
 _AS_TRACED = ("sender", "node", "port", "connection", "api", "version", "correlation_id", "client_id")
-_MOST_AFTER = 12
-"""The most requests that are shown after one that a fault hit."""
+_MOST_AFTER = 12  # the most requests that are shown after a request that a fault hit
 _SEARCHED_BEFORE, _SEARCHED_AFTER = 500, 5_000
-"""How many requests before and after a hit one are searched for its neighbours."""
+"""How many requests before and after a request that a fault hit are searched for its neighbours."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,16 +116,16 @@ class TerminalListener:
             case event_types.FaultHealed():
                 return (f"[magenta]{event.fault_id}[/magenta] healed",)
             case event_types.DefectPrecondition() if self._is_first(event):
-                what = f"[yellow]precondition of {event.defect}[/yellow] in {escape(event.lane)}"
-                return (f"{what}: {escape(event.evidence)}",)
+                precondition = f"[yellow]precondition of {event.defect}[/yellow] in {escape(event.lane)}"
+                return (f"{precondition}: {escape(event.evidence)}",)
             case event_types.ClientFailed():
-                what = f"[red]the {event.role} of {event.lane}[/red] {escape(event.problem)}"
-                return (what, *event.last_lines)
+                problem = f"[red]the {event.role} of {event.lane}[/red] {escape(event.problem)}"
+                return (problem, *event.last_lines)
             case event_types.ControllerChanged() if event.before is not None:
                 return (f"controller: {_node(event.before)} → {_node(event.controller).removeprefix('broker ')}",)
             case event_types.LeaderChanged() if event.before is not None or event.leader is None:
-                place = f"{event.lane}-{event.partition}"
-                return (f"leader of {place}: {_broker(event.before)} → {_broker(event.leader)}",)
+                partition = f"{event.lane}-{event.partition}"
+                return (f"leader of {partition}: {_broker(event.before)} → {_broker(event.leader)}",)
         return ("",)
 
 

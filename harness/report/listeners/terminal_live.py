@@ -53,7 +53,7 @@ class LiveView:
         self._isrs: dict[str, dict[int, tuple[int, ...]]] = {}
         self._faults: dict[str, _Fault] = {}
         self._counts: Counts = {}
-        self._before: tuple[int, Counts] | None = None
+        self._counted_before: tuple[int, Counts] | None = None
         self._rates: dict[str, tuple[float, float]] = {}
 
     def see(self, event: Event) -> None:
@@ -67,7 +67,7 @@ class LiveView:
                 self._faults = {}
             case event_types.PhaseStarted():
                 self._phase, self._lanes = event.phase, event.lanes or ()
-                self._counts, self._before, self._rates = {}, None, {}
+                self._counts, self._counted_before, self._rates = {}, None, {}
             case event_types.PhaseEnded():
                 self._phase, self._lanes = None, ()
             case event_types.LeaderChanged():
@@ -121,16 +121,16 @@ class LiveView:
         return table
 
     def _count(self, event: event_types.Progress) -> None:
-        if self._before is None:
-            self._before = (event.ts_ns, event.counts)
-        before_ns, before = self._before
+        if self._counted_before is None:
+            self._counted_before = (event.ts_ns, event.counts)
+        before_ns, before = self._counted_before
         elapsed = (event.ts_ns - before_ns) / 1e9
         if elapsed >= _RATE_OVER_S:
             for lane, (sent, acknowledged, _) in event.counts.items():
                 sent_before, acknowledged_before, _ = before.get(lane, (0, 0, 0))
                 newly = max(0, sent - sent_before), max(0, acknowledged - acknowledged_before)
                 self._rates[lane] = newly[0] / elapsed, newly[1] / elapsed
-            self._before = (event.ts_ns, event.counts)
+            self._counted_before = (event.ts_ns, event.counts)
         self._counts = event.counts
 
 

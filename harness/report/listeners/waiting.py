@@ -40,7 +40,10 @@ class TimedStep:
 
 
 class Waiting:
-    """A context manager that shows the step under way on standard error, if that is a terminal. `text`: the first."""
+    """A context manager that shows the step under way on standard error, if that is a terminal.
+
+    `text`: the first step.
+    """
 
     def __init__(self, text: str = "", *, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)

@@ -46,8 +46,7 @@ _LETTER_WIDTH, _LINE_HEIGHT, _MARK_WIDTH = 6.2, 14, 18  # pixels; letters on ave
 _MOST_LINES = 3
 """The most lines of words in the row of members; a change that overlaps others on all lines has no words."""
 _DEATHS = ("crashes", "is killed")
-_TOGETHER_NS = 100_000_000
-"""Equal events of several partitions within this time are told as one."""
+_TOGETHER_NS = 100_000_000  # equal events of several partitions within this time are told as one
 
 T = TypeVar("T")
 

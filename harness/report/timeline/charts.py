@@ -33,8 +33,7 @@ from kafka_chaos.harness.report.timeline.frame import (
 T = TypeVar("T")
 _STRIP_HEIGHT = 28
 _MOST_BURSTS = 40
-_BURST_WORDS = 64
-"""The width in pixels of a burst's rate in words."""
+_BURST_WORDS = 64  # the width in pixels of a burst's rate in words
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ E = TypeVar("E")
 P = TypeVar("P", bound=_OfPartition)
 ByPartition = Mapping[str, Mapping[int, Sequence[T]]]
 """Entries in order of time, by lane and partition."""
-WHOLE_RUN = "run"
-"""The name of the phase that stands for a run whose events name no phase."""
+WHOLE_RUN = "run"  # the name of the phase that stands for a run whose events name no phase
 
 
 @dataclass(frozen=True)

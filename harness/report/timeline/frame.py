@@ -18,11 +18,11 @@ from kafka_chaos.harness.report.pages import shapes
 from kafka_chaos.harness.report.svg import Scale, clock, duration, lines_apart, time_ticks
 from kafka_chaos.harness.report.timeline.events import FaultSpan
 
-LEFT, RIGHT = 132, 992
+LEFT, RIGHT = 132, 992  # the ends of the axis of time, in pixels
 
 
 class FaultLabel(NamedTuple):
-    """A fault's name in a picture: `anchor` says which end of it is at pixel `x`; `line` counts lines from the top."""
+    """A fault's `words` in a picture: their `anchor`, start or end, is at pixel `x`; `line` counts from the top."""
 
     words: str
     style: str
@@ -86,9 +86,9 @@ class Frame:
                 words += f" · {duration(fault.healed_ns - fault.request.ts_ns)}"
             if not fault.proven:
                 words += " · no proof"
-            reach = 6.4 * len(words) + 14  # The text's width in pixels, estimated.
-            fits = start + reach <= RIGHT
-            spans.append((start, start + reach) if fits else (RIGHT - reach, RIGHT))
+            width = 6.4 * len(words) + 14  # in pixels, estimated
+            fits = start + width <= RIGHT
+            spans.append((start, start + width) if fits else (RIGHT - width, RIGHT))
             x, anchor = (start, "start") if fits else (RIGHT, "end")
             labels.append(FaultLabel(words, kind_class(fault.request.kind), x, anchor))
         return [label._replace(line=line) for label, line in zip(labels, lines_apart(spans), strict=True)]

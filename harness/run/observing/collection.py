@@ -76,8 +76,8 @@ def emit_broker_events(
     newest: dict[tuple[str, int], int] = {}
     for event in earliest.values():
         if isinstance(event, PartitionChanged):
-            place = event.lane, event.partition
-            newest[place] = max(event.partition_epoch, newest.get(place, 0))
+            partition = event.lane, event.partition
+            newest[partition] = max(event.partition_epoch, newest.get(partition, 0))
     for event in earliest.values():
         if isinstance(event, PartitionChanged):
             event = replace(event, newest=newest[event.lane, event.partition])
@@ -116,8 +116,8 @@ def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: floa
         behind[:] = _behind(admin.addresses().values(), partitions, configs)
         return not behind
 
-    what = f"the records of {counted(len(lanes), 'lane')} to be replicated"
-    wait_until(replicated, what, timeout=timeout, interval=0.1, seen=lambda: first_of(behind))
+    awaited = f"the records of {counted(len(lanes), 'lane')} to be replicated"
+    wait_until(replicated, awaited, timeout=timeout, interval=0.1, seen=lambda: first_of(behind))
 
 
 def _behind(addresses: Iterable[str], partitions: Mapping[str, Sequence[int]], configs: Mapping[str, str]) -> list[str]:
@@ -134,9 +134,9 @@ def _behind(addresses: Iterable[str], partitions: Mapping[str, Sequence[int]], c
             raise
         except BrokerUnreachable:
             continue
-        for place in [place for place, (error, _) in watermarks.items() if error == NONE]:
-            unknown.pop(place, None)
-            (error, end), (_, mark) = ends[place], watermarks[place]
-            if error != NONE or mark < end:
-                lagging[place] = f"high watermark {mark}, log end {end if error == NONE else 'not told'}"
+        for partition in [partition for partition, (error, _) in watermarks.items() if error == NONE]:
+            unknown.pop(partition, None)
+            (error, end), (_, watermark) = ends[partition], watermarks[partition]
+            if error != NONE or watermark < end:
+                lagging[partition] = f"high watermark {watermark}, log end {end if error == NONE else 'not told'}"
     return [f"{topic}-{number}: {why}" for (topic, number), why in {**unknown, **lagging}.items()]

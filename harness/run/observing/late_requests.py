@@ -24,13 +24,13 @@ def late_end_txns(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[Def
     incarnations = _incarnations(run_directory)
     for transactional_id, sent in sorted(_end_txns(run_directory).items()):
         for late, again, arrived in _overtaken(sent) if transactional_id in lanes else ():
-            senders = [(ns, producer) for ns, producer in incarnations.get(transactional_id, ()) if ns <= late["ns"]]
-            if not senders:
+            begun = [(ns, producer) for ns, producer in incarnations.get(transactional_id, ()) if ns <= late["ns"]]
+            if not begun:
                 continue
             yield DefectPrecondition(
                 defect="KAFKA-17754",
                 lane=lanes[transactional_id],
-                producer_id=max(senders)[1],
+                producer_id=max(begun)[1],  # of the last incarnation that had begun when the request was sent
                 evidence=f"an EndTxn request of {transactional_id} (correlation id {late['correlation_id']}) arrived "
                 f"{(arrived - late['ns']) / _NS:.1f} s late, {(arrived - again['ns']) / _NS:.1f} s after it had been "
                 "sent again",

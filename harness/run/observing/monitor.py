@@ -113,8 +113,7 @@ class Monitor(Background):
 
 
 _PAUSE_INTERVAL = 1.0
-_LEAST_WAIT = 0.1
-"""The shortest wait that is reported, in seconds."""
+_LEAST_WAIT = 0.1  # the shortest wait that is reported, in seconds
 _TASKS = Path("/proc/self/task")
 
 

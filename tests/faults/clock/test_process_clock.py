@@ -41,7 +41,7 @@ def test_a_drift_goes_on_until_it_ends(clock: Clock, written: list[str]) -> None
     shifts = [float(one.split()[1]) for one in written]
     assert shifts[:-1] == sorted(shifts[:-1], reverse=True)
     assert shifts[-2] < 0 == shifts[-1]
-    assert clock._no_drift.wait(1.0)
+    assert clock._drift_is_over.wait(1.0)
     assert len(written) == last
 
 

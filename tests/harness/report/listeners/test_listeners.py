@@ -9,7 +9,7 @@ import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.events import Event, LaneJudged, RunEnded, RunStarted, Step
-from kafka_chaos.harness.report.listeners.chosen import RunSummary, chosen_listeners
+from kafka_chaos.harness.report.listeners.by_options import RunSummary, chosen_listeners
 
 STARTED = RunStarted(run_id="r", experiment="demo", lanes=("good", "bad", "open"))
 

@@ -43,7 +43,7 @@ class RunSummary:
 
 
 def _clean(value: object) -> object:
-    return clean(value) if type(value) is str else value
+    return clean(value) if type(value) is str else value  # Markup, a subclass of str, is clean already
 
 
 def _found_in(counts: Mapping[str, int]) -> str:
