@@ -21,7 +21,7 @@ from kafka_chaos.reference_model.lane.state import Scope
 from kafka_chaos.reference_model.machine import Machine, Question
 from kafka_chaos.reference_model.predict.cache import question_key
 from kafka_chaos.reference_model.predict.grouped import questions_of
-from kafka_chaos.reference_model.predict.prediction import predict, shown_besides
+from kafka_chaos.reference_model.predict.prediction import predict, still_shown
 from kafka_chaos.reference_model.predict.result import Prediction, PredictionNotExhausted
 from kafka_chaos.reference_model.predict.transactional import question_of
 from kafka_chaos.reference_model.search import Budget
@@ -161,7 +161,7 @@ def _searched_besides(
     bound: str, prediction: Prediction, lanes: Sequence[Lane], scope: Scope, budget: Budget
 ) -> Enlarged:
     try:
-        shown = shown_besides(_forbidden_in(prediction, Anomaly), lanes, scope, budget)
+        shown = still_shown(_forbidden_in(prediction, Anomaly), lanes, scope, budget)
     except PredictionNotExhausted as error:
         shown = _forbidden_in(prediction, Anomaly) & error.unfinished.stories.keys()
     changes: dict[AnyAnomaly, Status] = dict.fromkeys(shown, Status.PERMITTED)

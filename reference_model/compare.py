@@ -238,10 +238,10 @@ def _path(before: Cluster, after: Cluster) -> Iterator[tuple[str, Cluster]]:
             yield from _path(before, replace(after, mode=ZOOKEEPER))
             yield UNCLEAN, after
         return
-    places = [rule.rules for _, rule in RULES]
-    first, last = places.index(before.rules), places.index(after.rules)
+    stages = [cluster.rules for _, cluster in RULES]
+    first, last = stages.index(before.rules), stages.index(after.rules)
     if first <= last:
         yield from RULES[first + 1 : last + 1]
     else:
-        for place in range(first, last, -1):
-            yield RULES[place][0], RULES[place - 1][1]
+        for stage in range(first, last, -1):
+            yield RULES[stage][0], RULES[stage - 1][1]

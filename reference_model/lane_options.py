@@ -25,10 +25,11 @@ _WITHOUT_OPTION = (
     *("lane", "topic", "cleanup_policy", "faults", "transactional", "group", "loop", "share"),
     *("assume", "consumer_offsets", "transaction_state", "created_late", "tiered", "retention_bytes"),
 )
-_OF_GROUPS = {"protocol": "group_protocol"}
-_OF_GROUPS |= {key: key for key in ("commits", "assignor", "static", "members", "crashes")}
+"""The keys of a lane that are no options by their own name."""
+_GROUP_OPTIONS = {"protocol": "group_protocol"}
+_GROUP_OPTIONS |= {key: key for key in ("commits", "assignor", "static", "members", "crashes")}
 """The options that need a group or a loop, by their keys."""
-_OF_TRANSACTIONS = {"size": "transaction_size", "producers": "producers"}
+_TRANSACTION_OPTIONS = {"size": "transaction_size", "producers": "producers"}
 
 
 def split_list(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ def _option(settings: type[Any], key: str, name: str = "", **replaced: Any) -> C
     return click.option(option, **(attributes | replaced))
 
 
-def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def _all_of(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     def added(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
@@ -93,11 +94,11 @@ def lane_options(
     """
     names = [field.name for field in fields(Lane)]
     keys = [name for name in names if name not in (*_WITHOUT_OPTION, *left_out) or name in others]
-    return _with(*(_option(Lane, key, **changed.get(key, {})) for key in keys), _faults)
+    return _all_of(*(_option(Lane, key, **changed.get(key, {})) for key in keys), _faults)
 
 
-settings_options = _with(
-    *(_option(Transactional, key, name) for key, name in _OF_TRANSACTIONS.items()),
+settings_options = _all_of(
+    *(_option(Transactional, key, name) for key, name in _TRANSACTION_OPTIONS.items()),
     click.option("--group", is_flag=True, help="A consumer group reads the lane: predict its anomalies, too."),
     _option(
         Loop,
@@ -107,7 +108,7 @@ settings_options = _with(
         help="The lane is the output of a consume-transform-produce loop that commits its inputs' offsets in this way. "
         "The value transaction implies --transactional.",
     ),
-    *(_option(Group, key, name) for key, name in _OF_GROUPS.items() if key != "assignor"),
+    *(_option(Group, key, name) for key, name in _GROUP_OPTIONS.items() if key != "assignor"),
     _option(Group, "assignor", default=None, help=f"Default: {COOPERATIVE} with the protocol classic."),
 )
 """A decorator that adds the options of transactions, groups and loops to a command."""
@@ -120,7 +121,7 @@ def refused_by_option() -> Iterator[None]:
         yield
     except LaneError as error:
         parent, _, key = error.key.rpartition(".")
-        names = _OF_TRANSACTIONS if parent == "transactional" else _OF_GROUPS if parent else {}
+        names = _TRANSACTION_OPTIONS if parent == "transactional" else _GROUP_OPTIONS if parent else {}
         option = f"--{names.get(key, error.key).replace('_', '-')}"
         raise click.BadParameter(f"{error.shown}: expected {error.expected}", param_hint=f"'{option}'") from error
 
@@ -128,25 +129,25 @@ def refused_by_option() -> Iterator[None]:
 def lane_keys(options: dict[str, Any], *, transactional: bool) -> dict[str, Any]:
     """The keys of the lane that has these options. Raises `LaneError` for wrong values."""
     has_group, offsets = options.pop("group"), options.pop("loop")
-    of_groups = {key: options.pop(name) for key, name in _OF_GROUPS.items()}
-    of_transactions = {key: options.pop(name) for key, name in _OF_TRANSACTIONS.items()}
+    group_settings = {key: options.pop(name) for key, name in _GROUP_OPTIONS.items()}
+    transaction_settings = {key: options.pop(name) for key, name in _TRANSACTION_OPTIONS.items()}
     if not has_group and offsets is None:
-        for name in _OF_GROUPS.values():
+        for name in _GROUP_OPTIONS.values():
             if _is_given(name):
                 raise click.BadParameter("needs --group or --loop", param_hint=f"'--{name.replace('_', '-')}'")
     else:
-        if of_groups["assignor"] is None and of_groups["protocol"] != CONSUMER:
-            of_groups["assignor"] = COOPERATIVE
-        options["group"] = Group(**of_groups) if has_group else None
+        if group_settings["assignor"] is None and group_settings["protocol"] != CONSUMER:
+            group_settings["assignor"] = COOPERATIVE
+        options["group"] = Group(**group_settings) if has_group else None
         if offsets is not None:
-            del of_groups["commits"]
-            options["loop"] = Loop(source=SOURCE, offsets=offsets, group=Group(**of_groups))
+            del group_settings["commits"]
+            options["loop"] = Loop(source=SOURCE, offsets=offsets, group=Group(**group_settings))
     if offsets == IN_TRANSACTION:
-        of_transactions["producers"] = of_groups["members"]
+        transaction_settings["producers"] = group_settings["members"]
     if transactional or offsets == IN_TRANSACTION:
         if not options["idempotence"] and _is_given("idempotence"):
             raise click.BadParameter("transactions need idempotence", param_hint="'--no-idempotence'")
-        options |= {"idempotence": True, "transactional": Transactional(**of_transactions)}
+        options |= {"idempotence": True, "transactional": Transactional(**transaction_settings)}
     return options
 
 

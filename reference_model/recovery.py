@@ -25,6 +25,7 @@ _JITTER = 1.5
 SHARE_SESSION_MS = 6_000
 """`group.share.session.timeout.ms` of the harness's brokers."""
 Parts = tuple[tuple[str, int | None], ...]
+"""Time-outs that pass one after the other: the name and the milliseconds of each, None if its length is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,9 @@ def bounds_of(
     fetch: Parts = (("request of a consumer", timings.fetch_ms), ("connection", timings.connect_ms)) if hangs else ()
     linger: Parts = () if timings.linger_ms is None else (("linger", timings.linger_ms),)
     producing = failover + lag + request + find_leader + linger + transaction
-    consuming = failover + lag + fetch + find_leader + transaction + _of_members(group)
+    consuming = failover + lag + fetch + find_leader + transaction + _until_rebalanced(group)
     parts_of = {
-        RecoveryAnomaly.STALLED_PRODUCER: producing + (() if lane.loop is None else _of_members(lane.loop.group)),
+        RecoveryAnomaly.STALLED_PRODUCER: producing + (() if lane.loop is None else _until_rebalanced(lane.loop.group)),
         RecoveryAnomaly.STALLED_CONSUMER: consuming,
         RecoveryAnomaly.ISR_NOT_RESTORED: (
             *failover,
@@ -84,7 +85,9 @@ def bounds_of(
         ),
     }
     if group is not None:
-        parts_of[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + find_leader + transaction + _of_members(group)
+        parts_of[RecoveryAnomaly.GROUP_NOT_STABLE] = (
+            failover + fetch + find_leader + transaction + _until_rebalanced(group)
+        )
     if lane.share is not None:
         # A record that a member has acquired comes back when its lock ends. The next one may be gone, too: two locks.
         share: Parts = (("lock", lane.share.lock_ms), ("session of a member", SHARE_SESSION_MS))
@@ -102,8 +105,8 @@ def bounds_of(
     return bounds
 
 
-def _of_members(group: Group | None) -> Parts:
-    """The time until a member's absence is noticed, and then the longest time between two polls of the others."""
+def _until_rebalanced(group: Group | None) -> Parts:
+    """The longest rebalance: until a member's absence is noticed, and then until each other member polls again."""
     if group is None:
         return ()
     return ("session of a member", group.session_timeout_ms), ("poll of a member", group.max_poll_interval_ms)

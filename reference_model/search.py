@@ -1,7 +1,7 @@
 """Two exhaustive searches of state spaces: breadth-first, and fewest-faults-first.
 
 Both find shortest paths. The second one counts faults before steps, and leaves out states that others make superfluous.
-The result of a search that its budget ended says so: `Search.complete` is then False.
+If its budget ended a search, `Search.complete` is False.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ from typing import Generic, NamedTuple, TypeVar
 from kafka_chaos.reference_model.explore.state import (
     NO_EPOCH,
     NO_LEADER,
-    Budget,
     Controller,
     CoreState,
     Local,
     Pair,
+    Remainder,
     examine,
 )
 from kafka_chaos.reference_model.protocol import Protocol
@@ -62,7 +62,8 @@ class CoreScope:
 
 
 class CoreAction(NamedTuple):
-    """A step: its name, the broker that takes it, the other broker that it concerns, and a number for its sentence."""
+    """A step: its name, the broker that takes it, the other broker or the record that it concerns, and a number for its
+    sentence."""
 
     name: str
     broker: int = -1
@@ -74,17 +75,18 @@ CoreStep = tuple[CoreAction, CoreState]
 
 
 class Core:
-    """The core under one protocol, in one scope. A state is a tuple of numbers that stand for values.
+    """The core under one protocol, in one scope. A state is a tuple of numbers that stand for values (`CoreState`).
 
-    `locals`, `controllers`, `budgets`: the values by these numbers. `brokers`: the indices of all brokers.
+    `locals`, `controllers`, `remainders`: the values by these numbers. `brokers`: the indices of all brokers.
     """
 
     def __init__(self, protocol: Protocol, scope: CoreScope) -> None:
         self.protocol = protocol
         self.scope = scope
-        self._locals, self._controllers, self._budgets = Numbers[Local](), Numbers[Controller](), Numbers[Budget]()
+        self._locals, self._controllers = Numbers[Local](), Numbers[Controller]()
+        self._remainders = Numbers[Remainder]()
         self.locals, self.controllers = self._locals.values, self._controllers.values
-        self.budgets = self._budgets.values
+        self.remainders = self._remainders.values
         self.brokers = range(scope.brokers)
         self._pairs: dict[tuple[int, int, int], Pair] = {}
 
@@ -93,8 +95,8 @@ class Core:
         everyone = (1 << self.scope.brokers) - 1
         blank = self._locals.of(Local((), 0, NO_EPOCH, NO_LEADER, 0))
         controller = self._controllers.of(Controller((), everyone))
-        budget = self._budgets.of(Budget(0, tuple(sorted(self.scope.faults))))
-        return (*(blank for _ in self.brokers), controller, budget)
+        remainder = self._remainders.of(Remainder(0, tuple(sorted(self.scope.faults))))
+        return (*(blank for _ in self.brokers), controller, remainder)
 
     def pair(self, broker: int, leader: int, follower: int) -> Pair:
         """The result of `examine` for the local states with the numbers `leader` and `follower`, remembered."""
@@ -116,11 +118,11 @@ class Core:
                 yield from self.leader_advance_high_watermark(state, broker)
                 yield from self.follower_fetch(state, broker)
                 yield from self.leader_change_isr(state, broker)
-        if self.budgets[state[-1]].faults:
+        if self.remainders[state[-1]].faults:
             yield from self.restart(state)
 
     def controller_elect_leader(self, state: CoreState) -> Iterator[CoreStep]:
-        """The controller elects another broker, which may lead even if no other broker is live."""
+        """The controller elects another broker: it may be the only live one, since the state does not tell."""
         controller = self.controllers[state[-2]]
         if len(controller.requests) == self.scope.leader_epochs:
             return
@@ -194,12 +196,12 @@ class Core:
     def leader_write(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
         """A broker that takes itself for the leader appends a record in its own epoch."""
         local = self.locals[state[broker]]
-        budget = self.budgets[state[-1]]
-        if budget.next_record < self.scope.records:
-            record = budget.next_record
+        remainder = self.remainders[state[-1]]
+        if remainder.next_record < self.scope.records:
+            record = remainder.next_record
             log = (*local.log, appended(record, local.leader_epoch))
             after = self._with(state, broker, local._replace(log=log))
-            rest = self._budgets.of(budget._replace(next_record=record + 1))
+            rest = self._remainders.of(remainder._replace(next_record=record + 1))
             yield CoreAction("write", broker, record, len(local.log)), (*after[:-1], rest)
 
     def leader_advance_high_watermark(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
@@ -247,9 +249,9 @@ class Core:
         may have checkpointed. It takes no request from before its registration (KIP-380).
         """
         controller = self.controllers[state[-2]]
-        budget = self.budgets[state[-1]]
-        for fault, left in each_taken(budget.faults):
-            rest = self._budgets.of(budget._replace(faults=left))
+        remainder = self.remainders[state[-1]]
+        for fault, left in each_taken(remainder.faults):
+            rest = self._remainders.of(remainder._replace(faults=left))
             for broker in self.brokers:
                 bit = 1 << broker
                 if controller.leader == broker or (controller.isr & bit and controller.isr != bit):
@@ -258,8 +260,9 @@ class Core:
                 shortest = 0 if fault == "power-loss" else len(local.log)
                 for end in range(shortest, len(local.log) + 1):
                     for watermark in range(min(end, local.high_watermark) + 1):
-                        known_epoch = max(local.leader_epoch, controller.leader_epoch - 1)
-                        started = Local(local.log[:end], watermark, known_epoch, NO_LEADER, 0)
+                        # A broker of this epoch takes no older request: of those so far, at most the last one.
+                        refused_epoch = max(local.leader_epoch, controller.leader_epoch - 1)
+                        started = Local(local.log[:end], watermark, refused_epoch, NO_LEADER, 0)
                         after = self._with(state, broker, started)
                         yield CoreAction(fault, broker, watermark, end), (*after[:-1], rest)
 

@@ -4,7 +4,7 @@ It covers as much as the public TLA+ specification of Kafka replication by hachi
 a high watermark, a leader epoch, a leader and an ISR; the partition's state in ZooKeeper; and every LeaderAndIsr
 request ever sent, which a replica may receive late, again or never.
 
-Each replica's local state is interned to one integer, and so are the controller's state and the rest of the scope
+Each replica's local state is interned to one integer, and so are the controller's state and what remains of the scope
 (records, faults). What two replicas in their local states can do with each other is worked out once and remembered.
 """
 
@@ -50,15 +50,15 @@ class Controller(NamedTuple):
         return len(self.requests) - 1
 
 
-class Budget(NamedTuple):
-    """The rest of the scope: the next record's id, and the faults that may still strike."""
+class Remainder(NamedTuple):
+    """What remains of the scope: the next record's id, and the faults that may still strike."""
 
     next_record: int
     faults: tuple[str, ...]
 
 
 CoreState = tuple[int, ...]
-"""The numbers that `Core` has for each replica's local state, then for the controller and for the budget."""
+"""The numbers that `Core` has for each replica's local state, then for the `Controller`, and last the `Remainder`."""
 
 
 class Pair(NamedTuple):

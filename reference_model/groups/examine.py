@@ -159,7 +159,7 @@ def stories_of_torn_ends(setup: Setup) -> dict[GroupAnomaly, Story]:
     return GROUPS.stories(setup.anomalies, setup.with_loss("ends_may_tear"))
 
 
-def scope_of(setup: Setup) -> dict[str, Any]:
+def group_scope(setup: Setup) -> dict[str, Any]:
     """The scope of a search, as in `predict --json`."""
     return {
         "rules": setup.rules.name,

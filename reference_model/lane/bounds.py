@@ -52,9 +52,9 @@ from kafka_chaos.reference_model.lane.state import (
     Scope,
     canonical,
     initial_state,
+    produce_request,
     read_bit,
     record_of,
-    request,
     split_means,
     truncated,
     truncation_of,
@@ -202,7 +202,7 @@ def steps_without_producer(state: LaneState, lane: Lane, *, kept_isr: bool = Fal
         if replica.role in (LEADER, ZOMBIE):
             for index, record in enumerate(state.records):
                 if record.attempts:
-                    after = _with_appended(state, broker, index, request(index, 0))
+                    after = _with_appended(state, broker, index, produce_request(index, 0))
                     yield _with_acknowledged_read(observe(after, lane), lane)
     for _, after in steps_of_brokers(state, lane, kept_isr=kept_isr):
         yield _with_acknowledged_read(after, lane)
@@ -230,7 +230,7 @@ def appends_in_sequence(state: LaneState, lane: Lane) -> Iterator[LaneState]:
         yield renew_producer_epoch(state, first)
     for index, record in enumerate(state.records):
         for producer_epoch in range(state.producer_epoch + 1 if record.attempts else 0):
-            sent = request(index, producer_epoch)
+            sent = produce_request(index, producer_epoch)
             if check_sequence(state, leader, sent) is None:
                 yield _with_appended(state, leader, index, sent)
 

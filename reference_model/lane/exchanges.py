@@ -1,10 +1,10 @@
-"""The actions of brokers, producer and consumers of a lane without faults: one action, one function.
+"""The actions by which a lane's producer and brokers exchange requests and answers: one action, one function.
 
 Each function yields every way its action can be taken in a state, as (action, next state). Sources: Kafka's
 documentation ("Replication", producer and topic configurations), KIP-101, KIP-279, KIP-320 (truncation and
 fencing by leader epoch), KIP-98 and KIP-360 (idempotence), KIP-679 (defaults).
 
-Left out here, and covered by `explore` in full: late LeaderAndIsr requests (a live broker learns of an election at
+Left out here, and covered in full by `explore/`: late LeaderAndIsr requests (a live broker learns of an election at
 once; only a zombie does not), and the delay of the high watermark (a leader advances it at once).
 
 Left out altogether: preferred leader election and reassignment (with `auto.leader.rebalance.enable`, the leader may
@@ -50,8 +50,8 @@ from kafka_chaos.reference_model.lane.state import (
     LaneReplica,
     LaneState,
     Record,
+    produce_request,
     record_of,
-    request,
 )
 from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.isr import is_committed
@@ -68,20 +68,23 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
     for index, record in enumerate(state.records):
         if not may_send(state, lane, index):
             continue
-        sent = request(index, state.producer_epoch)
+        request = produce_request(index, state.producer_epoch)
         for broker, replica in state.distinct_replicas():
             if replica.role in (DOWN, FOLLOWER) or not may_be_addressed(replica.leader_epoch, state.known_epoch):
                 continue
             # By sending, the producer takes this broker for the leader, and its epoch for the current one.
             addressed = state._replace(known_epoch=replica.leader_epoch)
             if replica.role != FROZEN_LEADER:
-                yield from _deliver(addressed, lane, broker, sent, awaited=True)
+                yield from _deliver(addressed, lane, broker, request, awaited=True)
                 continue
             # The request lies unread in the socket: in `unawaited` if the producer waits for no answer.
             if lane.acks == "0":
-                sent_record, queued = ACCEPTED, replica._replace(unawaited=_with_request(replica.unawaited, sent))
+                sent_record, queued = ACCEPTED, replica._replace(unawaited=_with_request(replica.unawaited, request))
             else:
-                sent_record, queued = _attempted(record), replica._replace(socket=_with_request(replica.socket, sent))
+                sent_record, queued = (
+                    _attempted(record),
+                    replica._replace(socket=_with_request(replica.socket, request)),
+                )
             yield Action("queue", broker, index), addressed.with_replica(broker, queued).with_record(index, sent_record)
 
 
@@ -104,12 +107,12 @@ def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
     for broker, replica in state.distinct_replicas():
         if replica.role not in (LEADER, ZOMBIE):
             continue
-        for sent, unread in each_taken(replica.socket):
+        for request, unread in each_taken(replica.socket):
             read = state.with_replica(broker, replica._replace(socket=unread))
-            yield from _from_socket(_deliver(read, lane, broker, sent, awaited=True, was_counted=True))
-        for sent, unread in each_taken(replica.unawaited):
+            yield from _from_socket(_deliver(read, lane, broker, request, awaited=True, was_counted=True))
+        for request, unread in each_taken(replica.unawaited):
             read = state.with_replica(broker, replica._replace(unawaited=unread))
-            yield from _from_socket(_deliver(read, lane, broker, sent, awaited=False))
+            yield from _from_socket(_deliver(read, lane, broker, request, awaited=False))
 
 
 def _from_socket(delivered: Iterator[Step]) -> Iterator[Step]:
@@ -117,45 +120,45 @@ def _from_socket(delivered: Iterator[Step]) -> Iterator[Step]:
         yield action._replace(from_socket=True), after
 
 
-def _with_request(requests: tuple[int, ...], sent: int) -> tuple[int, ...]:
-    return tuple(sorted((*requests, sent)))
+def _with_request(requests: tuple[int, ...], request: int) -> tuple[int, ...]:
+    return tuple(sorted((*requests, request)))
 
 
 def _deliver(
-    state: LaneState, lane: Lane, broker: int, sent: int, *, awaited: bool, was_counted: bool = False
+    state: LaneState, lane: Lane, broker: int, request: int, *, awaited: bool, was_counted: bool = False
 ) -> Iterator[Step]:
     """A broker that takes itself for the leader handles a produce request.
 
     `awaited`: the producer still waits for the answer. `was_counted`: the attempt was counted when it was queued.
     """
-    replica, index = state.replicas[broker], record_of(sent)
+    replica, index = state.replicas[broker], record_of(request)
     record = state.records[index]
     if lane.acks == "all" and too_few_in_sync(state, lane, replica):
         rejected = _rejected(record) if awaited else record
         yield Action("not_enough_replicas", broker, index), state.with_record(index, rejected)
         return
-    checked = check_sequence(state, broker, sent) if lane.idempotence else None
+    checked = check_sequence(state, broker, request) if lane.idempotence else None
     if isinstance(checked, Refusal):
-        heard = after_refusal(state, sent, checked).with_record(index, _rejected(record))
-        yield Action("out_of_order_sequence", broker, index, checked.value), heard if awaited else state
+        producer_told = after_refusal(state, request, checked).with_record(index, _rejected(record))
+        yield Action("out_of_order_sequence", broker, index, checked.value), producer_told if awaited else state
         return
-    yield append_request(state, lane, broker, sent, checked, awaited=awaited, was_counted=was_counted)
+    yield append_request(state, lane, broker, request, checked, awaited=awaited, was_counted=was_counted)
 
 
 def append_request(
     state: LaneState,
     lane: Lane,
     broker: int,
-    sent: int,
+    request: int,
     held_at: int | None,
     *,
     awaited: bool,
     was_counted: bool = False,
 ) -> Step:
     """The step in which a broker appends a request's record, unless its log holds the record already, at `held_at`."""
-    replica, index = state.replicas[broker], record_of(sent)
+    replica, index = state.replicas[broker], record_of(request)
     record = state.records[index]
-    offset, log = (len(replica.log), (*replica.log, appended(sent, replica.leader_epoch)))
+    offset, log = (len(replica.log), (*replica.log, appended(request, replica.leader_epoch)))
     if held_at is not None:
         offset, log = held_at, replica.log
     pending = replica.pending
@@ -222,8 +225,8 @@ def fail_attempt(state: LaneState, lane: Lane) -> Iterator[Step]:
 
     With acks=0 the producer never learns of it.
     """
-    led = any(replica.role in (LEADER, FROZEN_LEADER) for replica in state.replicas)
-    if led and state.leader_epoch == 0:  # No other broker has ever led, so none is taken for the leader.
+    has_leader = any(replica.role in (LEADER, FROZEN_LEADER) for replica in state.replicas)
+    if has_leader and state.leader_epoch == 0:  # No other broker has ever led, so none is taken for the leader.
         return
     for index, record in enumerate(state.records):
         if record.status == NEW and may_send(state, lane, index):
@@ -252,8 +255,7 @@ def _rejected(record: Record) -> Record:
 
 
 def _with_answered(state: LaneState, broker: int, answered: tuple[int, int], record: Record) -> LaneState:
-    """The state after a broker answered the append of `answered`, an (index, offset); `record`: the producer's new
-    knowledge."""
+    """The state after a broker has answered for an entry of `pending`, and the producer knows `record` of it."""
     replica = state.replicas[broker]
     pending = tuple([other for other in replica.pending if other != answered])
     return state.with_replica(broker, replica._replace(pending=pending)).with_record(answered[0], record)

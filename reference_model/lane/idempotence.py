@@ -14,11 +14,11 @@ BEFORE_FIRST = Batch(0, -1, NOWHERE)
 number other than 0."""
 
 
-def check_sequence(state: LaneState, broker: int, sent: int) -> Refusal | int | None:
+def check_sequence(state: LaneState, broker: int, request: int) -> Refusal | int | None:
     """The broker's answer to a request, by its own log (`protocol/sequences.py`)."""
-    epoch = producer_epoch_of(sent)
+    epoch = producer_epoch_of(request)
     remembered = _remembered(state.replicas[broker].log, state.first_records, state.forgetful)
-    return check_batch(remembered, epoch, record_of(sent) - state.first_records[epoch])
+    return check_batch(remembered, epoch, record_of(request) - state.first_records[epoch])
 
 
 @lru_cache(maxsize=1 << 12)
@@ -44,13 +44,13 @@ def implicitly_acknowledged(state: LaneState, acknowledged: int) -> LaneState:
     return state
 
 
-def after_refusal(state: LaneState, sent: int, refusal: Refusal) -> LaneState:
+def after_refusal(state: LaneState, request: int, refusal: Refusal) -> LaneState:
     """The state after the producer has heard of a refusal.
 
     It renews its producer epoch where that helps (KIP-360). Then the refused record is the first one of the new epoch.
     """
-    index = record_of(sent)
-    has_predecessor = producer_epoch_of(sent) == state.producer_epoch and index > state.first_records[-1]
+    index = record_of(request)
+    has_predecessor = producer_epoch_of(request) == state.producer_epoch and index > state.first_records[-1]
     if renews_epoch(refusal, follows_acknowledged=has_predecessor and state.records[index - 1].status == OK):
         return renew_producer_epoch(state, index)
     return state

@@ -65,11 +65,11 @@ def usual_scope(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> Scope:
     return replace(DEFAULT_SCOPE, records=DEFAULT_SCOPE.records + 1) if waits else DEFAULT_SCOPE
 
 
-def replication_is_cut(lockstep: Lockstep, position: int) -> bool:
-    """Whether the followers can't fetch after the first `position` steps: a cut lasts until it is lifted or its
+def replication_is_cut(lockstep: Lockstep, steps_done: int) -> bool:
+    """Whether the followers can't fetch after the first `steps_done` steps: a cut lasts until it is lifted or its
     leader is gone."""
     cut = False
-    for step in lockstep[:position]:
+    for step in lockstep[:steps_done]:
         if step is LockstepStep.CUT_REPLICATION:
             cut = True
         elif step in (LockstepStep.HEAL_REPLICATION, LockstepStep.KILL_LEADER, LockstepStep.EXPIRE_SESSION):
@@ -79,10 +79,10 @@ def replication_is_cut(lockstep: Lockstep, position: int) -> bool:
 
 def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step]:
     """Every way the lock-step phase's next step can be taken in this state; none while its condition does not hold."""
-    if state.position == len(lockstep):
+    if state.lockstep_steps_done == len(lockstep):
         return
-    after = state._replace(position=state.position + 1)
-    step = lockstep[state.position]
+    after = state._replace(lockstep_steps_done=state.lockstep_steps_done + 1)
+    step = lockstep[state.lockstep_steps_done]
     leader = state.leader
     match step:
         case LockstepStep.CUT_REPLICATION | LockstepStep.HEAL_REPLICATION if leader >= 0:
@@ -98,6 +98,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
             yield from expire(after, lane)
         case LockstepStep.THAW:
             yield from thaw(after, lane)
+            # The frozen broker may have become a zombie when its session expired: then nothing changes.
             if not any(replica.role == FROZEN_LEADER for replica in state.replicas):
                 yield Action("thawed"), after
         case LockstepStep.ELECT:

@@ -94,10 +94,10 @@ class LaneReplica(NamedTuple):
     """One broker's share of the state.
 
     `log` holds entries (`protocol/entries.py`) of requests. `pending` has (record, offset) of each append whose answer
-    the producer still awaits. `socket` and `unawaited` have the requests (`request()`) that lie unread in the socket:
-    the producer awaits an answer to those in `socket` alone. Both are sorted, since the order of arrival is no part of
-    the state. `leader_epoch` counts only in a leader or zombie, `believed_isr` only in a zombie. `standing` has the
-    bits `ELIGIBLE` and `LAST_KNOWN`, where leaders are elected from the eligible replicas.
+    the producer still awaits. `socket` and `unawaited` have the requests (`produce_request`) that lie unread in the
+    socket: the producer awaits an answer to those in `socket` alone. Both are sorted, since the order of arrival is no
+    part of the state. `leader_epoch` counts only in a leader or zombie, `believed_isr` only in a zombie. `standing` has
+    the bits `ELIGIBLE` and `LAST_KNOWN`, where leaders are elected from the eligible replicas.
     """
 
     role: int
@@ -128,8 +128,8 @@ class LaneState(NamedTuple):
 
     `reads`: the bit set of each `read_bit(record, offset)` that some consumer has read. `faults`: the faults that may
     still strike. `first_records`: by epoch of an idempotent producer, the record with sequence number 0. `known_epoch`:
-    the highest leader epoch that the producer has addressed. `position`: how many steps of the lock-step phase are
-    done. `forgetful`: brokers do not know that an unknown producer has to begin with sequence number 0
+    the highest leader epoch that the producer has addressed. `lockstep_steps_done`: how many steps of the lock-step
+    phase are done. `forgetful`: brokers do not know that an unknown producer has to begin with sequence number 0
     (`protocol/known_defects.py`).
     """
 
@@ -140,7 +140,7 @@ class LaneState(NamedTuple):
     faults: tuple[str, ...]
     first_records: tuple[int, ...] = (0,)
     known_epoch: int = 0
-    position: int = 0
+    lockstep_steps_done: int = 0
     forgetful: bool = False
 
     @property
@@ -151,15 +151,15 @@ class LaneState(NamedTuple):
     @property
     def leader(self) -> int:
         """The index of the broker that leads by the controller's record and serves, or -1."""
-        for index, replica in enumerate(self[0]):
-            if replica[0] == LEADER:
+        for index, replica in enumerate(self.replicas):
+            if replica.role == LEADER:
                 return index
         return -1
 
     @property
     def isr_size(self) -> int:
         """The number of replicas in the controller's ISR."""
-        return sum([replica[1] for replica in self[0]])
+        return sum([replica.in_isr for replica in self.replicas])
 
     @property
     def high_watermark(self) -> int:
@@ -168,7 +168,7 @@ class LaneState(NamedTuple):
         The leader's own high watermark rises to this offset once the members' fetches have reached the leader. Until
         then a real leader acknowledges and shows less, nothing else.
         """
-        return isr.high_watermark(0, [len(replica[2]) for replica in self[0] if replica[1]])
+        return isr.high_watermark(0, [len(replica.log) for replica in self.replicas if replica.in_isr])
 
     def distinct_replicas(self) -> Iterator[tuple[int, LaneReplica]]:
         """Each broker's index with its replica, without brokers whose replica equals the one before.
@@ -195,7 +195,7 @@ class LaneState(NamedTuple):
         return LaneState(self[0], self[1], exchanged(self.records, index, record), *self[3:])
 
 
-def request(record: int, producer_epoch: int) -> int:
+def produce_request(record: int, producer_epoch: int) -> int:
     """A produce request as one integer."""
     return producer_epoch << RECORD_BITS | record
 
@@ -250,12 +250,12 @@ def canonical(state: LaneState, lane: Lane) -> LaneState:
     These states may differ in the brokers' names, in how far leader epochs have risen, in whether a zombie that nothing
     reaches knows its successor, and in the known epoch, as long as it excludes the same zombies.
     """
-    state = settled(state, lane)
-    replicas, leader_epoch, known_epoch = _canonical(state[0], state[1], state[6])
+    state = idle_zombies_as_followers(state, lane)
+    replicas, leader_epoch, known_epoch = _canonical(state.replicas, state.leader_epoch, state.known_epoch)
     return LaneState(replicas, leader_epoch, *state[2:6], known_epoch, *state[7:])
 
 
-def settled(state: LaneState, lane: Lane) -> LaneState:
+def idle_zombies_as_followers(state: LaneState, lane: Lane) -> LaneState:
     """The state in which zombies count as followers if no producer addresses them and they owe nobody an answer.
 
     That is sound only if the zombie can't be elected with its present log. So it must be neither in sync nor eligible.
@@ -264,14 +264,16 @@ def settled(state: LaneState, lane: Lane) -> LaneState:
     """
     if lane.unclean_leader_election and (not lane.faults or state.faults or state.leader < 0):
         return state
-    if ZOMBIE not in [replica[0] for replica in state.replicas]:
+    if ZOMBIE not in [replica.role for replica in state.replicas]:
         return state
-    replicas = _settled(state.replicas, state.known_epoch, truncation_of(lane))
+    replicas = _idle_zombies_as_followers(state.replicas, state.known_epoch, truncation_of(lane))
     return state if replicas == state.replicas else state.with_replicas(replicas)
 
 
 @lru_cache(maxsize=1 << 16)
-def _settled(replicas: tuple[LaneReplica, ...], known_epoch: int, truncation: Truncation) -> tuple[LaneReplica, ...]:
+def _idle_zombies_as_followers(
+    replicas: tuple[LaneReplica, ...], known_epoch: int, truncation: Truncation
+) -> tuple[LaneReplica, ...]:
     return follow_leader(
         tuple(
             LaneReplica(FOLLOWER, False, replica.log)
@@ -314,9 +316,9 @@ def _canonical(
 
 
 def split_means(state: LaneState, lane: Lane, most_attempts: int = MOST_ATTEMPTS) -> tuple[Hashable, int]:
-    """Split a state into its means, as a bit set, and the rest, for `search.fewest_faults_first`: (rest, means).
+    """Split a state for `search.fewest_faults_first` into (rest, means), where means are what only adds possibilities.
 
-    Means only add possibilities: the faults left, the attempts left of each record (at most `most_attempts`), and the
+    Means, as one bit set, are the faults left, the attempts left of each record (at most `most_attempts`), and the
     reads of consumers. Of two states with the same rest, the one with more means can do and show all that the other
     can: what was read stays read, and neither a fault nor another attempt has to happen. With one request in flight
     attempts are no means, because the next record waits until this one is given up.
@@ -339,7 +341,7 @@ def _fault_bits(faults: tuple[str, ...], width: int) -> int:
     The numbers are unary: a number is at least as large as another if its bits include the other's.
     """
     counts = [sum([not CAN_STRIKE_AS[kind].isdisjoint(kinds) for kind in faults]) for kinds in COMPARED_KINDS]
-    return sum((1 << count) - 1 << width * place for place, count in enumerate(counts))
+    return sum((1 << count) - 1 << width * index for index, count in enumerate(counts))
 
 
 def truncation_of(lane: Lane) -> Truncation:
@@ -358,12 +360,12 @@ def truncated(log: tuple[int, ...], leader_log: tuple[int, ...], rule: Truncatio
 
 def follow_leader(replicas: tuple[LaneReplica, ...], rule: Truncation) -> tuple[LaneReplica, ...]:
     """The replicas after every live follower has truncated its log by a rule, if a leader serves."""
-    leader_logs = [replica[2] for replica in replicas if replica[0] == LEADER]
+    leader_logs = [replica.log for replica in replicas if replica.role == LEADER]
     if not leader_logs:
         return replicas
     return tuple(
         [
-            replica.with_log(truncated(replica[2], leader_logs[0], rule)) if replica[0] == FOLLOWER else replica
+            replica.with_log(truncated(replica.log, leader_logs[0], rule)) if replica.role == FOLLOWER else replica
             for replica in replicas
         ]
     )

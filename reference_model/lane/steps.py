@@ -29,7 +29,7 @@ def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None, *, kept_isr: 
     else:
         yield from replication.expand_isr(state, lane)
         yield from replication.learn(state, lane)
-        if not replication_is_cut(lockstep, state.position):
+        if not replication_is_cut(lockstep, state.lockstep_steps_done):
             yield from replication.fetch(state, lane)
         yield from next_step(state, lane, lockstep)
 

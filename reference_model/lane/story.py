@@ -15,10 +15,10 @@ from kafka_chaos.reference_model.lane.state import (
     OK,
     LaneState,
     canonical,
+    idle_zombies_as_followers,
     initial_state,
     pairs,
     record_of,
-    settled,
 )
 
 SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["lane"]
@@ -28,12 +28,12 @@ ROLES = ("down", "a follower", "the leader", "a zombie leader", "the leader")
 """The words for a broker's role, by its number in `state.py`."""
 
 
-Possible = Callable[[LaneState], Iterator[Step]]
-"""The steps that are possible in a state."""
+NextSteps = Callable[[LaneState], Iterator[Step]]
+"""A function that yields every step that is possible in a state."""
 
 
 def tell(
-    path: Sequence[LaneState], lane: Lane, possible: Possible, forms: Sequence[Form] = (WHOLE,)
+    path: Sequence[LaneState], lane: Lane, next_steps: NextSteps, forms: Sequence[Form] = (WHOLE,)
 ) -> tuple[str, ...]:
     """The sentences for a path from the initial state to one in which the run ends.
 
@@ -46,11 +46,11 @@ def tell(
     for expected in path[1:]:
         action, after = next(
             (action, after)
-            for action, after in possible(state)
+            for action, after in next_steps(state)
             if any(form.reduce(canonical(after, lane)) == expected for form in forms)
         )
         sentences += sentences_of(action, state, after, numbers)
-        state = settled(after, lane)
+        state = idle_zombies_as_followers(after, lane)
     return (*sentences, ending_of(state, numbers))
 
 
@@ -64,7 +64,7 @@ def initial_numbers(state: LaneState) -> tuple[int, ...]:
 def sentences_of(action: Action, before: LaneState, after: LaneState, numbers: Sequence[int]) -> tuple[str, ...]:
     """The sentences for a step: its action, if it has a sentence, and each record that consumers then read.
 
-    `after` is not settled yet. `numbers`: the numbers of the brokers, by index.
+    `after` is the action's own result, before `idle_zombies_as_followers`. `numbers`: the brokers' numbers, by index.
     """
     replica = before.replicas[action.broker] if action.broker >= 0 else None
     sentence = SENTENCES[action.name].format(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from kafka_chaos.reference_model.lockstep.controller import broker_failed
 from kafka_chaos.reference_model.lockstep.processes import register, require
 from kafka_chaos.reference_model.lockstep.state import NOBODY, ClusterConfig, ClusterState, Quorum
-from kafka_chaos.reference_model.protocol.quorum import disturbs, doubts_sessions, has_majority, stays_active
+from kafka_chaos.reference_model.protocol.quorum import forces_election, has_majority, may_expire_sessions, stays_active
 from kafka_chaos.reference_model.tuples import excluding
 
 
@@ -71,7 +71,7 @@ def _take_over(state: ClusterState, controller: int) -> ClusterState:
     """The state after a controller has become active in a new epoch. Controllers that it reaches campaign no longer."""
     quorum = state.quorum
     assert quorum is not None
-    doubts = doubts_sessions(quorum.interrupted, quorum.deposed_while_reached)
+    doubts = may_expire_sessions(quorum.interrupted, quorum.deposed_while_reached)
     doubted = tuple(r.broker for r in state.replicas if doubts and r.registered and r.runs)
     reached = state.reached_by(controller)
     state = state._replace(controller=controller, controller_epoch=state.controller_epoch + 1)
@@ -95,7 +95,7 @@ def _meet_again(state: ClusterState, config: ClusterConfig, quorum: Quorum) -> I
         if loner not in state.reached_by(state.controller):
             continue
         after = _with(state, campaigned=excluding(quorum.campaigned, [loner]))
-        if disturbs(campaigned=True, asks_first=config.asks_before_election):
+        if forces_election(campaigned=True, asks_first=config.asks_before_election):
             after = _with(after, behind=(*quorum.behind, loner))._replace(controller=NOBODY)
         yield after
 

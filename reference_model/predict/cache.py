@@ -59,6 +59,8 @@ def _content() -> Mapping[str, Any]:
 
 
 def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, Any]:
+    """A shipped answer in the form of `predict --json`: its sentences stand in place of their numbers."""
+
     def entry(status: str, why: list[int], defects: list[tuple[list[str], list[int]]]) -> dict[str, Any]:
         defects_in_full = [
             {"id": ids[0], "with": ids[1:], "why": [sentences[number] for number in numbers]}
@@ -71,6 +73,7 @@ def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, 
 
 
 FORMAT_VERSION = 2
+"""The version of the cached files' format."""
 PATIENCE = 3.0
 """The seconds between reports on the progress of a search."""
 
@@ -114,7 +117,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
     rules, so that versions and modes with the same rules share an answer.
     """
     lane = as_obeyed(lane)
-    # Most internal topics have these settings, and are left out of the question.
+    # Internal topics with these settings, in the order of `_settings`, are left out of the question: most have them.
     usual = [lane.replication_factor, 1, False, False, sorted(lane.faults)]
     question = {
         "rules": asdict(rules_of(lane)),
@@ -141,7 +144,7 @@ def _of_client(lane: Lane) -> dict[str, Any]:
     """The properties of a lane's client that an answer depends on; its transactions have rules of their own."""
     properties = {}
     if MODELLED_DEFECTS["KAFKA-15591"].concerns(lane) and not rules_of_client(lane).acknowledges_implicitly:
-        properties["answers_each"] = True
+        properties["answers_each"] = True  # An acknowledgement counts for its own record alone.
     if MODELLED_DEFECTS["kafkajs-822"].concerns(lane):
         properties["several_partitions"] = lane.partitions > 1
     return properties
@@ -180,9 +183,9 @@ def _share(lane: Lane) -> dict[str, Any]:
 
 
 def _group(group: Group, commits: str, version: str) -> list[Any]:
-    several = [group.members > 1 or group.joins > 0, group.crashes > 0, group.leaves > 0]
+    may_happen = [group.members > 1 or group.joins > 0, group.crashes > 0, group.leaves > 0]
     latest = [group.reset] if group.reset == LATEST else []
-    return [rules_of_group(group, version).name, commits, group.static, *several, *latest]
+    return [rules_of_group(group, version).name, commits, group.static, *may_happen, *latest]
 
 
 @cache

@@ -37,8 +37,8 @@ from kafka_chaos.reference_model.lane.state import (
     Record,
     canonical,
     initial_state,
+    produce_request,
     record_of,
-    request,
 )
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
@@ -127,7 +127,7 @@ def _send(state: LaneState, lane: Lane, index: int, held_at: Iterable[int | None
     if state.records[index].attempts == 0 or too_few_in_sync(state, lane, state.replicas[leader]):
         return
     for offset in held_at:
-        sent = request(index, state.producer_epoch)
+        sent = produce_request(index, state.producer_epoch)
         action, after = append_request(state, lane, leader, sent, offset, awaited=True)
         yield action if offset is None else action._replace(name="taken_for_copy"), after
 
@@ -192,7 +192,7 @@ def plain_lane(lane: Lane, /, **settings: Any) -> Lane:
 _READS_ON = "The log grows past the consumer's position, at which it reads on: it misses what came below."
 
 
-def known_defects(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
+def defect_traces(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
     """By anomaly, the minimal sets of known defects that make it reachable in a lane."""
     without_faults = plain_lane(
         lane,
@@ -234,7 +234,7 @@ def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, De
         nearest.update(dict.fromkeys(shown(ending(state), CHECKS, CHECKS.keys() - nearest.keys()), state))
         return False
 
-    def possible(state: LaneState) -> Iterator[Step]:
+    def next_steps(state: LaneState) -> Iterator[Step]:
         lane_steps = steps(state, lane, None)
         yield from map(_acknowledging_implicitly, lane_steps) if acknowledges_implicitly else lane_steps
         for steps_of_defect in further_steps:
@@ -246,12 +246,12 @@ def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, De
     retried = tuple(record._replace(attempts=2) for record in initial.records)
     search = breadth_first(
         canonical(initial._replace(records=retried, forgetful=None in further_steps), lane),
-        lambda state: [canonical(after, lane) for _, after in possible(state)],
+        lambda state: [canonical(after, lane) for _, after in next_steps(state)],
         visit,
         Budget(MAX_STATES),
     )
     return {
-        anomaly: DefectTrace(defects, tell(search.path(state), lane, possible)) for anomaly, state in nearest.items()
+        anomaly: DefectTrace(defects, tell(search.path(state), lane, next_steps)) for anomaly, state in nearest.items()
     }
 
 

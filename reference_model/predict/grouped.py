@@ -50,14 +50,14 @@ TEARS = (
 
 
 _COUNTS_END = "A member is told of the end of a partition, and its position moves on by one, over no record."
-_MISSED = "There it commits, or goes on after a rebalance: the next record is given to nobody."
+_SKIPS_RECORD = "There it commits, or goes on after a rebalance: the next record is given to nobody."
 _STARTS_OVER = (
     "No record comes, and after a rebalance it asks for the one behind the end (OFFSET_OUT_OF_RANGE): it begins again "
     "where auto.offset.reset says, behind what it has committed."
 )
-MISSED: Mapping[GroupAnomaly, str] = {
-    GroupAnomaly.SKIPPED_AFTER_REBALANCE: _MISSED,
-    GroupAnomaly.NOT_PROCESSED: _MISSED,
+AFTER_END: Mapping[GroupAnomaly, str] = {
+    GroupAnomaly.SKIPPED_AFTER_REBALANCE: _SKIPS_RECORD,
+    GroupAnomaly.NOT_PROCESSED: _SKIPS_RECORD,
     GroupAnomaly.COMMIT_LOST: _STARTS_OVER,
     GroupAnomaly.COMMIT_REGRESSED: _STARTS_OVER,
     GroupAnomaly.PROCESSED_TWICE: _STARTS_OVER,
@@ -106,20 +106,20 @@ def answers_of_groups(
     stories: dict[GroupAnomaly, Story] = {}
     for findings in asked.values():
         stories = {**findings.stories, **stories}
-    traces = by_anomaly([*_torn(asked, answers), *_moved(lane)])
+    traces = by_anomaly([*_defects_of_transactions(asked, answers), *_defects_of_positions(lane)])
     return answers_from(lane.group_anomalies, stories, why_forbidden, traces)
 
 
-def _moved(lane: Lane) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
+def _defects_of_positions(lane: Lane) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
     """The traces of librdkafka-4844: a member goes on after a rebalance from a position that lies too far ahead."""
     defect = MODELLED_DEFECTS["librdkafka-4844"]
     if defect.concerns(lane):
-        for anomaly, why in MISSED.items():
+        for anomaly, why in AFTER_END.items():
             if anomaly in lane.group_anomalies:
                 yield anomaly, DefectTrace((defect,), (_COUNTS_END, why))
 
 
-def _torn(asked: Iterable[Setup], answers: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
+def _defects_of_transactions(asked: Iterable[Setup], answers: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
     """The traces of known defects that tear transactions, for a loop that commits its offsets in them."""
     torn = answers.anomalies.get(TransactionAnomaly.TORN_TRANSACTION)
     for question in asked:
@@ -129,8 +129,8 @@ def _torn(asked: Iterable[Setup], answers: Prediction) -> Iterator[tuple[GroupAn
 
 
 RULES_OF_SHARE_GROUPS: Mapping[str, Mapping[str, str]] = toml_of(__package__, "share_groups.toml")
-_OF_STATE = (ShareAnomaly.REDELIVERED_AFTER_ACCEPT, ShareAnomaly.SHARE_START_WENT_BACK)
-_OF_LOG = (*_OF_STATE, ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
+_LOST_WITH_STATE = (ShareAnomaly.REDELIVERED_AFTER_ACCEPT, ShareAnomaly.SHARE_START_WENT_BACK)
+_LOST_WITH_LOG = (*_LOST_WITH_STATE, ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
 _DEPOSED_ALIVE = frozenset({"pause", "partition", "session-expiry"})
 """The faults after which a deposed broker goes on running. Other faults end its process."""
 
@@ -145,9 +145,9 @@ def answers_of_share(
     )
     permitting = (
         # Of several reasons for an anomaly, the first is told.
-        ("state_is_lost", state_may_be_lost, _OF_STATE),
-        ("log_loses", log_may_lose, _OF_LOG),
-        ("deposed_runs_on", bool(_DEPOSED_ALIVE & {*lane.faults}), _OF_STATE),
+        ("state_is_lost", state_may_be_lost, _LOST_WITH_STATE),
+        ("log_loses", log_may_lose, _LOST_WITH_LOG),
+        ("deposed_runs_on", bool(_DEPOSED_ALIVE & {*lane.faults}), _LOST_WITH_STATE),
         ("deliveries_reach_nobody", lost >= share.delivery_limit, (ShareAnomaly.NEVER_DELIVERED,)),
         ("leader_changes", bool(lane.faults), (ShareAnomaly.DELIVERED_TO_TWO,)),
     )

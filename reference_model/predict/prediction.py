@@ -31,7 +31,7 @@ from kafka_chaos.contract.lane.lanes import (
 from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import Transactional
-from kafka_chaos.reference_model.groups import examine as of_groups
+from kafka_chaos.reference_model.groups.examine import GROUPS, group_scope
 from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending, is_resolved
 from kafka_chaos.reference_model.lane.bounds import excluded
@@ -40,7 +40,7 @@ from kafka_chaos.reference_model.lane.state import LaneState, Scope, canonical, 
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
 from kafka_chaos.reference_model.machine import Findings, Story, shown
-from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane, traces_after_truncated_read
+from kafka_chaos.reference_model.predict.defects import defect_traces, plain_lane, traces_after_truncated_read
 from kafka_chaos.reference_model.predict.grouped import answers_of_groups, answers_of_share, questions_of
 from kafka_chaos.reference_model.predict.result import (
     AnomalyPrediction,
@@ -54,7 +54,7 @@ from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
 from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted, breadth_first, fewest_faults_first
-from kafka_chaos.reference_model.transactions import examine as of_transactions
+from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS, transaction_scope
 
 MAX_STATES = 5_000_000
 """The states that all searches for one prediction may reach together, unless the caller says otherwise."""
@@ -81,17 +81,17 @@ def predict(
         return without_assumptions.assuming(lane.assumed)
     if lockstep is not None and lane.faults:
         raise LaneError("faults", list(lane.faults), "no faults beside a lock-step phase")
-    in_order = None if lockstep is None else tuple(lockstep)
-    work = _Work(as_obeyed(lane), in_order, budget or Budget(MAX_STATES), scope or usual_scope(lane, in_order))
-    prediction = work.with_faults() if in_order is None else work.in_lockstep(in_order)
+    phase = None if lockstep is None else tuple(lockstep)
+    builder = _Builder(as_obeyed(lane), phase, budget or Budget(MAX_STATES), scope or usual_scope(lane, phase))
+    prediction = builder.with_faults() if phase is None else builder.in_lockstep(phase)
     if lane.transactional is not None:
-        prediction = work.with_transactions(prediction, lane.transactional)
+        prediction = builder.with_transactions(prediction, lane.transactional)
     if lane.group_anomalies:
-        prediction = work.with_groups(prediction)
-    return prediction if lane.share is None else work.with_share(prediction, lane.share)
+        prediction = builder.with_groups(prediction)
+    return prediction if lane.share is None else builder.with_share(prediction, lane.share)
 
 
-def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
+def still_shown(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
     """The `forbidden` anomalies that one of the lanes nevertheless shows in this scope.
 
     The scope is usually larger than the one in which the lanes' predictions forbid these anomalies. The larger scope
@@ -101,7 +101,7 @@ def shown_besides(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, 
     """
     obeyed = [as_obeyed(lane) for lane in lanes]
     findings = _search(obeyed, forbidden & CHECKS.keys(), scope, budget)
-    _Work(obeyed[0], None, budget, scope).note(findings)
+    _Builder(obeyed[0], None, budget, scope).note(findings)
     return frozenset(forbidden & findings.stories.keys())
 
 
@@ -110,8 +110,8 @@ SHARE_STATE_MIN_ISR = 2
 
 
 @dataclass
-class _Work:
-    """One prediction in progress: the stories found so far, and the budget that all its searches share."""
+class _Builder:
+    """Builds one prediction: it has the stories found so far, and the budget that all searches share."""
 
     lane: Lane
     lockstep: Lockstep | None
@@ -167,9 +167,9 @@ class _Work:
             data_may_lose=plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN,
             states_may_be_lost=self._may_lose(TRANSACTION_STATE),
         )
-        findings = of_transactions.TRANSACTIONS.examine(question, self.budget)
+        findings = TRANSACTIONS.examine(question, self.budget)
         self.note(findings)
-        bounds = {**plain.bounds, "transactions": of_transactions.scope_of(question)}
+        bounds = {**plain.bounds, "transactions": transaction_scope(question)}
         answers = {**with_notes(plain.anomalies), **answers_to(question, findings, lane)}
         return Prediction(answers, plain.states + findings.states, True, bounds)
 
@@ -180,12 +180,12 @@ class _Work:
         fails = bool(lane.faults or self.lockstep)
         asked: dict[Setup, Findings[GroupAnomaly]] = {}
         for question in questions_of(lane, plain, fails=fails, offsets_may_be_lost=may_lose):
-            asked[question] = of_groups.GROUPS.examine(question, self.budget)
+            asked[question] = GROUPS.examine(question, self.budget)
             self.note(asked[question])
         return replace(
             plain,
             states=plain.states + sum(findings.states for findings in asked.values()),
-            bounds={**plain.bounds, "groups": [of_groups.scope_of(question) for question in asked]},
+            bounds={**plain.bounds, "groups": [group_scope(question) for question in asked]},
             anomalies={**plain.anomalies, **answers_of_groups(lane, asked, plain)},
         )
 
@@ -200,6 +200,7 @@ class _Work:
         findings = _search(
             [internal_topics(self.lane)[topic]], {Anomaly.LOST_WRITE}, Scope(records=1, attempts=1), self.budget
         )
+        # Only whether the search was complete counts here: its story is not one of the lane.
         self.note(Findings(complete=findings.complete))
         return Anomaly.LOST_WRITE in findings.stories
 
@@ -214,7 +215,7 @@ class _Work:
 
         def visit(state: LaneState) -> bool:
             nonlocal unavoidable
-            if state.position == len(lockstep):
+            if state.lockstep_steps_done == len(lockstep):
                 for anomaly in shown(ending(state), CHECKS):
                     nearest.setdefault(anomaly, state)
                 if is_resolved(state):
@@ -222,14 +223,14 @@ class _Work:
                     unavoidable = without_reads if unavoidable is None else unavoidable & without_reads
             return False
 
-        possible = partial(steps, lane=lane, lockstep=lockstep)
+        next_steps = partial(steps, lane=lane, lockstep=lockstep)
         search = breadth_first(
             canonical(initial_state(lane, self.scope), lane),
-            lambda state: [canonical(after, lane) for _, after in possible(state)],
+            lambda state: [canonical(after, lane) for _, after in next_steps(state)],
             visit,
             self.budget,
         )
-        stories = {anomaly: tell(search.path(state), lane, possible) for anomaly, state in nearest.items()}
+        stories = {anomaly: tell(search.path(state), lane, next_steps) for anomaly, state in nearest.items()}
         self.note(Findings(stories, complete=search.complete))
         if unavoidable is None:
             raise ScopeNotExhausted(f"no run gets through the lock-step phase {', '.join(lockstep)}")
@@ -239,7 +240,7 @@ class _Work:
         """The prediction from the stories of an exhausted search."""
         states = self.budget.states
         why_forbidden = f"scope exhausted: none of {states} states shows it"
-        anomalies = answers_from(Anomaly, self.stories, why_forbidden, known_defects(self.lane))
+        anomalies = answers_from(Anomaly, self.stories, why_forbidden, defect_traces(self.lane))
         for anomaly in required:
             anomalies[anomaly] = AnomalyPrediction(Status.REQUIRED, self.stories[anomaly])
         truncated_read = self.stories.get(Anomaly.TRUNCATED_READ)
@@ -261,7 +262,7 @@ def _search(lanes: Sequence[Lane], anomalies: Set[Anomaly], scope: Scope, budget
     if budget.reason or not missing:
         return Findings(complete=not budget.reason)
     lane = lanes[0]
-    possible = partial(steps, lane=lane, lockstep=None, kept_isr=scope.kept_isr)
+    next_steps = partial(steps, lane=lane, lockstep=None, kept_isr=scope.kept_isr)
     nearest: dict[Anomaly, LaneState] = {}
     # Once an anomaly is found, states need no longer differ in facts that only its search needs.
     forms = [Form.of(missing, lane)]
@@ -277,13 +278,13 @@ def _search(lanes: Sequence[Lane], anomalies: Set[Anomaly], scope: Scope, budget
 
     search = fewest_faults_first(
         [canonical(initial_state(lane, scope), lane) for lane in lanes],
-        lambda state: [forms[-1].reduce(canonical(after, lane)) for _, after in possible(state)],
+        lambda state: [forms[-1].reduce(canonical(after, lane)) for _, after in next_steps(state)],
         visit,
         lambda state: len(lane.faults) - len(state.faults),
         lambda state: split_means(state, lane),
         budget,
     )
-    stories = {anomaly: tell(search.path(state), lane, possible, forms) for anomaly, state in nearest.items()}
+    stories = {anomaly: tell(search.path(state), lane, next_steps, forms) for anomaly, state in nearest.items()}
     return Findings(stories, complete=search.complete or not missing)
 
 

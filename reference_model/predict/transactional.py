@@ -1,7 +1,8 @@
 """Predicts what the transactions of a lane may show, by asking the model of transactions (`transactions/`).
 
 The model of replication decides what a log may lose (`prediction.py`). Then `transactions/` searches what this costs
-transactions, and all that needs no loss. Clients speak `v1`, except Kafka's Java client since 4.0 on brokers since 4.0.
+transactions, and all that needs no loss. Clients speak the first protocol of transactions, `v1`, except Kafka's Java
+client since 4.0 on brokers since 4.0, which speaks `v2` (KIP-890).
 
 The anomalies of records have the answers of the idempotent lane, with these differences:
 
@@ -53,6 +54,7 @@ def question_of(
     """
     return Setup(
         rules_of_transactions(lane),
+        # By incarnation of a producer, its transactional id: two incarnations share the first id.
         ids=(0, 0, 1) if transactional.producers > 1 else (0, 0),
         size=min(transactional.size, 2),
         partitions=2 if lane.partitions > 1 or lane.loop is not None else 1,

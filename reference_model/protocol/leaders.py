@@ -13,7 +13,7 @@ def isr_of_elected(leader: int, live: Iterable[int], isr: Container[int], *, cle
 
 
 def serves(leader_epoch: int, asking_epoch: int, *, checks_epoch: bool) -> bool:
-    """Whether a leader answers a follower: since KIP-320 it `checks_epoch`: only a follower in its own epoch."""
+    """Whether a leader answers a follower: one that `checks_epoch` (KIP-320) answers only in its own leader epoch."""
     return not checks_epoch or leader_epoch == asking_epoch
 
 

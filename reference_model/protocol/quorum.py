@@ -19,7 +19,7 @@ def stays_active(reached: int, voters: int, *, resigns: bool) -> bool:
     return has_majority(reached, voters) or not resigns
 
 
-def disturbs(campaigned: bool, *, asks_first: bool) -> bool:
+def forces_election(campaigned: bool, *, asks_first: bool) -> bool:
     """Whether a controller that comes back makes the others elect again.
 
     If it has `campaigned` alone, it has raised its epoch above theirs with each attempt, unless controllers first ask
@@ -28,7 +28,7 @@ def disturbs(campaigned: bool, *, asks_first: bool) -> bool:
     return campaigned and not asks_first
 
 
-def doubts_sessions(interrupted: bool, deposed_while_reached: bool) -> bool:
+def may_expire_sessions(interrupted: bool, deposed_while_reached: bool) -> bool:
     """Whether a controller that takes over may fence brokers that run and reach it.
 
     It gives each broker a new session, which may end before the broker has found the new controller: after a time

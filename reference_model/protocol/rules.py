@@ -107,11 +107,11 @@ def as_obeyed(lane: Lane) -> Lane:
 
 def rules_of(lane: Lane) -> Rules:
     """The rules that a lane's answers depend on: those of its cluster, without what changes nothing in this lane."""
-    return _in_lane(lane.kafka_version, lane.metadata_mode, lane.elr, lane.min_insync_replicas > 1)
+    return _rules_in_lane(lane.kafka_version, lane.metadata_mode, lane.elr, lane.min_insync_replicas > 1)
 
 
 @cache
-def _in_lane(version: str | None, mode: str | None, elr: bool | None, has_minimum: bool) -> Rules:
+def _rules_in_lane(version: str | None, mode: str | None, elr: bool | None, has_minimum: bool) -> Rules:
     """The rules of a cluster. With min.insync.replicas=1, two of them have fixed values, since they change nothing.
 
     Then a leader's ISR is always large enough, so no high watermark waits under either rule. The only replica that

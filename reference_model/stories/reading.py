@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.effects import Action
-from kafka_chaos.reference_model.lane.state import LaneState, initial_state, pairs, record_of, settled
+from kafka_chaos.reference_model.lane.state import LaneState, idle_zombies_as_followers, initial_state, pairs, record_of
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import ending_of, initial_numbers, sentences_of
 
@@ -87,7 +87,7 @@ def _readings(
         if sentences[: len(expected)] != expected:
             continue
         broker = brokers[action.broker] if action.broker >= 0 else -1
-        after, reads = settled(reached, lane), tuple(pairs(reached.reads & ~state.reads))
+        after, reads = idle_zombies_as_followers(reached, lane), tuple(pairs(reached.reads & ~state.reads))
         step = StoryStep(expected[0], action, broker, state, after, reads)
         for rest, end in _readings(lane, after, sentences[len(expected) :], brokers):
             yield (step, *rest), end

@@ -121,8 +121,9 @@ class _Writer:
         steps."""
         for number, step in enumerate(self.story.steps):
             self._write_step(number, step)
-            for record, place in step.reads:
-                offset = self._length_up_to(self.leader, place + 1) - 1
+            for record, story_offset in step.reads:
+                # Records of other producers shift the story's offsets.
+                offset = self._length_up_to(self.leader, story_offset + 1) - 1
                 text = f"A consumer reads r{record} at offset {offset}"
                 self.steps.append({"expect": text, f"is read at(r{record}, {offset})": True})
         end = self.story.leader(self.story.end)
@@ -211,7 +212,7 @@ class _Writer:
             self.steps.append(sent | ({"idempotent": True} if lane.idempotence else {}) | {"asks": asks})
         else:
             self.steps.append({"send unanswered": record, "acks": lane.acks})
-        self._take_in(record)
+        self._replicate(record)
         if is_answered and lane.acks != "0":
             offset = len(self.logs[self.leader]) - 1
             self.steps.append({"expect": f"{record} is acknowledged at offset {offset}", f"offset({record})": offset})
@@ -267,7 +268,7 @@ class _Writer:
         self._others += 1
         record = f"other {self._others}"
         self.steps.append({"produce": record, "acks": "1", "producer": "other"})
-        self._take_in(record)
+        self._replicate(record)
 
     def _elect(self, step: StoryStep) -> None:
         """The controller elects a broker, which is started first if it is down."""
@@ -305,7 +306,7 @@ class _Writer:
             self.steps.append({"heal": [follower, self.leader]})
             self._follow()
 
-    def _take_in(self, record: str) -> None:
+    def _replicate(self, record: str) -> None:
         self.logs[self.leader].append(record)
         self._follow()
 

@@ -206,7 +206,7 @@ def stories_with(rules: Rules, size: int, partitions: int) -> Mapping[Transactio
     return stories
 
 
-def scope_of(setup: Setup) -> dict[str, Any]:
+def transaction_scope(setup: Setup) -> dict[str, Any]:
     """The scope of a search, as in `predict --json`."""
     return {
         "protocol": setup.rules.name,

@@ -63,8 +63,8 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
     """The statuses in this run of the permitted anomalies that were found."""
     from kafka_chaos.reference_model.lane.anomalies import CHECKS
     from kafka_chaos.reference_model.lane.state import Scope
-    from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane
-    from kafka_chaos.reference_model.predict.prediction import predict, shown_besides
+    from kafka_chaos.reference_model.predict.defects import defect_traces, plain_lane
+    from kafka_chaos.reference_model.predict.prediction import predict, still_shown
     from kafka_chaos.reference_model.protocol.axioms import AXIOMS
     from kafka_chaos.reference_model.protocol.rules import as_obeyed
     from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted
@@ -85,7 +85,7 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
     plain = as_obeyed(plain_lane(lane))
     losses = {anomaly for anomaly in LOSSES if beyond and prediction.statuses.get(anomaly) == Status.PERMITTED}
     try:
-        shown = shown_besides(permitted | losses, [plain], Scope(kept_isr=True), Budget(MOST_STATES))
+        shown = still_shown(permitted | losses, [plain], Scope(kept_isr=True), Budget(MOST_STATES))
     except ScopeNotExhausted as error:
         return ThisRun(prediction, ObservationsLedger(searched=False, reason=str(error), partitions=seen))
     ruled_out: dict[AnyAnomaly, Status] = {one: Status.FORBIDDEN for one in CHECKS if one in permitted - shown}
@@ -95,7 +95,7 @@ def in_this_run(run: RunDirectory, lane: Lane, prediction: LanePrediction, count
         ruled_out |= dict.fromkeys(axiomatic, Status.FORBIDDEN)
     defects = dict(prediction.known_defects)
     if ruled_out:
-        defects |= {anomaly: tuple(trace.ids for trace in traces) for anomaly, traces in known_defects(plain).items()}
+        defects |= {anomaly: tuple(trace.ids for trace in traces) for anomaly, traces in defect_traces(plain).items()}
     if losses - shown:
         # Transactions and groups lose what their partitions lose. Kafka's internal topics are not observed: they may
         # lose in this run what they may for these faults. A search that takes too long rules out nothing.

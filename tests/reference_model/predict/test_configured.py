@@ -15,7 +15,7 @@ from kafka_chaos.reference_model.lane.idempotence import implicitly_acknowledged
 from kafka_chaos.reference_model.lane.state import INFO, NEW, NOWHERE, OK, RETRY, WAITING, Record, initial_state
 from kafka_chaos.reference_model.predict import defects, transactional
 from kafka_chaos.reference_model.predict.cache import predict_cached, question_key
-from kafka_chaos.reference_model.predict.defects import known_defects, plain_lane
+from kafka_chaos.reference_model.predict.defects import defect_traces, plain_lane
 from kafka_chaos.reference_model.predict.prediction import internal_topic, predict
 from kafka_chaos.reference_model.predict.transactional import rules_of_transactions
 from kafka_chaos.reference_model.protocol.known_defects import (
@@ -112,7 +112,7 @@ LIBRDKAFKA = {"librdkafka-4953": (Anomaly.DUPLICATE,)}
 
 
 def named(lane: Lane) -> Mapping[Anomaly, list[tuple[str, ...]]]:
-    return {anomaly: [trace.ids for trace in traces] for anomaly, traces in known_defects(lane).items()}
+    return {anomaly: [trace.ids for trace in traces] for anomaly, traces in defect_traces(lane).items()}
 
 
 @pytest.mark.parametrize("replication_factor", [2, 3])
@@ -123,7 +123,7 @@ def test_the_strictest_lane_loses_what_was_acknowledged_implicitly(replication_f
         Anomaly.LOST_WRITE: [("KAFKA-15591",)],
         Anomaly.REORDERED: [ORDER],
     }
-    (trace,) = known_defects(lane)[Anomaly.LOST_WRITE]
+    (trace,) = defect_traces(lane)[Anomaly.LOST_WRITE]
     told = " ".join(trace.why)
     for sentence in (
         "Broker 1 refuses record 0: NOT_ENOUGH_REPLICAS.",

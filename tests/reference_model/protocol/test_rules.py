@@ -5,7 +5,7 @@ import pytest
 from kafka_chaos.reference_model.protocol import isr, leaders
 from kafka_chaos.reference_model.protocol.axioms import Axiom
 from kafka_chaos.reference_model.protocol.entries import EPOCH_SHIFT, appended, content_of, leader_epoch_of
-from kafka_chaos.reference_model.protocol.quorum import disturbs, doubts_sessions, stays_active
+from kafka_chaos.reference_model.protocol.quorum import forces_election, may_expire_sessions, stays_active
 from kafka_chaos.reference_model.protocol.sequences import Batch, Refusal, check_batch, renews_epoch
 
 
@@ -92,8 +92,8 @@ TRUTHS = [(True, True), (True, False), (False, True), (False, False)]
 
 
 def test_who_has_campaigned_alone_disturbs_unless_it_asks_first() -> None:
-    assert [disturbs(campaigned, asks_first=asks) for campaigned, asks in TRUTHS] == [False, True, False, False]
+    assert [forces_election(campaigned, asks_first=asks) for campaigned, asks in TRUTHS] == [False, True, False, False]
 
 
 def test_sessions_are_in_doubt_after_an_interruption_and_while_brokers_stayed_with_the_former_controller() -> None:
-    assert [doubts_sessions(*known) for known in TRUTHS] == [True, True, True, False]
+    assert [may_expire_sessions(*known) for known in TRUTHS] == [True, True, True, False]
