@@ -139,8 +139,8 @@ def abort_transaction(state: State, setup: Setup) -> Iterator[Step]:
     if setup.commits != IN_TRANSACTION:
         return
     for slot, member in enumerate(state.members):
-        is_left = member.phase == DEAD or state.coordinator.generations[slot] == NONE
-        if not is_left or not _is_open(state, slot):
+        is_abandoned = member.phase == DEAD or state.coordinator.generations[slot] == NONE
+        if not is_abandoned or not _is_open(state, slot):
             continue
         pending = exchanged(state.coordinator.pending, slot, NONE)
         after = state.with_coordinator(setup, state.coordinator._replace(pending=pending))
@@ -167,21 +167,21 @@ def lose(state: State, setup: Setup) -> Iterator[Step]:
     """A log loses acknowledged records at its end."""
     if not state.losses:
         return
-    fewer = state._replace(losses=state.losses - 1)
+    rest = state._replace(losses=state.losses - 1)
     if setup.offsets_may_be_lost:
         for earlier in dict.fromkeys(state.earlier):
             # The coordinator only knows this earlier state: members in other generations have to join again.
-            pairs = zip(earlier.generations, fewer.members, strict=True)
+            pairs = zip(earlier.generations, rest.members, strict=True)
             differs = any(generation not in (NONE, member.generation) for generation, member in pairs)
             yield (
                 Action("lose_offsets", offset=earlier.committed),
-                fewer._replace(coordinator=earlier, earlier=(), preparing=differs or fewer.preparing, joined=0),
+                rest._replace(coordinator=earlier, earlier=(), preparing=differs or rest.preparing, joined=0),
             )
     if setup.source_may_lose:
         for end in range(state.log_end):
-            yield Action("lose_source", offset=end), fewer._replace(log_end=end)
+            yield Action("lose_source", offset=end), rest._replace(log_end=end)
     if setup.output_may_lose:
         for record, count in enumerate(state.outputs):
             if count:
                 lost = exchanged(state.outputs, record, count - 1)
-                yield Action("lose_output", offset=record), fewer._replace(outputs=lost)
+                yield Action("lose_output", offset=record), rest._replace(outputs=lost)

@@ -99,8 +99,8 @@ def canonical(state: State, setup: Setup) -> State:
     if state.losses and setup.offsets_may_be_lost:
         return state
     present = {member.generation for member in state.members}
-    given = frozenset(pair for pair in state.given if pair[0] in present)
-    return state._replace(given=given, earlier=())
+    readers = frozenset(reader for reader in state.readers if reader[0] in present)
+    return state._replace(readers=readers, earlier=())
 
 
 def nameless(state: State, setup: Setup) -> Hashable:
@@ -118,8 +118,8 @@ def _renamed(state: State, order: Sequence[int]) -> tuple[Any, ...]:
     """The state with its slots in this order, and with incarnations and generations numbered as they appear."""
     generations, incarnations = {NONE: NONE, 0: 0}, {NONE: NONE}
 
-    def generation(known: int) -> int:
-        return generations.setdefault(known, len(generations))
+    def generation(number: int) -> int:
+        return generations.setdefault(number, len(generations))
 
     def incarnation(number: int) -> int:
         return incarnations.setdefault(number, len(incarnations))
@@ -133,10 +133,10 @@ def _renamed(state: State, order: Sequence[int]) -> tuple[Any, ...]:
         (generation(log.generations[slot]), log.pending[slot], log.owner == slot, state.joined >> slot & 1)
         for slot in order
     ]
-    given = sorted((generation(began), incarnation(number)) for began, number in sorted(state.given))
+    readers = sorted((generation(began), incarnation(number)) for began, number in sorted(state.readers))
     rest = state._replace(members=(), coordinator=log._replace(generation=0, generations=(), owner=0, pending=()))
-    rest = rest._replace(joined=0, given=frozenset(), incarnations=0)
-    return *members, *slots, tuple(given), rest
+    rest = rest._replace(joined=0, readers=frozenset(), incarnations=0)
+    return *members, *slots, tuple(readers), rest
 
 
 GROUPS = Machine(

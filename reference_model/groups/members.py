@@ -59,11 +59,11 @@ def poll(state: State, setup: Setup) -> Iterator[Step]:
         if offset >= state.log_end:
             continue
         with_record = member._replace(position=offset + 1, promised=NONE, record=offset, stage=GIVEN)
-        others = {number for generation, number in state.given if generation == member.generation}
+        others = {number for generation, number in state.readers if generation == member.generation}
         yield (
             Action(name, slot, offset),
             state.with_member(slot, with_record)._replace(
-                given=state.given | {(member.generation, member.number)},
+                readers=state.readers | {(member.generation, member.number)},
                 is_owned_twice=state.is_owned_twice or bool(others - {member.number}),
                 is_lost=state.is_lost or offset < member.promised,
             ),

@@ -114,8 +114,8 @@ class State(NamedTuple):
     `log_end`: the partition's log end offset. `preparing`: a rebalance is due. `joined`: the bit set of slots that have
     joined it. `earlier`: what the coordinator's log held before, kept only where a loss may bring it back. `processed`:
     the bit set of records that some member processed. `outputs`: by record, the number of committed outputs of a loop.
-    `acknowledged`: the offset of the last acknowledged commit. `given`: each (generation, incarnation) in which a
-    member was given a record. `incarnations`: how many members have existed. `is_lost`, `is_regressed`,
+    `acknowledged`: the offset of the last acknowledged commit. `readers`: each (generation, incarnation) of a
+    member that was given a record. `incarnations`: how many members have existed. `is_lost`, `is_regressed`,
     `is_owned_twice`: a step in `members.py` showed the anomaly `commit_lost`, `commit_regressed` or `owned_twice`.
     """
 
@@ -128,7 +128,7 @@ class State(NamedTuple):
     processed: int
     outputs: tuple[int, ...]
     acknowledged: int
-    given: frozenset[tuple[int, int]]
+    readers: frozenset[tuple[int, int]]
     incarnations: int
     is_lost: bool
     is_regressed: bool
@@ -189,7 +189,7 @@ def initial_state(setup: Setup) -> State:
         processed=0,
         outputs=(0,) * setup.records,
         acknowledged=0,
-        given=frozenset(),
+        readers=frozenset(),
         incarnations=1,
         is_lost=False,
         is_regressed=False,

@@ -194,7 +194,7 @@ def checkpoint_meanwhile(state: ClusterState) -> Iterator[tuple[ClusterState, bo
 def deliver(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A broker receives the oldest LeaderAndIsr that the controller, or a former controller, has sent to it; urgent
     unless the broker is cut off."""
-    for request in _oldest(state):
+    for request in _first_on_each_connection(state):
         replica = state.replica(request.to)
         if not replica.runs or state.is_cut(CONTROL, request.controller, replica.broker):
             continue
@@ -210,7 +210,7 @@ def deliver_news_of_isr(state: ClusterState) -> Iterator[ClusterState]:
 
     This commutes with every other internal action, because nothing depends on the ISR that a follower knows.
     """
-    for change in _oldest(state):
+    for change in _first_on_each_connection(state):
         replica = state.replica(change.to)
         isr_alone = replica.role == FOLLOWER and change.leader_epoch == replica.leader_epoch and not change.stop
         if isr_alone and replica.runs and not state.is_cut(CONTROL, change.controller, replica.broker):
@@ -221,7 +221,7 @@ def _delivered(state: ClusterState, request: LeaderAndIsr) -> ClusterState:
     return state._replace(requests=without(state.requests, state.requests.index(request)))
 
 
-def _oldest(state: ClusterState) -> Iterator[LeaderAndIsr]:
+def _first_on_each_connection(state: ClusterState) -> Iterator[LeaderAndIsr]:
     """The first request of each connection between a sender and a broker: the others wait for its answer."""
     connections: set[tuple[int, int]] = set()
     for request in state.requests:

@@ -35,7 +35,7 @@ def send(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
 
 
 def send_to_unnamed(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """A producer sends its first record to a broker that still leads, but knows that the partition has no leader.
+    """A producer sends its first record to a broker that leads on, although it knows that the partition has no leader.
 
     Optional: only a client with metadata from before does so.
     """
@@ -43,7 +43,7 @@ def send_to_unnamed(state: ClusterState, config: ClusterConfig) -> Iterator[Clus
 
 
 def _sent(state: ClusterState, config: ClusterConfig, *, named: bool) -> Iterator[ClusterState]:
-    """The first record of each producer reaches a broker that leads. `named`: whether its own metadata says so."""
+    """The first record of each producer reaches a broker that leads. `named`: whether the broker's metadata name it."""
     for produce in _first_of_each_producer(state):
         for leader in state.replicas:
             serves = leader.role == LEADER and leader.runs and not state.is_cut(CLIENTS, CLIENT, leader.broker)

@@ -11,6 +11,7 @@ from kafka_chaos.reference_model.lockstep.state import ClusterConfig, ClusterSta
 from kafka_chaos.reference_model.lockstep.stepping import Step, SteppedModel, settled
 
 Internal = Callable[[ClusterState, ClusterConfig], Iterator[ClusterState]]
+"""What a cluster does by itself, as a function that yields every next state."""
 
 URGENT: tuple[Internal, ...] = (
     controller.session_ends,
@@ -125,11 +126,11 @@ def _with_checkpoints(state: ClusterState, written: Checkpoints) -> ClusterState
 class AccompaniedModel(ClusterModel):
     """A cluster, and a group that reads from it: an observation must match both.
 
-    `part`: the field of an observation that is about the group.
+    `group_field`: the field of an observation that is about the group.
     """
 
-    def __init__(self, cluster: ClusterModel, group: SteppedModel[Any], part: str) -> None:
-        self.group, self._part = group, part
+    def __init__(self, cluster: ClusterModel, group: SteppedModel[Any], group_field: str) -> None:
+        self.group, self._group_field = group, group_field
         super().__init__(cluster.config, cluster.states)
 
     def apply(self, step: Step) -> frozenset[ClusterState]:
@@ -156,4 +157,4 @@ class AccompaniedModel(ClusterModel):
         return super().narrow(seen)
 
     def _of_group(self, seen: Observation) -> Observation:
-        return Observation(**{self._part: getattr(seen, self._part)})
+        return Observation(**{self._group_field: getattr(seen, self._group_field)})

@@ -237,7 +237,7 @@ def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterSt
         follower = state.replica(broker)
         caught_up = may_join_isr(end, leader.high_watermark, start) and follower.registered
         if broker not in leader.isr and caught_up and reachable_leader(state, config, follower) is not None:
-            yield _with_isr(state, config, leader, (*leader.isr, broker))
+            yield _with_new_isr(state, config, leader, (*leader.isr, broker))
 
 
 def shrink_isr(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
@@ -257,7 +257,7 @@ def drop_lagging(state: ClusterState, config: ClusterConfig) -> Iterator[Cluster
             continue
         is_cut_off = reachable_leader(state, config, state.replica(broker)) is None
         if is_cut_off and lags(fetched.get(broker, -1), leader.log_end):
-            yield _with_isr(state, config, leader, excluding(leader.isr, [broker]))
+            yield _with_new_isr(state, config, leader, excluding(leader.isr, [broker]))
 
 
 def leader_of_record(state: ClusterState) -> Replica | None:
@@ -270,7 +270,7 @@ def leader_of_record(state: ClusterState) -> Replica | None:
     return leader if leads else None
 
 
-def _with_isr(state: ClusterState, config: ClusterConfig, leader: Replica, isr: tuple[int, ...]) -> ClusterState:
+def _with_new_isr(state: ClusterState, config: ClusterConfig, leader: Replica, isr: tuple[int, ...]) -> ClusterState:
     partition = with_isr(state.partition, config, isr)
     changed = leader._replace(isr=partition.isr, partition_epoch=partition.partition_epoch)
     return state._replace(partition=partition).with_replica(with_advanced_watermark(changed, config))

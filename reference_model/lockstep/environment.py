@@ -174,8 +174,8 @@ def reassign(state: ClusterState, config: ClusterConfig, replicas: Sequence[int]
         f"a reassignment names one or more different brokers, not {list(target)}",
     )
     partition = state.partition
-    same = set(target) == set(partition.replicas) and set(target) <= set(partition.isr)
-    if same and not partition.target:
+    is_reordered = set(target) == set(partition.replicas) and set(target) <= set(partition.isr)
+    if is_reordered and not partition.target:
         # There is nothing to wait for; the replicas still learn of their new order.
         state = state._replace(partition=partition._replace(replicas=target))
         may_decide = partition.leader and state.controller

@@ -94,10 +94,10 @@ def in_all_partitions(name: str) -> Callable[[GroupState, Setup, int], Iterator[
 def _take_over(state: GroupState, setup: Setup, slot: int, former: int) -> Iterator[GroupState]:
     """A static member starts with the `group.instance.id` of member `former`: it takes over that member's partitions
     and generation."""
-    place, occupied = former - 1, slots_in(state.partitions[0])
-    if setup.is_static and place in occupied and slot not in occupied:
-        parts = tuple(_with_successor(part, slot, place) for part in state.partitions)
-        yield state._replace(partitions=parts, replaced=state.replaced | {place})
+    former_slot, occupied = former - 1, slots_in(state.partitions[0])
+    if setup.is_static and former_slot in occupied and slot not in occupied:
+        parts = tuple(_with_successor(part, slot, former_slot) for part in state.partitions)
+        yield state._replace(partitions=parts, replaced=state.replaced | {former_slot})
 
 
 def _with_successor(part: State, slot: int, former: int) -> State:
@@ -217,7 +217,7 @@ class GroupModel(SteppedModel[GroupState]):
             members=tuple(slot + 1 for slot in slots_in(state.partitions[0])),
             owners=tuple(NOBODY if slot == NONE else slot + 1 for slot in owners),
             committed=tuple(part.coordinator.committed for part in state.partitions),
-            each=each,
+            by_member=each,
         )
         return Observation(group=group)
 

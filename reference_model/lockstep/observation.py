@@ -1,8 +1,8 @@
 """Observations of a cluster, its groups and its transactions between two steps, and their differences from a model.
 
 A field that was not observed is None and matches anything. So does `NO_EPOCH`, which stands for leader epochs in a log
-without them. A difference names a broker or one of `PLACES`, the field, the observed value, and the values of the
-allowed states. Only the allowed states that differ in the fewest fields count.
+without them. A difference names its subject (a broker or one of `SUBJECTS`), the field, the observed value, and the
+values of the allowed states. Only the allowed states that differ in the fewest fields count.
 """
 
 from collections.abc import Mapping
@@ -66,14 +66,14 @@ class TransactionsObservation:
 
     def values(self) -> dict[str, Any]:
         """Everything that was observed, by the name that a difference gives it: "partition 0, log" and so on."""
-        places: dict[str, Any] = {
+        parts: dict[str, Any] = {
             **{f"partition {number}": partition for number, partition in sorted(self.partitions.items())},
             **{f"transactional id {name}": transaction for name, transaction in self.transactions.items()},
             **{f"producer {name}": producer for name, producer in self.producers.items()},
         }
         if self.offsets is not None:
-            places["the group's offset"] = self.offsets
-        return {f"{place}, {name}": getattr(seen, name) for place, seen in places.items() for name in seen.__slots__}
+            parts["the group's offset"] = self.offsets
+        return {f"{subject}, {name}": getattr(part, name) for subject, part in parts.items() for name in part.__slots__}
 
 
 GIVEN, PROCESSED, COMMITTED, REFUSED = "given", "processed", "committed", "refused"
@@ -106,12 +106,12 @@ class GroupObservation:
     members: tuple[int, ...] | None = None
     owners: tuple[int, ...] | None = None
     committed: tuple[int, ...] | None = None
-    each: Mapping[int, MemberObservation] = field(default_factory=dict)
+    by_member: Mapping[int, MemberObservation] = field(default_factory=dict)
 
     def values(self) -> dict[str, Any]:
         """Everything that was observed, by the name that a difference gives it."""
         values: dict[str, Any] = {"members": self.members, "owners": self.owners, "committed": self.committed}
-        for number, member in self.each.items():
+        for number, member in self.by_member.items():
             values[f"member {number}, generation"] = member.generation
             values[f"member {number}, has"] = member.has
             values[f"member {number}, did"] = member.did
@@ -133,11 +133,11 @@ class ShareObservation:
 NO_EPOCH = -1
 """The leader epoch of a record in a message format without leader epochs (before Kafka 0.11)."""
 GROUP = -1
-"""The place of a difference in what was seen of a consumer group."""
+"""The subject of a difference in what was observed of a consumer group."""
 TRANSACTIONS = -2
-"""The place of a difference in what was seen of transactions."""
+"""The subject of a difference in what was observed of transactions."""
 SHARES = -3
-"""The place of a difference in what was seen of a share group."""
+"""The subject of a difference in what was observed of a share group."""
 
 S = TypeVar("S")
 
@@ -160,7 +160,7 @@ class ReplicaObservation:
 
 
 ObservedField = tuple[int, str]
-"""A field of an observation: its place, which is a broker's id or one of `PLACES`, and its name."""
+"""A field of an observation: its subject, which is a broker's id or one of `SUBJECTS`, and its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,44 +183,44 @@ class Observation:
 
     def values(self) -> dict[ObservedField, Any]:
         """All values that were observed."""
-        values: dict[ObservedField, Any] = {(NOBODY, name): getattr(self, name) for name in _OF_THE_CLUSTER}
+        values: dict[ObservedField, Any] = {(NOBODY, name): getattr(self, name) for name in _CLUSTER_FIELDS}
         for broker, replica in self.replicas.items():
             values |= {(broker, name): getattr(replica, name) for name in replica.__slots__}
-        values = {place: value for place, value in values.items() if value is not None}
-        for place, observed in ((GROUP, self.group), (SHARES, self.shares), (TRANSACTIONS, self.transactions)):
+        values = {where: value for where, value in values.items() if value is not None}
+        for subject, observed in ((GROUP, self.group), (SHARES, self.shares), (TRANSACTIONS, self.transactions)):
             if observed is not None:
-                values |= {(place, name): value for name, value in observed.values().items()}
+                values |= {(subject, name): value for name, value in observed.values().items()}
         return values
 
 
-_OF_THE_CLUSTER = ("leader", "leader_epoch", "isr", "controller_epoch", "controller", "registered", "acknowledged")
+_CLUSTER_FIELDS = ("leader", "leader_epoch", "isr", "controller_epoch", "controller", "registered", "acknowledged")
 
 
-PLACES = {
+SUBJECTS = {
     NOBODY: "the partition in the metadata",
     GROUP: "the group",
     SHARES: "the share group",
     TRANSACTIONS: "transactions",
 }
-"""The places of differences that are at no broker."""
+"""The subjects of differences that are no broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One field in which an observation differs from the nearest allowed states.
 
-    `place`: a broker's id, or one of `PLACES`.
+    `subject`: a broker's id, or one of `SUBJECTS`.
     """
 
-    place: int
+    subject: int
     field: str
     observed: Any
     allowed: tuple[Any, ...]
 
     def __str__(self) -> str:
-        where = PLACES.get(self.place, f"broker {self.place}")
+        subject = SUBJECTS.get(self.subject, f"broker {self.subject}")
         allowed = " or ".join(str(value) for value in self.allowed)
-        return f"{where}, {self.field}: observed {self.observed}, the model allows {allowed}"
+        return f"{subject}, {self.field}: observed {self.observed}, the model allows {allowed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,17 +249,17 @@ def compare(allowed_states: Mapping[S, Observation], observation: Observation) -
     for different in closest:
         for where, expected in different.items():
             allowed.setdefault(where, {})[expected] = None
-    # Of several nearest states, name the places that differ in all of them, if there are any.
+    # Of several nearest states, name the fields that differ in all of them, if there are any.
     common = [where for where in allowed if all(where in different for different in closest)] or list(allowed)
     differences = tuple(
-        Difference(place, name, seen.get((place, name)), tuple(sorted(allowed[place, name], key=repr)))
-        for place, name in sorted(common)
+        Difference(subject, name, seen.get((subject, name)), tuple(sorted(allowed[subject, name], key=repr)))
+        for subject, name in sorted(common)
     )
     return Comparison(frozenset(), differences)
 
 
 def _mismatches(expected: Mapping[ObservedField, Any], seen: Mapping[ObservedField, Any]) -> dict[ObservedField, Any]:
-    """The expected values of the places that differ.
+    """The expected values of the fields that differ.
 
     Fields of a group that the model does not have match anything. Transactions are observed in full: no field that the
     model expects may be missing.
@@ -276,6 +276,7 @@ def _mismatches(expected: Mapping[ObservedField, Any], seen: Mapping[ObservedFie
 
 def _as_seen(where: ObservedField, expected: Any, seen: Any) -> Any:
     """The expected value in the form of the observed one: a log without leader epochs is compared without them."""
-    if expected is not None and where[1] == "log" and where[0] > NOBODY and any(entry[2] == NO_EPOCH for entry in seen):
+    subject, name = where
+    if expected is not None and name == "log" and subject > NOBODY and any(entry[2] == NO_EPOCH for entry in seen):
         return tuple((offset, record, NO_EPOCH) for offset, record, _ in expected)
     return expected

@@ -20,7 +20,7 @@ def kill_controllers(state: ClusterState, config: ClusterConfig, controllers: tu
     for controller in controllers:
         require(controller not in quorum.down, f"controller {controller} does not run")
     campaigned = excluding(quorum.campaigned, controllers)
-    return _with(state, down=(*quorum.down, *controllers), campaigned=campaigned)
+    return _with_quorum(state, down=(*quorum.down, *controllers), campaigned=campaigned)
 
 
 def start_controllers(state: ClusterState, config: ClusterConfig, controllers: tuple[int, ...]) -> ClusterState:
@@ -28,7 +28,7 @@ def start_controllers(state: ClusterState, config: ClusterConfig, controllers: t
     quorum = _quorum(state, controllers)
     for controller in controllers:
         require(controller in quorum.down, f"controller {controller} runs already")
-    return _with(state, down=excluding(quorum.down, controllers))
+    return _with_quorum(state, down=excluding(quorum.down, controllers))
 
 
 def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
@@ -45,14 +45,14 @@ def active_controller_changes(state: ClusterState, config: ClusterConfig) -> Ite
         yield state._replace(controller=NOBODY)
     elif not stays_active(len(state.reached_by(active)), len(voters), resigns=config.resigns_without_majority):
         campaigned = (*quorum.campaigned, active)
-        after = _with(state, campaigned=campaigned, deposed_while_reached=True)
+        after = _with_quorum(state, campaigned=campaigned, deposed_while_reached=True)
         yield after._replace(controller=NOBODY)
     elif quorum.rival and set(state.reached_by(active)) & set(state.reached_by(quorum.rival)):
         # The active controller learns of its rival.
-        yield _take_over(_with(state, deposed_while_reached=True), quorum.rival)
+        yield _take_over(_with_quorum(state, deposed_while_reached=True), quorum.rival)
     elif active not in electable and not quorum.rival:
         # Brokers do not hear of the election.
-        yield from (_with(state, rival=rival) for rival in electable)
+        yield from (_with_quorum(state, rival=rival) for rival in electable)
     else:
         yield from _meet_again(state, config, quorum)
 
@@ -64,18 +64,18 @@ def _elect(state: ClusterState, quorum: Quorum, electable: list[int]) -> Iterato
             yield _take_over(state, controller)
     trying = excluding(quorum.voters, quorum.down)
     if not electable and not (quorum.interrupted and quorum.campaigned == trying):
-        yield _with(state, interrupted=True, campaigned=trying)
+        yield _with_quorum(state, interrupted=True, campaigned=trying)
 
 
 def _take_over(state: ClusterState, controller: int) -> ClusterState:
     """The state after a controller has become active in a new epoch. Controllers that it reaches campaign no longer."""
     quorum = state.quorum
     assert quorum is not None
-    doubts = may_expire_sessions(quorum.interrupted, quorum.deposed_while_reached)
-    doubted = tuple(r.broker for r in state.replicas if doubts and r.registered and r.runs)
+    may_expire = may_expire_sessions(quorum.interrupted, quorum.deposed_while_reached)
+    doubted = tuple(r.broker for r in state.replicas if may_expire and r.registered and r.runs)
     reached = state.reached_by(controller)
     state = state._replace(controller=controller, controller_epoch=state.controller_epoch + 1)
-    return _with(
+    return _with_quorum(
         state,
         rival=NOBODY,
         campaigned=excluding(quorum.campaigned, reached),
@@ -94,9 +94,9 @@ def _meet_again(state: ClusterState, config: ClusterConfig, quorum: Quorum) -> I
     for loner in quorum.campaigned:
         if loner not in state.reached_by(state.controller):
             continue
-        after = _with(state, campaigned=excluding(quorum.campaigned, [loner]))
+        after = _with_quorum(state, campaigned=excluding(quorum.campaigned, [loner]))
         if forces_election(campaigned=True, asks_first=config.asks_before_election):
-            after = _with(after, behind=(*quorum.behind, loner))._replace(controller=NOBODY)
+            after = _with_quorum(after, behind=(*quorum.behind, loner))._replace(controller=NOBODY)
         yield after
 
 
@@ -106,11 +106,11 @@ def doubted_sessions_end(state: ClusterState, config: ClusterConfig) -> Iterator
     if quorum is None or not state.controller_runs:
         return
     for broker in quorum.doubted:
-        without_doubt = _with(state, doubted=excluding(quorum.doubted, [broker]))
+        without_doubt = _with_quorum(state, doubted=excluding(quorum.doubted, [broker]))
         yield without_doubt
-        yield broker_failed(_with(without_doubt, returning=(*quorum.returning, broker)), config, broker)
+        yield broker_failed(_with_quorum(without_doubt, returning=(*quorum.returning, broker)), config, broker)
     for broker in quorum.returning:
-        after = _with(state, returning=excluding(quorum.returning, [broker]))
+        after = _with_quorum(state, returning=excluding(quorum.returning, [broker]))
         returns = state.replica(broker).runs and not state.replica(broker).registered
         yield register(after, config, broker) if returns else after
 
@@ -124,7 +124,7 @@ def _quorum(state: ClusterState, controllers: tuple[int, ...]) -> Quorum:
     return state.quorum
 
 
-def _with(state: ClusterState, **changes: object) -> ClusterState:
+def _with_quorum(state: ClusterState, **changes: object) -> ClusterState:
     """The state with other fields of its quorum; sets of nodes are sorted."""
     assert state.quorum is not None
     sets = {name: tuple(sorted(value)) if isinstance(value, tuple) else value for name, value in changes.items()}

@@ -27,6 +27,7 @@ ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
 STATE_AFTER: Mapping[str, str] = {ACCEPT: ACKNOWLEDGED, RELEASE: AVAILABLE, REJECT: ARCHIVED}
 """What a record becomes by each acknowledgement."""
 NOT_ACQUIRED, NO_SESSION, TAKEN = "INVALID_RECORD_STATE", "SHARE_SESSION_NOT_FOUND", "NONE"
+"""Kafka's errors in the answer to an acknowledgement, of which NONE says that it was taken."""
 NEVER_WRITTEN = -1
 """The start offset of a group that the share coordinator has no state of yet."""
 
@@ -47,8 +48,8 @@ class InFlight(NamedTuple):
 
     def at(self, offset: int) -> Record:
         """The record at an offset that is not before the start."""
-        place = offset - self.start
-        return self.records[place] if place < len(self.records) else Record()
+        index = offset - self.start
+        return self.records[index] if index < len(self.records) else Record()
 
     def having(self, offset: int, record: Record) -> "InFlight":
         """These records, with another record at an offset."""
@@ -57,7 +58,7 @@ class InFlight(NamedTuple):
 
     def advanced(self) -> "InFlight":
         """These records, with the start moved past those that the group has finished."""
-        in_flight = (place for place, record in enumerate(self.records) if record.state in (AVAILABLE, ACQUIRED))
+        in_flight = (index for index, record in enumerate(self.records) if record.state in (AVAILABLE, ACQUIRED))
         return self.starting_at(self.start + next(in_flight, len(self.records)))
 
     def starting_at(self, start: int) -> "InFlight":
@@ -143,8 +144,8 @@ ACTIONS: Mapping[str, Callable[..., Iterator[ShareState]]] = {
 def _held(state: ShareState, member: int | None = None) -> list[int]:
     """The offsets of the records that a member has acquired, or that any member has."""
     return [
-        state.cached.start + place
-        for place, record in enumerate(state.cached.records)
+        state.cached.start + index
+        for index, record in enumerate(state.cached.records)
         if record.state == ACQUIRED and member in (None, record.member)
     ]
 
@@ -178,13 +179,17 @@ class ShareModel(SteppedModel[ShareState]):
     states: frozenset[ShareState] = frozenset()
 
     def __post_init__(self) -> None:
-        empty, nobody = InFlight(0), (NOBODY,) * self.setup.members
-        self.states = frozenset([ShareState(NOBODY, empty, empty, NEVER_WRITTEN, nobody, ((),) * self.setup.members)])
+        empty, no_sessions = InFlight(0), (NOBODY,) * self.setup.members
+        no_deeds: tuple[tuple[ShareDeed, ...], ...] = ((),) * self.setup.members
+        self.states = frozenset([ShareState(NOBODY, empty, empty, NEVER_WRITTEN, no_sessions, no_deeds)])
 
     def taken(self, act: Callable[..., Any], state: ShareState, **arguments: Any) -> Iterator[ShareState]:
         """The states right after a member's step, with every leader that there may be."""
-        led = [(cluster, cluster.partition) for cluster in self.cluster.states if cluster.partition.leader != NOBODY]
-        leaders = {Leader(part.leader_epoch, cluster.replica(part.leader).high_watermark) for cluster, part in led}
+        leaders = {
+            Leader(cluster.partition.leader_epoch, cluster.replica(cluster.partition.leader).high_watermark)
+            for cluster in self.cluster.states
+            if cluster.partition.leader != NOBODY
+        }
         for leader in leaders:
             yield from act(_at_leader(state, leader), self.setup, leader, **arguments)
 

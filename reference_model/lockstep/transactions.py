@@ -88,7 +88,7 @@ class TransactionsConfig:
         return TransactionsState(initial_state(self.setup)._replace(delayed=0, failovers=0))
 
 
-class KnownProducer(NamedTuple):
+class ProducerView(NamedTuple):
     """What a producer knows.
 
     `sent`: by partition, how many records it has sent in its epoch. `added`: the bit set of partitions that it has
@@ -107,24 +107,24 @@ class KnownProducer(NamedTuple):
 class TransactionsState(NamedTuple):
     """The state of the model of transactions (`machine`), and what a scenario adds to it.
 
-    `records`: by number, the name of a record. `held`: requests that are held on their way. `unmarkable`: partitions
-    whose markers are held on their way.
+    `records`: by number, the name of a record. `held`: requests that are held on their way. `held_markers`: the
+    partitions whose markers are held on their way.
     """
 
     machine: State
-    producers: tuple[KnownProducer, ...] = ()
+    producers: tuple[ProducerView, ...] = ()
     records: tuple[str, ...] = ()
     held: tuple[Request, ...] = ()
-    unmarkable: tuple[int, ...] = ()
+    held_markers: tuple[int, ...] = ()
 
-    def producer(self, name: str) -> KnownProducer:
+    def producer(self, name: str) -> ProducerView:
         """A producer by name; raises `ActionError` if there is none."""
         for producer in self.producers:
             if producer.name == name:
                 return producer
         raise ActionError(f"no producer {name!r}")
 
-    def with_producer(self, producer: KnownProducer) -> TransactionsState:
+    def with_producer(self, producer: ProducerView) -> TransactionsState:
         """The state with a producer added or exchanged."""
         others = [other for other in self.producers if other.name != producer.name]
         return self._replace(producers=tuple(sorted([*others, producer])))
@@ -133,7 +133,7 @@ class TransactionsState(NamedTuple):
 def initialise(state: TransactionsState, config: TransactionsConfig, producer: str, id: str) -> TransactionsState:
     """A new incarnation asks for an epoch (InitProducerId), until it gets one."""
     require(id in config.ids, f"transactional id {id!r}: expected one of {', '.join(config.ids)}")
-    begun = KnownProducer(producer, config.ids.index(id), sent=(0,) * config.setup.partitions, asks=True)
+    begun = ProducerView(producer, config.ids.index(id), sent=(0,) * config.setup.partitions, asks=True)
     return state.with_producer(begun)
 
 
@@ -145,39 +145,39 @@ def write(
     It adds the partition first, unless the leader does that (KIP-890). If the partition is refused, it writes nothing.
     """
     require(0 <= partition < config.setup.partitions, f"no partition {partition}")
-    known = state.producer(producer)
-    if not config.rules.epoch_per_transaction and not known.added >> partition & 1:
-        state, reply = _ask(state, config, Request(Kind.ADD_PARTITION, known.id, known.epoch, 0, partition))
+    view = state.producer(producer)
+    if not config.rules.epoch_per_transaction and not view.added >> partition & 1:
+        state, reply = _ask(state, config, Request(Kind.ADD_PARTITION, view.id, view.epoch, 0, partition))
         if reply is not Reply.OK:
-            return state.with_producer(known._replace(reply=reply.value))
-        known = known._replace(added=known.added | 1 << partition)
+            return state.with_producer(view._replace(reply=reply.value))
+        view = view._replace(added=view.added | 1 << partition)
     number = len(state.records)
     state = state._replace(records=(*state.records, record))
-    request = Request(Kind.PRODUCE, known.id, known.epoch, number, partition, known.sent[partition])
+    request = Request(Kind.PRODUCE, view.id, view.epoch, number, partition, view.sent[partition])
     state, reply = _ask(state, config, request)
-    sent = known.sent
+    sent = view.sent
     if reply is Reply.OK:
         sent = exchanged(sent, partition, sent[partition] + 1)
-    return state.with_producer(known._replace(reply=reply.value, sent=sent))
+    return state.with_producer(view._replace(reply=reply.value, sent=sent))
 
 
 def end(state: TransactionsState, config: TransactionsConfig, producer: str, commit: bool) -> TransactionsState:
     """A producer ends its transaction (EndTxn). With one epoch per transaction, the answer has the next epoch."""
-    known = state.producer(producer)
-    state, reply = _ask(state, config, Request(Kind.END, known.id, known.epoch, 0, int(commit)))
-    known = known._replace(reply=reply.value)
+    view = state.producer(producer)
+    state, reply = _ask(state, config, Request(Kind.END, view.id, view.epoch, 0, int(commit)))
+    view = view._replace(reply=reply.value)
     if reply is Reply.OK:
-        known = known._replace(added=0)
+        view = view._replace(added=0)
         if config.rules.epoch_per_transaction:
-            epoch = state.machine.coordinated[known.id].status.epoch
-            known = known._replace(epoch=epoch, sent=(0,) * config.setup.partitions)
-    return state.with_producer(known)
+            epoch = state.machine.coordinated[view.id].status.epoch
+            view = view._replace(epoch=epoch, sent=(0,) * config.setup.partitions)
+    return state.with_producer(view)
 
 
 def hold_end(state: TransactionsState, config: TransactionsConfig, producer: str, commit: bool) -> TransactionsState:
     """A producer's EndTxn is held on its way: the producer gives up waiting for the answer."""
-    known = state.producer(producer)
-    return state._replace(held=(*state.held, Request(Kind.END, known.id, known.epoch, 0, int(commit))))
+    view = state.producer(producer)
+    return state._replace(held=(*state.held, Request(Kind.END, view.id, view.epoch, 0, int(commit))))
 
 
 def release(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
@@ -190,8 +190,8 @@ def release(state: TransactionsState, config: TransactionsConfig) -> Transaction
 
 def crash(state: TransactionsState, config: TransactionsConfig, producer: str) -> TransactionsState:
     """A producer is gone."""
-    known = state.producer(producer)
-    return state._replace(producers=tuple(other for other in state.producers if other != known))
+    view = state.producer(producer)
+    return state._replace(producers=tuple(other for other in state.producers if other != view))
 
 
 def time_out(state: TransactionsState, config: TransactionsConfig, id: str) -> TransactionsState:
@@ -207,12 +207,12 @@ def fail_over(state: TransactionsState, config: TransactionsConfig) -> Transacti
     setup = config.setup
     replaced = [after for _, after in environment.fail_over(state.machine._replace(failovers=1), setup)]
     require(len(replaced) == 1, "there is no other broker to be coordinator")
-    return state._replace(machine=replaced[0], unmarkable=())
+    return state._replace(machine=replaced[0], held_markers=())
 
 
 def hold_markers(state: TransactionsState, config: TransactionsConfig, partition: int) -> TransactionsState:
     """The markers that the present coordinator sends to a partition are held on their way."""
-    return state._replace(unmarkable=(*state.unmarkable, partition))
+    return state._replace(held_markers=(*state.held_markers, partition))
 
 
 def release_markers(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
@@ -220,7 +220,7 @@ def release_markers(state: TransactionsState, config: TransactionsConfig) -> Tra
     machine = state.machine
     while (taken := next(environment.late_marker(machine, config.setup), None)) is not None:
         _, machine = taken
-    return state._replace(machine=machine._replace(late_markers=()), unmarkable=())
+    return state._replace(machine=machine._replace(late_markers=()), held_markers=())
 
 
 ACTIONS: Mapping[str, Callable[..., TransactionsState]] = {
@@ -254,24 +254,24 @@ def urgent(state: TransactionsState, config: TransactionsConfig) -> Iterator[Tra
     """What happens next by itself: markers are written, transactions completed, and producers given their epochs."""
     setup = config.setup
     for action, machine in environment.write_marker(state.machine, setup):
-        if action.partition not in state.unmarkable:
+        if action.partition not in state.held_markers:
             yield state._replace(machine=machine)
     for _, machine in environment.complete_transaction(state.machine, setup):
         yield state._replace(machine=machine)
-    for known in state.producers:
-        if known.asks:
-            yield from _give_epoch(state, setup, known)
+    for view in state.producers:
+        if view.asks:
+            yield from _give_epoch(state, setup, view)
 
 
-def _give_epoch(state: TransactionsState, setup: Setup, known: KnownProducer) -> Iterator[TransactionsState]:
+def _give_epoch(state: TransactionsState, setup: Setup, view: ProducerView) -> Iterator[TransactionsState]:
     """The coordinator answers InitProducerId, once it has aborted the transaction that is open."""
-    reply, append = init_producer_id(state.machine.coordinated[known.id].status, None, setup.rules)
+    reply, append = init_producer_id(state.machine.coordinated[view.id].status, None, setup.rules)
     if reply is Reply.OK and append is not None:
-        machine = state.machine.with_status(setup, known.id, append, 0)
-        ready = known._replace(epoch=append.epoch, reply=reply.value, asks=False)
+        machine = state.machine.with_status(setup, view.id, append, 0)
+        ready = view._replace(epoch=append.epoch, reply=reply.value, asks=False)
         yield state.with_producer(ready)._replace(machine=machine)
     elif append is not None:
-        yield state._replace(machine=abort_by_coordinator(state.machine, setup, known.id))
+        yield state._replace(machine=abort_by_coordinator(state.machine, setup, view.id))
 
 
 _MARKERS = {machine_state.COMMIT: COMMIT, machine_state.ABORT: ABORT}
@@ -300,10 +300,10 @@ class TransactionsModel(SteppedModel[TransactionsState]):
     def observe(self, state: TransactionsState) -> Observation:
         """What a complete observation of transactions in this state shows."""
         config, logs = self.config, state.machine.logs
-        known_ids = zip(config.ids, state.machine.coordinated, strict=True)
+        by_id = dict(zip(config.ids, state.machine.coordinated, strict=True))
         transactions = TransactionsObservation(
             partitions={number: _partition(logs[number], state, config) for number in range(config.partitions)},
-            transactions={name: _transaction(known) for name, known in known_ids if known.status.epoch != NONE},
+            transactions={name: _transaction(held) for name, held in by_id.items() if held.status.epoch != NONE},
             producers={p.name: ProducerObservation(epoch=p.epoch, reply=p.reply) for p in state.producers},
             offsets=_offsets(logs[config.offset_partition], state, config) if config.has_group else None,
         )
@@ -323,9 +323,9 @@ def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -
     )
 
 
-def _transaction(known: Coordinated) -> TransactionObservation:
-    status = known.status
-    partitions = status.partitions if status.status == ONGOING else known.unmarked if status.status in PREPARED else 0
+def _transaction(coordinated: Coordinated) -> TransactionObservation:
+    status, unmarked, _ = coordinated
+    partitions = status.partitions if status.status == ONGOING else unmarked if status.status in PREPARED else 0
     return TransactionObservation(
         state=STATUS_NAMES[status.status], epoch=status.epoch, partitions=tuple(bits(partitions))
     )
@@ -338,4 +338,5 @@ def _offsets(log: Log, state: TransactionsState, config: TransactionsConfig) -> 
 
 
 def _record(number: int, state: TransactionsState, config: TransactionsConfig) -> str:
+    # Numbers leave room for `size` records in each transaction, of which a scenario's transaction has one.
     return state.records[number // config.setup.size]

@@ -22,7 +22,7 @@ from kafka_chaos.reference_model.transactions.state import (
 class Action(NamedTuple):
     """The name of a step, and the incarnation, transaction, record and partition that it concerns, or `NONE`.
 
-    `detail`: the reply to a request, for example.
+    `detail`: what became of a request, the kind of a marker, or the status that a coordinator has after a loss.
     """
 
     name: str

@@ -31,8 +31,8 @@ from kafka_chaos.reference_model.tuples import bits, without
 
 def arrive_late(state: State, setup: Setup) -> Iterator[Step]:
     """A late request arrives, whose answer its producer no longer awaits."""
-    for place, request in enumerate(state.late):
-        rest = state._replace(late=without(state.late, place))
+    for index, request in enumerate(state.late):
+        rest = state._replace(late=without(state.late, index))
         reached, reply = arrive(rest, setup, request)
         action = action_of(request, setup)
         yield action._replace(name=f"late_{action.name}", detail=reply.value), reached
@@ -54,10 +54,10 @@ def write_marker(state: State, setup: Setup) -> Iterator[Step]:
                 status = state.coordinated[id].status
                 after = append_to(state, setup, partition, (*state.logs[partition], marker))
                 coordinated = Coordinated(status, unmarked & ~(1 << partition), earlier)
-                yield _marked(marker, partition, setup), after.with_coordinated(id, coordinated)
+                yield _marker_action(marker, partition, setup), after.with_coordinated(id, coordinated)
 
 
-def _marked(marker: Entry, partition: int, setup: Setup) -> Action:
+def _marker_action(marker: Entry, partition: int, setup: Setup) -> Action:
     detail = "commit" if marker.kind == COMMIT else "abort"
     return Action("write_marker", only_producer(marker.id, setup), partition=partition, detail=detail)
 
@@ -101,11 +101,12 @@ def _with_new_coordinator(state: State, setup: Setup) -> State:
 
 def late_marker(state: State, setup: Setup) -> Iterator[Step]:
     """A marker arrives from a coordinator that was replaced."""
-    for place, (partition, marker) in enumerate(state.late_markers):
+    for index, (partition, marker) in enumerate(state.late_markers):
         if takes_marker(state.logs[partition], marker, setup.rules):
-            rest = state._replace(late_markers=without(state.late_markers, place))
+            rest = state._replace(late_markers=without(state.late_markers, index))
             log = (*state.logs[partition], marker)
-            yield _marked(marker, partition, setup)._replace(name="late_marker"), append_to(rest, setup, partition, log)
+            action = _marker_action(marker, partition, setup)._replace(name="late_marker")
+            yield action, append_to(rest, setup, partition, log)
 
 
 def lose_ends(state: State, setup: Setup) -> Iterator[Step]:
@@ -115,17 +116,17 @@ def lose_ends(state: State, setup: Setup) -> Iterator[Step]:
     """
     if not state.losses:
         return
-    fewer = state._replace(losses=state.losses - 1)
+    rest = state._replace(losses=state.losses - 1)
     possible_ends = [range(len(log) + 1) if setup.data_may_lose else (len(log),) for log in state.logs]
     earlier_states = [None, *((id, n) for id, held in enumerate(state.coordinated) for n in range(len(held.earlier)))]
     for ends in product(*possible_ends):
         for replayed in earlier_states:
             logs = tuple(log[:end] for log, end in zip(state.logs, ends, strict=True))
-            lost = fewer._replace(logs=logs)
+            lost = rest._replace(logs=logs)
             if replayed is not None:
-                id, place = replayed
+                id, index = replayed
                 earlier = state.coordinated[id].earlier
-                status = Coordinated(earlier[place], 0, earlier[:place] if fewer.losses else ())
+                status = Coordinated(earlier[index], 0, earlier[:index] if rest.losses else ())
                 lost = _with_new_coordinator(lost.with_coordinated(id, status), setup)
             if logs != state.logs or replayed is not None:
                 detail = "" if replayed is None else str(lost.coordinated[replayed[0]].status.status)

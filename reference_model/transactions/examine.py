@@ -154,11 +154,11 @@ def canonical(state: State, setup: Setup) -> State:
 
     These states may differ in the phase of a producer that has no transaction left to write, in late requests and
     markers that nobody would accept, and in the order of the others. Once no coordinator can be replaced any more, and
-    no late marker is left, they may also differ in how often one was.
+    no late marker is left, they may also differ in how often it was replaced.
     """
     producers = state.producers
     if len(state.outcomes) == setup.transactions:
-        producers = tuple(over(known) if known.phase in (READY, RENEWING) else known for known in producers)
+        producers = tuple(over(producer) if producer.phase in (READY, RENEWING) else producer for producer in producers)
     late = tuple(sorted(request for request in state.late if state.losses or not _is_refused(state, setup, request)))
     before, rules = state.logs, setup.rules
     acceptable = {m for m in state.late_markers if state.losses or takes_marker(before[m.partition], m.entry, rules)}

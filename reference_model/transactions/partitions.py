@@ -78,6 +78,7 @@ def committed(log: Log) -> tuple[int, ...]:
 @lru_cache(maxsize=1 << 16)
 def aborted(log: Log) -> tuple[int, ...]:
     """The records that come before an abort marker which ends their transaction."""
+    # With commits and aborts exchanged, the aborted records are the committed ones.
     flipped = {COMMIT: ABORT, ABORT: COMMIT, DATA: DATA}
     return committed(tuple(entry._replace(kind=flipped[entry.kind]) for entry in log))
 

@@ -38,7 +38,8 @@ class Rules:
 
     `epoch_per_transaction`: each transaction has a producer epoch of its own. `verifies`: a leader asks the coordinator
     before it takes the first record of a transaction. `late`: the requests that may arrive after their transaction has
-    ended. `commits_incomplete`: a producer goes on, and commits, after it has given a record up (KAFKA-5385).
+    ended. `commits_incomplete`: a producer goes on, and commits, after it has given a record up (KAFKA-5385). The other
+    fields are the rules of every protocol.
     """
 
     name: str

@@ -179,7 +179,7 @@ class Members:
             members=tuple(sorted(members)),
             owners=tuple(owners) if is_settled else None,
             committed=self._committed(),
-            each=each,
+            by_member=each,
         )
 
     def coordinator(self) -> int:

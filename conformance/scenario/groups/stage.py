@@ -67,12 +67,12 @@ class GroupStage(Stage):
         """The offsets at which each member did `what` (`GIVEN` and the like), in order, by member."""
         return {
             number: [offset for deed, _, offset in member.did if deed == what]
-            for number, member in self.group.each.items()
+            for number, member in self.group.by_member.items()
         }
 
     def given_twice(self) -> list[tuple[int, int]]:
         """(partition, offset) of the records that were given to members more than once."""
-        deliveries = [deed for member in self.group.each.values() for deed in member.did if deed[0] == GIVEN]
+        deliveries = [deed for member in self.group.by_member.values() for deed in member.did if deed[0] == GIVEN]
         return sorted({deed[1:] for deed in deliveries if deliveries.count(deed) > 1})
 
     def processed(self) -> list[int]:
