@@ -77,24 +77,24 @@ def run_command(
     Exit code: the gravest of 0 conforms, 2 unknown, 1 violation; 3 the environment failed, 64 an unknown id,
     or a file that can't be played.
     """
-    chosen = _choose(ids, everything)
+    scenarios = _scenarios_by(ids, everything)
     if kraft is not None:
         from kafka_chaos.contract.lane.metadata import KRAFT
         from kafka_chaos.harness.cluster.containers.versions import check_version
 
         check_version(kraft, KRAFT)
-        for scenario in chosen:
+        for scenario in scenarios:
             if scenario.needs_zookeeper is not None:
                 raise UsageFailure(f"scenario run --kraft: {scenario.id}: {scenario.needs_zookeeper}")
     from kafka_chaos.conformance.scenario.runner import results_json, run_scenarios, write_or_refuse
     from kafka_chaos.conformance.scenario.telling.console import ConsoleReporter, summary
 
-    planned = [scenario.id for scenario in chosen for _ in range(repeat)]
-    done: list[ScenarioRecord] = []
+    planned = [scenario.id for scenario in scenarios for _ in range(repeat)]
+    records: list[ScenarioRecord] = []
     start = time.monotonic()
 
     def document() -> dict[str, Any]:
-        return results_json(done, seconds=time.monotonic() - start, not_run=planned[len(done) :])
+        return results_json(records, seconds=time.monotonic() - start, not_run=planned[len(records) :])
 
     def save() -> None:
         if out is not None:
@@ -110,41 +110,41 @@ def run_command(
 
         def notify(kind: str, event: Any) -> None:
             if kind == "verdict":
-                done.append(event)
+                records.append(event)
                 save()
             if reporter is not None:
                 reporter(kind, event)
 
-        run_scenarios(chosen, repeat=repeat, notify=notify, kraft_version=kraft)
+        run_scenarios(scenarios, repeat=repeat, notify=notify, kraft_version=kraft)
     finished = document()
     if as_json:
         click.echo(_text(finished), nl=False)
     elif not quiet and len(planned) > 1:
-        console(highlight=False).print(summary(done))
+        console(highlight=False).print(summary(records))
     sys.exit(Verdict(finished["verdict"]).exit_code)
 
 
-def _choose(ids: Sequence[str], everything: bool) -> list[Scenario]:
+def _scenarios_by(ids: Sequence[str], everything: bool) -> list[Scenario]:
     """The requested scenarios, each once. Raises `UsageFailure` with every unknown id."""
     from kafka_chaos.conformance.scenario.registry import all_scenarios, scenarios_in
 
     if everything == bool(ids):
         raise UsageFailure("scenario run: expected either ids (see `kafka-chaos scenario list`) and files, or --all")
-    known = dict(all_scenarios())
-    chosen: list[str] = list(known) if everything else []
+    by_id = dict(all_scenarios())
+    requested: list[str] = list(by_id) if everything else []
     for name in ids:
         in_file = {scenario.id: scenario for scenario in scenarios_in(Path(name))} if name.endswith(".yaml") else {}
-        known |= in_file
-        chosen += in_file or [name]
-    unknown = [name for name in dict.fromkeys(chosen) if name not in known]
+        by_id |= in_file
+        requested += in_file or [name]
+    unknown = [name for name in dict.fromkeys(requested) if name not in by_id]
     if unknown:
         are = "is not a scenario" if len(unknown) == 1 else "are not scenarios"
-        close = dict.fromkeys(match for name in unknown for match in get_close_matches(name, known, cutoff=0.75))
+        close = dict.fromkeys(match for name in unknown for match in get_close_matches(name, by_id, cutoff=0.75))
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise UsageFailure(
             f"{', '.join(map(repr, unknown))} {are}: expected one that `kafka-chaos scenario list` names{hint}"
         )
-    return [known[name] for name in dict.fromkeys(chosen)]
+    return [by_id[name] for name in dict.fromkeys(requested)]
 
 
 def _text(document: dict[str, Any]) -> str:

@@ -39,15 +39,15 @@ class Exchange:
 
     def errors(self, topic: str) -> list[str]:
         """The errors that the answer has for a topic, as `errors_of` names them; "no answer" if there is none."""
-        groups = self.request.get("topic_states") or ()
-        ids = [group["topic_id"] for group in groups if group["topic_name"] == topic and "topic_id" in group]
+        states = self.request.get("topic_states") or ()
+        ids = [state["topic_id"] for state in states if state["topic_name"] == topic and "topic_id" in state]
         return ["no answer"] if self.response is None else errors_of(self.response, [topic, *ids])
 
     def states_of(self, topic: str) -> list[Mapping[str, Any]]:
         """The partition states of a topic in the request, in whichever form its version has them."""
-        for flat in ("ungrouped_partition_states", "ungrouped_partitions"):
-            if flat in self.request:
-                return [state for state in self.request[flat] if state["topic_name"] == topic]
+        for key in ("ungrouped_partition_states", "ungrouped_partitions"):
+            if key in self.request:
+                return [state for state in self.request[key] if state["topic_name"] == topic]
         states: list[Mapping[str, Any]] = []
         for group in self.request.get("topic_states") or self.request.get("topics") or ():
             if group.get("topic_name", group.get("name")) == topic:
@@ -97,11 +97,11 @@ class Capture:
             self.unreadable = self._unreadable_count() - self._unreadable_before + len(lines) - len(readable)
         return self._exchanges
 
-    def await_exchange(self, is_wanted: Callable[[Exchange], bool], what: str) -> None:
-        """Wait for an answered exchange for which `is_wanted` is true; `what` names it in errors."""
+    def await_exchange(self, is_wanted: Callable[[Exchange], bool], awaited: str) -> None:
+        """Wait for an answered exchange for which `is_wanted` is true; `awaited` names it in errors."""
         wait_until(
-            lambda: any(sent.response is not None and is_wanted(sent) for sent in self.exchanges()),
-            what,
+            lambda: any(exchange.response is not None and is_wanted(exchange) for exchange in self.exchanges()),
+            awaited,
             timeout=_PATIENCE,
             seen=lambda: ", ".join(f"{e.api} v{e.version} to broker {e.broker}" for e in self.exchanges()[-10:]),
         )

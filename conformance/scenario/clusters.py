@@ -194,8 +194,10 @@ class ClusterLease:
     def isolation(self, broker: int) -> Rules:
         """Packet filter rules that drop all traffic between a broker and the other nodes; clients still reach it."""
         others = [node.address for node in self.cluster.nodes if node is not self.cluster.brokers[broker]]
-        hooks = (("INPUT", "-s"), ("OUTPUT", "-d"))
-        return Rules("isolation", {hook: [(side, other, "-j", "DROP") for other in others] for hook, side in hooks})
+        # By chain of packet filter rules, the option that names the other node.
+        options = {"INPUT": "-s", "OUTPUT": "-d"}
+        rules = {chain: [(side, other, "-j", "DROP") for other in others] for chain, side in options.items()}
+        return Rules("isolation", rules)
 
     def clean_up(self) -> None:
         """Thaw, start and reconnect all nodes, so that the cluster is clean; raises `KafkaChaosError` if that fails."""
@@ -203,7 +205,7 @@ class ClusterLease:
             node.unpause()
         for node in [*self.cluster.brokers.values(), *self.cluster.controllers.values()]:
             if node.is_running():
-                for command in ("-F", "-X"):
+                for command in ("-F", "-X"):  # Delete all rules, then all chains.
                     node.must_execute("iptables", "-w", command)
         self.cluster.start_again(self.cluster.nodes)
         brokers = frozenset(self.cluster.brokers)
@@ -234,7 +236,7 @@ class ClusterPool:
                 stack.callback(lease.close)
             self._running.clear()
 
-    def enter(self, profile: ClusterProfile) -> ClusterLease:
+    def clean_lease(self, profile: ClusterProfile) -> ClusterLease:
         """A clean cluster of this profile: a new one if it is `fresh`, or if no running one can be cleaned up."""
         if self._kraft_version is not None:
             profile = profile.in_kraft(self._kraft_version)
@@ -255,7 +257,7 @@ class ClusterPool:
     @contextmanager
     def leased(self, profile: ClusterProfile) -> Iterator[ClusterLease]:
         """A clean cluster of this profile for a `with` block; it is removed if the block ends with an error."""
-        lease = self.enter(profile)
+        lease = self.clean_lease(profile)
         try:
             yield lease
         except BaseException as error:

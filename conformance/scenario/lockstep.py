@@ -27,6 +27,7 @@ _PATIENCE = 40.0
 """The seconds within which an awaited observation must come about."""
 
 Listener = Callable[[str, Any], None]
+"""It is told of each event of a scenario, by kind (such as "step") and value (such as the step's record)."""
 T = TypeVar("T")
 
 
@@ -67,8 +68,8 @@ class LockStep:
         self.model.narrow(observation)
         record = self._note(sentence, time.monotonic() - start, observation, comparison, states)
         if not comparison.conforms:
-            what = "; ".join(map(str, comparison.differences))
-            raise ScenarioViolation(f"{self.act.name}, step {record.number} ({sentence}) {what}")
+            differences = "; ".join(map(str, comparison.differences))
+            raise ScenarioViolation(f"{self.act.name}, step {record.number} ({sentence}) {differences}")
 
     def await_seen(self, sentence: str, condition: Callable[[Observation], bool]) -> None:
         """A step that only waits for an observation, which comes about by itself.

@@ -223,31 +223,31 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
 """Observations that files can name, besides the attributes of `Stage`, `Observation` and `ReplicaObservation`."""
 
 
-def _names(stage: TransactionsStage, partition: int) -> list[str]:
+def _entry_names(stage: TransactionsStage, partition: int) -> list[str]:
     """The records and markers of a partition after the last step."""
-    return [name for _, name, _ in stage.now.partitions[partition].log]
+    return [name for _, name, _ in stage.observed.partitions[partition].log]
 
 
 _OF_TRANSACTIONS: Mapping[str, Callable[..., Any]] = {
     "error": lambda stage, producer: stage.clients.by_name[producer].error,
     "has another coordinator": lambda stage: stage.coordinator != stage.killed,
-    "committed": lambda stage, partition=0: stage.now.partitions[partition].read_committed,
-    "uncommitted": lambda stage, partition=0: stage.now.partitions[partition].read_uncommitted,
-    "given": lambda stage: [stage.now.partitions[0].read_committed, stage.now.partitions[0].read_uncommitted],
-    "log": lambda stage, partition=0: _names(stage, partition),
+    "committed": lambda stage, partition=0: stage.observed.partitions[partition].read_committed,
+    "uncommitted": lambda stage, partition=0: stage.observed.partitions[partition].read_uncommitted,
+    "given": lambda stage: [stage.observed.partitions[0].read_committed, stage.observed.partitions[0].read_uncommitted],
+    "log": lambda stage, partition=0: _entry_names(stage, partition),
     "stable": lambda stage, partition=0: [
-        stage.now.partitions[partition].last_stable_offset,
-        stage.now.partitions[partition].high_watermark,
+        stage.observed.partitions[partition].last_stable_offset,
+        stage.observed.partitions[partition].high_watermark,
     ],
-    "transaction": lambda stage: [stage.now.transactions[ID].state, stage.now.transactions[ID].epoch],
-    "an offset is pending": lambda stage: stage.now.offsets is not None and stage.now.offsets.pending,
-    "end of log": lambda stage, partition, count: _names(stage, partition)[-count:],
-    "epochs of log": lambda stage, partition: [epoch for _, _, epoch in stage.now.partitions[partition].log],
+    "transaction": lambda stage: [stage.observed.transactions[ID].state, stage.observed.transactions[ID].epoch],
+    "an offset is pending": lambda stage: stage.observed.offsets is not None and stage.observed.offsets.pending,
+    "end of log": lambda stage, partition, count: _entry_names(stage, partition)[-count:],
+    "epochs of log": lambda stage, partition: [epoch for _, _, epoch in stage.observed.partitions[partition].log],
     "marker epochs": lambda stage, partition: [
-        epoch for _, name, epoch in stage.now.partitions[partition].log if name in ("COMMIT", "ABORT")
+        epoch for _, name, epoch in stage.observed.partitions[partition].log if name in ("COMMIT", "ABORT")
     ],
-    "state": lambda stage: stage.now.transactions[ID].state,
-    "epoch of": lambda stage, producer: stage.now.producers[producer].epoch,
+    "state": lambda stage: stage.observed.transactions[ID].state,
+    "epoch of": lambda stage, producer: stage.observed.producers[producer].epoch,
     "line of leader": lambda stage, partition, *parts: stage.await_line(stage.leader(partition), *parts),
 }
 """Observations of transactions, besides the attributes of `TransactionsStage`."""

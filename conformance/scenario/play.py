@@ -46,7 +46,7 @@ class Play:
 
     pool: ClusterPool
     record: ScenarioRecord
-    notify: Listener = lambda kind, what: None
+    notify: Listener = lambda kind, event: None
     model_of: ModelOf = model_of_kafka
 
     @contextmanager

@@ -42,7 +42,7 @@ _KEYS_OF = {
 def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
     """Check the acts of a scenario, which may use the `clusters` and `parts` of its `file`.
 
-    Raises `UsageFailure` with the place, below `where`, of the first key or step that can't be played.
+    Raises `UsageFailure` with the location, below `where`, of the first key or step that can't be played.
     """
     if not isinstance(acts, list) or not acts:
         raise UsageFailure(f"{where}: expected a list of `acts`")
@@ -52,83 +52,83 @@ def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
         _require_known_keys(f"{where}: clusters.{name}", keys, _CLUSTER_KEYS)
     clusters = {"steady", "quick", *file.get("clusters", {})}
     for number, act in enumerate(acts, 1):
-        place = f"{where}, act {number}"
+        location = f"{where}, act {number}"
         if not isinstance(act, dict) or not isinstance(act.get("act"), str) or not isinstance(act.get("steps"), list):
-            raise UsageFailure(f"{place}: expected `act`, its name, and a list of `steps`")
-        _require_known_keys(place, act, _ACT_KEYS)
-        _require_type(f"{place}, for", act.get("for", []), list)
+            raise UsageFailure(f"{location}: expected `act`, its name, and a list of `steps`")
+        _require_known_keys(location, act, _ACT_KEYS)
+        _require_type(f"{location}, for", act.get("for", []), list)
         for values in act.get("for", [{}]):
-            _require_type(f"{place}, for", values, dict)
-            _check_act(place, filled(act, values), clusters, file.get("parts", {}))
+            _require_type(f"{location}, for", values, dict)
+            _check_act(location, filled(act, values), clusters, file.get("parts", {}))
 
 
-def _check_act(place: str, act: Mapping[str, Any], clusters: set[str], parts: Mapping[str, Any]) -> None:
+def _check_act(location: str, act: Mapping[str, Any], clusters: set[str], parts: Mapping[str, Any]) -> None:
     cluster = act.get("cluster", "steady")
     if isinstance(cluster, dict):
-        _require_known_keys(f"{place}, cluster", cluster, _CLUSTER_KEYS)
+        _require_known_keys(f"{location}, cluster", cluster, _CLUSTER_KEYS)
     elif not isinstance(cluster, str) or cluster not in clusters:
-        raise UsageFailure(f"{place}: no cluster {cluster!r}: expected one of {', '.join(sorted(clusters))}")
-    for key, known in _KEYS_OF.items():
-        _require_known_keys(f"{place}, {key}", act.get(key, {}), known)
+        raise UsageFailure(f"{location}: no cluster {cluster!r}: expected one of {', '.join(sorted(clusters))}")
+    for key, allowed in _KEYS_OF.items():
+        _require_known_keys(f"{location}, {key}", act.get(key, {}), allowed)
     if "group" in act and "reads" not in act:
-        raise UsageFailure(f"{place}: expected `reads` beside `group`: the number of records that the group reads")
-    _require_type(f"{place}, before", act.get("before", []), list)
+        raise UsageFailure(f"{location}: expected `reads` beside `group`: the number of records that the group reads")
+    _require_type(f"{location}, before", act.get("before", []), list)
     plain_stage: type[AnyStage] = TransactionsStage if "transactional" in act else Stage
-    _check_steps(place, act.get("before", []), plain_stage, parts)
+    _check_steps(location, act.get("before", []), plain_stage, parts)
     stage = GroupStage if "group" in act else ShareStage if "shares" in act else plain_stage
-    _check_steps(place, act["steps"], stage, parts)
+    _check_steps(location, act["steps"], stage, parts)
 
 
-def _require_type(place: str, value: object, kind: type[list[Any]] | type[dict[str, Any]]) -> None:
+def _require_type(location: str, value: object, kind: type[list[Any]] | type[dict[str, Any]]) -> None:
     if not isinstance(value, kind):
-        raise UsageFailure(f"{place}: expected {'a list' if kind is list else 'a mapping'}, got {quoted(value)}")
+        raise UsageFailure(f"{location}: expected {'a list' if kind is list else 'a mapping'}, got {quoted(value)}")
 
 
-def _require_known_keys(place: str, keys: Mapping[str, Any], known: frozenset[str] | set[str]) -> None:
-    _require_type(place, keys, dict)
-    if unknown := sorted(set(map(str, keys)) - known):
-        raise UsageFailure(f"{place}: unknown key {unknown[0]!r}: expected {', '.join(sorted(known))}")
+def _require_known_keys(location: str, keys: Mapping[str, Any], allowed: frozenset[str] | set[str]) -> None:
+    _require_type(location, keys, dict)
+    if unknown := sorted(set(map(str, keys)) - allowed):
+        raise UsageFailure(f"{location}: unknown key {unknown[0]!r}: expected {', '.join(sorted(allowed))}")
 
 
-def _check_steps(place: str, steps: list[Any], stage: type[AnyStage], parts: Mapping[str, Any]) -> None:
+def _check_steps(location: str, steps: list[Any], stage: type[AnyStage], parts: Mapping[str, Any]) -> None:
     for number, step in enumerate(steps, 1):
         if isinstance(step, list):
-            _check_steps(f"{place}, step {number}", step, stage, parts)
+            _check_steps(f"{location}, step {number}", step, stage, parts)
             continue
         if not isinstance(step, str | dict) or not step or not all(isinstance(key, str) for key in step):
-            raise UsageFailure(f"{place}, step {number}: expected a step's name, or a mapping that begins with it")
+            raise UsageFailure(f"{location}, step {number}: expected a step's name, or a mapping that begins with it")
         keys = {step: None} if isinstance(step, str) else dict(step)
         if (when := keys.pop("when", None)) is not None and str(when) not in WHEN:
-            raise UsageFailure(f"{place}, step {number}: when {when!r}: expected {' or '.join(WHEN)}")
+            raise UsageFailure(f"{location}, step {number}: when {when!r}: expected {' or '.join(WHEN)}")
         verb = next(iter(keys))
-        _check_step(f"{place}, step {number}", verb, keys.pop(verb), keys, stage, parts)
+        _check_step(f"{location}, step {number}", verb, keys.pop(verb), keys, stage, parts)
 
 
 def _check_step(
-    place: str, verb: str, value: Any, keys: Mapping[str, Any], stage: type[AnyStage], parts: Mapping[str, Any]
+    location: str, verb: str, value: Any, keys: Mapping[str, Any], stage: type[AnyStage], parts: Mapping[str, Any]
 ) -> None:
     if verb in OBSERVING:
-        _check_observed(place, verb, value, keys, stage)
+        _check_observed(location, verb, value, keys, stage)
         return
     if verb in parts or PLACEHOLDER.search(verb) or (issubclass(stage, GroupStage) and verb in MEMBER_STEPS):
         return
     name = verb.replace(" ", "_")
     method = getattr(stage, name, None)
     if not callable(method) or name.startswith("_"):
-        raise UsageFailure(f"{place}: {verb!r} is neither a step nor a part")
+        raise UsageFailure(f"{location}: {verb!r} is neither a step nor a part")
     arguments = value if isinstance(value, list) else [] if value is None else [value]
     for action in keys.get("then") or ():
         if action not in ACTIONS:
-            raise UsageFailure(f"{place}: then {action!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
+            raise UsageFailure(f"{location}: then {action!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
     try:
         inspect.signature(method).bind(None, *arguments, **{key.replace(" ", "_"): keys[key] for key in keys})
     except TypeError as error:
-        raise UsageFailure(f"{place}: {verb}: {error}") from error
+        raise UsageFailure(f"{location}: {verb}: {error}") from error
 
 
-def _check_observed(place: str, verb: str, value: Any, keys: Mapping[str, Any], stage: type[AnyStage]) -> None:
+def _check_observed(location: str, verb: str, value: Any, keys: Mapping[str, Any], stage: type[AnyStage]) -> None:
     if verb == "remember":
-        _require_type(f"{place}: remember", value, dict)
+        _require_type(f"{location}: remember", value, dict)
     names_of = {
         "fact": [keys.get("of", "")],
         "remember": list(value.values()) if verb == "remember" else [],
@@ -139,7 +139,7 @@ def _check_observed(place: str, verb: str, value: Any, keys: Mapping[str, Any], 
         is_method = any(word in of_kind for kind, of_kind in OBSERVED_BY.items() if issubclass(stage, kind))
         attributes = {field.name for kind in (stage, Observation, ReplicaObservation) for field in fields(kind)}
         if not is_method and not hasattr(stage, word.replace(" ", "_")) and word.replace(" ", "_") not in attributes:
-            raise UsageFailure(f"{place}: {verb}: {word!r} is nothing that can be observed")
+            raise UsageFailure(f"{location}: {verb}: {word!r} is nothing that can be observed")
 
 
 GROUP = "kafka_chaos.scenarios"
@@ -200,14 +200,14 @@ def all_scenarios() -> Mapping[str, Scenario]:
     by_id: dict[str, Scenario] = {}
     for package, folder in folders().items():
         sources: dict[str, Source] = {}
-        for written in tomllib.loads((folder / "documents.toml").read_text(encoding="utf-8"))["documents"].values():
-            document = Document(written["title"], written.get("original_title", written["title"]), written.get("date"))
-            sources |= {scenario: Source(document, *section) for scenario, section in written["scenarios"].items()}
+        for entry in tomllib.loads((folder / "documents.toml").read_text(encoding="utf-8"))["documents"].values():
+            document = Document(entry["title"], entry.get("original_title", entry["title"]), entry.get("date"))
+            sources |= {scenario: Source(document, *section) for scenario, section in entry["scenarios"].items()}
         root, scenarios = package.removeprefix("kafka_chaos.").replace(".", "/"), dict[str, Scenario]()
         for path in sorted(folder.rglob("*.yaml")):
-            content, place = YAML(typ="safe").load(path), f"{root}/{path.relative_to(folder).as_posix()}"
+            content, location = YAML(typ="safe").load(path), f"{root}/{path.relative_to(folder).as_posix()}"
             for name, entry in content["scenarios"].items():
-                scenarios[name] = _scenario(name, entry, sources[name], content, place)
+                scenarios[name] = _scenario(name, entry, sources[name], content, location)
         if missing := sorted(set(sources) - set(scenarios)):
             raise LookupError(f"documents.toml of {package} names scenarios that no file has: {missing}")
         by_id |= {name: scenarios[name] for name in sources}
@@ -226,11 +226,11 @@ def scenarios_in(path: Path) -> list[Scenario]:
         content = YAML(typ="safe").load(path)
     except (OSError, UnicodeDecodeError, YAMLError) as error:
         raise UsageFailure(f"{path}: {error}") from error
-    written = content.get("scenarios") if isinstance(content, dict) else None
-    if not isinstance(written, dict) or not written:
+    entries = content.get("scenarios") if isinstance(content, dict) else None
+    if not isinstance(entries, dict) or not entries:
         raise UsageFailure(f"{path}: expected `scenarios` by id, as `kafka-chaos predict --story` writes them")
     scenarios = []
-    for name, entry in written.items():
+    for name, entry in entries.items():
         if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("title", "story")):
             raise UsageFailure(f"{path}: scenarios.{name}: expected the texts `title` and `story`, and `acts`")
         check_acts(f"{path}: scenarios.{name}", entry.get("acts"), content)

@@ -104,7 +104,7 @@ def run_scenario(
     scenario: Scenario,
     pool: ClusterPool,
     *,
-    notify: Listener = lambda kind, what: None,
+    notify: Listener = lambda kind, event: None,
     model_of: ModelOf = model_of_kafka,
 ) -> ScenarioRecord:
     """Run one scenario. A disagreement or a broken expectation is a violation; a failure of the cluster is unknown."""
@@ -134,7 +134,7 @@ def run_scenarios(
     scenarios: Iterable[Scenario],
     *,
     repeat: int = 1,
-    notify: Listener = lambda kind, what: None,
+    notify: Listener = lambda kind, event: None,
     kraft_version: str | None = None,
 ) -> list[ScenarioRecord]:
     """Run scenarios, each `repeat` times; clusters are shared and removed at the end.

@@ -27,7 +27,8 @@ _SILENT.addHandler(logging.NullHandler())
 
 
 class SteppedMember:
-    """A member that reads `topic` in batches of one record. `commits`: as in the `group` of a lane."""
+    """A member that reads `topic` in batches of one record. `commits`: as in the `group` of a lane. `incremental`: a
+    rebalance names only the partitions that the member gets or gives back."""
 
     def __init__(self, topic: str, commits: str, configs: dict[str, Any], *, incremental: bool) -> None:
         self._topic = topic
@@ -35,7 +36,7 @@ class SteppedMember:
         self._incremental = incremental
         self._held: set[int] = set()
         self._record: tuple[int, int] | None = None
-        self._given: dict[int, int] = {}
+        self._last_offsets: dict[int, int] = {}
         self.has_left = False
         self._client = Consumer(configs, logger=_SILENT)
         self._client.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
@@ -51,19 +52,19 @@ class SteppedMember:
 
     def poll(self, partition: int) -> dict[str, Any]:
         """Poll until one record of a partition is given; answers its offset, or None if none comes in time."""
-        place = [TopicPartition(self._topic, partition)]
+        assignment = [TopicPartition(self._topic, partition)]
         deadline = time.monotonic() + POLL_TIMEOUT
         while time.monotonic() < deadline:
             if partition in self._held:
-                self._client.resume(place)
+                self._client.resume(assignment)
             message = self._client.poll(_POLL)
             if message is not None and message.error() is None:
-                self._client.pause(place)
+                self._client.pause(assignment)
                 offset = message.offset() or 0
-                self._record, self._given[partition] = (partition, offset), offset
+                self._record, self._last_offsets[partition] = (partition, offset), offset
                 return {"offset": offset}
         if partition in self._held:
-            self._client.pause(place)
+            self._client.pause(assignment)
         return {"offset": None}
 
     def process(self) -> dict[str, Any]:
@@ -76,7 +77,7 @@ class SteppedMember:
 
     def commit(self, partition: int) -> dict[str, Any]:
         """Commit the offset after the last record that was given. Answers this offset, and the error if any."""
-        offset = self._given[partition] + 1
+        offset = self._last_offsets[partition] + 1
         error = None
         try:
             answers = self._client.commit(offsets=[TopicPartition(self._topic, partition, offset)], asynchronous=False)
@@ -121,7 +122,7 @@ class SteppedMember:
 def main() -> None:
     """Run the member until it has left its group, or the harness has ended."""
     member = SteppedMember(**json.loads(sys.argv[1]))
-    commands = Commands(lambda what, values: getattr(member, what)(**values))
+    commands = Commands(lambda command, values: getattr(member, command)(**values))
     is_over = False
     while not (is_over or member.has_left):
         member.serve()

@@ -91,10 +91,10 @@ class Members:
 
     # --- What members do -------------------------------------------------------------------------------------------
 
-    def join(self, number: int, *, place_of: int | None = None) -> None:
+    def join(self, number: int, *, replaces: int | None = None) -> None:
         """Start a member. A member that was killed keeps its deeds.
 
-        `place_of`: the number of the member whose `group.instance.id` the new member takes over, if any.
+        `replaces`: the number of the member whose `group.instance.id` the new member takes over, if any.
         """
         configs = {
             **member_configs(self.group),
@@ -106,12 +106,12 @@ class Members:
             # In the middle of a batch a member does not poll while other steps are taken, however long they take.
             "max.poll.interval.ms": 900_000,
             **({"heartbeat.interval.ms": self.heartbeat_ms} if self.group.protocol == CLASSIC else {}),
-            **({"group.instance.id": _client_id(place_of or number)} if self.group.static else {}),
+            **({"group.instance.id": _client_id(replaces or number)} if self.group.static else {}),
         }
         incremental = self.group.protocol != CLASSIC or self.group.assignor == COOPERATIVE
         settings = {"topic": self.topic, "commits": self.group.commits, "configs": configs, "incremental": incremental}
-        if place_of is not None:
-            self._successors[place_of] = number
+        if replaces is not None:
+            self._successors[replaces] = number
         former = self._processes.get(number)
         self._processes[number] = MemberProcess(settings, [] if former is None else former.did)
 
@@ -139,8 +139,8 @@ class Members:
                 member.errors.append(answer["error"])
             return answer if answer["error"] is None or answer["error"] in _REFUSAL_NAMES else None
 
-        what = f"the answer to a commit of member {number}"
-        answer = wait_until(answered, what, timeout=_COMMIT_TIMEOUT_S, interval=0.2, seen=lambda: str(member.errors))
+        awaited = f"the answer to a commit of member {number}"
+        answer = wait_until(answered, awaited, timeout=_COMMIT_TIMEOUT_S, interval=0.2, seen=lambda: str(member.errors))
         is_refused = answer["error"] is not None
         member.ask("end_batch", within=_ANSWER_TIMEOUT_S, refused=is_refused)
         member.did.append((REFUSED if is_refused else COMMITTED, partition, answer["offset"]))
@@ -166,20 +166,20 @@ class Members:
         over, since every member answers.
         """
         described = self._described()
-        each = {number: self._member(process) for number, process in self._processes.items()}
+        observed = {number: self._member(process) for number, process in self._processes.items()}
         members = {self._number(member): member for member in described.members}
         is_settled = described.state.name in _SETTLED_STATES
-        if not is_settled and all(each[number].has is not None for number in members):
+        if not is_settled and all(observed[number].has is not None for number in members):
             raise ClusterFailure(f"the group's state is {described.state.name}")
         owners = [NOBODY] * self.partitions
         for number, member in members.items():
-            for place in member.assignment.topic_partitions:
-                owners[place.partition] = number
+            for assigned in member.assignment.topic_partitions:
+                owners[assigned.partition] = number
         return GroupObservation(
             members=tuple(sorted(members)),
             owners=tuple(owners) if is_settled else None,
             committed=self._committed(),
-            by_member=each,
+            by_member=observed,
         )
 
     def coordinator(self) -> int:
@@ -193,15 +193,15 @@ class Members:
             raise ClusterFailure(f"the coordinator does not describe the group: {failure.args[0].str()}") from failure
 
     def _committed(self) -> tuple[int, ...]:
-        places = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
-        request = [ConsumerGroupTopicPartitions(self.id, places)]
+        partitions = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
+        request = [ConsumerGroupTopicPartitions(self.id, partitions)]
         try:
             answers = self._admin.list_consumer_group_offsets(request, request_timeout=_REQUEST_TIMEOUT_S)
             offsets = answers[self.id].result()
         except KafkaException as failure:
             raise ClusterFailure(f"the committed offsets can't be read: {failure.args[0].str()}") from failure
-        committed = sorted(offsets.topic_partitions, key=lambda place: place.partition)
-        return tuple(max(place.offset, 0) for place in committed)
+        committed = sorted(offsets.topic_partitions, key=lambda answer: answer.partition)
+        return tuple(max(answer.offset, 0) for answer in committed)
 
     def _number(self, described: Any) -> int:
         """The number of the member that the coordinator describes, taken from its client.id.

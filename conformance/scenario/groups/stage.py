@@ -31,24 +31,24 @@ class GroupStage(Stage):
     members: Members
     group_model: GroupModel
 
-    def member_step(self, what: str, member: int, partition: int = 0) -> None:
+    def member_step(self, verb: str, member: int, partition: int = 0) -> None:
         """A member takes one of `MEMBER_STEPS`. `partition` concerns only the steps in `AT_PARTITION`."""
-        template, action, act = MEMBER_STEPS[what]
+        template, action, on_kafka = MEMBER_STEPS[verb]
         sentence = template.format(member=member, of=f" partition {partition}" if self.members.partitions > 1 else "")
-        where = {"partition": partition} if what in AT_PARTITION else {}
-        self.take(sentence, partial(act, self.members, member, **where), step(action, member=member, **where))
+        keys = {"partition": partition} if verb in AT_PARTITION else {}
+        self.take(sentence, partial(on_kafka, self.members, member, **keys), step(action, member=member, **keys))
 
     def one_batch(self, member: int) -> None:
         """A member takes a whole batch of one record, and commits after or before it, as the group's `commits` say."""
         after = self.members.group.commits == AFTER
-        for what in ("poll", "process", "commit") if after else ("poll", "commit", "process"):
-            self.member_step(what, member)
+        for verb in ("poll", "process", "commit") if after else ("poll", "commit", "process"):
+            self.member_step(verb, member)
 
     def take_over(self, member: int, former: int) -> None:
         """A member is started with the group.instance.id of another one, which still runs."""
         sentence = f"Member {member} is started with the group.instance.id of member {former}."
-        act = partial(self.members.join, member, place_of=former)
-        self.take(sentence, act, step("member_takes_over", member=member, former=former))
+        on_kafka = partial(self.members.join, member, replaces=former)
+        self.take(sentence, on_kafka, step("member_takes_over", member=member, former=former))
 
     def await_removed(self, member: int) -> None:
         """A step that waits until the coordinator has removed a member that sends no heartbeats."""
@@ -63,10 +63,10 @@ class GroupStage(Stage):
         assert self.seen.group is not None
         return self.seen.group
 
-    def did(self, what: str) -> dict[int, list[int]]:
-        """The offsets at which each member did `what` (`GIVEN` and the like), in order, by member."""
+    def did(self, kind: str) -> dict[int, list[int]]:
+        """The offsets of each member's deeds of a kind, such as `GIVEN`, in order, by member."""
         return {
-            number: [offset for deed, _, offset in member.did if deed == what]
+            number: [offset for deed, _, offset in member.did if deed == kind]
             for number, member in self.group.by_member.items()
         }
 
@@ -131,4 +131,4 @@ def group_on(
         stage.observer.observe_group = lambda: {"group": members.observe()}
         members.join(1)
         stage.settle("Member 1 joins a new group.")
-        yield GroupStage(**stage.parts, members=members, group_model=model)
+        yield GroupStage(**stage.own_fields, members=members, group_model=model)

@@ -123,7 +123,7 @@ class ShareMembers:
 
     def __enter__(self) -> Self:
         for number in range(1, self.count + 1):
-            self.members[number] = self._joined()
+            self.members[number] = self._new_member()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -132,11 +132,11 @@ class ShareMembers:
 
     def poll(self, number: int) -> None:
         """Let a member ask again and again until it is given a record."""
-        what = f"member {number} to be given a record"
-        offset, count = wait_until(lambda: self.given(number), what, timeout=_TIMEOUT, interval=0.05)
+        awaited = f"member {number} to be given a record"
+        offset, count = wait_until(lambda: self.ask_once(number), awaited, timeout=_TIMEOUT, interval=0.05)
         self.members[number].did.append((GIVEN, offset, count))
 
-    def given(self, number: int) -> tuple[int, int] | None:
+    def ask_once(self, number: int) -> tuple[int, int] | None:
         """What a member is given if it asks once; an available record comes within the time that it waits."""
         member = self.members[number]
         try:
@@ -164,8 +164,8 @@ class ShareMembers:
                 member.errors.append(error)
             return error if error in _FINAL_ANSWERS else None
 
-        what = f"an answer to member {number}, which acknowledges offset {offset}"
-        error = wait_until(answered, what, timeout=_TIMEOUT, interval=0.2, seen=lambda: str(member.errors))
+        awaited = f"an answer to member {number}, which acknowledges offset {offset}"
+        error = wait_until(answered, awaited, timeout=_TIMEOUT, interval=0.2, seen=lambda: str(member.errors))
         member.did.append((kind, offset, error))
 
     def acknowledge_unheard(self, number: int, kind: str, offset: int) -> None:
@@ -201,7 +201,7 @@ class ShareMembers:
             member.session = session = _Session(leader, self.cluster.addresses[leader], epoch)
         return session
 
-    def _joined(self) -> ShareMember:
+    def _new_member(self) -> ShareMember:
         """A new member, once the group's coordinator has assigned the partition to it."""
         name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         epoch = 0

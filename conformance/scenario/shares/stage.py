@@ -31,25 +31,25 @@ class ShareStage(Stage):
 
     def poll(self, member: int) -> None:
         """A member asks until it is given a record."""
-        act = partial(self.members.poll, member)
-        self.take(f"Member {member} asks for a record.", act, step("sharer_polls", member=member))
+        on_kafka = partial(self.members.poll, member)
+        self.take(f"Member {member} asks for a record.", on_kafka, step("sharer_polls", member=member))
 
     def acknowledge(self, member: int, kind: str, offset: int) -> None:
         """A member accepts, releases or rejects a record, until the leader takes or refuses the acknowledgement."""
-        act = partial(self.members.acknowledge, member, kind, offset)
+        on_kafka = partial(self.members.acknowledge, member, kind, offset)
         action = step("sharer_acknowledges", member=member, kind=kind, offset=offset)
-        self.take(f"Member {member} {kind}s offset {offset}.", act, action)
+        self.take(f"Member {member} {kind}s offset {offset}.", on_kafka, action)
 
     def acknowledge_unheard(self, member: int, kind: str, offset: int) -> None:
         """A member accepts, releases or rejects a record, and hears no answer."""
-        act = partial(self.members.acknowledge_unheard, member, kind, offset)
+        on_kafka = partial(self.members.acknowledge_unheard, member, kind, offset)
         action = step("sharer_acknowledges_unheard", member=member, kind=kind, offset=offset)
-        self.take(f"Member {member} {kind}s offset {offset}, and hears no answer.", act, action)
+        self.take(f"Member {member} {kind}s offset {offset}, and hears no answer.", on_kafka, action)
 
     def die(self, member: int) -> None:
         """The process of a member dies: its connection is closed."""
-        act = self.members.members[member].close
-        self.take(f"Member {member} dies: its connection ends.", act, step("sharer_dies", member=member))
+        on_kafka = self.members.members[member].close
+        self.take(f"Member {member} dies: its connection ends.", on_kafka, step("sharer_dies", member=member))
 
     def await_start(self, sentence: str, offset: int) -> None:
         """A step that waits until the coordinator answers this start offset: everything below it is persisted."""
@@ -89,7 +89,7 @@ def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False)
         stage.model = model.cluster = AccompaniedModel(stage.model, model, "shares")
         stage.observer.observe_group = lambda: {"shares": members.observe()}
         stage.settle("Two members join a new share group.")
-        yield ShareStage(**stage.parts, members=members)
+        yield ShareStage(**stage.own_fields, members=members)
 
 
 def share_coordinator_of(lease: ClusterLease, *, first: int = 1) -> int:

@@ -78,7 +78,7 @@ class Availability:
                     while not self._ending.is_set():
                         began = time.monotonic()
                         answers = client.latest_offsets({topic: range(count) for topic, count in self.topics.items()})
-                        served = [place for place, (error, _) in answers.items() if error == NONE]
+                        served = [partition for partition, (error, _) in answers.items() if error == NONE]
                         self.note(served, seconds=time.monotonic() - began)
                         self._ending.wait(0.005)
             except BrokerUnreachable:

@@ -40,15 +40,15 @@ class ControllerSteps(FaultSteps):
         capture = self._capture
         assert capture is not None, "nothing is captured"
 
-        def is_awaited(sent: Exchange) -> bool:
-            deletes = api != "StopReplica" or sent.deletes(self.topic)
-            return (sent.api, sent.broker) == (api, broker) and bool(sent.states_of(self.topic)) and deletes
+        def is_awaited(exchange: Exchange) -> bool:
+            deletes = api != "StopReplica" or exchange.deletes(self.topic)
+            return (exchange.api, exchange.broker) == (api, broker) and bool(exchange.states_of(self.topic)) and deletes
 
         if api:
             capture.await_exchange(is_awaited, f"{api} to broker {broker}")
         capture.await_answers()
         self.watching.close()
-        self.requests = [sent for sent in capture.exchanges() if sent.states_of(self.topic)]
+        self.requests = [exchange for exchange in capture.exchanges() if exchange.states_of(self.topic)]
         self.expect("Frames and connections that the links could not read", capture.unreadable, 0)
 
     def note_requests(self) -> None:
@@ -58,17 +58,17 @@ class ControllerSteps(FaultSteps):
         """
         epochs: dict[int, int] = {}
         unexpected, rows = [], []
-        for sent in self.requests:
-            for state in sent.states_of(self.topic):
-                expected, errors = {"NONE"}, set(sent.errors(self.topic))
-                if sent.api == "LeaderAndIsr":
-                    epoch, latest = int(state["leader_epoch"]), epochs.get(sent.broker, -1)
+        for exchange in self.requests:
+            for state in exchange.states_of(self.topic):
+                expected, errors = {"NONE"}, set(exchange.errors(self.topic))
+                if exchange.api == "LeaderAndIsr":
+                    epoch, latest = int(state["leader_epoch"]), epochs.get(exchange.broker, -1)
                     expected |= {"STALE_CONTROLLER_EPOCH"} if epoch <= latest else set()
-                    epochs[sent.broker] = max(epoch, latest)
+                    epochs[exchange.broker] = max(epoch, latest)
                 if errors != expected:
-                    what = f"{sent.api} to broker {sent.broker}, leader epoch {state.get('leader_epoch', '-')}"
-                    unexpected.append(f"{what}: {' '.join(sorted(errors))}")
-                rows.append(_row(sent, state, self.requests[0].sent_ns, errors))
+                    name = f"{exchange.api} to broker {exchange.broker}, leader epoch {state.get('leader_epoch', '-')}"
+                    unexpected.append(f"{name}: {' '.join(sorted(errors))}")
+                rows.append(_row(exchange, state, self.requests[0].sent_ns, errors))
         text = "Only a LeaderAndIsr in a leader epoch that the broker has is refused; what differs from that"
         self.expect(text, unexpected, [])
         self.fact("what the controller sent", rows)
@@ -125,17 +125,17 @@ class ControllerSteps(FaultSteps):
 
         def lose() -> None:
             node.must_execute("mv", folder, f"{folder}.gone")
-            reported, what = f"Stopping serving logs in dir {folder}", f"{node.name} to give up {folder}"
-            wait_until(lambda: reported in node.log(), what, timeout=30, seen=lambda: node.log(tail=3))
+            reported, awaited = f"Stopping serving logs in dir {folder}", f"{node.name} to give up {folder}"
+            wait_until(lambda: reported in node.log(), awaited, timeout=30, seen=lambda: node.log(tail=3))
 
         self.take(f"A log directory of broker {broker} fails.", lose, step("fail_log_directory", broker=broker))
 
 
-def _row(sent: Exchange, state: Mapping[str, Any], begun_ns: int, errors: set[str]) -> dict[str, Any]:
+def _row(exchange: Exchange, state: Mapping[str, Any], begun_ns: int, errors: set[str]) -> dict[str, Any]:
     return {
-        "ms": round((sent.sent_ns - begun_ns) / 1e6, 1),
-        "request": f"{sent.api} {sent.version}",
-        "to": sent.broker,
+        "ms": round((exchange.sent_ns - begun_ns) / 1e6, 1),
+        "request": f"{exchange.api} {exchange.version}",
+        "to": exchange.broker,
         "leader": state.get("leader", ""),
         "epoch": state.get("leader_epoch", ""),
         "ISR": list(state.get("isr", ())),
@@ -146,34 +146,34 @@ def _row(sent: Exchange, state: Mapping[str, Any], begun_ns: int, errors: set[st
     }
 
 
-def _sent_to(stage: ControllerSteps, broker: int) -> list[Exchange]:
-    return [sent for sent in stage.requests if sent.broker == broker]
+def _exchanges(stage: ControllerSteps, broker: int) -> list[Exchange]:
+    return [exchange for exchange in stage.requests if exchange.broker == broker]
 
 
 def _first_to(stage: ControllerSteps, broker: int, name: str) -> Any:
     """A field of the first request to a broker, or of the partition's state in it."""
-    first = _sent_to(stage, broker)[0]
+    first = _exchanges(stage, broker)[0]
     return {**first.request, **first.states_of(stage.topic)[0]}[name]
 
 
 def _fields(stage: ControllerSteps) -> list[list[str]]:
     """The names of the fields of the first LeaderAndIsr request, and of the partition's state in it, both sorted."""
-    first = next(sent for sent in stage.requests if sent.api == "LeaderAndIsr")
+    first = next(exchange for exchange in stage.requests if exchange.api == "LeaderAndIsr")
     bodies = (first.request, first.states_of(stage.topic)[0])
     return [sorted(name for name in body if not name.startswith("_")) for body in bodies]
 
 
 OF_REQUESTS: Mapping[str, Callable[..., Any]] = {
-    "versions of requests": lambda stage: sorted({(sent.api, sent.version) for sent in stage.requests}),
-    "requests to": lambda stage, broker: list(dict.fromkeys(sent.api for sent in _sent_to(stage, broker))),
-    "versions of": lambda stage, api: sorted({sent.version for sent in stage.requests if sent.api == api}),
+    "versions of requests": lambda stage: sorted({(exchange.api, exchange.version) for exchange in stage.requests}),
+    "requests to": lambda stage, broker: [*dict.fromkeys(exchange.api for exchange in _exchanges(stage, broker))],
+    "versions of": lambda stage, api: sorted({exchange.version for exchange in stage.requests if exchange.api == api}),
     "brokers told to delete": lambda stage: sorted(
-        {sent.broker for sent in stage.requests if sent.deletes(stage.topic)}
+        {exchange.broker for exchange in stage.requests if exchange.deletes(stage.topic)}
     ),
     "first request to": _first_to,
     "fields of LeaderAndIsr": _fields,
     "answer of": lambda stage, broker, api: next(
-        sent.errors(stage.topic) for sent in _sent_to(stage, broker) if sent.api == api
+        exchange.errors(stage.topic) for exchange in _exchanges(stage, broker) if exchange.api == api
     ),
 }
 """The observations of captured requests, by their names in files."""

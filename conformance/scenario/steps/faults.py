@@ -173,8 +173,8 @@ class FaultSteps(LockStep):
                 )
 
         self._cuts[channel, source, target] = fault
-        what = "fetches" if channel == "replication" else "control requests"
-        sentence = f"{self.name(source)}'s {what} no longer reach {self.name(target)}."
+        requests = "fetches" if channel == "replication" else "control requests"
+        sentence = f"{self.name(source)}'s {requests} no longer reach {self.name(target)}."
         self._do(sentence, cut, *cut_steps((channel, source, target)))
 
     def hold_next_fetch(self, source: int, target: int) -> None:
@@ -250,8 +250,8 @@ class FaultSteps(LockStep):
         """The container of a controller that is no broker, by its node id."""
         return next(node for node in self.lease.cluster.controllers.values() if node.number == controller)
 
-    def _do(self, sentence: str, act: Callable[[], object], *actions: Step) -> None:
-        self.take(sentence[0].upper() + sentence[1:], act, *actions)
+    def _do(self, sentence: str, on_kafka: Callable[[], object], *actions: Step) -> None:
+        self.take(sentence[0].upper() + sentence[1:], on_kafka, *actions)
 
     def _around(self, broker: int) -> list[Channel]:
         """The channels that a broker's isolation closes, without those that another step has cut already."""

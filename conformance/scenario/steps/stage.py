@@ -39,9 +39,9 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     _clock: float = 0.0
 
     @property
-    def parts(self) -> dict[str, Any]:
-        """The fields of the stage, by which another stage goes on with the steps of further clients."""
-        return {part.name: getattr(self, part.name) for part in fields(self)}
+    def own_fields(self) -> dict[str, Any]:
+        """The fields of this stage by name, from which the stage of a group or a share group is made."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def produce(
         self,
@@ -88,7 +88,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         `watch`: ask the other brokers for their latest offset until one of them leads; `answers` counts their answers.
         """
 
-        def act() -> None:
+        def on_kafka() -> None:
             self.node(broker).kill()
             self.clients.send(record)
             if watch:
@@ -96,7 +96,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
                 wait_until(lambda: self.one_leads(others), "another broker to serve the partition", timeout=40)
 
         sentence = f"The leader is killed; {record} is sent at once."
-        self.take(sentence, act, step("kill", broker=broker), step("produce", record=record))
+        self.take(sentence, on_kafka, step("kill", broker=broker), step("produce", record=record))
 
     def one_leads(self, brokers: Sequence[int]) -> bool:
         """Whether one of these brokers serves the partition, which only a leader does. `answers` counts each answer."""
@@ -190,8 +190,8 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
             def send() -> None:
                 for record in records:
                     other.send(record, partition=partition)
-                what = f"partition {partition} to have its records"
-                wait_until(lambda: len(other.acknowledged()) == len(records), what, timeout=30)
+                awaited = f"partition {partition} to have its records"
+                wait_until(lambda: len(other.acknowledged()) == len(records), awaited, timeout=30)
 
             self.take(f"A producer sends {len(records)} records to partition {partition}.", send)
 

@@ -19,6 +19,7 @@ from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.reference_model.lockstep.stepping import step
 
 _TAKES_OVER = "to DUAL_WRITE state"
+"""A controller logs this once it writes all changes both to ZooKeeper and to the metadata log."""
 
 
 @dataclass
@@ -123,6 +124,7 @@ class UpgradeSteps(FaultSteps):
 
         self.ignore_controller()
         sentence = f"Broker {broker} is restarted in migration mode, and a KRaft controller takes over."
+        # In the model, one id above those of brokers stands for all KRaft controllers.
         self.take(sentence, start, step("start", broker=broker), step("take_over", controller=CONTROLLER_IDS))
 
     def kill_migrating_controller(self, controller: int) -> None:
@@ -196,8 +198,8 @@ class UpgradeSteps(FaultSteps):
     def _await_controller(self, text: str, since: float) -> None:
         """Wait until a controller has logged `text` since a time, in seconds since 1970."""
         nodes = self.lease.cluster.controllers.values()
-        what = f"a controller to log {text!r}"
-        wait_until(lambda: any(text in node.log(since=since) for node in nodes), what, timeout=60, interval=0.2)
+        awaited = f"a controller to log {text!r}"
+        wait_until(lambda: any(text in node.log(since=since) for node in nodes), awaited, timeout=60, interval=0.2)
 
 
 OF_UPGRADES: Mapping[str, Callable[..., Any]] = {

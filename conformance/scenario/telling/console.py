@@ -45,56 +45,56 @@ class ConsoleReporter:
     def __exit__(self, *_: object) -> None:
         self._waiting.__exit__()
 
-    def __call__(self, kind: str, what: Any) -> None:
+    def __call__(self, kind: str, event: Any) -> None:
         """Print an event. The events of a scenario's later runs are held back until the run's verdict is known."""
         if kind == "scenario":
-            self._run = self._run + 1 if what.id == self._scenario else 1
-            self._scenario = what.id
-        self._show_status(kind, what)
+            self._run = self._run + 1 if event.id == self._scenario else 1
+            self._scenario = event.id
+        self._show_status(kind, event)
         if self._run > 1:
-            self._held_events.append((kind, what))
+            self._held_events.append((kind, event))
             if kind == "verdict":
-                self._print_later_run(what)
+                self._print_later_run(event)
         else:
-            self._print_event(kind, what)
+            self._print_event(kind, event)
 
     def _print_later_run(self, record: ScenarioRecord) -> None:
         held, self._held_events = self._held_events, []
         if record.verdict == "conforms":
             self._print(Text.assemble(f"{record.scenario}, {self._run_of_scenario()}: ", _verdict(record)))
             return
-        for kind, what in held:
-            self._print_event(kind, what)
+        for kind, event in held:
+            self._print_event(kind, event)
 
-    def _print_event(self, kind: str, what: Any) -> None:
+    def _print_event(self, kind: str, event: Any) -> None:
         match kind:
             case "scenario":
                 run = f" ({self._run_of_scenario()})" if self._repeat > 1 else ""
-                source = f"Documented in: {what.source.document.title}, “{what.source.section}”"
-                self._print(Text.assemble((what.id, "bold"), run))
-                self._print(Text(what.title, "bold"), indent=2)
-                self._print(Text(what.story), indent=2)
+                source = f"Documented in: {event.source.document.title}, “{event.source.section}”"
+                self._print(Text.assemble((event.id, "bold"), run))
+                self._print(Text(event.title, "bold"), indent=2)
+                self._print(Text(event.story), indent=2)
                 self._print(Text(source, "dim"), indent=2)
             case "act":
-                compared = "transactions" if what.kind == OF_TRANSACTIONS else "truncation"
-                title = f"{what.name}  (cluster: {what.profile}; {compared}: {what.protocol})"
+                compared = "transactions" if event.kind == OF_TRANSACTIONS else "truncation"
+                title = f"{event.name}  (cluster: {event.profile}; {compared}: {event.protocol})"
                 self._print("")
                 self._print(Rule(Text(title, "bold"), align="left", style="dim"))
             case "step":
-                self._print_step(*what)
+                self._print_step(*event)
             case "expectation":
-                seen = "" if what.seen is True else f": {_compact(what.seen)}"
-                if what.holds:
-                    self._print(Text.assemble(("✓ ", "green"), what.text, (seen, "dim")), indent=_INDENT - 2)
+                seen = "" if event.seen is True else f": {_compact(event.seen)}"
+                if event.holds:
+                    self._print(Text.assemble(("✓ ", "green"), event.text, (seen, "dim")), indent=_INDENT - 2)
                 else:
-                    differs = f"expected {_compact(what.expected)}, observed {_compact(what.seen)}"
-                    self._print(Text(f"✗ {what.text}: {differs}", DIFFERS), indent=_INDENT - 2)
+                    differs = f"expected {_compact(event.expected)}, observed {_compact(event.seen)}"
+                    self._print(Text(f"✗ {event.text}: {differs}", DIFFERS), indent=_INDENT - 2)
             case "fact":
-                self._print_fact(*what)
+                self._print_fact(*event)
             case "verdict":
-                self._print(Text.assemble(f"{what.scenario}: ", _verdict(what)))
-                if what.reason and not _was_printed(what):
-                    self._print(Text(what.reason, _STYLES[what.verdict]), indent=2)
+                self._print(Text.assemble(f"{event.scenario}: ", _verdict(event)))
+                if event.reason and not _was_printed(event):
+                    self._print(Text(event.reason, _STYLES[event.verdict]), indent=2)
                 self._print("")
 
     def _print_step(self, act: ActRecord, step: StepRecord) -> None:
@@ -120,24 +120,24 @@ class ConsoleReporter:
         for line in lines or ["  ".join(f"{key}: {_compact(cell)}" for key, cell in row.items()) for row in rows]:
             self._print(Text(_compact(line), "cyan"), indent=_INDENT)
 
-    def _show_status(self, kind: str, what: Any) -> None:
+    def _show_status(self, kind: str, event: Any) -> None:
         """Show on the status line which part of a run begins, and count its seconds from here."""
         if kind == "scenario":
             self._runs_begun, self._act, step = self._runs_begun + 1, "its cluster", ""
         elif kind == "act":
-            self._act, step = what.name, ""
+            self._act, step = event.name, ""
         elif kind == "step":
-            step = f", after step {what[1].number}"
+            step = f", after step {event[1].number}"
         else:
             return
-        of = f"{self._runs_begun} of {self._total_runs}: " if self._total_runs > 1 else ""
-        self._waiting.begin(f"{of}{self._scenario}: {self._act}{step}")
+        progress = f"{self._runs_begun} of {self._total_runs}: " if self._total_runs > 1 else ""
+        self._waiting.begin(f"{progress}{self._scenario}: {self._act}{step}")
 
     def _run_of_scenario(self) -> str:
         return f"run {self._run} of {self._repeat}"
 
-    def _print(self, what: RenderableType, *, indent: int = 0) -> None:
-        self._out.print(Padding(what, (0, 0, 0, indent), expand=False) if indent else what)
+    def _print(self, text: RenderableType, *, indent: int = 0) -> None:
+        self._out.print(Padding(text, (0, 0, 0, indent), expand=False) if indent else text)
 
 
 def summary(records: Sequence[ScenarioRecord]) -> Table:

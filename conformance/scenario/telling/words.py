@@ -50,12 +50,12 @@ def rows_of(seen: Observation) -> Mapping[int, Any]:
 
 def tell_difference(act: ActRecord, difference: Difference) -> str:
     """A sentence that names the replica and the field, the value observed, and the values that the model allows."""
-    where = SUBJECTS.get(difference.subject) or act.broker_name(difference.subject)
+    subject = SUBJECTS.get(difference.subject) or act.broker_name(difference.subject)
     name = difference.field.replace("_", " ")
     bare_name = difference.field.rpartition(", ")[2]  # A field may begin with its owner, as in `member 1, did`.
     seen = _value_text(bare_name, difference.observed)
     allowed = " or ".join(_value_text(bare_name, value) for value in difference.allowed)
-    return f"{where}, {name}: Kafka has {seen}, the model allows {allowed}"
+    return f"{subject}, {name}: Kafka has {seen}, the model allows {allowed}"
 
 
 def _value_text(name: str, value: Any) -> str:
@@ -95,8 +95,8 @@ def _printable(record: str) -> str:
 def _tell_transactions(seen: TransactionsObservation) -> Iterator[str]:
     """The words for each transactional id, each producer, and the group's offset."""
     for name, transaction in seen.transactions.items():
-        places = f" in {' '.join(map(str, transaction.partitions))}" if transaction.partitions else ""
-        yield f"{name} {transaction.state}{places}, epoch {transaction.epoch}"
+        partitions = f" in {' '.join(map(str, transaction.partitions))}" if transaction.partitions else ""
+        yield f"{name} {transaction.state}{partitions}, epoch {transaction.epoch}"
     for name, producer in seen.producers.items():
         yield f"{name} has epoch {producer.epoch}, {producer.reply}"
     if seen.offsets is not None:
@@ -170,8 +170,8 @@ def tell_member(member: MemberObservation, group: GroupObservation) -> str:
     several = len(group.committed or ()) > 1
     generation = [f"generation {member.generation or 'none'}"] if member.generation is not None else []
     done = [
-        f"{what} {' '.join(f'{partition}:{offset}' if several else str(offset) for _, partition, offset in deeds)}"
-        for what, deeds in groupby(member.did, lambda deed: deed[0])
+        f"{kind} {' '.join(f'{partition}:{offset}' if several else str(offset) for _, partition, offset in deeds)}"
+        for kind, deeds in groupby(member.did, lambda deed: deed[0])
     ]
     return "; ".join([*generation, ", ".join(done)] if done else generation)
 

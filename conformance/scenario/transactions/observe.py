@@ -75,10 +75,10 @@ class TransactionsObserver:
 
     def _stored(self, partition: int) -> tuple[tuple[tuple[int, str, int], ...], int, int]:
         """A partition's log, its high watermark and its last stable offset."""
-        place, partitions = (self.topic, partition), {self.topic: [partition]}
+        key, partitions = (self.topic, partition), {self.topic: [partition]}
         leader = leader_of(self.cluster, self.topic, partition)
         with TransactionClient(self.cluster.addresses[leader]) as client:
-            answers = [client.latest_offsets(partitions, committed=committed)[place] for committed in (False, True)]
+            answers = [client.latest_offsets(partitions, committed=committed)[key] for committed in (False, True)]
         for error, _ in answers:
             if error != NONE:
                 raise ClusterFailure(f"broker {leader} answers ListOffsets with {error_name(error)}")

@@ -254,22 +254,22 @@ class Producers:
         writes: bool = False,
     ) -> bool:
         """Send a request until its answer is final, and return whether the answer is a success."""
-        last = ""
+        last_error = ""
 
         def is_final() -> bool:
-            nonlocal last
+            nonlocal last_error
             try:
                 with TransactionClient(address()) as client:
                     client.set_timeout(PATIENCE / 2)
-                    last = error_name(ask(client))
+                    last_error = error_name(ask(client))
             except (BrokerUnreachable, ClusterFailure) as error:
-                last = str(error)
+                last_error = str(error)
                 return False
-            return last not in _RETRIED_ERRORS
+            return last_error not in _RETRIED_ERRORS
 
-        wait_until(is_final, "a producer's request to be answered", timeout=PATIENCE, seen=lambda: last)
-        producer.error, producer.reply = last, meaning(last, writes=writes)
-        return last == error_name(NONE)
+        wait_until(is_final, "a producer's request to be answered", timeout=PATIENCE, seen=lambda: last_error)
+        producer.error, producer.reply = last_error, meaning(last_error, writes=writes)
+        return last_error == error_name(NONE)
 
     def _coordinator(self, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> Callable[[], str]:
         return lambda: self.cluster.addresses[coordinator_of(self.cluster, key, kind)]
@@ -306,8 +306,8 @@ def await_coordinator(cluster: Cluster, key: str, kind: CoordinatorKind = Coordi
 
 def leader_of(cluster: Cluster, topic: str, partition: int) -> int:
     """The running broker that leads a partition, as brokers know it; raises `ClusterFailure` without one."""
-    what = f"{topic}-{partition} has no leader"
-    return _find_broker(cluster, lambda client: client.metadata(topic, partition).leader, what)
+    failure = f"{topic}-{partition} has no leader"
+    return _find_broker(cluster, lambda client: client.metadata(topic, partition).leader, failure)
 
 
 def _find_broker(cluster: Cluster, ask: Callable[[BrokerClient], int | None], failure: str) -> int:

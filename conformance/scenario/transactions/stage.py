@@ -48,9 +48,9 @@ class TransactionsStage(LockStep):
 
     def initialise(self, producer: str, *, id: str = ID, timeout_ms: int = TIMEOUT_MS) -> None:
         """A producer begins as the next incarnation of a transactional id."""
-        act = partial(self.clients.initialise, producer, self.observer.ids[id], timeout_ms=timeout_ms)
+        on_kafka = partial(self.clients.initialise, producer, self.observer.ids[id], timeout_ms=timeout_ms)
         self._take(
-            f"Producer {producer} begins with transactional id {id}.", act, "initialise", producer=producer, id=id
+            f"Producer {producer} begins with transactional id {id}.", on_kafka, "initialise", producer=producer, id=id
         )
 
     def write(self, producer: str, record: str, *, partition: int = 0) -> None:
@@ -158,14 +158,14 @@ class TransactionsStage(LockStep):
         return leader_of(self.lease.cluster, self.topic, partition)
 
     @property
-    def now(self) -> TransactionsObservation:
-        """The observation after the last step."""
+    def observed(self) -> TransactionsObservation:
+        """The observation of transactions after the last step."""
         return self.seen.transactions or TransactionsObservation()
 
     @property
     def offset(self) -> int:
         """The group's committed offset after the last step; 0 before the first commit."""
-        return (self.now.offsets.committed or 0) if self.now.offsets is not None else 0
+        return (self.observed.offsets.committed or 0) if self.observed.offsets is not None else 0
 
     def _release(self) -> None:
         while self._held:
@@ -173,15 +173,15 @@ class TransactionsStage(LockStep):
             fault.heal(self.lease.view, (self.node(broker),))
 
     def _write(self, sentence: str, producer: str, record: str, partition: int) -> None:
-        act = partial(self.clients.write, producer, record, partition)
-        self._take(sentence, act, "write", producer=producer, record=record, partition=partition)
+        on_kafka = partial(self.clients.write, producer, record, partition)
+        self._take(sentence, on_kafka, "write", producer=producer, record=record, partition=partition)
 
     def _end(self, producer: str, *, commit: bool) -> None:
-        act = partial(self.clients.end, producer, commit=commit)
-        self._take(f"{producer} asks for {_end_of(commit)}.", act, "end", producer=producer, commit=commit)
+        on_kafka = partial(self.clients.end, producer, commit=commit)
+        self._take(f"{producer} asks for {_end_of(commit)}.", on_kafka, "end", producer=producer, commit=commit)
 
-    def _take(self, sentence: str, act: Callable[[], object], action: str, **arguments: Any) -> None:
-        self.take(sentence, act, step(action, **arguments))
+    def _take(self, sentence: str, on_kafka: Callable[[], object], action: str, **arguments: Any) -> None:
+        self.take(sentence, on_kafka, step(action, **arguments))
 
 
 def _end_of(commit: bool) -> str:
