@@ -217,8 +217,7 @@ def _cancelled_by_signals(budget: Budget) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-EXPLORE_FAULTS = ("kill", "power-loss")
-IN_EVERY_EXPLORATION = frozenset(FAULT_KINDS) - set(EXPLORE_FAULTS)
+IN_EVERY_EXPLORATION = frozenset(FAULT_KINDS) - {"kill", "power-loss"}
 
 
 @click.command("explore")

@@ -74,9 +74,9 @@ def bounds_of(
     fetch: Parts = (("request of a consumer", timings.fetch_ms), ("connection", timings.connect_ms)) if hangs else ()
     linger: Parts = () if timings.linger_ms is None else (("linger", timings.linger_ms),)
     producing = failover + lag + request + find_leader + linger + transaction
-    consuming = failover + lag + fetch + find_leader + transaction + _until_rebalanced(group)
+    consuming = failover + lag + fetch + find_leader + transaction + _rebalance(group)
     parts_of = {
-        RecoveryAnomaly.STALLED_PRODUCER: producing + (() if lane.loop is None else _until_rebalanced(lane.loop.group)),
+        RecoveryAnomaly.STALLED_PRODUCER: producing + (() if lane.loop is None else _rebalance(lane.loop.group)),
         RecoveryAnomaly.STALLED_CONSUMER: consuming,
         RecoveryAnomaly.ISR_NOT_RESTORED: (
             *failover,
@@ -85,9 +85,7 @@ def bounds_of(
         ),
     }
     if group is not None:
-        parts_of[RecoveryAnomaly.GROUP_NOT_STABLE] = (
-            failover + fetch + find_leader + transaction + _until_rebalanced(group)
-        )
+        parts_of[RecoveryAnomaly.GROUP_NOT_STABLE] = failover + fetch + find_leader + transaction + _rebalance(group)
     if lane.share is not None:
         # A record that a member has acquired comes back when its lock ends. The next one may be gone, too: two locks.
         share: Parts = (("lock", lane.share.lock_ms), ("session of a member", SHARE_SESSION_MS))
@@ -105,7 +103,7 @@ def bounds_of(
     return bounds
 
 
-def _until_rebalanced(group: Group | None) -> Parts:
+def _rebalance(group: Group | None) -> Parts:
     """The longest rebalance: until a member's absence is noticed, and then until each other member polls again."""
     if group is None:
         return ()

@@ -27,6 +27,10 @@ from kafka_chaos.harness.cluster.broker.client import BrokerClient, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.signals import new_client
 
+_ANY_HOST = "*"
+_ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
+_OPERATIONS_FOR_EVERYBODY = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "IDEMPOTENT_WRITE")
+
 
 def leader_and_isr(
     version: int = LeaderAndIsrRequest.max_version,
@@ -82,11 +86,6 @@ def errors_of(answer: Mapping[str, Any], topics: Collection[Any] = ()) -> list[s
     own_error = error_name(int(answer["error_code"]))
     errors = [error_name(int(entry["error_code"])) for topic, entry in entries if not topics or topic in topics]
     return [own_error, *errors] if own_error == "NONE" else [own_error]
-
-
-_ANY_HOST = "*"
-_ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
-_OPERATIONS_FOR_EVERYBODY = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "IDEMPOTENT_WRITE")
 
 
 def allow_cluster_action_to_brokers_only(cluster: Cluster) -> None:

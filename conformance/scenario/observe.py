@@ -63,8 +63,8 @@ class ReplicaObserver:
             seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
         partition = self.metadata.partition(self.topic)
         brokers = self.metadata.brokers()
-        # With several voters, only the controller is observed (none, if brokers answer and name none). Its epoch is not,
-        # since it also counts elections that nobody won.
+        # With several voters, only the controller is observed (none, if brokers answer and name none), not its epoch,
+        # which also counts elections that nobody won.
         several_voters = self.cluster.spec.voters > 1
         epoch = self.metadata.controller_epoch() if self.sees_controller and not several_voters else 0
         shows_controller = epoch or (self.sees_controller and several_voters and brokers is not None)

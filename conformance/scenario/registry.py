@@ -37,6 +37,7 @@ _KEYS_OF = {
     "transactional": set(inspect.signature(transactional_act).parameters) - {"play", "name", "profile"},
 }
 """The keys of each mapping that an act may have."""
+GROUP = "kafka_chaos.scenarios"
 
 
 def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
@@ -140,9 +141,6 @@ def _check_observed(location: str, verb: str, value: Any, keys: Mapping[str, Any
         attributes = {field.name for kind in (stage, Observation, ReplicaObservation) for field in fields(kind)}
         if not is_method and not hasattr(stage, word.replace(" ", "_")) and word.replace(" ", "_") not in attributes:
             raise UsageFailure(f"{location}: {verb}: {word!r} is nothing that can be observed")
-
-
-GROUP = "kafka_chaos.scenarios"
 
 
 @dataclass(frozen=True, slots=True)

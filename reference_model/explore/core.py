@@ -122,7 +122,7 @@ class Core:
             yield from self.restart(state)
 
     def controller_elect_leader(self, state: CoreState) -> Iterator[CoreStep]:
-        """The controller elects another broker: it may be the only live one, since the state does not tell."""
+        """The controller elects another broker. Each is tried as the only live one, since the state has no failures."""
         controller = self.controllers[state[-2]]
         if len(controller.requests) == self.scope.leader_epochs:
             return

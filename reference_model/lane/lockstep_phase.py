@@ -104,7 +104,9 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
         case LockstepStep.ELECT:
             yield from elect(after, lane)
         case LockstepStep.RESTART:
-            yield from _restart_all(after, lane)
+            while any(replica.role == DOWN for replica in after.replicas):
+                _, after = next(restart(after, lane))
+            yield Action("restart_all"), after
         case _:
             return
 
@@ -115,9 +117,3 @@ def _has_unreplicated_record(state: LaneState, lane: Lane, leader: int) -> bool:
     if lane.acks == "1":
         return any(record.status == OK and record.offset >= replicated for record in state.records)
     return len(state.replicas[leader].log) > replicated
-
-
-def _restart_all(state: LaneState, lane: Lane) -> Iterator[Step]:
-    while any(replica.role == DOWN for replica in state.replicas):
-        _, state = next(restart(state, lane))
-    yield Action("restart_all"), state

@@ -27,7 +27,6 @@ SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences
 ROLES = ("down", "a follower", "the leader", "a zombie leader", "the leader")
 """The words for a broker's role, by its number in `state.py`."""
 
-
 NextSteps = Callable[[LaneState], Iterator[Step]]
 """A function that yields every step that is possible in a state."""
 

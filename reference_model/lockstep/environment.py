@@ -41,6 +41,8 @@ from kafka_chaos.reference_model.lockstep.state import (
 )
 from kafka_chaos.reference_model.protocol.isr import refuses_append
 
+CHANNELS = (REPLICATION, HELD, CONTROL, CLIENTS, QUORUM)
+
 
 def roll(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
     """A broker closes its active segment; the new one is named by its base offset, the log end offset."""
@@ -88,9 +90,6 @@ def compact(state: ClusterState, config: ClusterConfig, *, drop_tombstones: bool
             )
             state = state.with_replica(replica._replace(log=kept))
     return state
-
-
-CHANNELS = (REPLICATION, HELD, CONTROL, CLIENTS, QUORUM)
 
 
 def produce(

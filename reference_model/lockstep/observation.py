@@ -194,8 +194,6 @@ class Observation:
 
 
 _CLUSTER_FIELDS = ("leader", "leader_epoch", "isr", "controller_epoch", "controller", "registered", "acknowledged")
-
-
 SUBJECTS = {
     NOBODY: "the partition in the metadata",
     GROUP: "the group",

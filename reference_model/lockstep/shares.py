@@ -180,16 +180,13 @@ class ShareModel(SteppedModel[ShareState]):
 
     def __post_init__(self) -> None:
         empty, no_sessions = InFlight(0), (NOBODY,) * self.setup.members
-        no_deeds: tuple[tuple[ShareDeed, ...], ...] = ((),) * self.setup.members
+        no_deeds = ((),) * self.setup.members
         self.states = frozenset([ShareState(NOBODY, empty, empty, NEVER_WRITTEN, no_sessions, no_deeds)])
 
     def taken(self, act: Callable[..., Any], state: ShareState, **arguments: Any) -> Iterator[ShareState]:
         """The states right after a member's step, with every leader that there may be."""
-        leaders = {
-            Leader(cluster.partition.leader_epoch, cluster.replica(cluster.partition.leader).high_watermark)
-            for cluster in self.cluster.states
-            if cluster.partition.leader != NOBODY
-        }
+        led = [cluster for cluster in self.cluster.states if cluster.partition.leader != NOBODY]
+        leaders = {Leader(c.partition.leader_epoch, c.replica(c.partition.leader).high_watermark) for c in led}
         for leader in leaders:
             yield from act(_at_leader(state, leader), self.setup, leader, **arguments)
 

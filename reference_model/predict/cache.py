@@ -36,6 +36,10 @@ from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
 from kafka_chaos.reference_model.search import Budget, tell_progress
 
 FILE = "answers.json"
+FORMAT_VERSION = 2
+"""The version of the cached files' format."""
+PATIENCE = 3.0
+"""The seconds between reports on the progress of a search."""
 MODEL_VERSION = 1
 """The version of the model. A change of a rule that may change an answer has to raise it, because shipped and cached
 answers of any other version are refused. Tests search a sample of the shipped answers again by day, and all of them by
@@ -70,12 +74,6 @@ def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, 
 
     parts = {part: {name: entry(*packed) for name, packed in body.get(part, {}).items()} for part in PREDICTED_IN}
     return {**parts, "scope": body["scope"]}
-
-
-FORMAT_VERSION = 2
-"""The version of the cached files' format."""
-PATIENCE = 3.0
-"""The seconds between reports on the progress of a search."""
 
 
 def predict_cached(
@@ -116,7 +114,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
     The lane's name and topic are not in it, and its partitions only with transactions. Of the cluster it has only the
     rules, so that versions and modes with the same rules share an answer.
     """
-    lane = as_obeyed(lane)
+    lane, share = as_obeyed(lane), lane.share
     # Internal topics with these settings, in the order of `_settings`, are left out of the question: most have them.
     usual = [lane.replication_factor, 1, False, False, sorted(lane.faults)]
     question = {
@@ -134,7 +132,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         **_of_client(lane),
         **_transactions(lane),
         **_groups(lane),
-        **_share(lane),
+        **({} if share is None else {"share": [share.delivery_limit, share.lost_deliveries(len(lane.faults))]}),
         **{name: _settings(topic) for name, topic in internal_topics(lane).items() if _settings(topic) != usual},
     }
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
@@ -174,12 +172,6 @@ def _groups(lane: Lane) -> dict[str, Any]:
     if lane.loop is not None:
         settings["loop"] = _group(lane.loop.group, lane.loop.offsets, lane.version)
     return settings
-
-
-def _share(lane: Lane) -> dict[str, Any]:
-    """The settings of a lane's share group that an answer depends on."""
-    share = lane.share
-    return {} if share is None else {"share": [share.delivery_limit, share.lost_deliveries(len(lane.faults))]}
 
 
 def _group(group: Group, commits: str, version: str) -> list[Any]:

@@ -46,6 +46,12 @@ from kafka_chaos.reference_model.machine import Story, shown
 from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS, WITHOUT_EPOCH_CHECK, KnownDefect
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
+Name = TypeVar("Name", bound=Hashable)
+
+MAX_STATES = 20_000
+"""A defect's search may end early: what it finds is reachable, and nothing is said of other anomalies."""
+_READS_ON = "The log grows past the consumer's position, at which it reads on: it misses what came below."
+
 
 def number_anew(state: LaneState, lane: Lane) -> Iterator[Step]:
     """kafkajs-1005: once a send() has to be repeated, each open send() takes the sequence number that is next by then.
@@ -144,12 +150,6 @@ FURTHER_STEPS: Mapping[str, Callable[[LaneState, Lane], Iterator[Step]] | None] 
 """By defect, the steps that it adds to a lane. A defect without steps makes brokers forget (`LaneState.forgetful`)."""
 
 
-Name = TypeVar("Name", bound=Hashable)
-
-MAX_STATES = 20_000
-"""A defect's search may end early: what it finds is reachable, and nothing is said of other anomalies."""
-
-
 @dataclass(frozen=True, slots=True)
 class DefectTrace:
     """Known defects that make an anomaly reachable, and `why`: the steps of a shortest way to it.
@@ -187,9 +187,6 @@ def by_anomaly(traces: Iterable[tuple[Name, DefectTrace]]) -> dict[Name, tuple[D
 def plain_lane(lane: Lane, /, **settings: Any) -> Lane:
     """A lane of replication alone, without transactions, groups and loops, and with these settings."""
     return replace(lane, transactional=None, group=None, loop=None, **settings)
-
-
-_READS_ON = "The log grows past the consumer's position, at which it reads on: it misses what came below."
 
 
 def defect_traces(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:

@@ -48,7 +48,6 @@ TEARS = (
 )
 """If a transaction may show one of these anomalies, its output and its offsets may end differently."""
 
-
 _COUNTS_END = "A member is told of the end of a partition, and its position moves on by one, over no record."
 _SKIPS_RECORD = "There it commits, or goes on after a rebalance: the next record is given to nobody."
 _STARTS_OVER = (

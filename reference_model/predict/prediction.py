@@ -58,6 +58,8 @@ from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS, trans
 
 MAX_STATES = 5_000_000
 """The states that all searches for one prediction may reach together, unless the caller says otherwise."""
+SHARE_STATE_MIN_ISR = 2
+"""`share.coordinator.state.topic.min.isr` by default."""
 FEW_FAULTS = 3
 """With more faults than this, one search with all of them may take many minutes."""
 
@@ -103,10 +105,6 @@ def still_shown(forbidden: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, bu
     findings = _search(obeyed, forbidden & CHECKS.keys(), scope, budget)
     _Builder(obeyed[0], None, budget, scope).note(findings)
     return frozenset(forbidden & findings.stories.keys())
-
-
-SHARE_STATE_MIN_ISR = 2
-"""`share.coordinator.state.topic.min.isr` by default."""
 
 
 @dataclass

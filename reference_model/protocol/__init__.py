@@ -59,5 +59,3 @@ _VARIANTS = (
 )
 
 PROTOCOLS: Mapping[str, Protocol] = {variant.name: variant for variant in _VARIANTS}
-
-__all__ = ["PROTOCOLS", "Protocol"]

@@ -33,7 +33,6 @@ OPEN, ASKED, COMMITTED, ABORTED = range(4)
 
 NONE = -1
 
-
 CYCLE = frozenset({TransactionAnomaly.DEPENDENCY_CYCLE})
 TORN = frozenset({TransactionAnomaly.TORN_TRANSACTION})
 

@@ -100,13 +100,13 @@ class Members:
             **member_configs(self.group),
             "bootstrap.servers": self.bootstrap_servers,
             "group.id": self.id,
-            "client.id": _client_id(number),
+            "client.id": f"member-{number}",
             "enable.auto.commit": False,
             "enable.partition.eof": False,
             # In the middle of a batch a member does not poll while other steps are taken, however long they take.
             "max.poll.interval.ms": 900_000,
             **({"heartbeat.interval.ms": self.heartbeat_ms} if self.group.protocol == CLASSIC else {}),
-            **({"group.instance.id": _client_id(replaces or number)} if self.group.static else {}),
+            **({"group.instance.id": f"member-{replaces or number}"} if self.group.static else {}),
         }
         incremental = self.group.protocol != CLASSIC or self.group.assignor == COOPERATIVE
         settings = {"topic": self.topic, "commits": self.group.commits, "configs": configs, "incremental": incremental}
@@ -219,7 +219,3 @@ class Members:
         process.id = answer["id"]
         has = None if answer["has"] is None else tuple(answer["has"])
         return MemberObservation(generation=answer["generation"], has=has, did=tuple(process.did))
-
-
-def _client_id(number: int) -> str:
-    return f"member-{number}"

@@ -39,6 +39,27 @@ _OFFSET_FETCH = 7
 _DESCRIBE = 0
 _PRODUCE_TIMEOUT = 30.0
 
+PATIENCE = 40.0
+"""Seconds within which a request must get an answer."""
+GIVE_UP_AFTER = 1.0
+"""Seconds after which a producer gives up waiting for an answer, while a fault on a link holds its request."""
+_ANSWER_TIMEOUT = 3.0
+
+_RETRIED_ERRORS = frozenset(
+    {
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_OR_FOLLOWER",
+        "REQUEST_TIMED_OUT",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+        "NOT_ENOUGH_REPLICAS",
+        "CONCURRENT_TRANSACTIONS",
+    }
+)
+"""Answers after which producers send the same request again."""
+
 
 @dataclass(slots=True)
 class Producer:
@@ -143,28 +164,6 @@ class TransactionClient(BrokerClient):
 def _identity(producer: Producer) -> dict[str, Any]:
     """The fields of a request that say which incarnation of a producer sends it."""
     return {"transactional_id": producer.transactional_id, "producer_id": producer.id, "producer_epoch": producer.epoch}
-
-
-PATIENCE = 40.0
-"""Seconds within which a request must get an answer."""
-GIVE_UP_AFTER = 1.0
-"""Seconds after which a producer gives up waiting for an answer, while a fault on a link holds its request."""
-_ANSWER_TIMEOUT = 3.0
-
-_RETRIED_ERRORS = frozenset(
-    {
-        "UNKNOWN_TOPIC_OR_PARTITION",
-        "LEADER_NOT_AVAILABLE",
-        "NOT_LEADER_OR_FOLLOWER",
-        "REQUEST_TIMED_OUT",
-        "COORDINATOR_LOAD_IN_PROGRESS",
-        "COORDINATOR_NOT_AVAILABLE",
-        "NOT_COORDINATOR",
-        "NOT_ENOUGH_REPLICAS",
-        "CONCURRENT_TRANSACTIONS",
-    }
-)
-"""Answers after which producers send the same request again."""
 
 
 @dataclass
