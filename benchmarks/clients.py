@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import ClientFailed
-from kafka_chaos.harness.clients.kinds import KINDS, chosen
+from kafka_chaos.harness.clients.kinds import KINDS, parse_client
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.lane_clients import LaneClients
@@ -93,7 +93,7 @@ if __name__ == "__main__":
     parser.add_argument("--records", type=int, default=400_000)
     given = parser.parse_args()
     for text in given.clients:
-        if (client := chosen(text)) is not None:
+        if (client := parse_client(text)) is not None:
             client.fetch(print)
     with Cluster(ClusterLayout(controller=3), run_id=f"bench-{secrets.token_hex(4)}") as running:
         for text in given.clients:

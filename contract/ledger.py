@@ -206,7 +206,7 @@ class RecoveryLedger(_Entry):
 
 
 class ObservedLedger(_Entry):
-    """Observations of a partition's ISRs: how many of its numbered `states` were seen, and whether that is `complete`.
+    """Observations of a partition's ISRs: how many of its `states` were seen; `complete`: whether all of them were.
 
     `reason`: why a broker may have left the ISR for being slow; null where only faults took brokers out of it.
     """

@@ -38,6 +38,9 @@ FINDINGS_FOLDER = "findings"
 
 DOCUMENTS = (LANES_FILE, EVENTS_FILE, GROUPS_FILE, CHECKPOINTS_FILE, PREDICTION_FILE, TIMINGS_FILE, EXPERIMENT_FILE)
 """The documents that verification reads, besides tables."""
+LATER_EVENTS = frozenset(map(type_name, (Step, StepProgress, LaneJudged, RunEnded)))
+"""The events that a run may emit after its manifest was written: none of them is evidence."""
+_PIECE = 1 << 20  # bytes that are read and hashed at a time
 
 
 def lanes_document(lanes: Iterable[Lane]) -> dict[str, Any]:
@@ -60,11 +63,6 @@ class RunDirectoryError(UsageFailure, ValueError):
         self.problem = problem
         place = self.path if column is None else f"{self.path}: {column}"
         super().__init__(f"{place}: {problem}")
-
-
-LATER_EVENTS = frozenset(map(type_name, (Step, StepProgress, LaneJudged, RunEnded)))
-"""The events that a run may emit after its manifest was written: none of them is evidence."""
-_PIECE = 1 << 20
 
 
 def sha256_of(content: BinaryIO, size: int) -> str:

@@ -170,35 +170,35 @@ class Injector:
         """
         if not faults:
             return
-        ended = threading.Event()
+        stopped = threading.Event()
         # Numbered by time: the number is part of the seed that chooses the target.
         numbered = [(self._next_number(), fault) for fault in sorted(faults, key=lambda fault: fault.at)]
         with ThreadPoolExecutor(max_workers=len(faults), thread_name_prefix="fault") as threads:
             try:
-                futures = [threads.submit(self._run_one, fault, number, start, ended) for number, fault in numbered]
+                futures = [threads.submit(self._run_one, fault, number, start, stopped) for number, fault in numbered]
                 while not cancelled.is_set():
                     done, pending = wait(futures, timeout=_CANCELLED_INTERVAL, return_when=FIRST_EXCEPTION)
                     if not pending or any(future.exception() for future in done):
                         break
             finally:
-                ended.set()
+                stopped.set()
         for future in futures:
             future.result()
 
-    def _run_one(self, fault: Fault, number: int, start: float, ended: threading.Event) -> None:
-        """Inject a fault when it is due and heal it after its duration, unless the schedule has `ended` before."""
+    def _run_one(self, fault: Fault, number: int, start: float, stopped: threading.Event) -> None:
+        """Inject a fault when it is due and heal it after its duration, unless the schedule was `stopped` before."""
         due = start + fault.at
-        if ended.wait(max(0.0, due - time.monotonic())):
+        if stopped.wait(max(0.0, due - time.monotonic())):
             return
-        occurrence = self._inject(fault, number, due, ended)
+        occurrence = self._inject(fault, number, due, stopped)
         if occurrence.injected_at is None:
             return
-        if not ended.wait(max(0.0, occurrence.injected_at + fault.duration - time.monotonic())):
+        if not stopped.wait(max(0.0, occurrence.injected_at + fault.duration - time.monotonic())):
             self.heal(occurrence)
 
-    def _inject(self, fault: Fault, number: int, due: float | None, ended: threading.Event) -> Occurrence:
+    def _inject(self, fault: Fault, number: int, due: float | None, stopped: threading.Event) -> Occurrence:
         try:
-            nodes = self._resolve(fault, number, ended)
+            nodes = self._resolve(fault, number, stopped)
         except TargetError as error:
             unresolved = Occurrence(number, fault, (), due)
             self._observer.requested(unresolved.fault_id, fault, (), late=_late(due))
@@ -209,9 +209,9 @@ class Injector:
             return occurrence
         self._occurrences.append(occurrence)
         while any(occurrence.comes_after(other) and not other.ended for other in list(self._occurrences)):
-            if ended.wait(_TURN_INTERVAL):
+            if stopped.wait(_TURN_INTERVAL):
                 return occurrence
-        if not self._await_beginning(occurrence, ended):
+        if not self._await_beginning(occurrence, stopped):
             return occurrence
         with self._change(fault, nodes):
             self._observer.requested(occurrence.fault_id, fault, tuple(node.name for node in nodes), late=_late(due))
@@ -219,7 +219,7 @@ class Injector:
             occurrence.injected_at = time.monotonic()
             fault.inject(self._cluster, nodes)
             occurrence.applied_ns = time.monotonic_ns()
-        proof = self._await_proof(occurrence, ended)
+        proof = self._await_proof(occurrence, stopped)
         if proof.took_effect:
             occurrence.took_effect(proof.since_ns)
             self._observer.proven(occurrence.fault_id, proof.evidence, applied_ns=occurrence.applied_ns)
@@ -227,8 +227,8 @@ class Injector:
             self._observer.not_proven(occurrence.fault_id, proof.reason)
         return occurrence
 
-    def _resolve(self, fault: Fault, number: int, ended: threading.Event) -> Nodes | None:
-        """Wait for containers that have the target's role; None if the schedule ended before."""
+    def _resolve(self, fault: Fault, number: int, stopped: threading.Event) -> Nodes | None:
+        """Wait for containers that have the target's role; None if the schedule was `stopped` before."""
         deadline = time.monotonic() + ROLE_TIMEOUT
         while True:
             try:
@@ -236,16 +236,16 @@ class Injector:
             except VacantRoleError:
                 if time.monotonic() > deadline:
                     raise
-            if ended.wait(_ROLE_INTERVAL):
+            if stopped.wait(_ROLE_INTERVAL):
                 return None
 
-    def _await_beginning(self, occurrence: Occurrence, ended: threading.Event) -> bool:
-        """Wait until the fault can begin or `ROLE_TIMEOUT` seconds have passed; False if the schedule ended before."""
+    def _await_beginning(self, occurrence: Occurrence, stopped: threading.Event) -> bool:
+        """Wait until the fault can begin or `ROLE_TIMEOUT` seconds have passed; False if it was `stopped` before."""
         deadline = time.monotonic() + ROLE_TIMEOUT
         while not occurrence.fault.can_begin(self._cluster, occurrence.nodes):
             if time.monotonic() > deadline:
                 return True
-            if ended.wait(_ROLE_INTERVAL):
+            if stopped.wait(_ROLE_INTERVAL):
                 return False
         return True
 
@@ -271,7 +271,7 @@ class Injector:
                         other.fault.inject(self._cluster, other.nodes)
                         other.begins_again()
 
-    def _await_proof(self, occurrence: Occurrence, ended: threading.Event) -> Proof:
+    def _await_proof(self, occurrence: Occurrence, stopped: threading.Event) -> Proof:
         """The first proof that the fault took effect, or the last one in the time that it has."""
         timeout = occurrence.fault.proof_timeout
         deadline = time.monotonic() + timeout
@@ -280,7 +280,7 @@ class Injector:
             if self._is_restarted(occurrence):
                 deadline = time.monotonic() + timeout
             proof = occurrence.fault.proof(self._cluster, occurrence.nodes)
-            if proof.took_effect or time.monotonic() > deadline or ended.wait(_PROOF_INTERVAL):
+            if proof.took_effect or time.monotonic() > deadline or stopped.wait(_PROOF_INTERVAL):
                 return proof
 
     def _is_restarted(self, occurrence: Occurrence) -> bool:

@@ -42,7 +42,7 @@ class FaultKindError(EnvironmentFailure):
 
 @cache
 def fault_kinds() -> Mapping[str, type[Fault]]:
-    """The classes of all installed fault kinds by name, this project's first; raises `FaultKindError`."""
+    """The classes of all installed fault kinds by name, this project's own first; raises `FaultKindError`."""
     entries = {kind.kind: EntryPoint(kind.kind, f"{kind.__module__}:{kind.__name__}", GROUP) for kind in _own()}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         # An older editable installation still has this project's own kinds as entry points.

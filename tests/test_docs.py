@@ -25,7 +25,7 @@ from kafka_chaos.harness.attached.compose import nodes_file
 from kafka_chaos.harness.attached.nodes_file import load_nodes
 from kafka_chaos.harness.campaign.atlas import Atlas
 from kafka_chaos.harness.cli.main import cli
-from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
+from kafka_chaos.harness.clients.kinds import ChosenClient, parse_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
 from kafka_chaos.harness.run.run import RunResult
@@ -165,7 +165,7 @@ def test_the_guide_s_service_in_a_container_is_the_client_of_a_lane(
 ) -> None:
     """The service is the harness's own Java client, in a container of the broker image."""
     page, name = DOCS / "guides" / "application-under-test.md", f"shop-{secrets.token_hex(3)}"
-    client, (compose, experiment) = chosen("java"), blocks(page, "yaml")
+    client, (compose, experiment) = parse_client("java"), blocks(page, "yaml")
     assert isinstance(client, ChosenClient)
     keys: dict[str, object] = {
         "image": ensure_image(),

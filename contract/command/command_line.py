@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PACKAGE = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[2]  # which has the folder experiments/
 DEBUG = "--debug"
 QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 

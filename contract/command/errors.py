@@ -4,6 +4,10 @@ import re
 from collections.abc import Sequence
 from enum import IntEnum
 
+MOST_QUOTED = 80
+"""How many characters of a value a message shows."""
+_LONGEST_WORD, _LONGEST_LINE, _LONGEST_MESSAGE = 200, 500, 1900  # characters
+
 
 class ExitCode(IntEnum):
     """Exit codes. 1 means a violation and nothing else."""
@@ -17,17 +21,10 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-MOST_QUOTED = 80
-"""How many characters of a value a message shows."""
-
-
 def quoted(value: object) -> str:
     """A value as a message quotes it, cut if it is so long that it would hide the message."""
     text = repr(value)
     return text if len(text) <= MOST_QUOTED else f"{text[: MOST_QUOTED - 1]}…"
-
-
-_LONGEST_WORD, _LONGEST_LINE, _LONGEST_MESSAGE = 200, 500, 1900
 
 
 def shortened(message: str) -> str:

@@ -65,7 +65,7 @@ def text_of(path: Path) -> str:
 
 
 def toml_of(package: str | None, name: str) -> dict[str, Any]:
-    """A TOML file of a package, be it in a folder, a wheel or a zip file."""
+    """The values of a TOML file of a package, be it in a folder, a wheel or a zip file."""
     return tomllib.loads(text_in(package, name))
 
 

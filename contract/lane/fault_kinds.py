@@ -9,8 +9,8 @@ from collections.abc import Mapping
 FAULT_KINDS = ("kill", "stop", "pause", "partition", "power-loss", "session-expiry")
 
 ON_LINKS = ("hold", "delay", "rate", "drop", "cut", "answer", "connection-reset")
-"""The kinds that strike requests on the relayed connections (links) of their targets, `answer` by an error in place of
-the broker's answer. Their proof names the links that such a request came through."""
+"""The kinds that act on single requests and responses, and `connection-reset`. Their proof names only those targets
+whose requests, responses or connections were hit."""
 COUNTS_AS: Mapping[str, str | None] = {
     **{kind: kind for kind in FAULT_KINDS},
     **dict.fromkeys(("isolate", "packet-loss"), "partition"),

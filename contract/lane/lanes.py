@@ -41,6 +41,7 @@ MOST_PARTITIONS = 100_000
 MOST_REPLICAS = 9
 """The most replicas of a partition, because a state of the model has each of them."""
 CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
+_MODES_IN_WORDS = {ZOOKEEPER: "ZooKeeper", KRAFT: "KRaft mode"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +244,7 @@ class Lane:
 _SETTINGS: Mapping[str, type[Transactional | Group | Loop | Share]] = {
     kind.KEY: kind for kind in (Transactional, Group, Loop, Share)
 }
+"""By key, the classes of keys that have keys of their own."""
 _INTERNAL = ("consumer_offsets", "transaction_state")
 _LEFT_OUT = (
     *("kafka_version", "metadata_mode", "elr", "client", "flushes", "verifies_transactions", "assume", "created_late"),
@@ -271,7 +273,9 @@ def _check_cluster(lane: Lane) -> None:
     _require(declared is None or _is_version(declared), "kafka_version", declared, "a version such as 4.3.1")
     version, mode = lane.version, lane.mode
     other_mode = KRAFT if mode == ZOOKEEPER else ZOOKEEPER
-    _require(has_mode(version, mode), "metadata_mode", mode, f"{other_mode}: Kafka {version} has no {_SPELLED[mode]}")
+    _require(
+        has_mode(version, mode), "metadata_mode", mode, f"{other_mode}: Kafka {version} has no {_MODES_IN_WORDS[mode]}"
+    )
     expected = f"false: eligible leader replicas are there since 4.0, in KRaft mode, not in Kafka {version} ({mode})"
     _require(not lane.elr or may_elect_from_elr(version, mode), "elr", lane.elr, expected)
     if lane.idempotence:
@@ -317,9 +321,6 @@ def _check_share(lane: Lane) -> None:
 def has_delivery_limit_per_group(lane: Lane) -> bool:
     """Whether a share group of the lane has a delivery limit of its own."""
     return release(lane.version) >= release(LIMIT_OF_GROUPS)
-
-
-_SPELLED = {ZOOKEEPER: "ZooKeeper", KRAFT: "KRaft mode"}
 
 
 def _is_version(version: object) -> bool:

@@ -13,6 +13,8 @@ from typing import Any
 from kafka_chaos.contract.anomalies import AnomalyName
 from kafka_chaos.contract.lane.settings import check, entries, key
 
+DAY_MS = 86_400_000
+
 
 class RecoveryAnomaly(AnomalyName):
     """A named way of not recovering. docs/anomalies.md says what counts as one."""
@@ -43,8 +45,6 @@ CALLS: Mapping[str, RecoveryAnomaly] = {
 records, once the load has ended; `transaction`: what a loop's member does from its first record to its commit or abort;
 `commit`: a commit of offsets; `join`: from a group's beginning until a member is given partitions.
 """
-
-DAY_MS = 86_400_000
 
 
 def _ms(meaning: str) -> dict[str, Any]:

@@ -30,6 +30,8 @@ TRANSACTION_OUTCOMES = (COMMITTED, ABORTED, IN_DOUBT)
 A transaction whose commit nobody ever asked for counts as aborted, even if its producer never saw its end, because
 nothing may commit it.
 """
+PREDICTED_IN = ("anomalies", "transactions", "groups", "shares")
+"""The parts of a prediction that name anomalies: every lane has the first, and the others where they concern it."""
 
 
 class TransactionAnomaly(AnomalyName):
@@ -53,10 +55,6 @@ class TransactionAnomaly(AnomalyName):
     ZOMBIE_COMMIT = "zombie_commit", "a commit by an incarnation that a later one had fenced"
     HANGING_TRANSACTION = "hanging_transaction", "a transaction that stays open past its time-out", Trait.BY_LOG
     DEPENDENCY_CYCLE = "dependency_cycle", "transactions with records before each other's, in a cycle", Trait.BY_LOG
-
-
-PREDICTED_IN = ("anomalies", "transactions", "groups", "shares")
-"""The parts of a prediction that name anomalies: every lane has the first, and the others where they concern it."""
 
 
 def transactional_id(lane: str, number: int) -> str:

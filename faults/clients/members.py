@@ -13,6 +13,10 @@ from kafka_chaos.faults.cluster import CLIENT_PORT, NETWORK_PORT, ClusterControl
 from kafka_chaos.faults.fault import DOWN, FROZEN, Appearance, Fault, Pattern, Proof
 from kafka_chaos.faults.machine import engine_elsewhere
 
+_CONNECTIONS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} or sport = :{NETWORK_PORT} )")  # for ss
+_OPTION = "CONFIG_INET_DIAG_DESTROY"  # of the kernel: without it, `ss -K` resets no connection
+_KERNEL_CONFIG = Path("/proc/config.gz")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientKill(Fault):
@@ -76,11 +80,6 @@ class ClientPause(Fault):
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
         node.unpause()
-
-
-_CONNECTIONS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} or sport = :{NETWORK_PORT} )")
-_OPTION = "CONFIG_INET_DIAG_DESTROY"
-_KERNEL_CONFIG = Path("/proc/config.gz")
 
 
 # The broker keeps running and leading, and handles the requests that it has read. Clients that wait for an answer learn

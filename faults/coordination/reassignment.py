@@ -20,6 +20,8 @@ from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, a
 
 # Lists the directories that are its arguments. `true` at its end, since a directory may be missing.
 _LIST_FOLDERS = 'for directory; do ls "$directory" 2>/dev/null; done; true'
+NewPartitions = Mapping[PartitionId, tuple[int, ...]]
+"""The replicas of each new partition, its leader first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +138,6 @@ def _log_folders(cluster: ClusterControl, node: NodeControl) -> set[str] | None:
     if not state["Running"] or state["Paused"]:
         return None
     return set(inside_of(node).must_execute("sh", "-c", _LIST_FOLDERS, "sh", *cluster.log_directories).split())
-
-
-NewPartitions = Mapping[PartitionId, tuple[int, ...]]
-"""The replicas of each new partition, its leader first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ _PORTS = {"replication": 9092, "control": 9091}
 with ZooKeeper, the controllers' own listener in KRaft mode)."""
 _HOOKS = {"in": "INPUT", "out": "OUTPUT"}
 """Where the packet filter sees what comes to a target, and what it sends."""
+_ALL_BUT_LOOPBACK = {"INPUT": [("!", "-i", "lo", "-j", "DROP")], "OUTPUT": [("!", "-o", "lo", "-j", "DROP")]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +81,6 @@ class Partition(FiltersPackets):
             rule += ["-p", "tcp"]
         jump = ["-j", "DROP"] if self.action == "drop" else ["-j", "REJECT", "--reject-with", "tcp-reset"]
         return (*rule, *jump)
-
-
-_ALL_BUT_LOOPBACK = {"INPUT": [("!", "-i", "lo", "-j", "DROP")], "OUTPUT": [("!", "-o", "lo", "-j", "DROP")]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

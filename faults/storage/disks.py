@@ -13,6 +13,7 @@ from kafka_chaos.faults.machine import why_not_here
 from kafka_chaos.faults.storage.log_files import SHOWN
 
 _TOOLS = ("mkfs.ext4", "mount", "umount", "losetup")
+_FIRST_OF_SIGNALS = 128  # from here on, exit codes say which signal ended a process
 
 
 def why_no_disks() -> str | None:
@@ -69,9 +70,6 @@ def _broker_state(node: NodeControl) -> dict[str, Any]:
 
 def _described_state(evidence: Mapping[str, Any]) -> str:
     return "the broker still ran" if evidence["Running"] else f"the broker ended with {evidence['ExitCode']}"
-
-
-_FIRST_OF_SIGNALS = 128  # from here on, exit codes say which signal ended a process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

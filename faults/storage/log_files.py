@@ -20,6 +20,9 @@ Sizes = Mapping[str, int]
 
 SHOWN = 3  # the number of files that a message names
 _SHELL_FUNCTIONS = text_in(__package__, "log_files.sh")
+_BYTES = b"kafka-chaos was "
+"""The bytes that `corrupted-segment` writes. No checksum covers a batch's first 17 bytes (12 in message formats 0 and
+1). If they alone change, the batch's length, one of them, points beyond the segment's end. Else a checksum is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +129,6 @@ done
 
     def _size_after(self, size: int) -> int | None:
         return max(0, size - self.bytes)
-
-
-_BYTES = b"kafka-chaos was "
-"""The new bytes. No checksum covers a batch's first 17 bytes (12 in message formats 0 and 1). If they alone change, the
-batch's length is among them, and points beyond the segment's end; otherwise, a checksum is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

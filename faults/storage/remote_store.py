@@ -22,6 +22,15 @@ Operation = Literal["copy", "fetch", "delete"]
 Operations = Annotated[tuple[Operation, ...], MinLen(1)]
 ALL_OPERATIONS: tuple[Operation, ...] = ("copy", "fetch", "delete")
 SEGMENTS = f"{REMOTE_STORE}/segments"
+# Removes the oldest segment of each partition of the topics that are its arguments, and prints the segments' paths.
+_LOSE = f"""
+for topic; do
+  for partition in $(ls {SEGMENTS} | grep -E "^$topic-[0-9]+$"); do
+    oldest=$(ls {SEGMENTS}/"$partition" | grep -v '[.]part$' | head -n 1)
+    if [ -n "$oldest" ]; then echo {SEGMENTS}/"$partition"/"$oldest"; rm -rf {SEGMENTS}/"$partition"/"$oldest"; fi
+  done
+done
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,13 +167,3 @@ class LostRemoteSegment(OnRemoteStore):
         """How many segments, with some names, which consist of partition, first offset, last offset and an id."""
         names = [path.removeprefix(f"{SEGMENTS}/") for path in evidence["segments"]]
         return f"{counted(len(names), 'segment')} gone: {first_of(names, SHOWN)}"
-
-
-_LOSE = f"""
-for topic; do
-  for partition in $(ls {SEGMENTS} | grep -E "^$topic-[0-9]+$"); do
-    oldest=$(ls {SEGMENTS}/"$partition" | grep -v '[.]part$' | head -n 1)
-    if [ -n "$oldest" ]; then echo {SEGMENTS}/"$partition"/"$oldest"; rm -rf {SEGMENTS}/"$partition"/"$oldest"; fi
-  done
-done
-"""

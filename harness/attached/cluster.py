@@ -22,7 +22,7 @@ from kafka_chaos.harness.attached.nodes_file import NodesFile
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import active_controller
 from kafka_chaos.harness.cluster.configuration.keys import keys_of_all_versions, known_keys
-from kafka_chaos.harness.experiment.known_configs import REBALANCE, refused_of
+from kafka_chaos.harness.experiment.known_configs import REBALANCE, refused_keys
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError
 
 START_TIMEOUT = 180.0
@@ -166,10 +166,10 @@ def with_brokers_configuration(
     brokers = {broker: entries for broker, entries in described.items() if entries is not None}
     for _, _, lane in experiment.lanes:
         for broker, entries in brokers.items():
-            for _, message in refused_of("broker", without_defaults(entries), lane):
+            for _, message in refused_keys("broker", without_defaults(entries), lane):
                 raise ExperimentError(("cluster", "assume"), f"broker {broker}: {message}")
         for kind in ("producer", "consumer"):
-            for _, message in refused_of(kind, client_configs, lane):
+            for _, message in refused_keys(kind, client_configs, lane):
                 raise UsageFailure(f"--client-config: {message}")
     version_keys = known_keys("broker", experiment.cluster.kafka_version)
     read = {

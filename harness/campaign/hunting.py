@@ -25,7 +25,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
 from kafka_chaos.harness.campaign.record import append_lines, read_lines
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen, lacking
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, lacking, parse_client
 from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.report.inputs.actions import actions_of, lanes_and_events, outcomes_of
@@ -159,7 +159,7 @@ class Hunt:
                 if not generate[key]:
                     raise UsageFailure(f"{path}: {key}: expected one that this machine can do")
         if "clients" in generate:
-            generate["clients"] = [str(chosen(text) or IN_PROCESS) for text in generate["clients"]]
+            generate["clients"] = [str(parse_client(text) or IN_PROCESS) for text in generate["clients"]]
         hunt = cls({**values, "schedule": {"generate": generate}}, str(path), record, left_out=left_out)
         for former in read_lines(record, Round, "a round of a hunt") if record is not None else ():
             hunt._count(former)

@@ -23,7 +23,7 @@ from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import USUAL_VERSION, elects_from_elr, usual_mode
 from kafka_chaos.contract.run_directory import REPORT_FILE, VERDICT_FILE
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, parse_client
 from kafka_chaos.harness.report.inputs.asking import ask
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 from kafka_chaos.verification.inputs.documents.reading import parsed
@@ -242,5 +242,5 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
 
 def client_named(client: Any, in_process: str | None = None) -> str:
     """A lane's client by kind and version. `in_process`: the version of librdkafka, by default this process's own."""
-    kind = chosen(client)
+    kind = parse_client(client)
     return str(kind or f"{IN_PROCESS} {libversion()[0] if in_process is None else in_process}".strip())

@@ -56,11 +56,11 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
 
 def _confirm_clients(path: Path, experiment: Experiment, say: Callable[[str], None]) -> None:
     """Refuse versions of clients that do not exist, and say which registry does not answer."""
-    from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
+    from kafka_chaos.harness.clients.kinds import ChosenClient, parse_client
 
     lanes = {lane.client: lane.lane for phase in reversed(experiment.phases) for lane in reversed(phase.lanes)}
     for name, lane in lanes.items():
-        client = chosen(name)
+        client = parse_client(name)
         if not isinstance(client, ChosenClient):
             continue
         try:

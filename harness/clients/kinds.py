@@ -162,12 +162,12 @@ class OwnClient:
 
 def lacking(clients: Iterable[str]) -> dict[str, str]:
     """The clients among these that this machine can't run, with the programs that it lacks for each."""
-    known = {text: chosen(text) for text in clients}
+    known = {text: parse_client(text) for text in clients}
     lacks = {text: "; ".join(client.kind.lacks()) for text, client in known.items() if client is not None}
     return {text: programs for text, programs in lacks.items() if programs}
 
 
-def chosen(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
+def parse_client(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
     """The client that a text names, or that a command starts; None for the harness's own client, in its process.
 
     Raises `UsageFailure`, with the nearest names, if no client has the name.
@@ -188,12 +188,12 @@ def chosen(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
 
 def has_kafkas_names(client: str | Sequence[str]) -> bool:
     """Whether the configs of a client have the names that librdkafka and Kafka's own client share."""
-    known = chosen(client)
+    known = parse_client(client)
     return known is None or known.kind.name in (IN_PROCESS, "java")
 
 
 def fetched(clients: Iterable[str | tuple[str, ...]], say: Say) -> None:
     """Fetch these clients. Raises `UsageFailure` before anything is fetched, if one of them is no client."""
-    for client in [chosen(text) for text in dict.fromkeys(clients)]:
+    for client in [parse_client(text) for text in dict.fromkeys(clients)]:
         if client is not None:
             client.fetch(say)

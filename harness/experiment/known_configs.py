@@ -103,20 +103,20 @@ def rebalance_faults(cluster: ClusterLayout, faults: int) -> tuple[str, ...]:
     return ("stop",) * faults if move_back else ()
 
 
-def refused(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
-    """The brokers' keys with which no prediction for the lane holds, each with a message."""
+def refused_broker_keys(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
+    """The brokers' keys whose values no prediction for the lane covers, each with a message."""
     for configs in brokers_configs(cluster):
-        yield from refused_of("broker", configs, lane, recovers=True)
+        yield from refused_keys("broker", configs, lane, recovers=True)
         if lane.cleanup_policy is None and (policy := cleanup_of(_removal_configs(configs))) is not None:
             message = f"brokers may remove records of lane {lane.lane} during the run"
             key = next(key for key in REMOVAL_CONFIGS if key in configs)
             yield key, f"{message}: the lane needs cleanup_policy: {policy}"
 
 
-def refused_of(kind: str, configs: Configs, lane: Lane, *, recovers: bool = False) -> Iterator[tuple[str, str]]:
-    """The keys of a `broker`, `topic`, `producer` or `consumer` that no prediction for the lane covers, with messages.
+def refused_keys(kind: str, configs: Configs, lane: Lane, *, recovers: bool = False) -> Iterator[tuple[str, str]]:
+    """The keys of a `broker`, `topic`, `producer` or `consumer` whose values no prediction covers, with messages.
 
-    `recovers`: whether recovery is judged too, which requires that the harness knows all time-outs.
+    `recovers`: whether anomalies of recovery are judged, too, for which the harness has to know all time-outs.
     """
     anomalies = (*lane.anomalies, *(lane.recovery_anomalies if recovers else ()))
     return ((key, message) for key, message in unmodelled(kind, configs, anomalies) if key not in lane.assume)

@@ -20,7 +20,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import DAY_MS
 from kafka_chaos.contract.lane.share import Share, share_group_of
 from kafka_chaos.contract.lane.transactions import Transactional
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, OWN, parse_client
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.known_configs import cleanup_of, lane_settings
 from kafka_chaos.harness.experiment.lives import LifeSpec
@@ -45,7 +45,7 @@ def _client(value: object) -> object:
     if not words or not all(isinstance(word, str) for word in words):
         raise ValueError("expected the name of a client, or a command as a list of words")
     try:
-        client = chosen(value) if isinstance(value, str) else None
+        client = parse_client(value) if isinstance(value, str) else None
     except UsageFailure as failure:
         raise ValueError(str(failure)) from None
     return str(client or IN_PROCESS) if isinstance(value, str) else words

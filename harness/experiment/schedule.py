@@ -20,7 +20,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.faults.fault import can_go_together, defaults, fits
 from kafka_chaos.faults.registry import fault_kind
 from kafka_chaos.faults.target import OF_CLIENTS, Target, TargetError
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, ROLES, chosen, has_kafkas_names
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, ROLES, has_kafkas_names, parse_client
 from kafka_chaos.harness.cluster.containers.versions import cluster_named
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
@@ -94,7 +94,7 @@ class GenerateSpec(Spec):
         checks: dict[str, Callable[[str], object]] = {
             "faults": fault_kind,
             "clusters": cluster_named,
-            "clients": chosen,
+            "clients": parse_client,
         }
         for name, raise_if_wrong in checks.items():
             for text in getattr(self, name):
@@ -189,7 +189,7 @@ class GenerateSpec(Spec):
             return lane
         if "client" not in lane and self.clients:
             roles = {role for key, role in ROLES.items() if lane.get(key) is not None}
-            clients = {name: chosen(name) for name in self.clients}
+            clients = {name: parse_client(name) for name in self.clients}
             capable = [name for name, client in clients.items() if client is None or roles.issubset(client.kind.roles)]
             if not capable:
                 raise ValueError(f"clients: none of {', '.join(self.clients)} can be a {' and '.join(roles)}")
@@ -215,7 +215,7 @@ def lane_of_client(lane: Mapping[str, Any], client: str) -> dict[str, Any]:
 
     An idempotent lane whose client can't have five requests in flight, the default, gets the most that it can have.
     """
-    chosen_client = chosen(client)
+    chosen_client = parse_client(client)
     lane = {"client": client, **lane}
     is_idempotent = any(lane.get(key) not in (None, False) for key in ("idempotence", "transactional", "loop"))
     if chosen_client is not None and is_idempotent and 5 not in chosen_client.kind.idempotent_in_flight:

@@ -12,7 +12,7 @@ from kafka_chaos.contract.lane.configuration import dotted
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.contract.lane.recovery import DAY_MS, USUAL_TIMINGS, RecoveryAnomaly, Timings
 from kafka_chaos.contract.run_directory import FORMAT_VERSION
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, parse_client
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.known_configs import brokers_configs
@@ -40,6 +40,11 @@ _KEYS = {
 """The keys that set a client's time-outs, as librdkafka calls them."""
 _LIBRDKAFKA_KEYS = ("socket.connection.setup.timeout.ms", "socket.timeout.ms")
 """Keys that other clients lack, or understand differently."""
+_BROKER_TIMEOUTS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms")
+_PRODUCER_TIMEOUTS = ("socket.timeout.ms", "request.timeout.ms", "message.timeout.ms", "delivery.timeout.ms")
+_CLIENT_TIMEOUTS = (("transactional", "timeout_ms"), ("group", "session_timeout_ms"))
+FACTORS = (0.9, 1.1, 1.5, 2.0)
+"""Durations of faults as multiples of a time-out: just below it, above it, and long enough for its consequences."""
 
 
 def timings_document(experiment: Experiment, applications: Collection[str]) -> dict[str, Any]:
@@ -84,7 +89,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, starts_clients: bool =
         return max(broker_times(cluster, key))
 
     delivery = None
-    if starts_clients and chosen(lane.client) is None:  # None: the harness's own client.
+    if starts_clients and parse_client(lane.client) is None:  # None: the harness's own client.
         message = lane.producer_configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)
         delivery = int(str(lane.producer_configs.get("delivery.timeout.ms", message)))
     lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "queue.buffering.max.ms"))
@@ -109,7 +114,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, starts_clients: bool =
 
 def _client_times(lane: LaneSpec) -> dict[str, int]:
     """The time-outs of `_KEYS` for the clients of a lane, in milliseconds; none for a user's own command."""
-    client = chosen(lane.client)
+    client = parse_client(lane.client)
     kind = KINDS[IN_PROCESS] if client is None else client.kind
     producers, consumers = (
         {dotted(key): value for key, value in configs.items() if kind.name == IN_PROCESS or key not in _LIBRDKAFKA_KEYS}
@@ -127,13 +132,6 @@ def _client_times(lane: LaneSpec) -> dict[str, int]:
         # The default of its consumer, above max.poll.interval.ms.
         times["fetch_ms"] = 305_000
     return times
-
-
-_BROKER_TIMEOUTS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms")
-_PRODUCER_TIMEOUTS = ("socket.timeout.ms", "request.timeout.ms", "message.timeout.ms", "delivery.timeout.ms")
-_CLIENT_TIMEOUTS = (("transactional", "timeout_ms"), ("group", "session_timeout_ms"))
-FACTORS = (0.9, 1.1, 1.5, 2.0)
-"""Durations of faults as multiples of a time-out: just below it, above it, and long enough for its consequences."""
 
 
 def timeouts_of(lanes: object, cluster: object) -> list[float]:

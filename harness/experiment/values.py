@@ -13,6 +13,11 @@ from kafka_chaos.contract.command.errors import LaneError, quoted
 from kafka_chaos.contract.command.refusals import expected
 
 Seconds = Annotated[float, Field(ge=0, le=1_000_000, strict=False, allow_inf_nan=False)]
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+RENAMED_KEYS = {"course": "steps", "lockstep": "steps"}
+"""Keys of former versions, and their new names."""
+Place = tuple[str | int, ...]
+"""The keys and indices that lead to a value of an experiment, such as `("phases", 0, "lanes")`."""
 
 
 def ordered(span: tuple[float, float]) -> tuple[float, float]:
@@ -25,7 +30,6 @@ def ordered(span: tuple[float, float]) -> tuple[float, float]:
 
 TimeSpan = Annotated[tuple[Seconds, Seconds], AfterValidator(ordered)]
 """The shortest and the longest time, in seconds, that may be drawn."""
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
 
 def _name(value: str) -> str:
@@ -104,14 +108,6 @@ def read_as(settings: type[Any]) -> GetPydanticSchema:
         )
 
     return GetPydanticSchema(schema)
-
-
-RENAMED_KEYS = {"course": "steps", "lockstep": "steps"}
-"""Keys of former versions, and their new names."""
-
-
-Place = tuple[str | int, ...]
-"""The keys and indices that lead to a value of an experiment, such as `("phases", 0, "lanes")`."""
 
 
 def refusals(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place, str]]:

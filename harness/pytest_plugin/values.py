@@ -24,6 +24,14 @@ from kafka_chaos.faults.registry import fault_kind
 from kafka_chaos.faults.target import Target
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_KEYS_OF_A_RUN = (
+    *("lane", "topic", "cleanup_policy", "kafka_version", "metadata_mode", "elr", "faults"),
+    *("client", "flushes", "verifies_transactions", "consumer_offsets", "transaction_state", "created_late"),
+)
+"""The keys of lanes.json that a test does not choose."""
+_KEYS_OF_CLIENTS = ("client", "leader", "topic_configs", "producer_configs", "consumer_configs")
+LANE_KEYS = (*(key.name for key in fields(Lane) if key.name not in _KEYS_OF_A_RUN), *_KEYS_OF_CLIENTS)
+"""The arguments of `lane` besides the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +122,6 @@ def fault_function(kind: str) -> Callable[..., PlannedFault]:
     planned = partial(fault, kind)
     planned.__doc__ = fault_kind(kind).__doc__
     return planned
-
-
-_KEYS_OF_A_RUN = (
-    *("lane", "topic", "cleanup_policy", "kafka_version", "metadata_mode", "elr", "faults"),
-    *("client", "flushes", "verifies_transactions", "consumer_offsets", "transaction_state", "created_late"),
-)
-"""The keys of lanes.json that a test does not choose."""
-_KEYS_OF_CLIENTS = ("client", "leader", "topic_configs", "producer_configs", "consumer_configs")
-LANE_KEYS = (*(key.name for key in fields(Lane) if key.name not in _KEYS_OF_A_RUN), *_KEYS_OF_CLIENTS)
-"""The arguments of `lane` besides the name."""
 
 
 def lane(name: str, **keys: Any) -> PlannedLane:

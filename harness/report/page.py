@@ -31,6 +31,16 @@ from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, styl
 
 LEFT, RIGHT = 150, 992
 """The ends of the axis of offsets in a panel, in pixels."""
+LIMIT = 2_000_000  # the limit of a report's size, in bytes
+MOST_REQUESTS = 6  # the most requests hit by faults that a report shows, each with its neighbours
+_WORST_FIRST = (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS)
+LEVELS = (
+    Detail(charts=40, partitions=3, activity=12, panels=40, lines=8, findings=30, events=60, rows=400, text=60_000),
+    Detail(charts=12, partitions=1, activity=6, panels=12, lines=4, findings=12, events=20, rows=200, text=20_000),
+    Detail(charts=4, partitions=1, activity=3, panels=4, lines=2, findings=4, events=5, rows=60, text=4_000),
+    Detail(charts=0, partitions=0, activity=0, panels=0, lines=0, findings=0, events=0, rows=30, text=0),
+)
+"""How much a page may show: the smaller levels are for runs with so much to show that the page exceeds `LIMIT`."""
 
 
 @dataclass(frozen=True)
@@ -121,20 +131,6 @@ def _draw(
         "; ".join(sentences),
     )
     return Markup(drawn.strip())
-
-
-LIMIT = 2_000_000  # the limit of a report's size, in bytes
-
-MOST_REQUESTS = 6  # the most requests hit by faults that a report shows, each with its neighbours
-
-_WORST_FIRST = (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS)
-LEVELS = (
-    Detail(charts=40, partitions=3, activity=12, panels=40, lines=8, findings=30, events=60, rows=400, text=60_000),
-    Detail(charts=12, partitions=1, activity=6, panels=12, lines=4, findings=12, events=20, rows=200, text=20_000),
-    Detail(charts=4, partitions=1, activity=3, panels=4, lines=2, findings=4, events=5, rows=60, text=4_000),
-    Detail(charts=0, partitions=0, activity=0, panels=0, lines=0, findings=0, events=0, rows=30, text=0),
-)
-"""How much a page may show: the smaller levels are for runs with so much to show that the page exceeds `LIMIT`."""
 
 
 def render(evidence: Evidence, timeline: Timeline, series: Series) -> str:

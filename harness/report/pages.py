@@ -11,21 +11,19 @@ from markupsafe import Markup
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.harness.report.svg import Scale, clean, clock, compact, duration, trim
 
+LATE = 1.0  # pages say that a fault came late if it began more than this many seconds after its scheduled time
+_LONGEST_NAME = 120
+_PACKAGE, _FOLDER = "kafka_chaos.harness.report", "templates"
+
 
 def label(name: str) -> str:
     """The name of an anomaly or of a key as a reader sees it."""
     return name.replace("_", " ")
 
 
-LATE = 1.0  # pages say that a fault came late if it began more than this many seconds after its scheduled time
-
-
 def lateness(late: float | None) -> str:
     """The remark on a fault that came late: `2.3 s late`, or nothing."""
     return f"{late:.1f} s late" if late is not None and late > LATE else ""
-
-
-_LONGEST_NAME = 120
 
 
 def short(name: object) -> str:
@@ -38,9 +36,6 @@ def join(words: Iterable[str]) -> str:
     """`a, b and c`."""
     *most, last = list(words) or [""]
     return f"{', '.join(most)} and {last}" if most else last
-
-
-_PACKAGE, _FOLDER = "kafka_chaos.harness.report", "templates"
 
 
 @cache

@@ -26,22 +26,20 @@ MOST_MOMENTS = 36
 _MOST_OF_A_KIND = 8  # the most requests, and the most log lines, in a story
 _MARGIN_NS = 2_000_000_000
 """A story begins this long before the first moment of its record, and ends this long after the last one."""
+_TIME = attrgetter("ts_ns")
 
 
 class Moment(NamedTuple):
     """One thing that happened, at a time in nanoseconds.
 
-    By `kind`, `what` is a sentence (fault, cluster, log), a request (request), or a row of produced/ (sends, ends),
+    By `kind`, `content` is a sentence (fault, cluster, log), a request (request), or a row of produced/ (sends, ends),
     consumed/ (reads) or deliveries/ (takes).
     """
 
     ts_ns: int
     kind: str
-    who: str
-    what: Any
-
-
-_TIME = attrgetter("ts_ns")
+    actor: str
+    content: Any
 
 
 class Story(NamedTuple):
@@ -136,7 +134,7 @@ class _Teller:
                 around += [Moment(fault.healed_ns, "fault", "fault", f"{named} ends")] if fault.healed_ns else []
         # Brokers log a TRACE line for each request of the controller; other lines say more.
         lines = [line for line in self.lines[self.partition(case)] if distance(line) <= _MARGIN_NS]
-        lines = sorted(lines, key=lambda line: (line.what.startswith("TRACE"), distance(line)))[:_MOST_OF_A_KIND]
+        lines = sorted(lines, key=lambda line: (line.content.startswith("TRACE"), distance(line)))[:_MOST_OF_A_KIND]
         return sorted([*around, *lines], key=distance)
 
     def _requested(self, case: Case, first: int, last: int) -> Iterator[Moment]:

@@ -31,7 +31,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.event_bus import Listener
-from kafka_chaos.harness.experiment.known_configs import UNCLEAN, cleanup_of, refused_of
+from kafka_chaos.harness.experiment.known_configs import UNCLEAN, cleanup_of, refused_keys
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec
 from kafka_chaos.harness.identity import IdentityCodec
@@ -295,5 +295,5 @@ def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object
     yield "min_insync_replicas", lane.min_insync_replicas, _UNTOLD if minimum is None else int(minimum)
     yield "unclean_leader_election", lane.unclean_leader_election, _UNTOLD if unclean is None else unclean == "true"
     yield "cleanup_policy", lane.cleanup_policy, cleanup_of(configs) if tells_cleanup else _UNTOLD
-    for _, message in refused_of("topic", without_defaults(entries), lane.as_lane(())):
+    for _, message in refused_keys("topic", without_defaults(entries), lane.as_lane(())):
         raise UsageFailure(f"topic {lane.topic_name}: {message}")

@@ -140,6 +140,7 @@ class _NodeLog:
         if follows := matches.get("follows"):
             self._log_ends[_partition(follows)] = int(follows["offset"])
         if request := matches.get("requested"):
+            # Older versions name the partition at the end of the line, newer ones at its beginning.
             topic, partition = request["topic"] or request["named"], request["partition"] or request["number"]
             self._requested_isrs[topic, int(partition), int(request["epoch"])] = request["isr"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import CONSUMER, PRODUCER, LifeSpec, Role
 from kafka_chaos.harness.workload.application.handles import Application
@@ -107,7 +107,7 @@ class LaneClients:
         configs = load.producer_configs(lane)
         if transactional_id is not None:
             configs["transactional.id"] = transactional_id
-        client = chosen(lane.client)
+        client = parse_client(lane.client)
         watch: Watch | None = None
         if client is not None and client.kind.name != IN_PROCESS:
             watch = repeat_watch_of(lane.as_lane(()), load.on_precondition, producer_id=number)

@@ -15,7 +15,7 @@ from kafka_chaos.contract.events import (
     ReaderStarted,
 )
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
-from kafka_chaos.harness.clients.kinds import chosen
+from kafka_chaos.harness.clients.kinds import parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.calls import Calls
 from kafka_chaos.harness.workload.client_process import Start, SupervisedProcess, Taker
@@ -90,7 +90,7 @@ class LoadSettings:
 
     def secured(self, lane: LaneSpec) -> Mapping[str, str]:
         """The keys for a secured listener, as the lane's client has them."""
-        client = chosen(lane.client)
+        client = parse_client(lane.client)
         if client is None or not self.client_configs:
             return self.client_configs
         if client.kind.secured is None:
@@ -114,7 +114,7 @@ class LoadSettings:
         `configs`: of the client's library, beside those for a secured listener. `command`: instead of the client's
         usual command; the client that runs in this process needs one. `may_end`: see `SupervisedProcess`.
         """
-        client = chosen(lane.client)
+        client = parse_client(lane.client)
         begin = {
             "role": role,
             "lane": lane.lane,

@@ -90,10 +90,10 @@ class Conversation:
             self.context.counts.unknown_connections += 1
             return Fate.OPAQUE
         possible = self._possible(header)
-        reads = any(tally.rule.reads_contents for tally in possible) or self._traces_all(header)
-        if reads and len(frame) < size:
+        reads_contents = any(tally.rule.reads_contents for tally in possible) or self._traces_all(header)
+        if reads_contents and len(frame) < size:
             return Fate.WHOLE
-        is_answered, contents = self._contents(header, frame, size, reads=reads)
+        is_answered, contents = self._contents(header, frame, size, reads_contents=reads_contents)
         counts = self.context.counts
         counts.requests += 1
         counts.bytes += size
@@ -161,17 +161,19 @@ class Conversation:
         if waiting is not None and waiting.fault["action"] != DROP:
             self.context.record(self, waiting)
 
-    def _contents(self, header: Header, frame: memoryview, size: int, *, reads: bool) -> tuple[bool, Contents | None]:
+    def _contents(
+        self, header: Header, frame: memoryview, size: int, *, reads_contents: bool
+    ) -> tuple[bool, Contents | None]:
         """Whether the request is answered at all (Produce with acks=0 is not), and its contents."""
         decoder = self.context.decoder
         if header.api == PRODUCE:
             produced = produced_to(header, frame, decoder.topic_names)
             acks, contents = produced if produced is not None else (1, None)
-            if reads:
+            if reads_contents:
                 contents = decoder.request(header, frame, self.session) or contents
             return acks != 0, contents
         # Every fetch of a session is read: it names only the partitions that changed.
-        if len(frame) < size or not (reads or self.context.trace is not None or header.api == FETCH):
+        if len(frame) < size or not (reads_contents or self.context.trace is not None or header.api == FETCH):
             return True, None
         return True, decoder.request(header, frame, self.session)
 

@@ -18,6 +18,9 @@ PRODUCE, FETCH, METADATA, SASL_HANDSHAKE = 0, 1, 3, 17
 API_NAMES: dict[int, str] = {key.value: key.name for key in ApiKey}
 """Kafka's name of each API by its key."""
 API_KEYS = {name: key for key, name in API_NAMES.items()}
+_HEADER = struct.Struct(">hhih")  # API key, version, correlation id, and length of the client id (−1: none)
+_INT32 = struct.Struct(">i")
+_VERSION_LIMIT = 40  # more versions than any API has: bytes with a greater number are no request
 
 
 def unknown_api(name: str) -> str | None:
@@ -26,11 +29,6 @@ def unknown_api(name: str) -> str | None:
         return None
     near = ", ".join(get_close_matches(name, API_KEYS)) or "Kafka's names, such as Produce"
     return f"{name!r} is no request of Kafka: expected {near}"
-
-
-_HEADER = struct.Struct(">hhih")  # API key, version, correlation id, and length of the client id (−1: none)
-_INT32 = struct.Struct(">i")
-_VERSION_LIMIT = 40  # more versions than any API has: bytes with a greater number are no request
 
 
 @dataclass(slots=True)

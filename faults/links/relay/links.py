@@ -1,4 +1,4 @@
-"""The harness's side of a cluster's links: every connection to a broker or controller passes through their process.
+"""The harness's side of a cluster's links: a process through which every connection to brokers or controllers passes.
 
 Guarantee: from `attach` on, no connection bypasses the node's link. Links end with `close`, and with this process
 however it ends. They leave nothing behind: their process removes its packet filter rules from running containers, and a

@@ -15,6 +15,9 @@ from kafka_chaos.faults.links.relay.rules import CLIENTS, DROP, REQUEST, RESPONS
 from kafka_chaos.faults.namespace import Namespace
 
 _FLUSH_INTERVAL = 0.5  # seconds that a line of the trace may wait to be written
+MARK = 0x4B43
+"""The mark of the link's own packets, which no rule redirects to the link again. (`KC`, in hexadecimal.)"""
+_SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h
 
 
 @dataclass(slots=True)
@@ -175,12 +178,6 @@ class Relay:
         await pair.open(accepted, onward)
         if self._attached.get(node.name) is not node:
             pair.close()
-
-
-MARK = 0x4B43
-"""The mark of the link's own packets, which no rule redirects to the link again. (`KC`, in hexadecimal.)"""
-
-_SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h
 
 
 def redirection(ports: Sequence[int], listener: int) -> str:

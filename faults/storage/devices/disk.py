@@ -29,7 +29,7 @@ class Disk(DiskControl):
         self._size = size
         self._journal = journal
         self._loss: Mapping[str, int] | None = None
-        self._lengths: Mapping[Path, int] = {}
+        self._lengths_before: Mapping[Path, int] = {}
         self._refused: list[Path] = []
         self._slowed: int | None = None
         """The process id of the container whose writes are slow."""
@@ -94,13 +94,13 @@ class Disk(DiskControl):
     def cut_power(self) -> None:
         self._note("cut power")
         self.thaw()
-        self._lengths = _lengths(self.files.point)
+        self._lengths_before = _lengths(self.files.point)
         kernel.shut_down(self.files.point)
 
     def power_back(self) -> None:
         self._mount_again()
         now = _lengths(self.files.point)
-        lost = [length - now.get(path, 0) for path, length in self._lengths.items() if length > now.get(path, 0)]
+        lost = [length - now.get(path, 0) for path, length in self._lengths_before.items() if length > now.get(path, 0)]
         self._loss = {"lost_bytes": sum(lost), "shorter_files": len(lost), "kept_bytes": sum(now.values())}
 
     @property

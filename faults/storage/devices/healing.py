@@ -18,6 +18,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.storage.devices import kernel
 
 _IN_USE_TIMEOUT = 20.0
+_KIND = "disks"  # of journals
 
 
 def thaw_disks(run_id: str) -> None:
@@ -69,9 +70,6 @@ def _remove_folder(folder: Path) -> None:
     # The folder may be gone, or hold files that the journal does not name.
     with suppress(OSError):
         folder.rmdir()
-
-
-_KIND = "disks"
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,7 @@ def _lockstep(cluster: ClusterSpec, phase: PhaseSpec) -> Refusals:
         return
     if target.role != "leader":
         yield ("target",), f"{phase.steps.target}: a lock-step phase acts on leader(LANE)"
-    yield from _target(cluster, phase, Partition(target=target))
+    yield from _target(cluster, phase, Partition(target=target))  # any fault: only its target is checked
     leaders = {lane.leader for lane in phase.lanes}
     if len(leaders) != 1 or None in leaders:
         yield (), "all lanes of a lock-step phase need the same leader"

@@ -14,7 +14,7 @@ from kafka_chaos.contract.lane.groups import CLASSIC, CONSUMER, Group
 from kafka_chaos.contract.lane.lanes import has_delivery_limit_per_group
 from kafka_chaos.contract.lane.share import USUAL_LIMIT
 from kafka_chaos.faults.fault import concerns
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, parse_client
 from kafka_chaos.harness.cluster.configuration.keys import DEFAULTS, check_keys
 from kafka_chaos.harness.cluster.configuration.server_properties import (
     GROUP_SESSION_TIMEOUT,
@@ -24,7 +24,7 @@ from kafka_chaos.harness.cluster.configuration.server_properties import (
 from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.checks.faults import check_entries, check_faults
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
-from kafka_chaos.harness.experiment.known_configs import refused, refused_of
+from kafka_chaos.harness.experiment.known_configs import refused_broker_keys, refused_keys
 from kafka_chaos.harness.experiment.lane_specs import (
     MEMBER_CONFIGS,
     OWNED_CLIENT_KEYS,
@@ -130,7 +130,7 @@ def _share(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
 
 def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
     """Refusals of keys that the lane's client, a process of its own, does not support."""
-    client = chosen(lane.client)
+    client = parse_client(lane.client)
     if client is None:
         return
     kind = client.kind
@@ -217,9 +217,9 @@ def _configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> Refusals:
         contract_lane = lane.as_lane(phase.lane_faults(layout, lane), layout)
         for kind in ("topic", "producer", "consumer"):
             name = f"{kind}_configs"
-            for key, message in refused_of(kind, getattr(lane, name), contract_lane, recovers=True):
+            for key, message in refused_keys(kind, getattr(lane, name), contract_lane, recovers=True):
                 yield ("phases", number, "lanes", index, name, key), message
-        for key, message in refused(layout, contract_lane):
+        for key, message in refused_broker_keys(layout, contract_lane):
             yield ("cluster", "broker_configs" if key in cluster.broker_configs else "configs_of"), message
 
 

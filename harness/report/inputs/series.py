@@ -53,6 +53,45 @@ WITH placed AS (
 )
 SELECT * FROM fullest ORDER BY lane, anomaly, partition NULLS FIRST, producer_id NULLS FIRST, first
 """
+BUCKETS = 160  # the most buckets of time per lane
+GAPS = 12  # the most availability gaps per lane: the longest ones
+ERRORS = 8  # the most different errors per lane: the most frequent ones
+SLOT_NS = 10_000_000
+"""The length of a slot of time. Gaps this long or longer are exact; a bucket is a whole number of slots."""
+SHORTEST_GAP_NS = 500_000_000  # a shorter pause is no availability gap
+LATENCY_STEP = 0.01  # the relative width of the steps in which latencies are counted
+# In the statements about time, `start` and `width` are a lane's frame: when its chart begins, and its buckets' width.
+_EXTENTS = """
+SELECT lane, min(invoke_ns) AS first, max(coalesce(complete_ns, invoke_ns)) AS last FROM entries GROUP BY lane
+"""
+_COUNTS = """
+WITH done AS (
+  SELECT *, coalesce(complete_ns, invoke_ns) AS done,
+    CASE WHEN outcome = 'ok' THEN complete_ns - invoke_ns END AS latency
+  FROM entries
+)
+SELECT lane, (done - start) // width AS bucket, outcome, max(latency) AS latency, count(*) AS count,
+  CASE WHEN latency IS NOT NULL THEN round(ln(greatest(latency, 1)) / $step)::INTEGER END AS step
+FROM done GROUP BY lane, bucket, outcome, step ORDER BY lane, bucket, step NULLS FIRST
+"""
+_ERRORS = """
+SELECT lane, outcome, error, count(*) AS count FROM entries WHERE outcome <> 'ok' GROUP BY lane, outcome, error
+QUALIFY row_number() OVER (PARTITION BY lane ORDER BY count(*) DESC, outcome, error NULLS FIRST) <= $most
+ORDER BY lane, count DESC, outcome, error NULLS FIRST
+"""
+# Two acknowledgements in one slot are closer than a slot: only gaps between slots can be as long.
+_GAPS = """
+WITH slots AS (
+  SELECT lane, min(complete_ns) AS first, max(complete_ns) AS last
+  FROM entries WHERE outcome = 'ok' AND complete_ns IS NOT NULL GROUP BY lane, complete_ns // $slot
+), gaps AS (
+  SELECT lane, lag(last) OVER (PARTITION BY lane ORDER BY first) AS start_ns, first AS end_ns FROM slots
+)
+SELECT lane, start_ns, end_ns FROM gaps WHERE end_ns - start_ns >= $slot
+QUALIFY row_number() OVER (PARTITION BY lane ORDER BY end_ns - start_ns DESC, start_ns) <= $most
+ORDER BY lane, start_ns
+"""
+_ENDS = 'SELECT lane, partition, max("offset") AS last FROM entries GROUP BY ALL'
 
 
 @dataclass(frozen=True)
@@ -89,48 +128,6 @@ class FindingRange:
     def words(self) -> str:
         """The anomaly, how often it was found, and where."""
         return f"{label(self.anomaly)}: {self.count:,} at {self.where}"
-
-
-BUCKETS = 160  # the most buckets of time per lane
-GAPS = 12  # the most availability gaps per lane: the longest ones
-ERRORS = 8  # the most different errors per lane: the most frequent ones
-SLOT_NS = 10_000_000
-"""The length of a slot of time. Gaps this long or longer are exact; a bucket is a whole number of slots."""
-SHORTEST_GAP_NS = 500_000_000  # a shorter pause is no availability gap
-LATENCY_STEP = 0.01  # the relative width of the steps in which latencies are counted
-
-# In the statements about time, `start` and `width` are a lane's frame: when its chart begins, and its buckets' width.
-_EXTENTS = """
-SELECT lane, min(invoke_ns) AS first, max(coalesce(complete_ns, invoke_ns)) AS last FROM entries GROUP BY lane
-"""
-_COUNTS = """
-WITH done AS (
-  SELECT *, coalesce(complete_ns, invoke_ns) AS done,
-    CASE WHEN outcome = 'ok' THEN complete_ns - invoke_ns END AS latency
-  FROM entries
-)
-SELECT lane, (done - start) // width AS bucket, outcome, max(latency) AS latency, count(*) AS count,
-  CASE WHEN latency IS NOT NULL THEN round(ln(greatest(latency, 1)) / $step)::INTEGER END AS step
-FROM done GROUP BY lane, bucket, outcome, step ORDER BY lane, bucket, step NULLS FIRST
-"""
-_ERRORS = """
-SELECT lane, outcome, error, count(*) AS count FROM entries WHERE outcome <> 'ok' GROUP BY lane, outcome, error
-QUALIFY row_number() OVER (PARTITION BY lane ORDER BY count(*) DESC, outcome, error NULLS FIRST) <= $most
-ORDER BY lane, count DESC, outcome, error NULLS FIRST
-"""
-# Two acknowledgements in one slot are closer than a slot: only gaps between slots can be as long.
-_GAPS = """
-WITH slots AS (
-  SELECT lane, min(complete_ns) AS first, max(complete_ns) AS last
-  FROM entries WHERE outcome = 'ok' AND complete_ns IS NOT NULL GROUP BY lane, complete_ns // $slot
-), gaps AS (
-  SELECT lane, lag(last) OVER (PARTITION BY lane ORDER BY first) AS start_ns, first AS end_ns FROM slots
-)
-SELECT lane, start_ns, end_ns FROM gaps WHERE end_ns - start_ns >= $slot
-QUALIFY row_number() OVER (PARTITION BY lane ORDER BY end_ns - start_ns DESC, start_ns) <= $most
-ORDER BY lane, start_ns
-"""
-_ENDS = 'SELECT lane, partition, max("offset") AS last FROM entries GROUP BY ALL'
 
 
 @dataclass(frozen=True)

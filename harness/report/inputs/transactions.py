@@ -93,7 +93,7 @@ class TransactionalId:
 
 
 def read_transactions(files: Sequence[Path], frames: Frames) -> dict[str, list[TransactionalId]]:
-    """The transactional ids of each lane, in the order of `natural`."""
+    """The transactional ids of each lane, in natural order."""
     bars: defaultdict[tuple[str, str], list[Bar]] = defaultdict(list)
     for row in ask(_BARS, files, TRANSACTIONS, frames):
         bars[row.pop("lane"), row.pop("transactional_id")].append(Bar(**row))

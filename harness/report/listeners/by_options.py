@@ -16,6 +16,8 @@ from kafka_chaos.harness.event_bus import EventFile, Listener
 from kafka_chaos.harness.report.pages import environment, label
 from kafka_chaos.harness.report.svg import clean
 
+_SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+
 
 class RunSummary:
     """Listener that fills a template when a run has ended or failed, and hands the text to `write`.
@@ -49,9 +51,6 @@ def _clean(value: object) -> object:
 def _found_in(counts: Mapping[str, int]) -> str:
     """The anomalies that were found in a lane, in words."""
     return ", ".join(f"{label(anomaly)} {count:,}" for anomaly, count in counts.items()) or "no anomaly"
-
-
-_SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
 
 def write_job_summary(text: str) -> None:

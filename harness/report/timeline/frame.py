@@ -19,6 +19,12 @@ from kafka_chaos.harness.report.svg import Scale, clock, duration, lines_apart, 
 from kafka_chaos.harness.report.timeline.events import FaultSpan
 
 LEFT, RIGHT = 132, 992  # the ends of the axis of time, in pixels
+OTHER = "other"  # stands for all fault kinds that are not installed
+_NEUTRAL = Appearance("#5a606b", "#a7adb7", Pattern.BACK_DIAGONALS)
+GRAVE, NOTABLE, ORDINARY = range(3)
+"""The ranks of events. If not all fit, ordinary events are left out first, and grave events last."""
+EventText = tuple[int, int, str]
+"""An event's time in nanoseconds, its rank, and the event in words."""
 
 
 class FaultLabel(NamedTuple):
@@ -122,10 +128,6 @@ def describe_faults(frame: Frame) -> list[str]:
     return sentences
 
 
-OTHER = "other"
-_NEUTRAL = Appearance("#5a606b", "#a7adb7", Pattern.BACK_DIAGONALS)
-
-
 @cache
 def _styles() -> Mapping[str, Appearance]:
     return {**appearances(), OTHER: _NEUTRAL}
@@ -146,10 +148,6 @@ def patterns() -> Markup:
     return Markup(shapes("timeline").patterns(_styles()))
 
 
-GRAVE, NOTABLE, ORDINARY = range(3)
-"""The ranks of events. If not all fit, ordinary events are left out first, and grave events last."""
-
-
 @dataclass(frozen=True)
 class Activity:
     """A picture with its heading, a sentence that sums it up, and its events in words: (when, what)."""
@@ -159,10 +157,6 @@ class Activity:
     picture: Markup
     events: Sequence[tuple[str, str]]
     left_out: int
-
-
-EventText = tuple[int, int, str]
-"""An event's time in nanoseconds, its rank, and the event in words."""
 
 
 def gravest(frame: Frame, events: Sequence[EventText], most: int) -> tuple[list[tuple[str, str]], int]:

@@ -15,6 +15,8 @@ from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.broker_logs import read_broker_log
 
+_ANSWER_TIMEOUT = 5.0
+
 
 def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) -> None:
     """Write every container's log to `<name>.log`; containers that were never created have none.
@@ -95,9 +97,6 @@ def _node(name: str) -> int:
     """The id of a node by its name: `broker-1` is 1, `controller-1` is 101."""
     role, _, number = name.rpartition("-")
     return int(number) + (CONTROLLER_IDS if role == "controller" else 0)
-
-
-_ANSWER_TIMEOUT = 5.0
 
 
 def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: float = 60.0) -> None:

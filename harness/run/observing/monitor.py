@@ -33,6 +33,11 @@ from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 
 _INTERVAL = 0.25
+_PAUSE_INTERVAL = 1.0
+_LEAST_WAIT = 0.1  # the shortest wait that is reported, in seconds
+_TASKS = Path("/proc/self/task")
+_EventKind = type[HighWatermark] | type[LastStableOffset]
+_ANSWER_TIMEOUT = 1.0
 
 
 class Background:
@@ -112,11 +117,6 @@ class Monitor(Background):
             self._events.emit(IsrChanged(lane=lane, partition=partition, before=before.isr, isr=state.isr))
 
 
-_PAUSE_INTERVAL = 1.0
-_LEAST_WAIT = 0.1  # the shortest wait that is reported, in seconds
-_TASKS = Path("/proc/self/task")
-
-
 class PauseWatch(Background):
     """Emits for how long the harness had work to do and no processor, second by second."""
 
@@ -144,10 +144,6 @@ def seconds_waited() -> dict[str, float]:
         with suppress(OSError, ValueError):
             seconds[task.parent.name] = int(task.read_text().split()[1]) / 1e9
     return seconds
-
-
-_EventKind = type[HighWatermark] | type[LastStableOffset]
-_ANSWER_TIMEOUT = 1.0
 
 
 class HighWatermarkRecorder(Background):

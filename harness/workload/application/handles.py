@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.lane.groups import EARLIEST
-from kafka_chaos.harness.experiment.known_configs import refused_of
+from kafka_chaos.harness.experiment.known_configs import refused_keys
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumer, ApplicationConsumers
 from kafka_chaos.harness.workload.application.producer import ApplicationProducer, ApplicationProducers
@@ -152,7 +152,7 @@ class LoopHandle(ProducerHandle):
 def _check_known(kind: str, lane: LaneSpec, given: Mapping[str, object]) -> None:
     """Refuse configs of a client that the lane's prediction does not know; callbacks and loggers don't count."""
     configs = {key: value for key, value in given.items() if not callable(value) and key != "logger"}
-    for _, message in refused_of(kind, configs, lane.as_lane(())):
+    for _, message in refused_keys(kind, configs, lane.as_lane(())):
         raise UsageFailure(f"lane {lane.lane}: {message}")
 
 

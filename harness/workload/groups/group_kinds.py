@@ -14,7 +14,7 @@ from kafka_chaos.contract.lane.lanes import has_delivery_limit_per_group
 from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional, transactional_id
-from kafka_chaos.harness.clients.kinds import chosen
+from kafka_chaos.harness.clients.kinds import parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
@@ -126,7 +126,7 @@ class ConsumerGroup(GroupLoad):
 
     def _start(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
         """Start a member as a process of the lane's client. For every librdkafka, this is the harness's own program."""
-        client = chosen(self.lane.client)
+        client = parse_client(self.lane.client)
         packages = None if client is None else client.packages
         own = command_of(_MEMBER_MODULE, packages=packages) if client is None or packages is not None else ()
         start = self.load.start(

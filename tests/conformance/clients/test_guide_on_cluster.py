@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_chaos.harness.clients.fetching import required
-from kafka_chaos.harness.clients.kinds import ChosenClient, OwnClient, chosen
+from kafka_chaos.harness.clients.kinds import ChosenClient, OwnClient, parse_client
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from tests.conformance.clients.checks import CHECKS, TRANSACTIONS, problems
@@ -21,7 +21,7 @@ Build = Callable[[str, Path], list[str]]
 
 
 def fetched(name: str) -> Path:
-    client = chosen(name)
+    client = parse_client(name)
     assert isinstance(client, ChosenClient)
     return client.fetch()
 

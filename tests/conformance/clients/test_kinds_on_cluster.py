@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.harness.clients.kinds import KINDS, TRANSACTIONAL, chosen
+from kafka_chaos.harness.clients.kinds import KINDS, TRANSACTIONAL, parse_client
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from tests.clusters import NEWEST, PLAIN
@@ -21,7 +21,7 @@ layout = in_both_modes(PLAIN, NEWEST)
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_kind_passes_the_kit(name: str, cluster: Cluster, admin: ClusterAdmin, tmp_path: Path) -> None:
-    client = chosen(name)
+    client = parse_client(name)
     assert client is not None
     checks = [check for check in CHECKS if check != TRANSACTIONS or TRANSACTIONAL in client.kind.roles]
     assert problems(client, cluster, admin, tmp_path, checks) == dict.fromkeys(checks, "")

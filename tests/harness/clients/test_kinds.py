@@ -15,7 +15,7 @@ from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.cli.kinds_command import clients_command
 from kafka_chaos.harness.clients import fetching
 from kafka_chaos.harness.clients.fetching import ADAPTERS
-from kafka_chaos.harness.clients.kinds import KINDS, ChosenClient, chosen, fetched
+from kafka_chaos.harness.clients.kinds import KINDS, ChosenClient, fetched, parse_client
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.pytest_plugin.values import lane as planned_lane
 
@@ -38,7 +38,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_client_is_named_with_its_version_or_without(text: str, found: str) -> None:
-    assert str(chosen(text)) == found
+    assert str(parse_client(text)) == found
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_client_is_named_with_its_version_or_without(text: str, found: str) ->
 )
 def test_an_unknown_client_is_refused_with_the_nearest_names(text: str, message: str) -> None:
     with pytest.raises(UsageFailure) as refused:
-        chosen(text)
+        parse_client(text)
     assert message in str(refused.value)
 
 
@@ -176,7 +176,7 @@ def test_a_version_that_is_not_there_is_refused_when_asked_for_and_when_fetched(
     registry: Callable[[int, str], object], cache: Path, client: str, said: str, message: str
 ) -> None:
     registry(1, said)
-    found = chosen(client)
+    found = parse_client(client)
     assert isinstance(found, ChosenClient)
     with pytest.raises(UsageFailure, match=f"{client}: {message}"):
         found.unconfirmed()

@@ -17,7 +17,7 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.lane.groups import AFTER, CLASSIC, CONSUMER
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, chosen
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, parse_client
 from kafka_chaos.harness.cluster.containers.versions import cluster_named
 from kafka_chaos.harness.cluster.security import PLAINTEXT
 from kafka_chaos.harness.experiment.file import experiment_of
@@ -78,7 +78,7 @@ def experiments(seed: int) -> Iterator[dict[str, Any]]:
 def _can_be(values: list[Any]) -> bool:
     """Whether the documentation lets a row, or its beginning, be: what a client can be is what its kind says."""
     row = {**_HARMLESS, **dict(zip(ARRAY, values, strict=False))}
-    client, use, fault = chosen(row["client"]), row["use"], row["fault"]
+    client, use, fault = parse_client(row["client"]), row["use"], row["fault"]
     kind = KINDS[IN_PROCESS] if client is None else client.kind
     roles = {role for key, role in ROLES.items() if key in use}
     of_group = {"protocol": CLASSIC, "commits": AFTER, **use.get("group", {})}

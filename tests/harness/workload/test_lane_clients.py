@@ -15,7 +15,7 @@ import pytest
 from kafka_chaos.contract.command.errors import UsageFailure, WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.events import DefectPrecondition
-from kafka_chaos.harness.clients.kinds import ChosenClient, chosen
+from kafka_chaos.harness.clients.kinds import ChosenClient, parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload import load as load_module
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle
@@ -98,7 +98,7 @@ def test_the_log_of_a_process_tells_of_a_known_defect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str, idempotence: bool, told: int, problem: str
 ) -> None:
     tells = f'def produced(order): tell("log", line="127.0.0.1:1/1: orders [0] {IMPLIED}"); ok(order)'
-    said = (CLIENT % ("", tells)).replace('version="1.2"', f'version="{getattr(chosen(client), "version", "")}"')
+    said = (CLIENT % ("", tells)).replace('version="1.2"', f'version="{getattr(parse_client(client), "version", "")}"')
     monkeypatch.setattr(ChosenClient, "command", [sys.executable, "-c", said])
     lane = LaneSpec(lane="orders", client=client, idempotence=idempotence)
     met: list[DefectPrecondition] = []

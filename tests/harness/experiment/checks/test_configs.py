@@ -10,7 +10,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
 from kafka_chaos.harness.experiment.file import dump_experiment, parse_experiment
-from kafka_chaos.harness.experiment.known_configs import refused_of
+from kafka_chaos.harness.experiment.known_configs import refused_keys
 from kafka_chaos.harness.workload.application.handles import ConsumerHandle, ProducerHandle
 
 NOBODY: Any = None
@@ -67,7 +67,7 @@ def test_what_is_assumed_is_allowed_and_not_judged(place: str) -> None:
 
 def test_what_holds_recovery_back_is_allowed_where_it_is_not_judged() -> None:
     held_back = {"follower.replication.throttled.replicas": "*"}
-    assert list(refused_of("topic", held_back, lane_of())) == []
+    assert list(refused_keys("topic", held_back, lane_of())) == []
     assumed = lane_of(f", topic_configs: {held_back}, assume: {list(held_back)}").assumed
     assert set(assumed) == set(lane_of().recovery_anomalies)
 
