@@ -6,7 +6,7 @@ The brokers' configuration is read too, as far as predictions depend on it.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
@@ -28,6 +28,15 @@ from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError
 START_TIMEOUT = 180.0
 """Seconds within which a node has to serve after it was started."""
 _START_INTERVAL_S = 0.5
+_STATE_LOG = "transaction.state.log"
+_WEAKEST_VALUE: Mapping[str, Callable[[Iterable[str]], str]] = {
+    f"{_STATE_LOG}.min.isr": lambda values: min(values, key=int),
+    f"{_STATE_LOG}.replication.factor": lambda values: min(values, key=int),
+    "transaction.partition.verification.enable": min,
+    REBALANCE: max,
+}
+"""The brokers' keys that predictions for existing topics depend on. If the brokers' values differ, the function chooses
+the value that promises least. Values are texts: `min` prefers `false` to `true`."""
 
 
 @dataclass
@@ -54,7 +63,7 @@ class AttachedCluster:
     def controllers(self) -> dict[int, AttachedNode]:
         """KRaft's dedicated controllers, numbered from 1 in the order of their ids."""
         ids = sorted(self.file.controllers)
-        return {place: self._node("controllers", number) for place, number in enumerate(ids, start=1)}
+        return {number: self._node("controllers", node_id) for number, node_id in enumerate(ids, start=1)}
 
     @cached_property
     def zookeepers(self) -> dict[int, AttachedNode]:
@@ -75,22 +84,19 @@ class AttachedCluster:
     def start_again(self, nodes: Sequence[AttachedNode]) -> None:
         """Start the nodes that are down, and wait until all of them serve.
 
-        A broker exits while ZooKeeper still has the registration of its former session. It is started until it serves.
+        A broker that starts while ZooKeeper still has the registration of its former session exits. So a node is
+        started again until it serves.
         """
 
         def start_and_wait(node: AttachedNode) -> None:
-            wait_until(
-                lambda: _served_before_start(node),
-                f"{node.name} to serve",
-                timeout=START_TIMEOUT,
-                interval=_START_INTERVAL_S,
-            )
+            served = partial(_served_before_start, node)
+            wait_until(served, f"{node.name} to serve", timeout=START_TIMEOUT, interval=_START_INTERVAL_S)
 
         with ThreadPoolExecutor(max_workers=max(1, len(nodes))) as threads:
             list(threads.map(start_and_wait, nodes))
 
     def require_whole(self) -> None:
-        """Raise unless the file names exactly this cluster's brokers, and all nodes that may be broken run."""
+        """Raise unless the file of nodes names exactly this cluster's brokers, and all nodes that may be broken run."""
         if set(self.file.brokers) != set(self.addresses):
             raise UsageFailure(
                 f"the cluster's brokers are {_listed(self.addresses)}, and the file of nodes names "
@@ -127,22 +133,11 @@ def _listed(numbers: Collection[int]) -> str:
     return ", ".join(str(number) for number in sorted(numbers))
 
 
-_STATE_LOG = "transaction.state.log"
-_WEAKEST_VALUE: Mapping[str, Callable[[Iterable[str]], str]] = {
-    f"{_STATE_LOG}.min.isr": lambda values: min(values, key=int),
-    f"{_STATE_LOG}.replication.factor": lambda values: min(values, key=int),
-    "transaction.partition.verification.enable": min,
-    REBALANCE: max,
-}
-"""The brokers' keys that predictions for existing topics depend on. If the brokers' values differ, the function chooses
-the value that promises least. Values are texts: `min` prefers `false` to `true`."""
-
-
 def without_defaults(entries: Mapping[str, Any]) -> dict[str, str]:
-    """The values of a described configuration by key, without Kafka's defaults and without keys that Kafka lacks.
+    """The values of a configuration by key, without Kafka's defaults and without keys that Kafka does not define.
 
-    A broker also describes keys that it does not define, such as keys that an image derives from environment variables.
-    It hides their values like passwords (`KafkaConfig.maybeSensitive`).
+    `entries`: a broker's answer to DescribeConfigs. It also has keys that Kafka does not define, such as keys that an
+    image derives from environment variables; their values are hidden like passwords (`KafkaConfig.maybeSensitive`).
     """
     kinds = [keys_of_all_versions(kind) for kind in ("broker", "topic")]
     return {
@@ -156,14 +151,15 @@ def with_brokers_configuration(
     experiment: Experiment, client_configs: Mapping[str, str], admin: ClusterAdmin
 ) -> tuple[Experiment, ConfigurationUnread]:
     """Returns the experiment with the brokers' actual values of the keys that predictions depend on, and the event that
-    lists what could not be read or was not described. `run/attach.py` compares the topics' configurations.
+    lists the configurations that could not be read, and the keys that no broker told. `run/attach.py` compares the
+    topics' configurations.
 
-    Raises `UsageFailure` for a key of brokers or clients that the model does not know, unless the lane assumes it.
+    Raises `UsageFailure` for a key of brokers or clients that the model does not know, unless a lane's `assume` has it.
     """
     broker_ids = wait_until(admin.live_brokers, "the brokers to be named", timeout=30)
-    described = {broker: admin.configuration(ResourceType.BROKER, str(broker)) for broker in sorted(broker_ids)}
-    unread = [f"of broker {broker}" for broker, entries in described.items() if entries is None]
-    brokers = {broker: entries for broker, entries in described.items() if entries is not None}
+    answers = {broker: admin.configuration(ResourceType.BROKER, str(broker)) for broker in sorted(broker_ids)}
+    unread = [f"of broker {broker}" for broker, entries in answers.items() if entries is None]
+    brokers = {broker: entries for broker, entries in answers.items() if entries is not None}
     for _, _, lane in experiment.lanes:
         for broker, entries in brokers.items():
             for _, message in refused_keys("broker", without_defaults(entries), lane):
@@ -172,7 +168,7 @@ def with_brokers_configuration(
             for _, message in refused_keys(kind, client_configs, lane):
                 raise UsageFailure(f"--client-config: {message}")
     version_keys = known_keys("broker", experiment.cluster.kafka_version)
-    read = {
+    told = {
         key: weakest(entries[key].value for entries in brokers.values() if key in entries)
         for key, weakest in _WEAKEST_VALUE.items()
         if key in version_keys and any(key in entries for entries in brokers.values())
@@ -180,20 +176,18 @@ def with_brokers_configuration(
     transactional = any(lane.transactional for lane in experiment.lane_specs)
     if transactional and (state := admin.partitions(TRANSACTION_STATE)):
         # The topic exists: it keeps the configuration of its creation, whatever the brokers have now.
-        read[f"{_STATE_LOG}.replication.factor"] = str(min(len(partition.replicas) for partition in state.values()))
+        told[f"{_STATE_LOG}.replication.factor"] = str(min(len(partition.replicas) for partition in state.values()))
         if topic := admin.configuration(ResourceType.TOPIC, TRANSACTION_STATE):
-            read[f"{_STATE_LOG}.min.isr"] = topic["min.insync.replicas"].value
+            told[f"{_STATE_LOG}.min.isr"] = topic["min.insync.replicas"].value
         else:
             unread.append(f"of topic {TRANSACTION_STATE}")
-    untold = [
-        key
-        for key in _WEAKEST_VALUE
-        if key in version_keys and (transactional or key == REBALANCE) and key not in read and brokers
-    ]
-    # Keys that could not be read are taken from the experiment, or else leaders may move back, as they do by default.
+    needed = [key for key in _WEAKEST_VALUE if key in version_keys and (transactional or key == REBALANCE)]
+    untold = [key for key in needed if key not in told and brokers]
+    # For keys that were not told, the experiment's values are assumed. If it has none, leaders are assumed to move back
+    # to the preferred replicas, as they do by default.
     assumed = {REBALANCE: "true", **experiment.cluster.broker_configs} if unread or untold else {}
-    cluster_spec = experiment.cluster.model_copy(update={"broker_configs": {**assumed, **read}, "configs_of": {}})
+    cluster_spec = experiment.cluster.model_copy(update={"broker_configs": {**assumed, **told}, "configs_of": {}})
     configured = experiment.model_copy(update={"cluster": cluster_spec})
-    # Without faults none of these keys matters: they decide about elections and about replicas of internal topics.
+    # Without faults, none of these keys matters: they decide about elections and about replicas of internal topics.
     faults = any(lane.faults for _, _, lane in configured.lanes)
     return configured, ConfigurationUnread(configurations=tuple(unread), untold=tuple(untold if faults else ()))

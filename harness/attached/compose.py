@@ -36,7 +36,7 @@ _REFERENCE = re.compile(
 @dataclass(frozen=True, slots=True)
 class ComposeNode:
     """A service that is a node of a Kafka cluster. `number`: its id, None if the file does not name it. `properties`:
-    the Kafka properties that its variables set, with names such as `node_id`. `keys`: the keys of the service."""
+    the Kafka properties that its variables set, with names such as `node_id`. `keys`: the service as in the file."""
 
     service: str
     kind: Kind
@@ -80,6 +80,7 @@ class _ComposeFile:
             raise self.refusal("expected a mapping of services", "services")
         written = self.interpolated(self.values.get("name", ""), "name")
         name = project or self.variables.get("COMPOSE_PROJECT_NAME") or written or self.path.absolute().parent.name
+        # Compose makes the name of a project valid in this way.
         project = re.sub("[^a-z0-9_-]", "", name.lower()).lstrip("_-")
         nodes = [node for service in services if (node := self.node(service, project))]
         services_by_id: dict[tuple[bool, int | None], str] = {}
@@ -136,28 +137,31 @@ class _ComposeFile:
         values = {name: self.variables.get(name) if value is None else value for name, value in written.items()}
         return environment | {str(name): str(value) for name, value in values.items() if value is not None}
 
-    def interpolated(self, value: Any, *place: str) -> Any:
-        """The value with each reference replaced by its variable's value, as Compose does it."""
-        if isinstance(value, dict):
-            return {key: self.interpolated(entry, *place, key) for key, entry in value.items()}
-        if isinstance(value, list):
-            return [self.interpolated(entry, *place) for entry in value]
-        return _REFERENCE.sub(lambda match: self._value(match, place), value) if isinstance(value, str) else value
+    def interpolated(self, value: Any, *keys: str) -> Any:
+        """The value with each reference replaced by its variable's value, as Compose does it.
 
-    def _value(self, reference: re.Match[str], place: tuple[str, ...]) -> str:
+        `keys`: those that lead to the value in the file, for messages.
+        """
+        if isinstance(value, dict):
+            return {key: self.interpolated(entry, *keys, key) for key, entry in value.items()}
+        if isinstance(value, list):
+            return [self.interpolated(entry, *keys) for entry in value]
+        return _REFERENCE.sub(lambda match: self._value(match, keys), value) if isinstance(value, str) else value
+
+    def _value(self, reference: re.Match[str], keys: tuple[str, ...]) -> str:
         name, operator = reference["plain"] or reference["name"], reference["operator"] or ""
         if name is None:
             return "$"
-        value, operand = self.variables.get(name), self.interpolated(reference["operand"] or "", *place)
+        value, operand = self.variables.get(name), self.interpolated(reference["operand"] or "", *keys)
         # With a colon, as in `:-`, an empty variable counts as unset.
         if value is None or (value == "" and operator.startswith(":")):
             if operator.endswith("?"):
-                raise self.refusal(f"the variable {name} is not set: {operand}", *place)
+                raise self.refusal(f"the variable {name} is not set: {operand}", *keys)
             return str(operand) if operator.endswith("-") else ""
         return str(operand) if operator.endswith("+") else value
 
-    def refusal(self, message: str, *place: str) -> UsageFailure:
-        return UsageFailure(one_line(f"{self.path}:{line_of(self.document, place)}: {dotted(place)}: {message}"))
+    def refusal(self, message: str, *keys: str) -> UsageFailure:
+        return UsageFailure(one_line(f"{self.path}:{line_of(self.document, keys)}: {dotted(keys)}: {message}"))
 
 
 def _kind(keys: Mapping[str, Any], properties: Mapping[str, str]) -> Kind | None:

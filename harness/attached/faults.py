@@ -128,12 +128,13 @@ def _may_hit(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
     if target.role in ("zookeeper", "controllers"):
         kind = "zookeepers" if target.role == "zookeeper" else "controllers"
         ids = sorted(file.nodes_of(kind))
-        places = range(1, len(ids) + 1) if kind == "controllers" else ids
-        numbers = list(target.numbers or places)
-        if not ids or not set(numbers) <= set(places):
+        # A target counts controllers from 1 in the order of their ids. ZooKeeper's servers have their numbers.
+        id_by_number = dict(enumerate(ids, start=1)) if kind == "controllers" else {number: number for number in ids}
+        # A target such as a minority or a majority has no numbers: it may be any of these nodes.
+        numbers = target.numbers or tuple(id_by_number)
+        if not ids or not set(numbers) <= id_by_number.keys():
             raise UsageFailure(f"{target.text}: the file of nodes names no such node")
-        # A minority or a majority has no numbers: it may be any of these nodes.
-        yield from ((kind, ids[place - 1] if kind == "controllers" else place) for place in numbers)
+        yield from ((kind, id_by_number[number]) for number in numbers)
         return
     if target.role == "controller" and file.controllers:
         yield from (("controllers", number) for number in file.controllers)

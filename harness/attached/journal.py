@@ -4,7 +4,7 @@ Guarantee: whatever a run has broken and not healed is in its journal, so that `
 run, can heal it without the file that lists the nodes. Only this user can read a journal: commands may hold secrets.
 
 A command that takes longer than its time-out is ended, with the processes that it started. Messages name the node and
-the command's key in that file, such as `broker-1: kill`, and show the end of its output, but never its text.
+the command's key in the file of nodes, such as `broker-1: kill`, and show the end of its output, but never its text.
 """
 
 import itertools
@@ -69,6 +69,7 @@ class BreakJournal:
 
     run_id: str
     _open: set[int] = field(default_factory=set)
+    """The numbers of what is broken and not healed yet."""
     _numbers: Iterator[int] = field(default_factory=itertools.count)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

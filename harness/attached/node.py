@@ -90,9 +90,9 @@ class AttachedNode:
     def break_by(self, command: str, *, peers: Sequence[str] = ()) -> None:
         """Note the healing command in the journal, then run the command that breaks the node."""
         with self._lock:
-            heals = HEALED_BY[command]
-            if heals not in self._broken:
-                self._broken[heals] = self.journal.note_broken(self._command(heals, peers))
+            healing = HEALED_BY[command]
+            if healing not in self._broken:
+                self._broken[healing] = self.journal.note_broken(self._command(healing, peers))
             self._run(command, peers=peers)
 
     def mend(self, peers: Sequence[str] = ()) -> None:
@@ -129,6 +129,7 @@ class AttachedNode:
         return False
 
     def _forget(self, healed_by: str) -> None:
+        """Note in the journal that nothing is left for this healing command to do."""
         number = self._broken.pop(healed_by, None)
         if number is not None:
             self.journal.note_healed(number)

@@ -23,6 +23,7 @@ class Command(Spec):
 
 
 _Command = Annotated[Command | None, BeforeValidator(lambda value: {"run": value} if isinstance(value, str) else value)]
+"""A command with its keys, or only what the shell runs."""
 
 
 class Commands(Spec):

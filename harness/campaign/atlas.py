@@ -26,7 +26,7 @@ from kafka_chaos.harness.run.shared_cluster import topic_name
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A cell that the plan asks for, with the lane's keys. `family`: the name of its faults in the plan."""
+    """A combination that the plan asks for (`cell`), with the lane's keys. `family`: the plan's name of its faults."""
 
     cell: Cell
     family: str
@@ -91,7 +91,10 @@ class Atlas(BaseModel):
             yield Attempt(self.next_run(tried, seeds.randrange(2**31)), Path(self._source).stem, is_due=number == 0)
 
     def next_run(self, tried: Mapping[Cell, int], seed: int) -> Experiment:
-        """The experiment with the cells that were tried least. Among equals, the plan's first cluster goes first."""
+        """The experiment with the trials that were made least. Among equals, the plan's first cluster goes first.
+
+        `tried`: in how many runs each cell was.
+        """
         chance = random.Random(seed)
         order = {cluster: number for number, cluster in enumerate(self.clusters)}
         trials = sorted(

@@ -1,4 +1,7 @@
-"""The cells of the atlas: in how many runs of each combination an anomaly was found, with 95 % intervals."""
+"""The cells of the atlas: in how many runs of each combination an anomaly was found, with 95 % intervals.
+
+A cell is a combination that lanes were tried with: client, cluster, settings and faults.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,10 @@ from kafka_chaos.harness.campaign.record import Cell, LaneRun
 from kafka_chaos.harness.report.matrix import settings
 
 PAGE = "atlas.html"
-COLUMNS: Mapping[str, Anomaly] = {
-    "losses": Anomaly.LOST_WRITE,
-    "duplicates": Anomaly.DUPLICATE,
-    "reorderings": Anomaly.REORDERED,
-}
-
-
+COLUMNS = {"losses": Anomaly.LOST_WRITE, "duplicates": Anomaly.DUPLICATE, "reorderings": Anomaly.REORDERED}
+"""The page's columns that every cell has, and the anomaly of each."""
 _Z = NormalDist().inv_cdf(0.975)
+"""The quantile of the normal distribution for an interval of 95 %."""
 
 
 @dataclass(frozen=True)
@@ -148,9 +147,9 @@ def write_page(cells: Sequence[CellSummary], out: Path, untried: int = 0) -> Non
     """Write atlas.html into `out`. `untried`: how many cells of the plan have no run."""
     from kafka_chaos.harness.report.pages import environment
 
-    def place(run: LaneRun) -> str | None:
+    def report_path(run: LaneRun) -> str | None:
         return os.path.relpath(run.report, out) if run.report and Path(run.report).is_file() else None
 
     page = environment().get_template("atlas.html.j2")
     out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / PAGE, page.render(cells=cells, columns=list(COLUMNS), untried=untried, place=place))
+    write_whole(out / PAGE, page.render(cells=cells, columns=list(COLUMNS), untried=untried, report_path=report_path))

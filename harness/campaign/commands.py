@@ -71,7 +71,7 @@ class CampaignOptions:
 def campaign_options(
     minutes: float, out: str, writes: str, record: str = "Add every run to this record, which `atlas` shows."
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorates a command that takes `CampaignOptions` with the options themselves.
+    """Decorates a command, whose first argument is `CampaignOptions`, with the click options that fill them.
 
     `minutes` and `out`: the defaults of --minutes and --out; `writes` and `record`: the help of --out and --record.
     """

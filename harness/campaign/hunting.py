@@ -21,7 +21,6 @@ from typing import Any, Self
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.events import IsrChanged
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
-from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
 from kafka_chaos.harness.campaign.record import append_lines, read_lines
@@ -43,6 +42,13 @@ _VARYING = re.compile(r"[\w.:/@$+-]*\d[\w.:/@$+-]*")
 _LISTED = re.compile(r"#(?:[\s,]+#)+")
 """A list of such words, once each is replaced by `#`: its length may change, too."""
 _LONGEST_CHARACTERS = 120
+_DRAWN = ("faults", "targets", "clusters", "clients")
+"""The keys of `generate` that list names, which are drawn by weights."""
+_VIOLATION = "violation"
+FAILED = "a client failed"
+MOST_STATES = 100_000
+"""An experiment is drawn again if a lane's prediction explores more states than this, which takes half a minute."""
+MOST_DRAWS = 50
 
 
 def novelty_of(run_dir: Path) -> set[str]:
@@ -81,15 +87,6 @@ def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
 def normalised(line: str) -> str:
     """The beginning of a line, with `#` for numbers, ids, addresses and names that have digits."""
     return _LISTED.sub("#", _VARYING.sub("#", line))[:_LONGEST_CHARACTERS]
-
-
-_DRAWN = ("faults", "targets", "clusters", "clients")
-"""The keys of `generate` with names that have weights, by which they are drawn."""
-_VIOLATION = "violation"
-FAILED = "a client failed"
-MOST_STATES = 100_000
-"""An experiment is drawn again if a lane's prediction explores more states than this, which takes half a minute."""
-MOST_DRAWS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +140,7 @@ class Hunt:
     not_drawn: list[str] = field(default_factory=list)
     """Schedules that were drawn and not run, since their predictions take too long, each with the reason."""
     _since: float = field(default_factory=time.monotonic)
+    """When the last round ended."""
 
     @classmethod
     def from_file(cls, path: Path, record: Path | None = None) -> Self:
@@ -176,10 +174,12 @@ class Hunt:
     def _draw_predictable(self, seeds: random.Random) -> Experiment:
         for _ in range(MOST_DRAWS):
             experiment = self.draw(seeds.randrange(2**31))
-            reason = next(filter(None, (_why_unpredictable(lane) for _, _, lane in experiment.lanes)), None)
-            if reason is None:
+            try:
+                for _, _, lane in experiment.lanes:
+                    predict_cached(lane, budget=Budget(MOST_STATES, progress=tell_progress, interval=PATIENCE))
                 return experiment
-            self.not_drawn.append(f"{', '.join(_drawn(experiment))}: {reason}")
+            except ScopeNotExhausted as unfinished:
+                self.not_drawn.append(f"{', '.join(_drawn(experiment))}: {unfinished}")
         raise UsageFailure(f"{self.source}: none of {MOST_DRAWS} schedules in a row can be predicted soon enough")
 
     def draw(self, seed: int) -> Experiment:
@@ -224,7 +224,7 @@ class Hunt:
                     yield discovery, f"{when}, {often}", number - 1
 
     def _count(self, round_: Round) -> None:
-        """Add a round, made now or by a former hunt, to what is known."""
+        """Count a round of this hunt, or of a former hunt with the same record."""
         self.rounds.append(round_)
         self.shown.update(round_.new)
         self.tried.update(round_.drawn)
@@ -238,32 +238,20 @@ def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Dis
             if defect.error and any(defect.error in reason for reason in lane.reasons):
                 yield Discovery(name=defect.id, lane=lane.lane, anomaly=FAILED, is_explained=True)
         for reason in lane.reasons if lane.verdict == _VIOLATION else ():
+            # The reason for a violation begins with the anomaly's name.
             anomaly = reason.partition(" ")[0]
             if anomaly in ALL_ANOMALIES:
                 # Each entry is a set of known defects that explain the violation together.
                 defects = lane.explained.get(reason, ())
-                name = " or ".join(" with ".join(together) for together in defects)
-                yield Discovery(
-                    name=name or f"{anomaly} of {clients[lane.lane]}",
-                    lane=lane.lane,
-                    anomaly=anomaly,
-                    is_explained=bool(defects),
-                )
+                known_name = " or ".join(" with ".join(together) for together in defects)
+                name = known_name or f"{anomaly} of {clients[lane.lane]}"
+                yield Discovery(name=name, lane=lane.lane, anomaly=anomaly, is_explained=bool(defects))
 
 
 def _impossible(kinds: Iterable[str]) -> dict[str, str]:
     """The kinds of faults that this machine can't do, with what it lacks."""
     installed = fault_kinds()
     return {kind: lacks for kind in kinds if kind in installed and (lacks := installed[kind].unavailable()) is not None}
-
-
-def _why_unpredictable(lane: Lane) -> str | None:
-    """Why the model's prediction for a lane takes too long; None if it does not."""
-    try:
-        predict_cached(lane, budget=Budget(MOST_STATES, progress=tell_progress, interval=PATIENCE))
-    except ScopeNotExhausted as unfinished:
-        return str(unfinished)
-    return None
 
 
 def _drawn(experiment: Experiment) -> Iterator[str]:

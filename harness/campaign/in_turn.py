@@ -28,6 +28,7 @@ def experiments_in(paths: Sequence[Path]) -> list[Path]:
         if not inside:
             raise UsageFailure(f"{path}: no experiment in it, expected files *.yaml")
         files += inside
+    # A file that is not valid is refused now, and not when its turn comes.
     for path in files:
         load_experiment(path)
     return files

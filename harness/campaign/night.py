@@ -30,7 +30,7 @@ _SETTINGS = ("acks", "idempotence", "min_insync_replicas", "unclean_leader_elect
 
 
 @dataclass(frozen=True)
-class Made:
+class FinishedAttempt:
     """An attempt of a campaign, what became of it, and how many seconds that took."""
 
     attempt: Attempt
@@ -60,9 +60,10 @@ class Made:
 
 @dataclass
 class Night:
-    """Runs within a `budget`, in a folder below `out`; `seed` decides all of them.
+    """The runs of a campaign within a `budget`, in a folder below `out`; `seed` decides the seeds of all runs.
 
-    `say` gets a line before each run, and one with its outcome. Runs are added to `record`, a file of former runs.
+    `say` gets a line before each run, and a line with the outcome after it. Runs are added to `record`, a file with the
+    runs of all campaigns.
     """
 
     out: Path
@@ -72,7 +73,7 @@ class Night:
     run_experiment: RunExperiment
     listeners: Sequence[Listener] = ()
     record: Path | None = None
-    runs: list[Made] = field(default_factory=list)
+    runs: list[FinishedAttempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
@@ -127,9 +128,9 @@ class Night:
             self._actions.update({action for counts in actions_of(outcome.path).values() for action in counts})
         except (KafkaChaosError, SparkUnavailableError, RunDirectoryError) as error:
             outcome = error
-        made = Made(attempt, outcome, self.budget.clock() - started)
-        self.runs.append(made)
-        self.say(f"  {made.verdict or f'the run failed: {outcome}'} after {made.seconds:.0f} s")
+        finished = FinishedAttempt(attempt, outcome, self.budget.clock() - started)
+        self.runs.append(finished)
+        self.say(f"  {finished.verdict or f'the run failed: {outcome}'} after {finished.seconds:.0f} s")
         write_whole(self.folder / "summary.json", json.dumps(self.to_json(), indent=1) + "\n")
         write_whole(self.folder / "summary.md", self.to_markdown())
         return outcome
@@ -165,11 +166,5 @@ def _anomaly_entry(judged: Sequence[tuple[Status, int]]) -> dict[str, Any]:
     share = Share([count for _, count in judged])
     low, high = (round(bound, 4) for bound in share.interval)
     status = max((status for status, _ in judged), key=list(Status).index)
-    return {
-        "status": status,
-        "runs": share.runs,
-        "hits": share.hits,
-        "records": sum(share.counts),
-        "low": low,
-        "high": high,
-    }
+    records = sum(share.counts)
+    return {"status": status, "runs": share.runs, "hits": share.hits, "records": records, "low": low, "high": high}

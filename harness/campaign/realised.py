@@ -1,4 +1,4 @@
-"""Makes an experiment from a run: it repeats the run's faults at the times and on the servers at which they came.
+"""Makes an experiment from a run. The experiment has the run's faults at the times and on the servers that they hit.
 
 Guarantee: what the run did not record is refused, not guessed.
 """
@@ -53,29 +53,27 @@ def _faults(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, event in json_lines(path):
         if event.get("type") != "fault_requested" or event.get("kind") == "lockstep":
             continue
-        place = f"{path}:{number}"
+        line = f"{path}:{number}"
         phase, _, fault = str(event.get("fault_id")).rpartition("/")
         times = [event.get(key) for key in ("at", "duration", "late")]
         if "at" in event and event["at"] is None:
             # A step of a lock-step phase, which waits for conditions again.
             continue
         if not all(isinstance(time, int | float) for time in times):
-            raise UsageFailure(f"{place}: {fault} has no times: expected a run of this version of kafka-chaos")
+            raise UsageFailure(f"{line}: {fault} has no times: expected a run of this version of kafka-chaos")
         parameters = event.get("parameters")
         at, duration, late = (float(time) for time in times if time is not None)
-        yield (
-            phase,
-            {
-                "fault": event["kind"],
-                "target": _target(event, place),
-                "at": round(at + late, 3),
-                "duration": duration,
-                **(parameters if isinstance(parameters, dict) else {}),
-            },
-        )
+        # `late`: by how many seconds the fault came later than the schedule asked for.
+        entry = {
+            "fault": event["kind"],
+            "target": _target(event, line),
+            "at": round(at + late, 3),
+            "duration": duration,
+        }
+        yield phase, {**entry, **(parameters if isinstance(parameters, dict) else {})}
 
 
-def _target(event: Mapping[str, Any], place: str) -> str:
+def _target(event: Mapping[str, Any], line: str) -> str:
     """The target that names exactly the containers that were hit; clients are named as the experiment named them."""
     resolved = event.get("resolved") or ()
     with suppress(TargetError):
@@ -87,7 +85,7 @@ def _target(event: Mapping[str, Any], place: str) -> str:
     roles = {match["role"] for match in matches}
     if len(roles) != 1 or len(matches) != len(servers):
         hit = ", ".join(map(str, resolved)) or "nothing"
-        raise UsageFailure(f"{place}: the fault hit {hit}: no target names exactly that")
+        raise UsageFailure(f"{line}: the fault hit {hit}: no target names exactly that")
     role, numbers = roles.pop(), [match["number"] for match in matches]
     if len(numbers) == 1:
         return f"{role}:{numbers[0]}"

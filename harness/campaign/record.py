@@ -28,6 +28,13 @@ from kafka_chaos.harness.report.inputs.asking import ask
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict, as_list
 from kafka_chaos.verification.inputs.documents.reading import parsed
 
+T = TypeVar("T")
+
+RECORD = "record.jsonl"
+NO_FAULT = "no fault"
+_NOT_SETTINGS = ("lane", "topic", "client", "faults", "kafka_version", "metadata_mode")
+"""Keys of a lane that are no settings of a cell: names, and keys that have fields of their own in a cell."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -41,9 +48,9 @@ class Finding:
 
 
 def findings(verdict: Mapping[str, Any]) -> dict[Finding, bool]:
-    """All findings in the content of a verdict.json, each with whether it was forbidden, at least in this run.
+    """All findings in the content of a verdict.json, each with whether it was forbidden; forbidden findings come first.
 
-    Forbidden findings come first.
+    A finding can be forbidden by the prediction, or only given what the run showed (`in_this_run`).
     """
     forbidden = {
         Finding(lane["lane"], anomaly_named(name)): Status.FORBIDDEN in (entry.get("status"), entry.get("in_this_run"))
@@ -75,14 +82,6 @@ def finding_of(run_dir: Path, named: str | None) -> Finding:
     if finding is None:
         raise UsageFailure(f"--finding {named}: {run_dir} did not find it: expected LANE:ANOMALY out of {names}")
     return finding
-
-
-T = TypeVar("T")
-
-RECORD = "record.jsonl"
-NO_FAULT = "no fault"
-_NOT_SETTINGS = ("lane", "topic", "client", "faults", "kafka_version", "metadata_mode")
-"""Keys of a lane that are no settings of a cell: names, and keys that have fields of their own in a cell."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -15,8 +15,8 @@ from typing import Any
 
 from kafka_chaos.harness.campaign.loop import OutOfBudget, Policy
 
-Entry = Mapping[str, Any]
-Schedule = tuple[Entry, ...]
+Schedule = tuple[Mapping[str, Any], ...]
+"""Faults, each with the keys of an entry of an experiment's `schedule`."""
 Trial = Callable[[Schedule], Policy[bool]]
 """Runs a schedule once; returns whether the run showed the finding."""
 
@@ -63,17 +63,17 @@ class Shrinking:
 
     def odds(self, results: Sequence[bool]) -> float:
         """The likelihood ratio of a candidate's results: that it shows the finding as often as the schedules taken so
-        far, against half as often.
-        """
+        far, against half as often."""
         # Laplace's rule adds one hit and one miss, since a few runs prove no certainty.
         rate = (self.shown + 1) / (self.tried + 2)
         hits = sum(results)
         return 2.0**hits * ((1 - rate) / (1 - rate / 2)) ** (len(results) - hits)
 
-    def _shows(self, candidate: Schedule, what: str) -> Policy[bool]:
+    def _shows(self, candidate: Schedule, message: str) -> Policy[bool]:
+        """Whether a candidate shows the finding reliably; if so, it is taken. `message`: said before the first run."""
         key = repr(candidate)
         if key not in self.results:
-            self.say(what)
+            self.say(message)
             results: list[bool] = []
             while 1 / CLEAR_ODDS < self.odds(results) < CLEAR_ODDS and len(results) < MOST_TRIED:
                 results.append((yield from self.trial(candidate)))
@@ -85,6 +85,7 @@ class Shrinking:
         return self.results[key]
 
     def _leave_out(self) -> Policy[None]:
+        """Split the schedule into parts, first few, then more, until no part alone and no rest shows the finding."""
         parts = 2
         while len(self.smallest) > 1:
             cuts = min(parts, len(self.smallest))
@@ -113,13 +114,13 @@ class Shrinking:
         return None
 
     def _shorten(self) -> Policy[None]:
-        for place in range(len(self.smallest)):
-            while (before := float(self.smallest[place]["duration"])) > SHORTEST:
+        for index in range(len(self.smallest)):
+            while (before := float(self.smallest[index]["duration"])) > SHORTEST:
                 half = max(SHORTEST, round(before / 2, 1))
-                shorter = {**self.smallest[place], "duration": half}
-                candidate = (*self.smallest[:place], shorter, *self.smallest[place + 1 :])
-                what = f"trying {_named((shorter,))} for {half:g} s instead of {before:g} s"
-                if not (yield from self._shows(candidate, what)):
+                shorter = {**self.smallest[index], "duration": half}
+                candidate = (*self.smallest[:index], shorter, *self.smallest[index + 1 :])
+                message = f"trying {_named((shorter,))} for {half:g} s instead of {before:g} s"
+                if not (yield from self._shows(candidate, message)):
                     break
 
 

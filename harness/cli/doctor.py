@@ -1,7 +1,7 @@
 """`kafka-chaos doctor`: checks whether this machine has everything that runs need.
 
-Guarantee: leaves nothing behind. Every check that does not pass says the one thing to do. If only some runs need what
-is missing, the result is a note that names those runs.
+Guarantee: nothing is left behind. Every check that does not pass says what to do. If only some runs need what is
+missing, the result is a note that names those runs.
 """
 
 import re
@@ -52,6 +52,7 @@ def check_spark() -> Check:
     try:
         require_engine(Engine.SPARK)
     except KafkaChaosError as error:
+        # The message has the form `problem: remedy`.
         problem, _, remedy = str(error).partition(": ")
         return Check("Spark", "note", problem, f"for the engine spark, the default of `run`: {remedy}")
     return Check("Spark", "ok", "PySpark is installed")
@@ -108,9 +109,8 @@ def check_image() -> Check:
 
     if is_built():
         return Check("Broker image", "ok", image_tag())
-    return Check(
-        "Broker image", "note", "not built yet: the first run builds it", "`kafka-chaos prepare` builds it now"
-    )
+    remedy = "`kafka-chaos prepare` builds it now"
+    return Check("Broker image", "note", "not built yet: the first run builds it", remedy)
 
 
 def check_leftovers() -> Check:
@@ -124,9 +124,8 @@ def check_leftovers() -> Check:
     if dead:
         return Check("Leftovers", "note", f"of dead runs: {', '.join(dead)}", "`kafka-chaos clean` removes them")
     if kept:
-        return Check(
-            "Leftovers", "note", f"kept clusters: {', '.join(kept)}", "`kafka-chaos clean --kept` removes them"
-        )
+        remedy = "`kafka-chaos clean --kept` removes them"
+        return Check("Leftovers", "note", f"kept clusters: {', '.join(kept)}", remedy)
     return Check("Leftovers", "ok", "none")
 
 

@@ -41,9 +41,8 @@ def check_kernel(image: Check, host: str) -> Iterator[Check]:
     `host`: where published ports are reached.
     """
     if image.state != "ok":
-        yield Check(
-            "Kernel features", "note", "not checked: the image is missing", "run `kafka-chaos prepare`, then this again"
-        )
+        remedy = "run `kafka-chaos prepare`, then this again"
+        yield Check("Kernel features", "note", "not checked: the image is missing", remedy)
         return
     from docker.errors import DockerException
 
@@ -71,6 +70,7 @@ def check_broker_disks() -> Check:
 
 
 def _probe(image: str, host: str) -> Iterator[Check]:
+    """Start a container of the image, and try published ports, the packet filter, links and the freezer with it."""
     from kafka_chaos.faults.links.on_frames import why_no_links
     from kafka_chaos.faults.links.relay.links import try_link
     from kafka_chaos.harness.cluster.containers.cleanup import remove_run
@@ -104,14 +104,15 @@ def _probe(image: str, host: str) -> Iterator[Check]:
         yield probe_packets(execute)
         container.reload()
         pid = int(container.attrs["State"]["Pid"])
-        reason, success = why_no_links() or try_link(pid), "connections to a container were redirected to a link"
-        yield _optional("Links", reason, success, "faults of requests")
+        reason = why_no_links() or try_link(pid)
+        yield _optional("Links", reason, "connections to a container were redirected to a link", "faults of requests")
         yield _probe_freezer(container)
     finally:
         remove_run(client, run_id)
 
 
 def _optional(name: str, reason: str | None, success: str, needed_by: str) -> Check:
+    """The result of a check that only some faults need. `reason`: `problem: remedy`, or None if the check passed."""
     if reason is None:
         return Check(name, "ok", success)
     found, _, remedy = reason.partition(": ")
@@ -162,9 +163,5 @@ def probe_packets(execute: Callable[..., tuple[int, str]]) -> Check:
     failed = next((output for command in (chain, *rules) for code, output in [execute(*command)] if code != 0), None)
     if failed is None:
         return Check("Packet filter", "ok", "iptables takes DROP and REJECT rules in a container")
-    return Check(
-        "Packet filter",
-        "missing",
-        f"iptables: {first_line(failed)}",
-        "load the kernel's modules ip_tables, iptable_filter and ipt_REJECT: partitions need them",
-    )
+    remedy = "load the kernel's modules ip_tables, iptable_filter and ipt_REJECT: partitions need them"
+    return Check("Packet filter", "missing", f"iptables: {first_line(failed)}", remedy)

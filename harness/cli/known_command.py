@@ -112,15 +112,10 @@ class Comparison:
         return ExitCode.CONFORMS if self.affected.shows_defect and is_judged and control_is_clean else ExitCode.UNKNOWN
 
     @property
-    def is_shown(self) -> bool:
-        """Whether the affected side has the defect, and the control side conforms without it."""
-        return self.exit_code == ExitCode.CONFORMS
-
-    @property
     def lines(self) -> list[str]:
         """Both verdicts, and whether the defect was shown."""
         why = ", and does not explain a violation" if self.exit_code == ExitCode.VIOLATION else ""
-        result = f"{self.defect} {'is shown' if self.is_shown else 'is not shown'}{why}"
+        result = f"{self.defect} is {'shown' if self.exit_code == ExitCode.CONFORMS else 'not shown'}{why}"
         return [self.affected.described, self.control.described, result]
 
 

@@ -14,7 +14,8 @@ from kafka_chaos.harness.signals import end_on_signals, was_interrupted
 
 GROUP = "kafka_chaos.commands"
 """The entry point group by which other packages add commands; an entry has a command's name and its click command."""
-_OWN_COMMANDS = {name: EntryPoint(name, place, GROUP) for name, place in toml_of(__package__, "commands.toml").items()}
+_OWN_COMMANDS = {name: EntryPoint(name, path, GROUP) for name, path in toml_of(__package__, "commands.toml").items()}
+"""The commands of the harness; commands.toml has the module and the function of each."""
 
 _SUBJECTS = {
     "this machine": ("doctor", "prepare", "image", "clean", "completion"),
@@ -35,8 +36,8 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Name all commands on one screen: their descriptions would fill two."""
-        named = {name for names in _SUBJECTS.values() for name in names}
-        more = [name for name in self.list_commands(ctx) if name not in named]
+        with_subject = {name for names in _SUBJECTS.values() for name in names}
+        more = [name for name in self.list_commands(ctx) if name not in with_subject]
         subjects = {**_SUBJECTS, "more": more} if more else _SUBJECTS
         with formatter.section("Commands (`kafka-chaos COMMAND --help` describes one)"):
             formatter.write_dl([(subject, ", ".join(names)) for subject, names in subjects.items()])
@@ -97,20 +98,10 @@ def clean_command(kept: bool) -> None:
 
 
 @cli.command("prepare")
-@click.option(
-    "--kafka-version",
-    "kafka_versions",
-    metavar="VERSION",
-    multiple=True,
-    help="Also build the image of this version of Kafka; may be repeated.",
-)
-@click.option(
-    "--client",
-    "clients",
-    metavar="CLIENT",
-    multiple=True,
-    help="Also fetch this client, such as java:4.1.1 (`kafka-chaos clients`); may be repeated.",
-)
+@click.option("--kafka-version", "kafka_versions", metavar="VERSION", multiple=True,
+              help="Also build the image of this version of Kafka; may be repeated.")  # fmt: skip
+@click.option("--client", "clients", metavar="CLIENT", multiple=True,
+              help="Also fetch this client, such as java:4.1.1 (`kafka-chaos clients`); may be repeated.")  # fmt: skip
 @click.option("--clocks", is_flag=True, help="Also build the image of nodes whose clocks can be moved.")
 def prepare_command(kafka_versions: tuple[str, ...], clients: tuple[str, ...], clocks: bool) -> None:
     """Build the broker image, which all runs share."""
@@ -182,7 +173,7 @@ def _invoke() -> int:
             # A library turned the interrupt into another error. It is not known here whether everything was removed.
             left = "; `kafka-chaos clean` removes what is left" if _has_started_containers() else ""
             raise Interrupted(f"interrupted; the interrupt caused {error!r}{left}") from error
-        if _is_of_docker(error):
+        if _comes_from_docker(error):
             raise EnvironmentFailure(
                 f"the Docker engine failed: {error}; `kafka-chaos doctor` says what this machine lacks"
             ) from error
@@ -195,8 +186,8 @@ def _has_started_containers() -> bool:
     return labels is not None and bool(labels.STARTED)
 
 
-def _is_of_docker(error: Exception) -> bool:
-    """Whether the engine refused, or did not answer. Imports nothing, since most commands need no engine."""
+def _comes_from_docker(error: Exception) -> bool:
+    """Whether the engine refused a request, or did not answer. Imports nothing, since most commands need no engine."""
     kinds = (("docker.errors", "DockerException"), ("requests.exceptions", "RequestException"))
     return isinstance(error, tuple(getattr(sys.modules[name], kind) for name, kind in kinds if name in sys.modules))
 

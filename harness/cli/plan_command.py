@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 @click.command("plan")
 @click.argument("experiment", type=ExperimentPath(path_type=Path))
-@click.option(
-    "--seed", type=click.IntRange(min=0), help="Decides every random choice, instead of the seed in the file."
-)
+@click.option("--seed", type=click.IntRange(min=0),
+              help="Decides every random choice, instead of the seed in the file.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as one JSON object.")
 def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
     """Print what a run of EXPERIMENT would do, and start nothing.
@@ -83,6 +82,7 @@ def planned(experiment: Experiment) -> dict[str, Any]:
 
 
 def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
+    """An entry of `phases` in the plan."""
     from kafka_chaos.faults.fault import parameters
     from kafka_chaos.harness.experiment.model_faults import brokers_hit, joint_faults_of, model_faults_of
     from kafka_chaos.harness.experiment.timings import timings_of
@@ -106,6 +106,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         for fault in phase.faults
     ]
     lanes = []
+    # With the partitions that faults will add: predictions cover these, too.
     grown = phase.grown().lanes
     for number, spec in enumerate(grown):
         progress(number, len(grown), spec.lane)
@@ -137,8 +138,8 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     words = f"{load['rate']:g} records/s of {load['record_size']} bytes for {load['duration']:g} s"
     terminal.print(f"\n{phase['phase']}: {counted(len(phase['lanes']), 'lane')}, each {words}", highlight=False)
     for lane in phase["lanes"]:
-        for words in clients_described(lane):
-            terminal.print(f"  {lane['lane']}: {words}", highlight=False)
+        for description in clients_described(lane):
+            terminal.print(f"  {lane['lane']}: {description}", highlight=False)
         if lane["recovery"]:
             within = ", ".join(f"{bound['seconds']:g} s ({anomaly})" for anomaly, bound in lane["recovery"].items())
             terminal.print(f"  {lane['lane']}: well again within {within}", highlight=False)

@@ -28,9 +28,8 @@ RUNS = Path("runs")
 @click.argument("experiment", type=ExperimentPath(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=RUNS, show_default=True,
               help="Where to make run directories.")  # fmt: skip
-@click.option(
-    "--seed", type=click.IntRange(min=0), help="Decides every random choice, instead of the seed in the file."
-)
+@click.option("--seed", type=click.IntRange(min=0),
+              help="Decides every random choice, instead of the seed in the file.")  # fmt: skip
 @click.option("--keep", is_flag=True, help="Leave the cluster running if the run fails before its verdict.")
 @click.option("--keep-always", is_flag=True, help="Leave the cluster running for inspection, whatever the verdict.")
 @click.option("--json", "as_json", is_flag=True, help="Print events and the verdict as JSON lines.")
@@ -41,14 +40,11 @@ RUNS = Path("runs")
 @click.option("--accept-known", multiple=True, metavar="ID",
               help="Do not fail for a lane whose violations are all explained by this known defect, if the run shows "
               "the defect's preconditions. May be repeated.")  # fmt: skip
-@click.option(
-    "--on", metavar="NAME", help="Run on this cluster of `cluster up`, whatever `cluster` the experiment has."
-)
-@click.option(
-    "--advertise",
-    metavar="HOST",
-    help="Host by which the container engine's machine is reached, if not this one; overrides the experiment.",
-)
+@click.option("--on", metavar="NAME",
+              help="Run on this cluster of `cluster up`, whatever `cluster` the experiment has.")  # fmt: skip
+@click.option("--advertise", metavar="HOST",
+              help="Host by which the container engine's machine is reached, if not this one; overrides the "
+              "experiment.")  # fmt: skip
 @click.option("--attach", metavar="BOOTSTRAP_SERVERS",
               help="Verify existing topics of this cluster: records are added, and nothing is broken unless "
               "--nodes and --allow-faults are given.")  # fmt: skip

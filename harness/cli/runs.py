@@ -53,9 +53,8 @@ def read_run(path: Path) -> Run:
         raise UsageFailure(f"{path}: not a run directory, expected one with a {LANES_FILE}{inside}")
     resolved = path.resolve() if path.name == LATEST else path
     lanes, _ = named_entries(path / LANES_FILE)
-    verdict, judged, _ = (
-        read_verdict(path / VERDICT_FILE) if (path / VERDICT_FILE).is_file() else (UNVERIFIED, {}, None)
-    )
+    verdict_file = path / VERDICT_FILE
+    verdict, judged, _ = read_verdict(verdict_file) if verdict_file.is_file() else (UNVERIFIED, {}, None)
     experiment: Mapping[str, Any] = {}
     with suppress(OSError, ValueError):
         experiment = as_dict(parsed_yaml((path / EXPERIMENT_FILE).read_bytes()))

@@ -12,6 +12,7 @@ from kafka_chaos.contract.run_directory import REPORT_FILE
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 UNKNOWN = "–"
+"""What stands in a table for a number or findings that are not known."""
 _STYLES = {"conforms": "green", "violation": "bold red", "unknown": "yellow"}
 
 

@@ -50,7 +50,7 @@ def trace_command(
     for api in apis:
         if (refusal := unknown_api(api)) is not None:
             raise UsageFailure(f"--api: {refusal}")
-    chosen = [
+    selected = [
         traced
         for traced in read_trace(run_dir)
         if (not apis or traced.api in apis)
@@ -60,14 +60,14 @@ def trace_command(
         and (until is None or traced.asked <= until)
         and (not faults or traced.fault is not None)
     ]
-    shown = chosen[:limit] if limit else chosen
+    shown = selected[:limit] if limit else selected
     if as_json:
         for traced in shown:
             click.echo(json.dumps(asdict(traced)))
     else:
         _print(shown)
-    if len(shown) < len(chosen):
-        click.echo(f"{len(chosen) - len(shown):,} more: choose with the options, or use --limit 0", err=True)
+    if len(shown) < len(selected):
+        click.echo(f"{len(selected) - len(shown):,} more: choose with the options, or use --limit 0", err=True)
 
 
 def _subjects(traced: Traced) -> Iterator[str]:

@@ -97,14 +97,14 @@ class ClusterAdmin:
         texts = {key: config_text(value) for key, value in configs.items()}
         new_topic = NewTopic(name, num_partitions=len(assigned), replica_assignment=assigned, config=texts)
         problem, exists = f"topic {name} could not be created", KafkaError.TOPIC_ALREADY_EXISTS
-        self._answer(problem, self._client.create_topics, new_topic, name, error_if_done=exists)
+        self._answer(problem, self._client.create_topics, new_topic, name, done_code=exists)
 
     def add_partitions(self, topic: str, count: int, *, replica_assignment: Sequence[Sequence[int]]) -> None:
         """Raise a topic's partitions to `count`. `replica_assignment`: the new partitions', preferred leader first."""
         name = self.topic(topic)
         growth = NewPartitions(name, count, replica_assignment=[list(replicas) for replicas in replica_assignment])
         problem, exist = f"partitions could not be added to topic {name}", KafkaError.INVALID_PARTITIONS
-        self._answer(problem, self._client.create_partitions, growth, name, error_if_done=exist)
+        self._answer(problem, self._client.create_partitions, growth, name, done_code=exist)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Request that topics are deleted; raises `ClusterFailure` for the first that is refused."""
@@ -262,16 +262,16 @@ class ClusterAdmin:
         self,
         problem: str,
         request: Callable[..., dict[Any, Any]],
-        asked: object,
-        key: object,
+        asked: Any,
+        key: Any,
         *,
-        error_if_done: int | None = None,
+        done_code: int | None = None,
     ) -> Any:
         """Ask for one thing, and return the answer, which `request` has under `key`.
 
         Raises `ClusterFailure`, whose message begins with `problem`, if the answer is an error. Since 2.10, librdkafka
         gives a request up if its broker is missing in the metadata of another broker, as may happen after a restart
-        (librdkafka #4557). Such a request is sent again. If the repeated request gets the error `error_if_done`, the
+        (librdkafka #4557). Such a request is sent again. If the repeated request gets the error code `done_code`, the
         first request was carried out.
         """
         given_up = False
@@ -282,7 +282,7 @@ class ClusterAdmin:
             try:
                 return (self._ask(request, [asked])[key].result(),)
             except KafkaException as error:
-                if given_up and error.args[0].code() == error_if_done:
+                if given_up and error.args[0].code() == done_code:
                     return (None,)
                 given_up = error.args[0].code() == KafkaError._DESTROY_BROKER
                 if not given_up:

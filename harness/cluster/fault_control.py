@@ -178,10 +178,9 @@ class ClusterView(Generic[N]):
     def _try_to_add(self, topic: str, count: int, replicas: Sequence[Sequence[int]]) -> bool:
         """Ask for `count` partitions of a topic, and return whether it has them."""
         admin = self._admin.of_topics_only()
-        if len(admin.partitions(topic)) >= count:
-            return True
         with contextlib.suppress(ClusterFailure):
-            admin.add_partitions(topic, count, replica_assignment=replicas)
+            if len(admin.partitions(topic)) < count:
+                admin.add_partitions(topic, count, replica_assignment=replicas)
             return True
         return False
 
@@ -216,13 +215,9 @@ class ClusterView(Generic[N]):
             end_session(self._started_cluster.zookeeper_addresses, session)
 
     def await_registered(self, nodes: Sequence[NodeControl]) -> None:
-        wanted = {node.number for node in nodes}
-        wait_until(
-            lambda: wanted <= self._started_cluster.registered_brokers(),
-            f"brokers {sorted(wanted)} to be registered",
-            timeout=_REGISTRATION_TIMEOUT,
-            interval=0.2,
-        )
+        cluster, wanted = self._started_cluster, {node.number for node in nodes}
+        awaited = f"brokers {sorted(wanted)} to be registered"
+        wait_until(lambda: wanted <= cluster.registered_brokers(), awaited, timeout=_REGISTRATION_TIMEOUT, interval=0.2)
 
     @property
     def _started_cluster(self) -> Cluster:

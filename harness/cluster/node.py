@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -207,12 +208,8 @@ class Node:
         self._thaw_disk()
         self.container.kill(signal="SIGSTOP")
         self.unpause()
-        wait_until(
-            lambda: "State:\tT" in self.must_execute("cat", "/proc/1/status"),
-            f"{self.name} to be suspended",
-            timeout=10,
-            interval=0.01,
-        )
+        read_status, awaited = partial(self.must_execute, "cat", "/proc/1/status"), f"{self.name} to be suspended"
+        wait_until(lambda: "State:\tT" in read_status(), awaited, timeout=10, interval=0.01)
 
     def file_size(self, path: str) -> int | None:
         """The size of a file in bytes; None if there is no such file."""

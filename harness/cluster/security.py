@@ -59,12 +59,8 @@ def make_listener(mode: str, *, run_id: str, maker: Scratch, names: Sequence[str
         pem = folder.write("client.pem", client.decode())
         configs |= {"security.protocol": "SSL", "ssl.certificate.location": pem, "ssl.key.location": pem}
     else:
-        configs |= {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanisms": MECHANISM,
-            "sasl.username": USER,
-            "sasl.password": secrets.token_urlsafe(24),
-        }
+        configs |= {"security.protocol": "SASL_SSL", "sasl.mechanisms": MECHANISM, "sasl.username": USER}
+        configs["sasl.password"] = secrets.token_urlsafe(24)
     file = folder.write("client.properties", "".join(f"{key}={value}\n" for key, value in configs.items()))
     return SecuredListener({f"{_PEM_FOLDER}/broker.pem": broker, f"{_PEM_FOLDER}/ca.pem": ca}, configs, Path(file))
 

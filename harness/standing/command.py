@@ -216,9 +216,8 @@ def _state(cluster: StandingCluster) -> dict[str, Any]:
     run_id, configs = run_id_of(cluster.name), cluster.configs
     servers = configs.pop("bootstrap.servers")
     nodes = {}
-    for container in docker_client().containers.list(
-        all=True, filters={"label": f"{RUN}={run_id}"}, ignore_removed=True
-    ):
+    run_filter = {"label": f"{RUN}={run_id}"}
+    for container in docker_client().containers.list(all=True, filters=run_filter, ignore_removed=True):
         # A node that was upgraded has containers of its former versions, too, under other names.
         if (node := container.labels.get(ROLE)) is not None and container.name == f"kafka-chaos-{run_id}-{node}":
             status = container.attrs["State"]

@@ -20,6 +20,7 @@ from kafka_chaos.harness.cluster.containers.labels import owner_is_alive
 
 _KIND = "clusters"
 SOCKET = "socket"
+"""The name of the socket in a cluster's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class StandingCluster:
 
     @property
     def journal(self) -> JournalFile:
-        """The file of the note, its first line; each further line is a fault that was injected or healed by hand."""
+        """The file whose first line is the note; each further line is a fault that was injected or healed by hand."""
         return JournalFile(_KIND, self.name)
 
     @property

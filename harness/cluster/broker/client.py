@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 from kafka_chaos.contract.command.errors import ClusterFailure
@@ -55,6 +55,19 @@ FETCH_FROM_LEADER = 10
 FETCH_FROM_ANY = 12
 """A version of Fetch that followers answer, too, and that has topics' names instead of their ids."""
 
+# Kafka's error codes.
+NONE = 0
+NOT_LEADER_OR_FOLLOWER = 6
+_ERROR_NAMES = {
+    NONE: "NONE",
+    NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_OR_FOLLOWER",
+    121: "INVALID_RECORD_STATE",
+    122: "SHARE_SESSION_NOT_FOUND",
+    123: "INVALID_SHARE_SESSION_EPOCH",
+}
+"""Error names that kafka-python lacks, or has in a former form."""
+_PLAIN, _SCRAM = "PLAIN", "SCRAM-"
+
 T = TypeVar("T")
 
 
@@ -63,9 +76,6 @@ class CoordinatorKind(IntEnum):
 
     GROUP = 0
     TRANSACTION = 1
-
-
-_PLAIN, _SCRAM = "PLAIN", "SCRAM-"
 
 
 class BrokerUnreachable(ClusterFailure):
@@ -92,19 +102,6 @@ class QuorumAnswer:
 
     leader: int
     leader_epoch: int
-
-
-NONE = 0
-NOT_LEADER_OR_FOLLOWER = 6
-
-_ERROR_NAMES = {
-    NONE: "NONE",
-    NOT_LEADER_OR_FOLLOWER: "NOT_LEADER_OR_FOLLOWER",
-    121: "INVALID_RECORD_STATE",
-    122: "SHARE_SESSION_NOT_FOUND",
-    123: "INVALID_SHARE_SESSION_EPOCH",
-}
-"""Error names that kafka-python lacks, or has in a former form."""
 
 
 def error_name(code: int) -> str:
@@ -235,16 +232,9 @@ class BrokerClient:
         Its offset for a consumer is the last stable offset if `committed`, else the high watermark.
         """
         kind = ListOffsetsRequest.ListOffsetsTopic
+        latest = partial(kind.ListOffsetsPartition, current_leader_epoch=-1, timestamp=_LATEST_TIMESTAMP)
         topics = [
-            kind(
-                name=topic,
-                partitions=[
-                    kind.ListOffsetsPartition(
-                        partition_index=number, current_leader_epoch=-1, timestamp=_LATEST_TIMESTAMP
-                    )
-                    for number in numbers
-                ],
-            )
+            kind(name=topic, partitions=[latest(partition_index=number) for number in numbers])
             for topic, numbers in partitions.items()
         ]
         fields = {"replica_id": replica_id, "isolation_level": int(committed), "topics": topics}
@@ -328,16 +318,13 @@ class BrokerClient:
 
     def leadership(self, topics: Sequence[Any] | None = None) -> dict[PartitionId, Leadership]:
         """The leadership of the topics' partitions in this broker's metadata; without `topics`, of all topics."""
-        return {
-            (topic.name, state.partition_index): Leadership(
-                state.leader_id if state.leader_id >= 0 else None,
-                state.leader_epoch,
-                tuple(state.replica_nodes),
-                tuple(state.isr_nodes),
-            )
-            for topic in self._metadata(topics).topics
-            for state in topic.partitions
-        }
+        leadership = {}
+        for topic in self._metadata(topics).topics:
+            for state in topic.partitions:
+                leader = state.leader_id if state.leader_id >= 0 else None
+                replicas, isr = tuple(state.replica_nodes), tuple(state.isr_nodes)
+                leadership[topic.name, state.partition_index] = Leadership(leader, state.leader_epoch, replicas, isr)
+        return leadership
 
     def coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
         """The node id of a group's or transactional id's coordinator, as this broker knows it; None for none."""
@@ -358,11 +345,9 @@ class BrokerClient:
 
     def quorum(self) -> QuorumAnswer | None:
         """The quorum of controllers as its leader describes it; None if the broker reaches no leader."""
-        log = DescribeQuorumRequest.TopicData(
-            topic_name="__cluster_metadata",
-            partitions=[DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)],
-        )
-        answer = self.request(DescribeQuorumRequest(topics=[log], version=_DESCRIBE_QUORUM_VERSION))
+        kind = DescribeQuorumRequest.TopicData
+        metadata_log = kind(topic_name="__cluster_metadata", partitions=[kind.PartitionData(partition_index=0)])
+        answer = self.request(DescribeQuorumRequest(topics=[metadata_log], version=_DESCRIBE_QUORUM_VERSION))
         state = answer.topics[0].partitions[0] if answer.error_code == NONE and answer.topics else None
         if state is None or state.error_code != NONE:
             return None

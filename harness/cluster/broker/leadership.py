@@ -28,6 +28,7 @@ _CANCEL_TIMEOUT = 30.0
 _REASSIGN_VERSION = 0
 _ELECT_LEADERS_VERSION = 1
 _PREFERRED = 0
+"""The election type of a preferred leader election; 1 would be an unclean election."""
 _TIMEOUT_MS = 10_000
 
 
@@ -50,12 +51,14 @@ def transfer(
 
     def all_moved() -> bool:
         current = leadership()
-        unmoved = {at: heir for at, heir in heirs.items() if at not in current or current[at].leader != heir}
-        electable = {place: heir for place, heir in unmoved.items() if place in current}
+        leaders = {partition: state.leader for partition, state in current.items()}
+        unmoved = {partition: heir for partition, heir in heirs.items() if leaders.get(partition) != heir}
+        electable = {partition: heir for partition, heir in unmoved.items() if partition in current}
+        # The first replica is the preferred leader: an heir that is not yet the first is moved to the front.
         orders = {
-            place: (heir, *(broker for broker in current[place].replicas if broker != heir))
-            for place, heir in electable.items()
-            if current[place].replicas[0] != heir
+            partition: (heir, *(broker for broker in current[partition].replicas if broker != heir))
+            for partition, heir in electable.items()
+            if current[partition].replicas[0] != heir
         }
         if electable:
             with contextlib.suppress(BrokerUnreachable), connect() as client:
@@ -128,9 +131,10 @@ def move(replicas: Mapping[PartitionId, tuple[int, ...] | None], connect: Connec
     _insist(all_accepted, connect, "replicas to be reassigned")
 
 
-def _insist(request: Callable[[BrokerClient], T | None], connect: Connect, what: str) -> T | None:
+def _insist(request: Callable[[BrokerClient], T | None], connect: Connect, awaited: str) -> T | None:
     """Repeat a request for a few seconds until its result is not None, and return the result."""
 
+    # A tuple, which is true even if the answer in it is empty.
     def result() -> tuple[T] | None:
         with contextlib.suppress(BrokerUnreachable), connect() as client:
             answer = request(client)
@@ -138,7 +142,7 @@ def _insist(request: Callable[[BrokerClient], T | None], connect: Connect, what:
         return None
 
     with contextlib.suppress(WaitTimeout):
-        return wait_until(result, what, timeout=_PATIENCE_SECONDS, interval=_INTERVAL)[0]
+        return wait_until(result, awaited, timeout=_PATIENCE_SECONDS, interval=_INTERVAL)[0]
     return None
 
 
@@ -158,9 +162,9 @@ def end_moves(partitions: Collection[PartitionId], connect: Connect) -> None:
     def seen() -> str:
         return ", ".join(f"{topic}-{number}" for topic, number in sorted(ongoing))
 
-    what = "reassigned replicas to reach their brokers"
+    awaited = "reassigned replicas to reach their brokers"
     with contextlib.suppress(WaitTimeout):
-        wait_until(ended, what, timeout=_MOVES_TIMEOUT, interval=_INTERVAL, seen=seen)
+        wait_until(ended, awaited, timeout=_MOVES_TIMEOUT, interval=_INTERVAL, seen=seen)
         return
     move(dict.fromkeys(ongoing), connect)
     wait_until(ended, "cancelled reassignments to end", timeout=_CANCEL_TIMEOUT, interval=_INTERVAL, seen=seen)

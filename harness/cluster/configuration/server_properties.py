@@ -39,14 +39,14 @@ SHARE_SHORTEST_LOCK = "group.share.min.record.lock.duration.ms"
 
 def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
     """The server.properties of a broker with ZooKeeper. The layout's configs override `configs`, which are for all
-    brokers (the protocol of mixed versions), and `configs` override the defaults."""
+    brokers (the protocol of mixed versions), and `configs` override the defaults. Nothing overrides `owned`."""
     owned = {
         "broker.id": str(node.number),
         "zookeeper.connect": zookeeper_connect(spec),
         **_listeners(spec, node),
         "log.dirs": ",".join(LOG_DIRECTORIES[: spec.log_directories]),
     }
-    # KRaft's controllers do not know this listener: they send their requests to the brokers' replication ports.
+    # A KRaft controller, to which a cluster can migrate, does not know this listener: it uses the replication port.
     if spec.oldest.has_control_plane and not spec.migration_controllers:
         owned["control.plane.listener.name"] = "CONTROL"
         owned["listeners"] += f",CONTROL://0.0.0.0:{CONTROL_PORT}"
@@ -54,14 +54,14 @@ def broker_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, co
     defaults = {**_defaults(spec, "brokers_with_zookeeper", version), **_tiered(spec)}
     if not version.at_least("0.11"):
         defaults.pop(CHECKPOINT_INTERVAL, None)
-    return _text({**defaults, **_texts({**configs, **_layout_configs(spec, node)}), **owned})
+    return _file_text({**defaults, **_value_texts({**configs, **_layout_configs(spec, node)}), **owned})
 
 
 def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> str:
     """The server.properties of a KRaft node: a broker, a controller, or a broker that is a controller, too.
 
-    `configs`, which are for this node alone, override the layout's. Controllers get the brokers' configs, too, since
-    some of them, such as `auto.leader.rebalance.enable`, are for the controller.
+    `configs`, which are for this node alone, override the layout's; nothing overrides `owned`. Controllers get the
+    brokers' configs, too, since some of them, such as `auto.leader.rebalance.enable`, are for the controller.
     """
     is_broker, quorum = node.role == "broker", voters(spec)
     roles = (node.role, "controller") if is_broker and node.number in quorum else (node.role,)
@@ -78,9 +78,8 @@ def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, con
     else:
         owned |= {**DEFAULTS["listener"][PLAINTEXT], "listeners": ",".join(control_listeners)}
     tiered = _tiered(spec) if is_broker else {}
-    return _text(
-        {**_defaults(spec, "kraft", version), **tiered, **_texts({**_layout_configs(spec, node), **configs}), **owned}
-    )
+    texts = _value_texts({**_layout_configs(spec, node), **configs})
+    return _file_text({**_defaults(spec, "kraft", version), **tiered, **texts, **owned})
 
 
 def voters(spec: ClusterLayout) -> dict[int, str]:
@@ -130,14 +129,15 @@ def _listeners(spec: ClusterLayout, node: Node) -> dict[str, str]:
         "listeners": ",".join(f"{name}://0.0.0.0:{port}" for name, port in listeners.items()),
         "advertised.listeners": ",".join(f"{name}://{address}" for name, address in advertised.items()),
         **secured,
+        # The listener for containers is secured in the same way: its keys have its name.
         **{key.replace(".client.", ".network."): value for key, value in secured.items()},
         "inter.broker.listener.name": "REPLICATION",
     }
 
 
 def _defaults(spec: ClusterLayout, group: str, version: KafkaVersion) -> dict[str, str]:
-    """The defaults that this version knows. Kafka's own topics get `internal_replicas`. A secured cluster enforces
-    access control lists, since its clients have names."""
+    """The defaults of all brokers and of a `group` of defaults.toml, as far as this version knows the keys. Kafka's own
+    topics get `internal_replicas`. A secured cluster enforces access control lists, since its clients have names."""
     replicas = str(spec.internal_replicas)
     replicated = {
         "offsets.topic.replication.factor": replicas,
@@ -147,11 +147,11 @@ def _defaults(spec: ClusterLayout, group: str, version: KafkaVersion) -> dict[st
         "share.coordinator.state.topic.min.isr": str(min(2, spec.internal_replicas)),
     }
     keys, defaults = known_keys("broker", version.number), {**DEFAULTS["brokers"], **DEFAULTS[group], **replicated}
-    known = {key: value for key, value in defaults.items() if key in keys}
+    known_defaults = {key: value for key, value in defaults.items() if key in keys}
     if spec.security == PLAINTEXT:
-        return known
+        return known_defaults
     authorizer = DEFAULTS["authorizers"][KRAFT if group == "kraft" else ZOOKEEPER]
-    return {**known, **DEFAULTS["secured"], "authorizer.class.name": authorizer}
+    return {**known_defaults, **DEFAULTS["secured"], "authorizer.class.name": authorizer}
 
 
 def _tiered(spec: ClusterLayout) -> dict[str, str]:
@@ -172,7 +172,7 @@ def zookeeper_properties(spec: ClusterLayout) -> str:
     if spec.metadata_servers > 1:
         values |= DEFAULTS["zookeeper_ensemble"]
         values |= {f"server.{number}": f"{name}:2888:3888" for number, name in enumerate(zookeepers(spec), start=1)}
-    return _text(values)
+    return _file_text(values)
 
 
 def node_name(role: str, number: int) -> str:
@@ -180,9 +180,9 @@ def node_name(role: str, number: int) -> str:
     return f"{role}-{number}"
 
 
-def _texts(configs: Mapping[str, object]) -> dict[str, str]:
+def _value_texts(configs: Mapping[str, object]) -> dict[str, str]:
     return {key: config_text(value) for key, value in configs.items()}
 
 
-def _text(values: Mapping[str, str]) -> str:
+def _file_text(values: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in values.items())

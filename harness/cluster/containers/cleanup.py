@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 
-_PASSES = 20
+_MOST_PASSES = 20
 
 
 @dataclass(frozen=True)
@@ -50,20 +50,20 @@ def remove_run(client: DockerClient, run_id: str) -> int:
     removed = 0
     with signals_held_back():
         thaw_disks(run_id)
-        for _ in range(_PASSES):
-            of_run = {"label": f"{RUN}={run_id}"}
-            containers = client.containers.list(all=True, filters=of_run, ignore_removed=True)
+        for _ in range(_MOST_PASSES):
+            run_filter = {"label": f"{RUN}={run_id}"}
+            containers = client.containers.list(all=True, filters=run_filter, ignore_removed=True)
             if containers:
                 with ThreadPoolExecutor(max_workers=len(containers)) as threads:
                     list(threads.map(_remove_container, containers))
-            networks = client.networks.list(filters=of_run)
+            networks = client.networks.list(filters=run_filter)
             for network in networks:
                 with already_gone():
                     network.reload()
                     # A network can't be removed while a user's container is in it.
                     for container in network.attrs.get("Containers") or ():
                         network.disconnect(container, force=True)
-            networks_and_volumes = [*networks, *client.volumes.list(filters=of_run)]
+            networks_and_volumes = [*networks, *client.volumes.list(filters=run_filter)]
             for thing in networks_and_volumes:
                 with already_gone():
                     thing.remove()

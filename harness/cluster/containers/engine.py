@@ -36,6 +36,9 @@ MEMORY_PER_BROKER = 400 * 2**20
 """Bytes: a broker with -Xmx300m was measured at 320 MB resident, with class-data sharing."""
 MEMORY_OF_THE_HARNESS = 1_500 * 2**20
 """Bytes for the harness, ZooKeeper and Spark's local session."""
+CANNOT_EXECUTE = 126
+"""The exit code with which shells report that a command can't be executed."""
+_NOT_RUNNING = ("is not running", "is paused", "non running container")
 
 
 @cache
@@ -93,11 +96,6 @@ def thaw(container: Container) -> None:
     except APIError as error:
         if _ALREADY_THAWED not in str(error.explanation):
             raise
-
-
-CANNOT_EXECUTE = 126
-"""The exit code with which shells report that a command can't be executed."""
-_NOT_RUNNING = ("is not running", "is paused", "non running container")
 
 
 def execute_inside(container: Container, command: Sequence[str]) -> tuple[int, bytes]:

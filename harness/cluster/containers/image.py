@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 KAFKA_VERSION = USUAL_VERSION
 REPOSITORY = "kafka-chaos/broker"
 PUBLIC_BASE = os.environ.get("KAFKA_CHAOS_BASE_IMAGE", "eclipse-temurin:17-jre")
-_STEP = re.compile(r"Step (?P<number>\d+)/(?P<of>\d+) : (?P<what>\S+ ?\S*)")
+_STEP = re.compile(r"Step (?P<number>\d+)/(?P<count>\d+) : (?P<instruction>\S+ ?\S*)")
 """A line of the engine's log at the beginning of a step of a build."""
 _POM = "http://maven.apache.org/POM/4.0.0"
+"""The XML namespace of a POM."""
 _RECIPE = Path(__file__).resolve().parents[3] / "docker"
 
 
@@ -145,7 +146,7 @@ def _build_folder(client: DockerClient, folder: Path, tag: str, arguments: Mappi
     ):
         log.append(str(line.get("stream", "")))
         if step := _STEP.match(log[-1]):
-            progress(int(step["number"]) - 1, int(step["of"]), step["what"])
+            progress(int(step["number"]) - 1, int(step["count"]), step["instruction"])
         if "error" in line:
             raise EnvironmentFailure(f"the image {tag} does not build: {line['error']}\n{''.join(log)[-3000:]}")
 
@@ -157,9 +158,9 @@ def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> No
         raise EnvironmentFailure("Maven is missing: install Maven 3.6 or later (in a clone: `make setup`)")
     command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     command += [f"-D{key}={value}" for key, value in properties.items()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise EnvironmentFailure(f"Maven could not fetch the jars of {pom.name}:\n{done.stdout[-2000:]}")
+    maven_run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if maven_run.returncode != 0:
+        raise EnvironmentFailure(f"Maven could not fetch the jars of {pom.name}:\n{maven_run.stdout[-2000:]}")
 
 
 def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:
@@ -185,9 +186,9 @@ def _make_base(tag: str) -> None:
             f"neither an image registry nor debootstrap (as root) is available for a base image: make {PUBLIC_BASE} "
             "available to the Docker engine, or install debootstrap and run this as root"
         )
-    done = subprocess.run([_RECIPE / "base" / "make-base", tag], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise EnvironmentFailure(done.stderr.strip() or f"make-base ended with {done.returncode}")
+    script_run = subprocess.run([_RECIPE / "base" / "make-base", tag], capture_output=True, text=True, check=False)
+    if script_run.returncode != 0:
+        raise EnvironmentFailure(script_run.stderr.strip() or f"make-base ended with {script_run.returncode}")
 
 
 def _hash_of(path: Path) -> str:

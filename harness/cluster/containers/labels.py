@@ -23,6 +23,9 @@ KEEP = f"{LABELS}keep"
 
 STARTED: set[str] = set()
 """The runs for which this process has started anything."""
+_PREFIX = "kafka-chaos."
+"""The beginning of the names of all folders with secrets: then come the run's id, a dot, and random letters."""
+_OWNER_FILE = "owner"
 
 
 def run_labels(run_id: str, *, keep: bool) -> dict[str, str]:
@@ -75,12 +78,8 @@ def _start_time(pid: int) -> str | None:
         return None
     # The second field, the command's name, may hold spaces and parentheses: fields are counted from the last `)`.
     state, *fields = stat.rpartition(")")[2].split()
-    # A zombie has ended, though its parent has not asked for the exit code yet.
+    # A zombie has ended, though its parent has not asked for the exit code yet. The start time is field 22 of the file.
     return None if state in ("Z", "X") else fields[18]
-
-
-_PREFIX = "kafka-chaos."
-_OWNER_FILE = "owner"
 
 
 class SecretFolder:

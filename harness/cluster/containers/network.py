@@ -31,8 +31,14 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 _ATTEMPTS = 20
 _FIRST_NODE = 10
+"""The last byte of the first node's address; the gateway has 1."""
 _PRIVATE = ipaddress.IPv4Network("172.16.0.0/12")
 _PREFIX_LENGTH = 24
+_LOWEST_PORT = 15_000
+_PROBES = 2_000
+"""The most ports that are tried."""
+_SILENCE = 0.2
+"""The seconds within which a port that is taken accepts a connection."""
 
 
 def create_network(client: DockerClient, name: str, labels: dict[str, str]) -> Network:
@@ -76,15 +82,11 @@ def _routed_subnets() -> Iterator[ipaddress.IPv4Network]:
     except OSError:
         return
     for line in lines:
+        # Addresses are hexadecimal, with the last byte first.
         _, destination, _, _, _, _, _, mask, *_ = line.split()
         address, netmask = (int.from_bytes(bytes.fromhex(text), "little") for text in (destination, mask))
         if netmask:
             yield ipaddress.IPv4Network((address, bin(netmask).count("1")))
-
-
-_LOWEST_PORT = 15_000
-_PROBES = 2_000
-_SILENCE = 0.2
 
 
 def is_ipv4(host: str) -> bool:
@@ -108,15 +110,16 @@ def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
     """`count` different ports of an address that are free at the moment, as far as that can be known from here."""
     highest = _first_ephemeral_port() - 1
     if highest - _LOWEST_PORT < count * 2:
+        # Below the ephemeral range there is no room on this machine.
         highest = 65_535
-    chosen: list[int] = []
+    ports: list[int] = []
     for candidate in random.SystemRandom().sample(range(_LOWEST_PORT, highest), k=min(_PROBES, highest - _LOWEST_PORT)):
         if _is_free(address, candidate):
-            chosen.append(candidate)
-            if len(chosen) == count:
-                return chosen
+            ports.append(candidate)
+            if len(ports) == count:
+                return ports
     raise EnvironmentFailure(
-        f"found only {len(chosen)} of {count} free ports on {address} between {_LOWEST_PORT} and {highest}: "
+        f"found only {len(ports)} of {count} free ports on {address} between {_LOWEST_PORT} and {highest}: "
         "end what listens there"
     )
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 STARTED = "Kafka Server started"
 """The log line of a node that serves."""
 _FORMATTED = "/opt/kafka/formatted"
+"""The folder of the image with the files of new clusters, a folder for each choice of features."""
 _ANSWER_TIMEOUT = 1.0
 NOBODY = -1
+"""The leader of a quorum or a partition that has none."""
 
 T = TypeVar("T")
 
@@ -136,7 +138,7 @@ class Quorum:
         self._members = members
         self._configs = configs or {}
         self._addresses = members.addresses
-        self._first = min(self._addresses)
+        self._last_to_answer = min(self._addresses)
 
     def close(self) -> None:
         """Do nothing: no connection is kept open."""
@@ -161,13 +163,12 @@ class Quorum:
         If several brokers know the same leader epoch, the leader knows the newest ISR.
         """
         states = self._answers(lambda client: client.metadata(topic, partition))
-        known = [(broker, state) for broker, state in states if state.leader_epoch >= 0]
-        if not known:
+        existing = [(broker, state) for broker, state in states if state.leader_epoch >= 0]
+        if not existing:
             return None
-        _, newest = max(known, key=lambda entry: (entry[1].leader_epoch, entry[0] == entry[1].leader))
-        return PartitionRecord(
-            NOBODY if newest.leader is None else newest.leader, newest.leader_epoch, tuple(sorted(newest.isr))
-        )
+        _, newest = max(existing, key=lambda entry: (entry[1].leader_epoch, entry[0] == entry[1].leader))
+        leader = NOBODY if newest.leader is None else newest.leader
+        return PartitionRecord(leader, newest.leader_epoch, tuple(sorted(newest.isr)))
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
         """Freeze the active controller's node until the others have elected another, then thaw it."""
@@ -178,9 +179,9 @@ class Quorum:
 
         def deposed() -> bool:
             now = self._quorum(without=node.number)
-            return (
-                now is not None and now.leader not in (NOBODY, node.number) and now.leader_epoch > before.leader_epoch
-            )
+            if now is None or now.leader in (NOBODY, node.number):
+                return False
+            return now.leader_epoch > before.leader_epoch
 
         node.pause()
         try:
@@ -198,10 +199,10 @@ class Quorum:
 
     def _answers(self, ask: Callable[[BrokerClient], T], *, without: int | None = None) -> Iterator[tuple[int, T]]:
         """Ask the brokers one by one, first the broker that answered last, and yield their ids and answers."""
-        for broker in sorted(self._addresses, key=lambda broker: broker != self._first):
+        for broker in sorted(self._addresses, key=lambda broker: broker != self._last_to_answer):
             address = [] if broker == without else [self._addresses[broker]]
             for answer in answers(address, ask, timeout=_ANSWER_TIMEOUT, configs=self._configs):
-                self._first = broker
+                self._last_to_answer = broker
                 yield broker, answer
 
 

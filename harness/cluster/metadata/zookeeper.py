@@ -49,10 +49,10 @@ class ZooKeeperMode:
         return self._container(node, known_version(kafka_version), configs)
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
-        """The brokers. The first to register becomes controller, so a chosen controller is started alone."""
-        chosen = self._spec.controller
-        rest = [node for broker, node in members.brokers.items() if broker != chosen]
-        return [rest] if chosen is None else [[members.brokers[chosen]], rest]
+        """The brokers. The first to register becomes controller, so a controller that the layout names starts alone."""
+        controller = self._spec.controller
+        rest = [node for broker, node in members.brokers.items() if broker != controller]
+        return [rest] if controller is None else [[members.brokers[controller]], rest]
 
     def metadata(self, members: Members) -> Metadata:
         """A session with ZooKeeper."""
@@ -82,7 +82,7 @@ class ZooKeeperMode:
             self.await_ready(members, node, timeout=timeout)
 
     def _await_no_registration(self, members: Members, node: Node, timeout: float) -> None:
-        def is_free() -> bool:
+        def id_is_free() -> bool:
             # The server that is asked may fail meanwhile: then another server is asked.
             with suppress(ClusterFailure), closing(self.metadata(members)) as metadata:
                 brokers = metadata.brokers()
@@ -90,7 +90,7 @@ class ZooKeeperMode:
             return False
 
         if node.role == "broker":
-            wait_until(is_free, f"ZooKeeper to let go of {node.name}'s former session", timeout=timeout)
+            wait_until(id_is_free, f"ZooKeeper to let go of {node.name}'s former session", timeout=timeout)
 
     def _zookeeper(self, number: int) -> Node:
         # Kafka comes with ZooKeeper 3.5 since 2.4.

@@ -21,8 +21,10 @@ from kafka_chaos.harness.cluster.metadata.protocol import PartitionRecord
 _CONTROLLER = "/controller"
 _CONTROLLER_EPOCH = "/controller_epoch"
 _SECRET = 0xB3415C00
+"""ZooKeeper's constant `superSecret`, which it mixes into the seed of every password."""
 _PASSWORD_BYTES = 16
 _MULTIPLIER, _INCREMENT, _MASK = 0x5DEECE66D, 0xB, (1 << 48) - 1
+"""The constants of java.util.Random."""
 
 
 class ZooKeeper:
@@ -58,13 +60,8 @@ class ZooKeeper:
         if znode is None:
             return None
         state, stat = znode
-        return PartitionRecord(
-            int(state["leader"]),
-            int(state["leader_epoch"]),
-            tuple(sorted(state["isr"])),
-            int(stat.version),
-            int(stat.mtime),
-        )
+        leader, leader_epoch, isr = int(state["leader"]), int(state["leader_epoch"]), tuple(sorted(state["isr"]))
+        return PartitionRecord(leader, leader_epoch, isr, int(stat.version), int(stat.mtime))
 
     def controller(self) -> int | None:
         """The broker that is controller; None while there is none."""
@@ -146,8 +143,9 @@ def password_of(session: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _failures(what: str) -> Iterator[None]:
+def _failures(action: str) -> Iterator[None]:
+    """Turn errors of kazoo into a `ClusterFailure` that says which action ZooKeeper did not take."""
     try:
         yield
     except KazooException as error:
-        raise ClusterFailure(f"ZooKeeper did not {what}: {error!r}") from error
+        raise ClusterFailure(f"ZooKeeper did not {action}: {error!r}") from error

@@ -24,8 +24,8 @@ def make_volume(name: str, labels: Mapping[str, str], brokers: int) -> None:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         archive.add(classes, "classes")
-        for place in ("segments", "faults", "affected"):
-            folder = tarfile.TarInfo(place)
+        for folder_name in ("segments", "faults", "affected"):
+            folder = tarfile.TarInfo(folder_name)
             folder.type, folder.mode = tarfile.DIRTYPE, 0o755
             archive.addfile(folder)
         for broker in range(1, brokers + 1):

@@ -45,6 +45,14 @@ _NOBODY, _NO_SEQ = UNDECODABLE
 _MARKERS = {0: ABORT, 1: COMMIT}
 """By the type of a control record, how it ends a transaction. Other types end none. A control record's key has two
 bytes of version, then two bytes of type."""
+CHUNK = 8 << 20
+"""The bytes of a segment that are decoded at once."""
+ROWS_PER_GROUP = 1 << 18
+CHECKPOINT_TIMEOUT = 15.0
+"""Seconds: three times the interval at which brokers write high watermarks to disk by default."""
+
+# Folders of deleted, future and stray replicas have further endings, so they do not match.
+_REPLICA_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 
 
 class MarkerReader:
@@ -78,16 +86,6 @@ class MarkerReader:
                 last = int(np.searchsorted(records.offsets, batch.last_offset, side="right")) - 1
                 if last >= 0 and records.offsets[last] >= batch.base_offset:
                     self._writers[batch.producer_id] = int(records.producer_ids[last])
-
-
-CHUNK = 8 << 20
-"""The bytes of a segment that are decoded at once."""
-ROWS_PER_GROUP = 1 << 18
-CHECKPOINT_TIMEOUT = 15.0
-"""Seconds: three times the interval at which brokers write high watermarks to disk by default."""
-
-# Folders of deleted, future and stray replicas have further endings, so they do not match.
-_REPLICA_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,19 @@ from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError
 from kafka_chaos.harness.cluster.containers.engine import Pipe, docker_client
 from kafka_chaos.harness.cluster.node import Node
 
-_EXCLUDED = tuple(f"--exclude=*.{ending}" for ending in ("index", "timeindex", "txnindex", "snapshot", "deleted"))
-_TAR = (
-    'cd "$1" && shift && exec tar --sort=name --ignore-failed-read -cf - '
-    + " ".join(f"'{x}'" for x in _EXCLUDED)
-    + ' -- "$@"'
-)
+_EXCLUDE = " ".join(f"'--exclude=*.{ending}'" for ending in ("index", "timeindex", "txnindex", "snapshot", "deleted"))
+_TAR = f'cd "$1" && shift && exec tar --sort=name --ignore-failed-read -cf - {_EXCLUDE} -- "$@"'
+"""A script for `sh -c`: its first argument is the folder, the others are the paths to pack."""
 # GNU tar ends with 1 if a file changed or vanished while it was read, as files of a running broker do.
 _ACCEPTED_CODES = (0, 1)
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS)
+"""The checkpoint files that a broker has once for all replicas; they are beside the replicas' folders."""
+
+VERSION = 0
 
 
 def stream_files(
@@ -45,7 +50,7 @@ def stream_files(
     pieces = _from_inside(node, folder, roots) if serving else node.container.get_archive(folder, chunk_size=1 << 20)[0]
     with tarfile.open(fileobj=Pipe(pieces), mode="r|") as archive:
         for member in archive:
-            # The engine's names begin with the folder's own.
+            # In an archive that the engine makes, names begin with the folder's own name.
             name = member.name.removeprefix("./") if serving else member.name.partition("/")[2]
             is_below_a_root = any(root in (".", name) or name.startswith(f"{root}/") for root in roots)
             if member.isfile() and wanted.fullmatch(name) and is_below_a_root:
@@ -73,16 +78,6 @@ def _from_inside(node: Node, folder: str, paths: tuple[str, ...]) -> Iterator[by
         raise ClusterFailure(f"{node.name}: reading {folder} ended with {code}: {text}")
 
 
-HIGH_WATERMARKS = "replication-offset-checkpoint"
-RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-LOG_STARTS = "log-start-offset-checkpoint"
-LEADER_EPOCHS = "leader-epoch-checkpoint"
-BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS)
-"""The checkpoint files that a broker has once for all replicas; they are beside the replicas' folders."""
-
-VERSION = 0
-
-
 class CheckpointError(KafkaChaosError):
     """Raised for a checkpoint file that Kafka would not have written; the message names file and line."""
 
@@ -91,10 +86,10 @@ def parse_offsets(file: str, text: str) -> dict[tuple[str, int], int]:
     """The offsets in lines of the form `topic partition offset`, by (topic, partition)."""
     offsets: dict[tuple[str, int], int] = {}
     for number, fields in _entries(file, text, "topic partition offset"):
-        place = (fields[0], _whole_number(file, number, "partition", fields[1]))
-        if place in offsets:
-            raise CheckpointError(f"{file}, line {number}: {place[0]}-{place[1]} occurs twice")
-        offsets[place] = _whole_number(file, number, "offset", fields[2])
+        topic, partition = fields[0], _whole_number(file, number, "partition", fields[1])
+        if (topic, partition) in offsets:
+            raise CheckpointError(f"{file}, line {number}: {topic}-{partition} occurs twice")
+        offsets[topic, partition] = _whole_number(file, number, "offset", fields[2])
     return offsets
 
 
@@ -142,7 +137,7 @@ def _entries(file: str, text: str, form: str) -> list[tuple[int, list[str]]]:
     return entries
 
 
-def _whole_number(file: str, line: int, what: str, text: str) -> int:
+def _whole_number(file: str, line: int, field: str, text: str) -> int:
     if not (text.isascii() and text.removeprefix("-").isdigit()) or int(text) < 0:
-        raise CheckpointError(f"{file}, line {line}: {what} is {text!r}, expected a whole number of 0 or more")
+        raise CheckpointError(f"{file}, line {line}: {field} is {text!r}, expected a whole number of 0 or more")
     return int(text)

@@ -22,6 +22,7 @@ MAGIC_AT: int = LegacyRecordBatch.MAGIC_OFFSET
 LEGACY_SIZES = (26, 34)
 """The sizes in bytes of empty messages of formats v0 and v1; the latter has a timestamp."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""The compression types, by their numbers in a batch's attributes."""
 NO_PRODUCER = NO_LEADER_EPOCH = -1
 
 
@@ -77,7 +78,7 @@ class Batch:
                 () if self.legacy else tuple(decoded.headers),
                 self.control,
             )
-            for decoded in _decoded(self.place, self.data)
+            for decoded in _decoded(self.described, self.data)
         )
 
     @property
@@ -96,8 +97,8 @@ class Batch:
         return NO_PRODUCER if self.producer_id == NO_PRODUCER else self.producer_epoch
 
     @property
-    def place(self) -> str:
-        """Its place in words, for messages."""
+    def described(self) -> str:
+        """Which batch it is, in words for messages."""
         return f"{self.file}: batch of offset {self.base_offset} at position {self.position}"
 
 
@@ -160,21 +161,22 @@ def _read_batch(file: str, data: bytes, position: int) -> Batch | TornTail:
     left = len(data) - position
     magic = data[position + MAGIC_AT] if left > MAGIC_AT else None
     legacy = magic is not None and magic < len(LEGACY_SIZES)
-    what, least = ("message", LEGACY_SIZES[magic]) if magic is not None and legacy else ("batch", HEADER_SIZE)
+    unit, least = ("message", LEGACY_SIZES[magic]) if magic is not None and legacy else ("batch", HEADER_SIZE)
     if not legacy and left < least:
         return TornTail(position, f"{left} bytes are less than a batch header's {least}", cut_short=True)
+    # Every format begins with the offset in 8 bytes, and the length of all that follows the length.
     size = LENGTH_END + int.from_bytes(data[position + 8 : position + LENGTH_END], "big", signed=True)
     if size < least:
-        return TornTail(position, f"a {what} length of {size} bytes is less than the least, {least}")
+        return TornTail(position, f"a {unit} length of {size} bytes is less than the least, {least}")
     if not legacy and magic != 2:
         return TornTail(position, f"magic {magic}, expected 2")
     if left < size:
-        return TornTail(position, f"the {what} has {size} bytes, {left} are there", cut_short=True)
+        return TornTail(position, f"the {unit} has {size} bytes, {left} are there", cut_short=True)
     whole = data[position : position + size]
     header = LegacyRecordBatch(whole, magic) if legacy else DefaultRecordBatch(whole[:HEADER_SIZE])
     checked = memoryview(whole)[DefaultRecordBatch.ATTRIBUTES_OFFSET :]
     if not (header.validate_crc() if legacy else calc_crc32c(checked) == header.crc):
-        return TornTail(position, f"the {what}'s checksum differs")
+        return TornTail(position, f"the {unit}'s checksum differs")
     codec = header.compression_type
     compression = CODECS[codec] if codec < len(CODECS) else f"codec {codec}"
     make_batch = partial(Batch, file=file, position=position, data=whole, compression=compression)
@@ -195,11 +197,14 @@ def _read_batch(file: str, data: bytes, position: int) -> Batch | TornTail:
     )
 
 
-def _decoded(place: str, data: bytes) -> tuple[Any, ...]:
-    """The records of a batch, or the messages that are compressed in one; raises `SegmentError`."""
+def _decoded(batch: str, data: bytes) -> tuple[Any, ...]:
+    """The records of a batch, or the messages that are compressed in a message; raises `SegmentError`.
+
+    `batch`: which batch or message it is, in words.
+    """
     try:
         magic = data[MAGIC_AT]
         return tuple(LegacyRecordBatch(data, magic) if magic < len(LEGACY_SIZES) else DefaultRecordBatch(data))
     except Exception as error:
         # kafka-python and the compression libraries raise errors of many types.
-        raise SegmentError(f"{place}: its records can't be read: {error!r}") from error
+        raise SegmentError(f"{batch}: its records can't be read: {error!r}") from error
