@@ -13,6 +13,7 @@ class Engine(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> None:
+        """Called by Enum for a value that no engine has."""
         raise ValueError(f"{value!r} is no engine, expected {' or '.join(cls)}")
 
 

@@ -19,8 +19,8 @@ DATA, COMMIT, ABORT = "data", "commit", "abort"
 RECORD_KINDS = (DATA, COMMIT, ABORT)
 """The kinds of entries in a broker's log: a record, or the marker that ends a producer's transaction.
 
-In `replicas/`, a marker has seq −1 and names the producer whose open transaction it ends in its partition. Its
-`producer_id` is that of the last record before it with the same Kafka producer id; −1 if there is none.
+In `replicas/`, a marker has seq −1 and ends the open transaction of a producer in its partition. Its `producer_id`, a
+number of the harness, is that of the last record before it with the same producer id of Kafka; −1 if there is none.
 """
 
 COMMITTED, ABORTED, IN_DOUBT = "committed", "aborted", "info"

@@ -39,6 +39,7 @@ class Rules:
         lines = ["*filter"]
         for hook, rules in self.by_hook.items():
             chain = self._chain(hook)
+            # A new chain has no policy (`-`), and has counted no packets and bytes.
             lines += [f":{chain} - [0:0]", *(f"-A {chain} {' '.join(rule)}" for rule in rules)]
             lines.append(f"-I {hook} -j {chain}")
         document = "\n".join([*lines, "COMMIT", ""])

@@ -20,7 +20,7 @@ from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, do
 from kafka_chaos.harness.experiment.values import Place, refusals
 
 M = TypeVar("M", bound=BaseModel)
-_WHAT = "an experiment"
+_EXPERIMENT = "an experiment"
 
 
 def load_experiment(path: Path, *, overrides: Mapping[str, Any] | None = None) -> Experiment:
@@ -34,12 +34,12 @@ def load_experiment(path: Path, *, overrides: Mapping[str, Any] | None = None) -
 def experiment_values(path: Path) -> dict[Any, Any]:
     """The keys of an experiment file as they are written, once checked. Raises `UsageFailure`."""
     load_experiment(path)
-    return document_of(text_of(path), str(path), _WHAT)[1]
+    return document_of(text_of(path), str(path), _EXPERIMENT)[1]
 
 
 def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | None = None) -> Experiment:
     """The experiment that a YAML text describes; messages name `source` as the file."""
-    document, values = document_of(text, source, _WHAT)
+    document, values = document_of(text, source, _EXPERIMENT)
     if isinstance(values.get("services"), dict):
         line = line_of(document, ("services",))
         writes = f"`kafka-chaos nodes compose {source}` writes the file of nodes for `run --attach`"
@@ -105,9 +105,9 @@ def one_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
-def model_of(path: Path, kind: type[M], what: str) -> M:
-    """The pydantic model of a YAML file. Raises `UsageFailure` with file and line. `what`: what the file should be."""
-    document, values = document_of(text_of(path), str(path), what)
+def model_of(path: Path, kind: type[M], expected: str) -> M:
+    """The pydantic model of a YAML file, named `expected` in messages. Raises `UsageFailure` with file and line."""
+    document, values = document_of(text_of(path), str(path), expected)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -117,10 +117,10 @@ def model_of(path: Path, kind: type[M], what: str) -> M:
         raise UsageFailure("\n".join(map(one_line, lines))) from None
 
 
-def document_of(text: str, source: str, what: str) -> tuple[CommentedMap, dict[Any, Any]]:
+def document_of(text: str, source: str, expected: str) -> tuple[CommentedMap, dict[Any, Any]]:
     """The YAML document with the positions of its keys, and the same as plain values.
 
-    Raises `UsageFailure` that names `source` and the line. `what` names the expected document, as `an experiment`.
+    Raises `UsageFailure` that names `source` and the line. `expected` names the document, as `an experiment`.
     """
     try:
         with warnings.catch_warnings():
@@ -137,15 +137,15 @@ def document_of(text: str, source: str, what: str) -> tuple[CommentedMap, dict[A
         character = chr(error.character) if isinstance(error.character, int) else error.character
         raise UsageFailure(f"{source}:{line}: not YAML: the character {character!r} is not allowed") from None
     except RecursionError:
-        raise UsageFailure(f"{source}:1: not {what}: its values are nested too deep") from None
+        raise UsageFailure(f"{source}:1: not {expected}: its values are nested too deep") from None
     except TypeError as error:
         # A TypeError of ruamel.yaml itself, about a key that can't be hashed, has no line.
         line = error.args[0] if isinstance(error.args[0], int) else 1
-        raise UsageFailure(f"{source}:{line}: not {what}: a key is a list or a mapping") from None
+        raise UsageFailure(f"{source}:{line}: not {expected}: a key is a list or a mapping") from None
     except (YAMLError, ValueError) as error:
         raise UsageFailure(f"{source}:1: not YAML: {quoted(str(error).partition(chr(10))[0])}") from None
     if not isinstance(document, CommentedMap):
-        raise UsageFailure(f"{source}:1: expected a mapping with the keys of {what}")
+        raise UsageFailure(f"{source}:1: expected a mapping with the keys of {expected}")
     return document, values
 
 

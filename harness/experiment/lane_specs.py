@@ -41,6 +41,7 @@ def _acks(value: object) -> object:
 
 
 def _client(value: object) -> object:
+    """A client's name with its version, as `kafka-chaos clients` lists it, or the words of a user's own command."""
     words = tuple(value) if isinstance(value, list | tuple) else (value,)
     if not words or not all(isinstance(word, str) for word in words):
         raise ValueError("expected the name of a client, or a command as a list of words")

@@ -14,7 +14,7 @@ End = Literal["kill", "leave"]
 PRODUCER: Literal["producer"] = "producer"
 CONSUMER: Literal["consumer"] = "consumer"
 Role = Literal["producer", "consumer"]
-_SHORTEST = 0.5
+_SHORTEST = 0.5  # seconds
 _Lengths = Annotated[tuple[Annotated[float, Field(ge=_SHORTEST)], Seconds], AfterValidator(ordered)]
 
 

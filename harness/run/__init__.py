@@ -1,1 +1,1 @@
-"""A run from plan to verdict: phases, faults, collection. Also runs on an attached cluster."""
+"""A run from plan to verdict: phases, faults, collection. The cluster may be an attached one, which others run."""

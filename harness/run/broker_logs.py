@@ -129,7 +129,7 @@ class _NodeLog:
     def _changed(self, change: re.Match[str]) -> Iterator[Event]:
         isr = None if change["isr"] is None else _brokers(change["isr"])
         number = int(change["number"])
-        state = PartitionChanged(**self._place(change), node=self.broker, partition_epoch=number, isr=isr)
+        state = PartitionChanged(**self._common_fields(change), node=self.broker, partition_epoch=number, isr=isr)
         if replace(state, ts_ns=0) not in self.states:
             self.states.add(replace(state, ts_ns=0))
             yield state
@@ -150,19 +150,21 @@ class _NodeLog:
         # A new follower truncates before it fetches. At a second truncation it has fetched: its log end is unknown.
         log_end = self._log_ends.pop(partition, None)
         offset = int(match["offset"])
-        return LogTruncated(**self._place(match), broker=self.broker, offset=offset, reason=reason, log_end=log_end)
+        return LogTruncated(
+            **self._common_fields(match), broker=self.broker, offset=offset, reason=reason, log_end=log_end
+        )
 
     def _elected(self, match: re.Match[str]) -> Event:
         self._log_ends.pop(_partition(match), None)
         epoch, offset = int(match["epoch"]), int(match["offset"])
         isr = match.groupdict().get("isr", self._requested_isrs.get((*_partition(match), epoch), ""))
-        place = self._place(match)
-        return LeaderElected(**place, broker=self.broker, leader_epoch=epoch, start_offset=offset, isr=_brokers(isr))
+        common = self._common_fields(match)
+        return LeaderElected(**common, broker=self.broker, leader_epoch=epoch, start_offset=offset, isr=_brokers(isr))
 
     def _offline(self, match: re.Match[str]) -> Event:
-        return PartitionOffline(**self._place(match), controller=self.broker, leader_epoch=int(match["epoch"]))
+        return PartitionOffline(**self._common_fields(match), controller=self.broker, leader_epoch=int(match["epoch"]))
 
-    def _place(self, match: re.Match[str]) -> dict[str, Any]:
+    def _common_fields(self, match: re.Match[str]) -> dict[str, Any]:
         """The fields that all events about a partition have."""
         topic, partition = _partition(match)
         return {"ts_ns": self._time(match), "lane": self.topics[topic], "partition": partition}

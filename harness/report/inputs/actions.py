@@ -91,7 +91,7 @@ def _was_replaced(name: str, fault: FaultRecord, changes: Iterable[Change]) -> b
     requested_ns, healed_ns = fault.requested[0], fault.healed[-1]
     before = [broker for ts_ns, broker in elections if ts_ns < requested_ns]
     during = [broker for ts_ns, broker in elections if requested_ns <= ts_ns < healed_ns]
-    return bool(before and during) and name == f"broker-{before[-1]}" != f"broker-{during[0]}"
+    return bool(before and during) and name == f"broker-{before[-1]}" and before[-1] != during[0]
 
 
 def outcomes_of(run_dir: Path) -> Iterator[tuple[str, str, str | None, int]]:

@@ -96,11 +96,11 @@ _ENDS = 'SELECT lane, partition, max("offset") AS last FROM entries GROUP BY ALL
 
 @dataclass(frozen=True)
 class FindingRange:
-    """`count` findings of one anomaly from offset `first` to `last`, or, for records without offsets, between two
-    sequence numbers.
+    """`count` findings of one anomaly in a partition, from offset `first` to offset `last`.
 
-    `partition` None: unknown. `producer_id` is set where `first` and `last` are sequence numbers. `cause`: the recorded
-    cause of the first finding. `record`: its `producer_id` and `seq`, each None where the finding has none.
+    For records without offsets, `first` and `last` are sequence numbers of the producer `producer_id`, which is None
+    otherwise. `partition` None: unknown. `cause`: the recorded cause of the first finding. `record`: its `producer_id`
+    and `seq`, each None where the finding has none.
     """
 
     lane: str

@@ -24,7 +24,7 @@ _SEARCHED_BEFORE, _SEARCHED_AFTER = 500, 5_000
 
 @dataclass(frozen=True, slots=True)
 class TracedFault:
-    """The effect of a fault on a request or its answer, which began `at`; held frames went on at `until`, or never."""
+    """What a fault did to a request or its answer, from `at` on. `until`: when a held one went on; None: never."""
 
     action: str
     side: str

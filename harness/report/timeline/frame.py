@@ -150,7 +150,7 @@ def patterns() -> Markup:
 
 @dataclass(frozen=True)
 class Activity:
-    """A picture with its heading, a sentence that sums it up, and its events in words: (when, what)."""
+    """A picture with its heading, a sentence that sums it up, and its events: the time and the event in words."""
 
     heading: str
     summary: str

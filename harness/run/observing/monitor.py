@@ -5,9 +5,9 @@
   A thread per broker sends one request per interval, so that a frozen broker does not delay the reports of others.
 - `PauseWatch`: for how long the harness had work to do and no processor, since the machine had other work. For each
   second that is the longest time for which one of its threads waited for a processor (`/proc/self/task/*/schedstat`,
-  Linux), or, if longer, the time by which the measuring thread woke up late. A recovery waits for one thread at a time,
-  so it lost no more of this second. The share of waiting in waiting and running would exaggerate: threads that wait for
-  0.25 s and run for 0.03 s in all would count as 0.9 s without a processor.
+  Linux), or, if longer, the time by which the measuring thread woke up late. A client that recovers from a fault needs
+  one thread at a time, so in that second it lost no more than this. The share of waiting in waiting and running would
+  exaggerate: threads that wait for 0.25 s and run for 0.03 s in all would count as 0.9 s without a processor.
 """
 
 import threading
