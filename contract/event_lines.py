@@ -15,7 +15,7 @@ _BY_NAME = {type_name(kind): kind for kind in ALL}
 
 
 def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = ALL, *, exact: bool = False) -> Event | None:
-    """The event on a line; None if it is of none of these kinds. Null means absent, unless the field is required.
+    """The event on a line; None for an event of other kinds. Null means absent, unless the field is required.
 
     Raises `ValueError` for a line without a type and a time, and for an event with a missing or ill-typed field. An
     unknown field is ignored, or with `exact`, refused in the same way.

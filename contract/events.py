@@ -1,6 +1,6 @@
 """Everything that happens in a run, as typed events: the lines of events.jsonl, which listeners receive as objects.
 
-Times are nanoseconds of the machine's monotonic clock, the one that the histories use.
+Times are nanoseconds of the machine's monotonic clock, as in the histories of producers and consumers.
 """
 
 import dataclasses

@@ -85,7 +85,7 @@ class NodeControl(Protocol):
 
 
 class InsideControl(Protocol):
-    """The commands and files inside a container. Files can be read and written whether it runs or not."""
+    """The commands and files inside a container. Files can be read and written whether the container runs or not."""
 
     def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
         """Run a command, and return its exit code (not 0 if the container is down or frozen) and its output.
@@ -153,7 +153,7 @@ class DiskControl(Protocol):
         """The number of bytes that can still be written."""
 
     def refuse_appends(self, topic: str | None) -> None:
-        """Refuse writes to the newest segment of each partition of this topic, or of all topics if it is None."""
+        """Refuse writes to the newest segment of each partition of this topic, or without `topic`, of all topics."""
 
     def refused(self) -> Mapping[str, bool]:
         """The segments that `refuse_appends` chose, by name, and whether they still refuse writes."""

@@ -24,7 +24,7 @@ Nodes = tuple[NodeControl, ...]
 
 DOWN = "down"
 FROZEN = "frozen"
-"""States in which a fault may hold a container. The last of the faults that hold it there brings it back."""
+"""States in which faults may hold a container. The last of these faults to end brings the container back."""
 
 PROOF_TIMEOUT = 10.0  # seconds that a proof may take, unless its kind says otherwise
 
@@ -169,11 +169,11 @@ class Fault:
         at_once(nodes, lambda node: self._inject(cluster, node))
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Show that the fault took effect on every node. Called before it is healed."""
+        """Show that the fault took effect on every node. Called before the fault is healed."""
         return all_took_effect({node.name: self._proof(cluster, node) for node in nodes})
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Undo the damage, and wait until everything works again; servers that it holds down are started."""
+        """Undo the damage, and wait until everything works again; servers that the fault holds down are started."""
         if self.holds == DOWN:
             cluster.start_again(nodes)
         else:
@@ -189,7 +189,7 @@ class Fault:
         """By default nothing: many faults leave nothing broken."""
 
     def _noted(self, cluster: ClusterControl) -> dict[Any, Any]:
-        """What this fault has noted of the state before it broke anything, for its proof."""
+        """The notes of this fault on the state before it broke anything, which its proof needs."""
         noted: dict[Any, Any] = cluster.noted.setdefault(mark(self), {})
         return noted
 

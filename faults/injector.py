@@ -1,4 +1,4 @@
-"""Injects faults at their times, collects their proofs, and heals all of them on every way out.
+"""Injects faults at their times, collects their proofs, and heals all faults, however a run ends.
 
 Faults of a schedule run side by side, but two faults never change the same container's process at the same moment. If
 the schedule ends one of them before the other is due, the other waits until the first is healed. These rules hold for
@@ -45,16 +45,16 @@ class Occurrence:
     fault: Fault
     nodes: Nodes
     due: float | None
-    """The time that its schedule gives it; None without a schedule."""
+    """The time that the schedule gives the fault; None without a schedule."""
     injected_at: float | None = None
-    """When its injection began; None before that."""
+    """When the fault's injection began; None before that."""
     applied_ns: int = 0
-    """When it took effect according to its proof, else when its injection ended, in ns of the monotonic clock."""
+    """When the fault took effect by its proof, else when its injection ended, in ns of the monotonic clock."""
     proven: bool = False
     ended: bool = False
-    """Whether it is healed or being healed, so that it no longer holds any container."""
+    """Whether the fault is healed or being healed, so that it no longer holds any container."""
     healing: bool = False
-    """Whether its containers are being brought back."""
+    """Whether the fault's containers are being brought back."""
 
     @property
     def fault_id(self) -> str:
@@ -67,8 +67,7 @@ class Occurrence:
             self.injected_at, self.applied_ns = time.monotonic(), time.monotonic_ns()
 
     def took_effect(self, since_ns: int | None) -> None:
-        """Note that the fault is proven. `since_ns`: when it took effect by its proof; ignored if before its
-        injection."""
+        """Note that the fault is proven, and since when by its proof. A time before the injection is ignored."""
         self.proven = True
         if since_ns is not None and self.injected_at is not None and self.injected_at * 1e9 <= since_ns:
             self.applied_ns = min(self.applied_ns, since_ns)

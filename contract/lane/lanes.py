@@ -36,7 +36,7 @@ CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state
 SHARE_STATE = "__share_group_state"
 """The topics in which coordinators keep the state of groups, of transactions, and of share groups."""
 INTERNAL_REPLICAS = 3
-"""The replicas of each partition of these topics by default, where there are as many brokers."""
+"""The default replication factor of the three topics above, if there are as many brokers."""
 MOST_PARTITIONS = 100_000
 MOST_REPLICAS = 9
 """The most replicas of a partition, because a state of the model has each of them."""
@@ -244,7 +244,7 @@ class Lane:
 _SETTINGS: Mapping[str, type[Transactional | Group | Loop | Share]] = {
     kind.KEY: kind for kind in (Transactional, Group, Loop, Share)
 }
-"""By key, the classes of keys that have keys of their own."""
+"""The lane's keys whose values are mappings, with the classes of these mappings."""
 _INTERNAL = ("consumer_offsets", "transaction_state")
 _LEFT_OUT = (
     *("kafka_version", "metadata_mode", "elr", "client", "flushes", "verifies_transactions", "assume", "created_late"),

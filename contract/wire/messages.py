@@ -1,9 +1,9 @@
-"""What controllers tell brokers, AlterPartition, and the requests of share groups (KIP-932): kafka-python lacks them.
+"""Messages that kafka-python lacks: from controllers to brokers, AlterPartition, and of share groups (KIP-932).
 
 `definitions/` has them in the form of Kafka's own message definitions (`clients/src/main/resources/common/message` of
 Kafka 3.9, for share groups of 4.4), in all versions that there ever were. ZooKeeper's version of a partition's state is
-`zk_version` in UpdateMetadata and `partition_epoch` in LeaderAndIsr. Once this is imported, kafka-python knows their
-answers, too.
+`zk_version` in UpdateMetadata and `partition_epoch` in LeaderAndIsr. Importing this module also lets kafka-python
+decode the responses.
 """
 
 import warnings

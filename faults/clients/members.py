@@ -99,7 +99,7 @@ class ConnectionReset(Fault):
 
     @staticmethod
     def unavailable() -> str | None:
-        """Why the kernel can't reset connections of other processes; None if it can, or if nobody can know."""
+        """Why the kernel can't reset connections of other processes; None if it can, or if this can't be known."""
         if engine_elsewhere() is not None or not _KERNEL_CONFIG.is_file():
             return None
         with gzip.open(_KERNEL_CONFIG, "rt", encoding="utf-8", errors="replace") as lines:

@@ -133,7 +133,7 @@ def _replicas_moved(
 
 
 def _log_folders(cluster: ClusterControl, node: NodeControl) -> set[str] | None:
-    """The names of the folders in a broker's log directories; None while it is down or frozen, and so deletes none."""
+    """The names of the folders in a broker's log directories; None while the broker is down or frozen."""
     state = node.state()
     if not state["Running"] or state["Paused"]:
         return None

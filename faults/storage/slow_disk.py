@@ -1,4 +1,4 @@
-"""The fault kind `slow-disk`: a disk that takes few writes a second, like a spinning one or a small one of a cloud.
+"""The fault kind `slow-disk`: a disk that takes few writes a second, like a spinning disk or a cloud's small disks.
 
 Thanks to the kernel's cache, brokers do not wait for their disks and would not notice. So the fault makes each write
 wait until it is on the disk.

@@ -199,7 +199,7 @@ class LaneSpec(Spec):
         return self.first_partitions < self.partitions
 
     def grown_by(self, partitions: int) -> Self:
-        """The lane with so many more `partitions` than its topic is created with."""
+        """The lane whose topic gets this many `partitions` besides those with which it is created."""
         if self.partitions == self.first_partitions + partitions:
             return self
         grown = self.model_copy(update={"partitions": self.first_partitions + partitions})

@@ -1,8 +1,8 @@
 """An experiment as one checked value: a cluster, lanes, a workload and faults.
 
 A run of several phases uses one cluster. Each phase has its own lanes, its own load and its own `schedule` (timed
-faults) or `steps` (faults whose steps wait for conditions). A phase begins when the former phase has settled, with all
-replicas in sync. Every refusal names the place in the file; `file.py` adds the line.
+faults) or `steps` (in a lock-step phase: faults whose steps wait for conditions). A phase begins once the former phase
+has settled, with all replicas in sync. Every refusal names the place in the file; `file.py` adds the line.
 """
 
 import random
@@ -48,7 +48,7 @@ class ExperimentError(UsageFailure):
 
 
 Refusals = Iterator[tuple[tuple[str | int, ...], str]]
-"""What a check refuses: the keys below the place that it examines, and the reason."""
+"""The refusals of a check: for each, the path of the refused key below the place that was checked, and the reason."""
 
 
 def raise_first(place: tuple[str | int, ...], refusals: Refusals) -> None:
@@ -188,7 +188,7 @@ class Experiment(Spec):
 
     @cached_property
     def lanes(self) -> tuple[tuple[PhaseSpec, LaneSpec, Lane], ...]:
-        """All lanes with their phase, and as the model knows them; they have all partitions that faults add."""
+        """All lanes, with all partitions that faults add: for each, its phase, its keys, and the lane of the model."""
         return tuple((phase, spec, self.as_lane(phase, spec)) for phase in self.phases for spec in phase.grown().lanes)
 
     @property

@@ -83,7 +83,7 @@ def broker_times(cluster: ClusterLayout, key: str) -> list[int]:
 
 
 def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, starts_clients: bool = True) -> Timings:
-    """The time-outs of a lane in this cluster. `starts_clients`: the harness starts its clients, not an application."""
+    """The time-outs of a lane in this cluster. `starts_clients`: whether its clients are not an application's."""
 
     def longest(key: str) -> int:
         return max(broker_times(cluster, key))

@@ -97,7 +97,7 @@ class ClusterAccess:
     bootstrap_servers: str = field(repr=False)
     client_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
     nodes: NodesFile | None = field(default=None, repr=False)
-    """The commands that break its nodes; None: nothing is broken."""
+    """The commands that break the cluster's nodes; None: nothing is broken."""
     allowed: tuple[str, ...] = ()
     """The names of the nodes that may be broken."""
 

@@ -27,7 +27,7 @@ _TIME = r"^\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
 _PLACE = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
 _WORDS = toml_of(__package__, "broker_logs.toml")
 _MARKS = tuple(_WORDS.pop("marks"))
-"""Texts of which every line of interest has one: to look for them takes less time than to try all patterns."""
+"""Every line that a pattern matches has one of these texts. Looking for them first saves the time of most patterns."""
 _PATTERNS = {
     kind: [re.compile(pattern.replace("TIME", _TIME).replace("PLACE", _PLACE)) for pattern in patterns]
     for kind, patterns in _WORDS.items()

@@ -35,8 +35,8 @@ class PhaseRun:
 
     `client_configs`: further settings of all clients. `start_offsets`: where consumers begin, by lane and partition.
     `brokers`: the brokers' client addresses by id, if high watermarks are to be recorded. `controller` returns the
-    controller's id, or None if nobody knows it. `patience`: by lane, the least time-out in seconds within which its
-    consumers must reach the end, long enough for a stall to show. `gaps`: by lane, the longest time between two
+    controller's id, or None if nobody knows it. `patience`: by lane, for how many seconds at least the run waits for
+    consumers that have not reached the end, so that a stall shows. `gaps`: by lane, the longest time between two
     acknowledgements in seconds, once the phase has settled. `seed` decides the random choices of the load. `outside`:
     the kinds of faults that may occur besides those that the run injects.
     """
@@ -160,7 +160,7 @@ class PhaseRun:
         self.gaps = {name: lane.written.longest_gap_ns / 1e9 for name, lane in load.lanes.items()}
 
     def _await_full_isr(self, timeout: float) -> None:
-        """Wait for every replica to be in sync. One that is not is only reported; `isr_not_restored` judges it."""
+        """Wait for every replica to be in sync. A late replica is only reported: `isr_not_restored` judges it."""
         try:
             self.admin.await_full_isr(self.lanes, timeout=timeout)
         except WaitTimeout as waited:
@@ -182,7 +182,7 @@ class PhaseRun:
         return {lane.lane: self.admin.end_offsets(lane.lane, self.admin.partition_numbers(lane.lane)) for lane in lanes}
 
     def _await_transactions(self, lane: LaneSpec) -> None:
-        """Wait until every transaction of a lane has ended. A hanging one is reported, and the run goes on."""
+        """Wait until every transaction of a lane has ended. A hanging transaction is reported, and the run goes on."""
         if lane.transactional is None:
             return
         self.events.emit(event_types.Step(text=f"waiting for the transactions of lane {lane.lane} to end"))

@@ -119,7 +119,7 @@ class Run:
 
     @property
     def spark(self) -> SparkSession:
-        """The session, once it has started."""
+        """The Spark session; waits until it has started."""
         self.start_spark()
         assert self._spark is not None
         return self._spark.result()

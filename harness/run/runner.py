@@ -100,7 +100,7 @@ class Stages:
     applications: Mapping[str, Application]
 
     def observe(self) -> None:
-        """All stages, on a cluster that ends with them unless it was `running` before."""
+        """Go through all stages, on a cluster that is removed after them unless it was `running` before."""
         self.run.directory.write_json(TIMINGS_FILE, timings_document(self.run.experiment, self.applications))
         with self.cluster() as cluster, self.traced(cluster):
             topics = {lane.lane: lane.topic_name for lane in self.run.experiment.lane_specs}

@@ -68,7 +68,7 @@ class NodeLink(LinkControl):
         self._links.ask("detach", node=self._node)
 
     def apply(self, rule_id: str, **frames: Any) -> None:
-        """Add a rule, unless there is one with this id; `frames` are the fields of `Rule`."""
+        """Add a rule, unless a rule with this id exists; `frames` are the fields of `Rule`."""
         rule = Rule(id=self._global_id(rule_id), node=self._node, **frames)
         self._links.ask("apply", rule=asdict(rule))
 

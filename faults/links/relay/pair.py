@@ -20,7 +20,7 @@ _MOST_KEPT = 128 * 1024 * 1024
 
 
 class End(asyncio.Protocol):
-    """One of a connection's two sockets, whose bytes go to a stream of the pair. `full`: it takes no more bytes now."""
+    """One of a connection's two sockets, whose bytes go to a stream of the pair. `full`: no more bytes fit into it."""
 
     transport: asyncio.Transport
 

@@ -77,7 +77,7 @@ class Relay:
             connection.close()
 
     def apply(self, rule: Rule) -> None:
-        """Add a rule, unless there is one with its id."""
+        """Add a rule, unless a rule with the same id exists."""
         self.context.tallies.setdefault(rule.id, Tally(rule))
 
     def lift(self, rule_id: str, *, release: bool) -> None:

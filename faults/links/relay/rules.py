@@ -1,4 +1,4 @@
-"""The rules of a link: which frames they mean, what happens to these, and how many there were so far.
+"""The rules of a link: which frames a rule takes, what happens to them, and how many it has taken so far.
 
 A rule names frames by their contents and their sender. It takes all the frames that it names, or only the nth of them.
 """
@@ -55,7 +55,7 @@ class Rule:
         return self.sender is None or peer in self.sender
 
     def names(self, contents: Contents | None) -> bool:
-        """Whether the rule names a request with these contents (None: unknown) whose header it may name."""
+        """Whether the rule names a request with these contents (None: unknown), if `may_name` is true of its header."""
         if not self.reads_contents:
             return True
         if contents is None:

@@ -1,6 +1,6 @@
 """Operations of the kernel on disks: loop mounts, freezing, cutting a file system off from its disk, limits of writes.
 
-All of them need root. The file systems are ext4, one of the few that can be cut off without a flush.
+All these operations need root. The file systems are ext4, one of the few that can be cut off without a flush.
 """
 
 import errno

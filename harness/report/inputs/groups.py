@@ -72,7 +72,7 @@ class GroupOverTime:
 def read_groups(
     assignments: Sequence[Path], commits: Sequence[Path], frames: Frames
 ) -> dict[tuple[str, str], GroupOverTime]:
-    """The groups by the lane that they read and their name; readers without a group are left out."""
+    """The groups, by the lane that a group reads and the group's name; readers without a group are left out."""
     held: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in ask(_HELD, assignments, ASSIGNMENTS, frames):
         held[row["lane"], row["group"]].append(row)

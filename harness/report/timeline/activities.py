@@ -182,7 +182,7 @@ def draw_group(
 
 @dataclass(frozen=True)
 class _Span:
-    """A holding as a bar: `end` is where it ends; `is_given_back`: whether the member gave the partition back."""
+    """A bar for a holding, up to the time `end`. `is_given_back`: whether the member gave the partition back."""
 
     holding: Holding
     end: int

@@ -122,7 +122,7 @@ def _activities(
 
 
 def _span(lane: str, timeline: Timeline, series: Series) -> tuple[int, int] | None:
-    """When a lane's chart begins and ends: it includes the lane's phase and records. None if neither is known."""
+    """When a lane's chart begins and ends, so that it has the lane's phase and records; None if neither is known."""
     phase, over_time = timeline.phase_of(lane), series.lanes.get(lane)
     edges = [edge for edge in (phase.start_ns, phase.end_ns) if edge is not None] if phase else []
     if over_time is not None and over_time.buckets:
@@ -215,7 +215,7 @@ def _bursts(frame: Frame, series: LaneSeries, highest: float) -> Iterator[tuple[
 
 
 def _latency_axis(series: LaneSeries) -> tuple[Scale, list[tuple[float, str]]]:
-    """A logarithmic scale between two powers of ten, with marks at both and at those between them that have room."""
+    """A logarithmic scale between two powers of ten, with marks at both, and at the powers between that have room."""
     measured = [bucket for bucket in series.buckets if bucket.max_ns is not None]
     # A number of n digits is at least 10 to the power of n - 1, and less than 10 to the power of n.
     low = len(str(max(1, min(bucket.p50_ns or 1 for bucket in measured)))) - 1
