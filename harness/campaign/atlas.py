@@ -66,6 +66,7 @@ class Atlas(BaseModel):
         trials = []
         for cluster in self.clusters:
             for family in self.families:
+                # Broker 1 leads all lanes, as the plan's faults may hit this broker by its number.
                 lanes = [
                     lane_of_client({"lane": f"{client.replace(' ', '-')}-{number}", "leader": 1, **keys}, client)
                     for client in self.clients

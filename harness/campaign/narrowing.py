@@ -36,9 +36,10 @@ _ATTEMPTS = "shrunk"
 
 @dataclass
 class Narrowing:
-    """Shrinks the run in `run_dir` to what shows its finding; the directories of all further runs are in `root`.
+    """Shrinks the run in `run_dir` to the smallest experiment that shows its finding, which is the result.
 
-    `confirm`: how often the whole schedule has to show the finding first; `repeats`: how often the result is run.
+    The directories of all further runs are in `root`. `confirm`: how often the whole schedule has to show the finding
+    first. `repeats`: how often the result is run.
     """
 
     run_dir: Path
@@ -88,7 +89,7 @@ class Narrowing:
 
     def policy(self) -> Policy[bool]:
         """Confirm the finding, shrink the schedule, compare the result; returns whether the finding was confirmed."""
-        shrinking = yield from self._confirmed()
+        shrinking = yield from self._confirm()
         if shrinking is None:
             return False
         self.schedule = yield from shrinking.shrink()
@@ -126,13 +127,14 @@ class Narrowing:
         """
         phase = self.phase
         ends = [float(entry["at"]) + float(entry["duration"]) for entry in phase["schedule"]]
+        # After the last fault, the load lasts as long as in the run to shrink.
         tail = max(TAIL, float(phase["workload"]["duration"]) - max(ends))
         lanes = phase["lanes"]
         keeps_time = any(lane.get("lives") or lane.get("created_at") for lane in lanes)
         skipped = 0.0 if keeps_time else max(0.0, min(float(entry["at"]) for entry in schedule) - LEAD)
         moved = [{**entry, "at": round(float(entry["at"]) - skipped, 3)} for entry in schedule]
-        load = max(entry["at"] + float(entry["duration"]) for entry in moved) + tail
-        workload = phase["workload"] if keeps_time else {**phase["workload"], "duration": round(load, 1)}
+        duration = max(entry["at"] + float(entry["duration"]) for entry in moved) + tail
+        workload = phase["workload"] if keeps_time else {**phase["workload"], "duration": round(duration, 1)}
         # A topic that is created late is created before the first fault ends, so that every fault can hit it.
         latest = min(entry["at"] + float(entry["duration"]) for entry in moved) - 0.1
         lanes = [
@@ -154,9 +156,10 @@ class Narrowing:
         self.tried.append((outcome.path, self.finding.lane in shown))
         return shown
 
-    def _confirmed(self) -> Policy[Shrinking | None]:
+    def _confirm(self) -> Policy[Shrinking | None]:
         """Find the fewest lanes with which the whole schedule shows the finding; None if it never does.
 
+        Returns the `Shrinking` that has counted how often it did, and leaves these lanes in the phase.
         First the finding's lane is tried with clients that stay, then as it is, then with all lanes of its phase. A
         lane with a loop is never tried alone, since it reads another lane.
         """
@@ -193,6 +196,7 @@ class Narrowing:
         controls = {}
         for number, (change, keys) in enumerate(_changes(LaneSpec.model_validate(lane)), 1):
             control = {**lane, **keys, "lane": f"control-{number}", "topic": None}
+            # `experiment` takes the lanes of the phase.
             self.phase["lanes"] = [*lanes, control]
             try:
                 experiment_of(self.experiment(self.schedule), "the control")

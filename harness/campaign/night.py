@@ -60,10 +60,10 @@ class FinishedAttempt:
 
 @dataclass
 class Night:
-    """The runs of a campaign within a `budget`, in a folder below `out`; `seed` decides the seeds of all runs.
+    """One call of `nightly`, `hunt` or `atlas`: its runs within a `budget`, in a folder below `out`.
 
-    `say` gets a line before each run, and a line with the outcome after it. Runs are added to `record`, a file with the
-    runs of all campaigns.
+    `seed` decides the seeds of all runs. `say` gets a line before each run, and a line with the outcome after it. Runs
+    are added to `record`, a file with the runs of all campaigns.
     """
 
     out: Path

@@ -57,6 +57,7 @@ def _confirm_clients(path: Path, experiment: Experiment, say: Callable[[str], No
     """Refuse versions of clients that do not exist, and say which registry does not answer."""
     from kafka_chaos.harness.clients.kinds import ChosenClient, parse_client
 
+    # By client, its first lane: of entries with the same key, a dict keeps the last.
     lanes = {lane.client: lane.lane for phase in reversed(experiment.phases) for lane in reversed(phase.lanes)}
     for name, lane in lanes.items():
         client = parse_client(name)

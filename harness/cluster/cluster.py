@@ -65,7 +65,8 @@ class Cluster(Members):
     """A cluster that runs as long as its `with` block, or longer if `keep` says so.
 
     `spec`: its layout. `folder`: the folder for the brokers' own disks, by default in the system's temporary directory.
-    `mode` makes the object for the metadata mode; by default it is chosen by the layout's `metadata_mode`.
+    `mode` makes the object that does what differs between metadata modes; by default, the layout's `metadata_mode`
+    decides which.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class Cluster(Members):
     def controller(self, admin: ClusterAdmin) -> int | None:
         """The number of the node that is the (active) controller; None while there is none or no node answers in time.
 
-        With ZooKeeper, the metadata that `admin` gets names it. In KRaft mode, only the quorum knows it.
+        With ZooKeeper, the metadata that `admin` gets names the controller. In KRaft mode, only the quorum knows it.
         """
         if self.spec.metadata_mode != KRAFT:
             return admin.controller()
@@ -267,6 +268,7 @@ class Cluster(Members):
             names = sorted({name for node in nodes for name in (node.host, node.name, node.address)})
             self._listener = make_listener(self.spec.security, run_id=self.run_id, maker=maker, names=names)
         if isinstance(self.mode, KRaftMode):
+            # The quorum is asked through the brokers, as clients ask them.
             self.mode.client_configs = self.client_configs
         for node in self.brokers.values():
             for path, content in self._listener.broker_files.items():
@@ -281,6 +283,7 @@ class Cluster(Members):
                     list(threads.map(self._start_and_await, group))
                 for future in started_zookeepers:
                     future.result()
+                # With SASL, clients can log in only once their user is added.
                 first_broker = self.brokers[1]
                 add_user(first_broker, f"{first_broker.name}:{properties.REPLICATION_PORT}", self.client_configs)
                 admins = [ClusterAdmin(address, configs=self.client_configs) for address in self.addresses.values()]

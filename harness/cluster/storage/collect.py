@@ -74,6 +74,7 @@ class MarkerReader:
         return both.select(np.argsort(both.offsets, kind="stable"))
 
     def _markers(self, records: Identities, batches: Sequence[Batch]) -> Iterator[tuple[int, int, int, int, int]]:
+        """Offset, leader epoch, the lane's producer, producer epoch and kind of each marker."""
         for batch in batches:
             if batch.control:
                 for record in batch.records():
@@ -105,8 +106,8 @@ class StoredLane:
 class LeaderEnd:
     """A partition's leader and its high watermark, where the partition ends in `log/`.
 
-    `replicas`: the brokers with replicas. Files that another broker has kept after a reassignment are no replica. Empty
-    if the replicas are not known: then every broker with files of the partition counts as a replica.
+    `replicas`: the brokers with replicas. Files that another broker has kept after a reassignment are no replica. If
+    the replicas are not known, it is empty, and every broker with files of the partition counts as a replica.
     """
 
     leader: int
@@ -177,8 +178,8 @@ def _collect_broker(
     # Keys are left out: no check uses them, and histories don't have them either.
     without = ("key",) if any(lane.transactional for lane in lanes) else ("key", "kind")
     with (
-        appearing_whole(run_directory / "replicas" / file) as part,
-        _Writer(part, arrow_schema(REPLICAS, without=without), node.number) as replicas,
+        appearing_whole(run_directory / "replicas" / file) as path,
+        _Writer(path, arrow_schema(REPLICAS, without=without), node.number) as replicas,
         _Writer(log / file, arrow_schema(LOG, without=without), node.number) as final_log,
     ):
         stored = _read_segments(node, lane_of, log_starts, led_ends, tiered, replicas, final_log)
@@ -251,6 +252,7 @@ def _read_segments(
                 replica.first_offset = base_offset_of(str(tiered[partition]))
                 with tiered[partition].open("rb") as remote:
                     add_segment(partition, str(tiered[partition]), remote, base)
+        # An empty segment, too, says where the log ends.
         replica.log_end = max(replica.log_end, base)
         add_segment(partition, file, content)
     return stored

@@ -98,6 +98,7 @@ class IdentityReader:
         values = magics - _MAGIC_AT
         first, last = np.searchsorted(values, ends - sizes + HEADER_SIZE), np.searchsorted(values, ends)
         fits = last - first == counts
+        # The guesses in batches that fit, and for each of these guesses, the number of its batch in `plain`.
         rows = np.concatenate([np.arange(a, b) for a, b in zip(first[fits], last[fits], strict=True)] or [first[:0]])
         batch_of = np.repeat(np.flatnonzero(fits), counts[fits])
         value_sizes = np.array([size for _, size in plain], dtype=np.int64)[batch_of]
