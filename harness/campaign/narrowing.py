@@ -150,9 +150,8 @@ class Narrowing:
         outcome = yield Attempt(experiment, _ATTEMPTS, is_due=is_due, spare=spare)
         if isinstance(outcome, Exception):
             raise outcome
-        shown = {
-            finding.lane for finding in findings(outcome.verdict.to_json()) if finding.anomaly == self.finding.anomaly
-        }
+        run_findings = findings(outcome.verdict.to_json())
+        shown = {finding.lane for finding in run_findings if finding.anomaly == self.finding.anomaly}
         self.tried.append((outcome.path, self.finding.lane in shown))
         return shown
 
@@ -181,9 +180,8 @@ class Narrowing:
                 is_confirmed = yield from shrinking.confirm(self.whole_schedule, wanted=self.confirm)
             except OutOfBudget:
                 took = self.budget.longest.get(_ATTEMPTS, 0.0)
-                raise UsageFailure(
-                    f"{self.budget.minutes:g} minutes are too short for the first runs; one took {took:.0f} s"
-                ) from None
+                minutes = f"{self.budget.minutes:g} minutes"
+                raise UsageFailure(f"{minutes} are too short for the first runs; one took {took:.0f} s") from None
             if is_confirmed:
                 return shrinking
             self.say(f"{self.finding} was shown by only {shrinking.shown} of {counted(shrinking.tried, 'run')}")

@@ -133,7 +133,10 @@ def known_defects(folder: Path = KNOWN) -> dict[str, tuple[Path, DefectSpec]]:
 
 
 def show(path: Path, run: Callable[[Experiment], RunResult]) -> Comparison:
-    """Run the experiment of a defect, and once more with the control's cluster if there is one."""
+    """Run the experiment of a defect, and once more with the control's cluster if the head names one.
+
+    Otherwise, the lanes that the head does not name are the control.
+    """
     from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 
     affected, control = load_experiment(path), None

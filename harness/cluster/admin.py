@@ -30,6 +30,8 @@ METADATA_TIMEOUT = 2.0
 _CONFIGS_TIMEOUT = 20.0
 _NOT_AUTHORIZED = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_Request = Callable[..., dict[Any, Any]]
+"""A method of confluent-kafka's AdminClient, which returns a future for each thing that it is asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +119,11 @@ class ClusterAdmin:
 
     def alter_configs(self, kind: ResourceType, name: str, configs: Mapping[str, object | None]) -> None:
         """Set configs of a topic or a group; None removes the topic's or group's own value (KIP-339)."""
-        entries = [
-            ConfigEntry(
-                key,
-                None if value is None else config_text(value),
-                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
-            )
-            for key, value in configs.items()
-        ]
+        entries = []
+        for key, value in configs.items():
+            operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+            text = None if value is None else config_text(value)
+            entries.append(ConfigEntry(key, text, incremental_operation=operation))
         resource = ConfigResource(kind, name, incremental_configs=entries)
         problem = f"the configs of {name} could not be altered"
         self._answer(problem, self._client.incremental_alter_configs, resource, resource)
@@ -240,8 +239,8 @@ class ClusterAdmin:
             state = self.partitions(topic).get(partition)
             return state.leader if state is not None and state.leader != other_than else None
 
-        what = f"a leader of {topic}-{partition}" + (f" other than broker {other_than}" if other_than else "")
-        return wait_until(leader, what, timeout=timeout, seen=lambda: str(self.partitions(topic)))
+        awaited = f"a leader of {topic}-{partition}" + (f" other than broker {other_than}" if other_than else "")
+        return wait_until(leader, awaited, timeout=timeout, seen=lambda: str(self.partitions(topic)))
 
     def await_full_isr(self, topics: Sequence[str], *, timeout: float = 60) -> None:
         """Wait until every replica of every partition is in its ISR and every partition has a leader."""
@@ -255,18 +254,10 @@ class ClusterAdmin:
                 if state.leader is None or set(state.isr) != set(state.replicas)
             ]
 
-        what = f"all replicas of {len(topics)} topics to be in sync"
-        wait_until(lambda: not lagging(), what, timeout=timeout, interval=0.1, seen=lambda: "; ".join(lagging()[:5]))
+        awaited = f"all replicas of {len(topics)} topics to be in sync"
+        wait_until(lambda: not lagging(), awaited, timeout=timeout, interval=0.1, seen=lambda: "; ".join(lagging()[:5]))
 
-    def _answer(
-        self,
-        problem: str,
-        request: Callable[..., dict[Any, Any]],
-        asked: Any,
-        key: Any,
-        *,
-        done_code: int | None = None,
-    ) -> Any:
+    def _answer(self, problem: str, request: _Request, asked: Any, key: Any, *, done_code: int | None = None) -> Any:
         """Ask for one thing, and return the answer, which `request` has under `key`.
 
         Raises `ClusterFailure`, whose message begins with `problem`, if the answer is an error. Since 2.10, librdkafka
@@ -291,7 +282,7 @@ class ClusterAdmin:
 
         return wait_until(answer, "a broker that stays in the metadata", timeout=30, seen=lambda: problem)[0]
 
-    def _ask(self, request: Callable[..., dict[Any, Any]], asked: object, *, timeout: float = 30) -> dict[Any, Any]:
+    def _ask(self, request: _Request, asked: object, *, timeout: float = 30) -> dict[Any, Any]:
         # Otherwise confluent-kafka would report an interrupt as a wrong argument. The call sends, and does not wait.
         with signals_held_back():
             return request(asked, request_timeout=timeout)

@@ -24,7 +24,6 @@ _DEPOSED_TIMEOUT = 10.0
 _PARTITIONS_TIMEOUT = 10.0
 _REGISTRATION_TIMEOUT = 60.0
 
-
 N = TypeVar("N", bound=NodeControl)
 T = TypeVar("T")
 

@@ -49,7 +49,6 @@ DEBUGGING_CONSUMER = -2
 """A replica id whose fetches followers answer, too, even before KIP-392. To it, the latest offset is the log end."""
 MAX_BYTES = 1 << 20
 """The size limit of a record batch, and of an answer to Fetch: more than any test record needs."""
-
 FETCH_FROM_LEADER = 10
 """The last version of Fetch that only a leader answers (KIP-392 lets followers answer consumers from 11 on)."""
 FETCH_FROM_ANY = 12

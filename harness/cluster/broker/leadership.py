@@ -176,11 +176,10 @@ def elect_preferred(client: BrokerClient, partitions: Iterable[PartitionId]) -> 
         ElectLeadersRequest.TopicPartitions(topic=topic, partitions=numbers)
         for topic, numbers in _by_topic(partitions).items()
     ]
-    answer = client.request(
-        ElectLeadersRequest(
-            election_type=_PREFERRED, topic_partitions=topics, timeout_ms=_TIMEOUT_MS, version=_ELECT_LEADERS_VERSION
-        )
+    request = ElectLeadersRequest(
+        election_type=_PREFERRED, topic_partitions=topics, timeout_ms=_TIMEOUT_MS, version=_ELECT_LEADERS_VERSION
     )
+    answer = client.request(request)
     results = (result for topic in answer.replica_election_results for result in topic.partition_result)
     return int(next((result.error_code for result in (answer, *results) if result.error_code != NONE), NONE))
 

@@ -24,7 +24,6 @@ from kafka_chaos.harness.signals import signals_held_back
 if TYPE_CHECKING:
     from docker import DockerClient
 
-
 _MOST_PASSES = 20
 
 

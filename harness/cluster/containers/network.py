@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from docker import DockerClient
 
-
 LOOPBACK = "127.0.0.1"
 _ATTEMPTS = 20
 _FIRST_NODE = 10

@@ -63,5 +63,5 @@ def _fetch_batches(leader: BrokerClient, topic: str, partition: int, offset: int
         batches = read_segment(f"{name}/{offset:020d}.log", answer.records).batches
         return tuple(batch for batch in batches if batch.last_offset >= offset)
 
-    what = f"{leader.address} to give out {name} from offset {offset} on"
-    return wait_until(fetched, what, timeout=_PATIENCE, interval=0.1, seen=lambda: problem)
+    awaited = f"{leader.address} to give out {name} from offset {offset} on"
+    return wait_until(fetched, awaited, timeout=_PATIENCE, interval=0.1, seen=lambda: problem)

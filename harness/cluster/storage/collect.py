@@ -50,7 +50,6 @@ CHUNK = 8 << 20
 ROWS_PER_GROUP = 1 << 18
 CHECKPOINT_TIMEOUT = 15.0
 """Seconds: three times the interval at which brokers write high watermarks to disk by default."""
-
 # Folders of deleted, future and stray replicas have further endings, so they do not match.
 _REPLICA_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 

@@ -64,6 +64,7 @@ class IdentityReader:
         self._lane = lane
         self._codec = IdentityCodec(lane)
         self._codecs: dict[int, IdentityCodec] = {}
+        """By the size of values, which their checksums cover."""
 
     def read(self, batches: Sequence[Batch]) -> Identities:
         """The identities of all records in the batches except transaction markers; (−1, −1) if a record has none."""
@@ -113,10 +114,10 @@ class IdentityReader:
         producer_ids, seqs = self._identities(data, values[rows], value_sizes)
         bounds = np.searchsorted(batch_of, np.arange(len(plain) + 1))
         for number in np.flatnonzero(fits & ~broken).tolist():
-            index, own = plain[int(number)][0], slice(bounds[number], bounds[number + 1])
+            index, of_batch = plain[int(number)][0], slice(bounds[number], bounds[number + 1])
             batch = batches[index]
-            offsets = batch.base_offset + deltas[own]
-            yield index, _with_batch_fields(batch, offsets, producer_ids[own], seqs[own])
+            offsets = batch.base_offset + deltas[of_batch]
+            yield index, _with_batch_fields(batch, offsets, producer_ids[of_batch], seqs[of_batch])
 
     def _identities(self, data: Bytes, values: Numbers, sizes: Numbers) -> tuple[Numbers, Numbers]:
         """The producer ids and sequence numbers in values that begin at these positions."""
