@@ -66,8 +66,8 @@ class Lane:
     """One topic and one producer configuration, with the faults that it may go through: an entry of `lanes.json`.
 
     A key is declared here and nowhere else. `kafka_version`, `metadata_mode` and `elr` are None where nobody knows what
-    the lane ran on: then the prediction is that for 3.9.1, for ZooKeeper in versions that have it, and for the
-    elections of a new cluster.
+    the lane ran on. Then the prediction assumes Kafka 3.9.1, ZooKeeper if the version has it, and the elections of a
+    new cluster.
     """
 
     lane: str = field(metadata=key("the lane's name, in targets and in the report", expected="a non-empty name"))

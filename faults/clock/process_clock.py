@@ -42,6 +42,8 @@ _ENDING_TIMEOUT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Shift:
+    """A step of `seconds`, and a drift of `per_second` since the moment `since` of the monotonic clock."""
+
     seconds: float
     per_second: float
     since: float
@@ -92,7 +94,7 @@ class Clock(ClockControl):
         if not pid or name not in moved:
             return None
         before = time.time()
-        ahead = _time_of_java(pid) - (before + time.time()) / 2
+        ahead = _time_of_java(pid) - (before + time.time()) / 2  # than the middle between question and answer
         return {"ahead": ahead, "wanted": sum(moved.values()), "moved": moved[name]}
 
     def _start_or_end_drift(self) -> None:

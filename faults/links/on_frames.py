@@ -25,8 +25,8 @@ _SHOWN_IDS = 5
 
 def why_no_links() -> str | None:
     """Why connections can't pass links on this machine, and what would be needed; None if they can."""
-    place, capabilities = "links are in the containers' network namespaces", "CAP_SYS_ADMIN and CAP_NET_ADMIN"
-    if (reason := why_not_here(place, capabilities=capabilities)) is not None:
+    obstacle, capabilities = "links are in the containers' network namespaces", "CAP_SYS_ADMIN and CAP_NET_ADMIN"
+    if (reason := why_not_here(obstacle, capabilities=capabilities)) is not None:
         return reason
     if shutil.which("nsenter") is None:
         return "nsenter not found in PATH: install util-linux"

@@ -37,7 +37,7 @@ _KEYS = {
     "request_ms": "request.timeout.ms",
     "fetch_ms": "socket.timeout.ms",
 }
-"""The keys that set a client's time-outs, as librdkafka calls them."""
+"""The keys that set a client's time-outs, as librdkafka calls them, by the names of the time-outs in timings.json."""
 _LIBRDKAFKA_KEYS = ("socket.connection.setup.timeout.ms", "socket.timeout.ms")
 """Keys that other clients lack, or understand differently."""
 _BROKER_TIMEOUTS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms")

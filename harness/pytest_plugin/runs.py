@@ -33,7 +33,7 @@ from kafka_chaos.harness.run.runner import run_experiment
 from kafka_chaos.harness.run.shared_cluster import delete_topics, restore, topic_name
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle, ProducerHandle
 
-_WIDTH = 150
+_WIDTH = 150  # characters of the captured output
 Producing = Callable[[ProducerHandle], object]
 Consuming = Callable[[ConsumerHandle], object]
 

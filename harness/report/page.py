@@ -112,6 +112,7 @@ def _draw(
     end: int | None,
     number: int,
 ) -> Markup:
+    """A panel's picture: findings, elections and truncations on an axis of offsets. `number` makes its ids unique."""
     starts = [election.start_offset for election in elections]
     high = max([end or 0, *starts, *(finding.last for finding in ranges)]) + 1
     x = Scale(0, high, LEFT, RIGHT)

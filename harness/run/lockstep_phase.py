@@ -63,7 +63,7 @@ class LockstepRun:
             LockstepStep.RESTART: lambda: self._heal("kill"),
         }
         self._leader = self.admin.await_leader(self.lanes[0], self.target.partition)
-        missed = self._why_isr_is_not_full()
+        missed = self._unmet_condition()
         for step in steps:
             self.say(f"executing step {step}")
             missed = actions[step]() or missed
@@ -100,7 +100,7 @@ class LockstepRun:
         return None
 
     def _kill(self) -> str | None:
-        missed = self._why_isr_is_not_full()
+        missed = self._unmet_condition()
         self._inject(Kill(target=self._leader_target()))
         if self._cut_at is not None:
             lasted = time.monotonic() - self._cut_at
@@ -112,7 +112,8 @@ class LockstepRun:
         for lane in self.lanes:
             self.admin.await_leader(lane, 0, other_than=self._leader, timeout=_STEP_TIMEOUT)
 
-    def _why_isr_is_not_full(self) -> str | None:
+    def _unmet_condition(self) -> str | None:
+        """The first partition whose ISR is not full, or that another broker leads, in words; None if there is none."""
         for lane in self.lanes:
             for number, state in self.admin.known_partitions(lane).items():
                 if set(state.isr) != set(state.replicas):

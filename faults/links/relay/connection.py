@@ -44,12 +44,12 @@ class Counts:
     requests: int = 0
     answers: int = 0
     bytes: int = 0
-    unknown_connections: int = 0
-    unknown_answers: int = 0
+    unknown_connections: int = 0  # that do not speak Kafka's protocol
+    unknown_answers: int = 0  # to no request that was seen
 
 
 class RelayContext:
-    """Shared by a relay's conversations. `traces_controllers`: whether requests of controllers are recorded whole."""
+    """What a relay's conversations share. `traces_controllers`: whether requests of controllers are recorded whole."""
 
     def __init__(self) -> None:
         self.decoder = MessageDecoder()
@@ -59,7 +59,7 @@ class RelayContext:
         self.traces_controllers = False
 
     def record(self, conversation: Conversation, exchange: Exchange) -> None:
-        """Write an exchange that is over to the trace, if there is one."""
+        """Write a finished exchange to the trace, if there is one."""
         if self.trace is not None:
             json.dump(conversation.line(exchange), self.trace, separators=(",", ":"), default=str)
             self.trace.write("\n")
@@ -108,7 +108,7 @@ class Conversation:
     def response(self, frame: memoryview, size: int) -> Fate | bytes:
         """The fate of a response of `size` bytes, or the response to pass instead. `frame`: its beginning, or all of
         it."""
-        if self.is_opaque or len(frame) < 4:
+        if self.is_opaque or len(frame) < 4:  # a correlation id has four bytes
             return Fate.OPAQUE
         exchange = self._pending.get(correlation_id(frame))
         counts = self.context.counts

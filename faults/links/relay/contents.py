@@ -71,14 +71,14 @@ class MessageDecoder:
         if body is None:
             return None
         if header.api == FETCH:
-            forgotten = tuple(self._places({"forgotten": body.get("forgotten_topics_data") or ()}))
-            changed = tuple(self._places({"topics": body["topics"]}))
+            forgotten = tuple(self._partitions_in({"forgotten": body.get("forgotten_topics_data") or ()}))
+            changed = tuple(self._partitions_in({"topics": body["topics"]}))
             return Contents(session.covered(body.get("session_epoch", -1), changed, forgotten))
         from_controller = header.api in FROM_CONTROLLERS
         if from_controller:
             self._learn(body.get("topic_states", ()))
         return Contents(
-            tuple(dict.fromkeys(self._places(body))),
+            tuple(dict.fromkeys(self._partitions_in(body))),
             tuple(dict.fromkeys(_transactional_ids(body))),
             {key: body[key] for key in _DETAILS if body.get(key) not in (None, "")},
             dict(_leader_epochs(body)),
@@ -108,11 +108,11 @@ class MessageDecoder:
             if name and isinstance(topic.get("topic_id"), uuid.UUID):
                 self.topic_names[topic["topic_id"]] = name
 
-    def _places(self, value: Mapping[str, Any]) -> Iterator[PartitionId]:
+    def _partitions_in(self, value: Mapping[str, Any]) -> Iterator[PartitionId]:
         """The topic-partitions anywhere in a message: each API nests topics and partitions in its own way."""
         name = next((value[key] for key in _TOPIC_NAMES if value.get(key)), None)
         if isinstance(name, uuid.UUID):
-            name = self.topic_names.get(name, str(name)) if name.int else None
+            name = self.topic_names.get(name, str(name)) if name.int else None  # an id of zero stands for no topic
         for key, inner in value.items():
             if not isinstance(inner, list | tuple):
                 continue
@@ -126,7 +126,9 @@ class MessageDecoder:
                     if topic is not None and index is not None:
                         yield topic, index
                     else:
-                        yield from self._places({"topic": name, **element} if name and key in _PARTITIONS else element)
+                        yield from self._partitions_in(
+                            {"topic": name, **element} if name and key in _PARTITIONS else element
+                        )
 
 
 class FetchSession:

@@ -25,13 +25,13 @@ from kafka_chaos.contract.run_directory import (
 )
 from kafka_chaos.verification.inputs.documents.reading import parsed, parsed_yaml, read_object
 
-_LOST_BY_FILE = {
+_LOST_BY_FILE = {  # what a report can't show without the file
     PREDICTION_FILE: "traces of the model",
     EXPERIMENT_FILE: "configuration, versions and seed",
     EVENTS_FILE: "phases, faults, leader and ISR changes",
     CHECKPOINTS_FILE: "ends of the brokers' logs",
 }
-_LOST_BY_TABLE = {
+_LOST_BY_TABLE = {  # what a report can't show without the table
     "produced": "rates, latencies, outcomes and gaps",
     "findings": "places of anomalies in the log",
     "log": "ends of partitions",

@@ -28,8 +28,9 @@ RANGES = 200
 """Findings of an anomaly in a partition form one range if closer than 1/200 of the distance from first to last."""
 MOST_RANGES = 20_000  # the most ranges that are kept: those with the most findings
 
-# `spot`: the finding's offset, or, if it has none, its sequence number. Of several findings at the first spot of a
-# range, one that has a cause counts as the first.
+# Findings are counted by `spot`, which is their offset, or, without one, their sequence number. A range ends where the
+# next spot is further away than `length`; so `range`, the number of such distances so far, numbers the ranges. Of
+# several findings at the first spot of a range, one with a cause counts as the first.
 _JOINED = """
 WITH placed AS (
   SELECT lane, anomaly, partition, CASE WHEN "offset" IS NULL THEN producer_id END AS producer_id,

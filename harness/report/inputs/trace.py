@@ -24,7 +24,7 @@ _SEARCHED_BEFORE, _SEARCHED_AFTER = 500, 5_000
 
 @dataclass(frozen=True, slots=True)
 class TracedFault:
-    """What a fault did to a request or its answer, from `at` on. `until`: when a held one went on; None: never."""
+    """What a fault did to a request or answer, from `at` on. `until`: when it went on, if it was held; None: never."""
 
     action: str
     side: str
