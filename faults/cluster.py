@@ -11,8 +11,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 PartitionId = tuple[str, int]
 """A topic's name, and a partition's number."""
 
-CLIENT_PORT = 9094
-"""The port of every broker's listener for clients on this machine, which the engine publishes."""
+CLIENT_PORT = 9094  # the port of every broker's listener for clients on this machine, which the engine publishes
 NETWORK_PORT = 9095  # the port of every broker's listener for clients in containers of the cluster's network
 
 

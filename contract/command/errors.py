@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 from enum import IntEnum
 
-MOST_QUOTED = 80
-"""How many characters of a value a message shows."""
+MOST_QUOTED = 80  # how many characters of a value a message shows
 _LONGEST_WORD, _LONGEST_LINE, _LONGEST_MESSAGE = 200, 500, 1900  # characters
 
 

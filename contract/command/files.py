@@ -11,8 +11,7 @@ from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
 
-UNFINISHED = ".*.part"
-"""The pattern of the names of files that are still being written, or whose writer died."""
+UNFINISHED = ".*.part"  # the pattern of the names of files that are still being written, or whose writer died
 
 
 def cache_home() -> Path:

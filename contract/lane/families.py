@@ -38,7 +38,6 @@ class Cause(StrEnum):
     UNEXPLAINED = "unexplained"
 
 
-BY_RETRIES = (Anomaly.DUPLICATE, Anomaly.REORDERED)
-"""The anomalies that a retry of the producer may explain."""
+BY_RETRIES = (Anomaly.DUPLICATE, Anomaly.REORDERED)  # the anomalies that a retry of the producer may explain
 CAUSED = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET, *BY_RETRIES)
 """The anomalies whose every case has a cause."""

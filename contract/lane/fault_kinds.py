@@ -25,5 +25,4 @@ COUNTS_AS: Mapping[str, str | None] = {
 """By fault kind, what it counts as in the model for each broker that it hits; None if the model needs no fault."""
 LOCKSTEP = "lockstep"
 """In events.jsonl, a phase in steps is itself a fault, of this kind. Only the faults in it are reported as healed."""
-LOCKSTEP_COUNTS_AS = ("partition", "kill")
-"""The faults that a lock-step phase may bring to a lane."""
+LOCKSTEP_COUNTS_AS = ("partition", "kill")  # the faults that a lock-step phase may bring to a lane

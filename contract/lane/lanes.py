@@ -35,11 +35,9 @@ ACKS = ("0", "1", "all")
 CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state"
 SHARE_STATE = "__share_group_state"
 """The topics in which coordinators keep the state of groups, of transactions, and of share groups."""
-INTERNAL_REPLICAS = 3
-"""The default replication factor of the three topics above, if there are as many brokers."""
+INTERNAL_REPLICAS = 3  # the default replication factor of the three topics above, if there are as many brokers
 MOST_PARTITIONS = 100_000
-MOST_REPLICAS = 9
-"""The most replicas of a partition, because a state of the model has each of them."""
+MOST_REPLICAS = 9  # the most replicas of a partition, because a state of the model has each of them
 CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
 _MODES_IN_WORDS = {ZOOKEEPER: "ZooKeeper", KRAFT: "KRaft mode"}
 

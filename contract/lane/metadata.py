@@ -10,8 +10,7 @@ ZOOKEEPER = "zookeeper"
 KRAFT = "kraft"
 METADATA_MODES = (ZOOKEEPER, KRAFT)
 
-USUAL_VERSION = "3.9.1"
-"""The version that a lane is taken to run on where it names none."""
+USUAL_VERSION = "3.9.1"  # the version that a lane is taken to run on where it names none
 
 SERVER = re.compile(r"(?P<role>broker|zookeeper|controller)-(?P<number>\d+)")
 """The name of a server of a cluster in events, such as broker-2."""
@@ -19,8 +18,7 @@ SERVER = re.compile(r"(?P<role>broker|zookeeper|controller)-(?P<number>\d+)")
 Release = tuple[int, int]
 """A feature release: 3.9.1 is (3, 9), and 0.10.2.2 is (0, 10)."""
 
-KRAFT_SINCE: Release = (2, 8)
-"""Early access; for production since 3.3 (KIP-833)."""
+KRAFT_SINCE: Release = (2, 8)  # early access; for production since 3.3 (KIP-833)
 NO_ZOOKEEPER_SINCE: Release = (4, 0)
 UNCLEAN_IN_KRAFT_SINCE: Release = (3, 9)
 """Before, controllers in KRaft mode take no notice of `unclean.leader.election.enable` (KAFKA-12670)."""

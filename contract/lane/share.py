@@ -19,8 +19,7 @@ from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, READ_UNCOMM
 
 IMPLICIT, EXPLICIT = "implicit", "explicit"
 ACKNOWLEDGEMENTS = ("accept", "release", "reject", "renew")
-FIRST_PRODUCTION = "4.2"
-"""Share groups are ready for production since this version of brokers and clients."""
+FIRST_PRODUCTION = "4.2"  # share groups are ready for production since this version of brokers and clients
 LIMIT_OF_GROUPS = "4.4"
 """Since this version a group has a delivery limit of its own (KIP-1240); before, all groups have the brokers'."""
 USUAL_LIMIT = 5

@@ -42,5 +42,4 @@ with warnings.catch_warnings():
 FROM_CONTROLLERS = frozenset([LeaderAndIsrRequest.API_KEY, StopReplicaRequest.API_KEY, UpdateMetadataRequest.API_KEY])
 """Keys of what controllers tell brokers in ZooKeeper mode."""
 
-UNKNOWN_BROKER_EPOCH = -1
-"""A broker epoch that a broker doesn't compare with its own (KIP-380)."""
+UNKNOWN_BROKER_EPOCH = -1  # a broker epoch that a broker doesn't compare with its own (KIP-380)

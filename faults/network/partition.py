@@ -18,8 +18,7 @@ from kafka_chaos.faults.network.packet_filter import FiltersPackets, Rule, Rules
 _PORTS = {"replication": 9092, "control": 9091}
 """Listener ports that can be cut separately: replication (followers fetch from it) and control (controller to broker
 with ZooKeeper, the controllers' own listener in KRaft mode)."""
-_HOOKS = {"in": "INPUT", "out": "OUTPUT"}
-"""Where the packet filter sees what comes to a target, and what it sends."""
+_HOOKS = {"in": "INPUT", "out": "OUTPUT"}  # where the packet filter sees what comes to a target, and what it sends
 _ALL_BUT_LOOPBACK = {"INPUT": [("!", "-i", "lo", "-j", "DROP")], "OUTPUT": [("!", "-o", "lo", "-j", "DROP")]}
 
 

@@ -15,8 +15,7 @@ from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.reference_model.protocol.quorum import has_majority
 
 SESSION_EXPIRY = "session-expiry"
-OF_CONTROLLERS = ("controller", "controllers")
-"""Roles of targets that hit no broker, if controllers are no brokers."""
+OF_CONTROLLERS = ("controller", "controllers")  # roles of targets that hit no broker, if controllers are no brokers
 
 
 def lane_faults_of(faults: Sequence[Fault], lane: str, replicas: int, cluster: ClusterLayout) -> tuple[str, ...]:

@@ -14,8 +14,7 @@ from kafka_chaos.contract.command.refusals import expected
 
 Seconds = Annotated[float, Field(ge=0, le=1_000_000, strict=False, allow_inf_nan=False)]
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
-RENAMED_KEYS = {"course": "steps", "lockstep": "steps"}
-"""Keys of former versions, and their new names."""
+RENAMED_KEYS = {"course": "steps", "lockstep": "steps"}  # keys of former versions, and their new names
 Place = tuple[str | int, ...]
 """The keys and indices that lead to a value of an experiment, such as `("phases", 0, "lanes")`."""
 

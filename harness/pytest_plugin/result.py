@@ -1,7 +1,4 @@
-"""The result of `kafka_chaos_run`: the verdict with its evidence, and assertions whose failure says what broke.
-
-Functions with `__tracebackhide__` are left out of the tracebacks that pytest shows.
-"""
+"""The result of `kafka_chaos_run`: the verdict with its evidence, and assertions whose failure says what broke."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -40,7 +37,7 @@ class ChaosRun:
 
     def lane(self, name: str) -> LaneVerdict:
         """One lane's verdict and counts; KeyError if there is no such lane."""
-        __tracebackhide__ = True
+        __tracebackhide__ = True  # as everywhere here, pytest's tracebacks show the line of the test instead
         if name not in (names := [lane.lane for lane in self.result.lanes]):
             raise KeyError(f"there is no lane {name!r}; the lanes are {', '.join(names)}")
         return self.result.lane(name)

@@ -47,8 +47,7 @@ LOG_SCHEMA = arrow_schema(LOG)
 _MOST_ROWS = 100_000
 _TIMEOUT = 120.0
 _ANSWER_TIMEOUT = 5.0
-_UNTOLD = object()
-"""The value of a setting that the cluster does not tell."""
+_UNTOLD = object()  # the value of a setting that the cluster does not tell
 
 
 def _read_log(

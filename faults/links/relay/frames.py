@@ -15,8 +15,7 @@ MAX_FRAME = 100 * 2**20
 
 PRODUCE, FETCH, METADATA, SASL_HANDSHAKE = 0, 1, 3, 17
 
-API_NAMES: dict[int, str] = {key.value: key.name for key in ApiKey}
-"""Kafka's name of each API by its key."""
+API_NAMES: dict[int, str] = {key.value: key.name for key in ApiKey}  # Kafka's name of each API by its key
 API_KEYS = {name: key for key, name in API_NAMES.items()}
 _HEADER = struct.Struct(">hhih")  # API key, version, correlation id, and length of the client id (−1: none)
 _INT32 = struct.Struct(">i")

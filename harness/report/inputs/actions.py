@@ -22,8 +22,7 @@ from kafka_chaos.verification.inputs.run_directory import read_lanes
 # The actions that a fault shows, by its kind, that its end shows, and that a record's error or outcome shows:
 _TRACES = toml_of(__package__, "actions.toml")
 _FAULTS, _ENDS, _ERRORS, _OUTCOMES = (_TRACES[name] for name in ("faults", "ends", "errors", "outcomes"))
-ACTIONS: Mapping[str, str] = _TRACES["actions"]
-"""The evidence that shows each action, from actions.toml."""
+ACTIONS: Mapping[str, str] = _TRACES["actions"]  # the evidence that shows each action, from actions.toml
 
 
 def lanes_and_events(run_dir: Path) -> tuple[Sequence[Lane], Events]:
