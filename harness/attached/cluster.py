@@ -41,7 +41,7 @@ the value that promises least. Values are texts: `min` prefers `false` to `true`
 
 @dataclass
 class AttachedCluster:
-    """Implements `kafka_chaos.harness.cluster.fault_control.BreakableCluster`.
+    """A cluster that somebody else runs. Implements `BreakableCluster` of `harness/cluster/fault_control.py`.
 
     `journal_id`: the name of this run's `BreakJournal`. `addresses`: the address of each broker for clients, by id.
     `allowed`: the names of the nodes that may be broken.

@@ -138,10 +138,7 @@ class _ComposeFile:
         return environment | {str(name): str(value) for name, value in values.items() if value is not None}
 
     def interpolated(self, value: Any, *keys: str) -> Any:
-        """The value with each reference replaced by its variable's value, as Compose does it.
-
-        `keys`: those that lead to the value in the file, for messages.
-        """
+        """The value with each reference replaced by its variable's value, as Compose does it; `keys` lead to it."""
         if isinstance(value, dict):
             return {key: self.interpolated(entry, *keys, key) for key, entry in value.items()}
         if isinstance(value, list):

@@ -136,6 +136,7 @@ def settings_of(entry: Mapping[str, Any]) -> str:
     lane = Lane.from_json(entry)
     # The number of partitions matters to transactions only.
     names = _NOT_SETTINGS if lane.transactional is not None else (*_NOT_SETTINGS, "partitions")
+    # The default of `elr`, election from eligible leader replicas, depends on the version.
     elr = elects_from_elr(lane.version, lane.mode, None)
     usual = {**Lane(lane=lane.lane).to_json(), "elr": elr}
     changed = {key: value for key, value in lane.to_json().items() if key not in names and value != usual.get(key)}

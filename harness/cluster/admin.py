@@ -102,7 +102,10 @@ class ClusterAdmin:
         self._answer(problem, self._client.create_topics, new_topic, name, done_code=exists)
 
     def add_partitions(self, topic: str, count: int, *, replica_assignment: Sequence[Sequence[int]]) -> None:
-        """Raise a topic's partitions to `count`. `replica_assignment`: the new partitions', preferred leader first."""
+        """Raise a topic's partitions to `count`.
+
+        `replica_assignment`: the replicas of each new partition, preferred leader first.
+        """
         name = self.topic(topic)
         growth = NewPartitions(name, count, replica_assignment=[list(replicas) for replicas in replica_assignment])
         problem, exist = f"partitions could not be added to topic {name}", KafkaError.INVALID_PARTITIONS
@@ -223,7 +226,7 @@ class ClusterAdmin:
     def await_brokers(self, count: int, *, timeout: float = 30) -> None:
         """Wait until the broker that answers knows a controller and `count` brokers.
 
-        A new broker learns both from the controller. A client that asks it too early does not ask again soon.
+        A new broker learns both from the controller. A client that asks a broker too early does not ask again soon.
         """
         wait_until(
             lambda: len(self.live_brokers()) >= count and self.controller() is not None,

@@ -210,8 +210,8 @@ class Cluster(Members):
         ports = iter(free_ports(len(names), published))
         disks = self._make_disks(labels)
         volume = self._make_remote_store(labels)
-        build = NodeBuilder(self.spec, self.run_id, self.network, labels, addresses, ports, published, disks, volume)
-        self._mode = self._make_mode(build)
+        builder = NodeBuilder(self.spec, self.run_id, self.network, labels, addresses, ports, published, disks, volume)
+        self._mode = self._make_mode(builder)
         members = self._mode.make()
         self.brokers, self.zookeepers, self.controllers = members.brokers, members.zookeepers, members.controllers
         if self.spec.security != PLAINTEXT:
@@ -329,11 +329,11 @@ def kept_event(cluster: Cluster) -> ClusterKept:
     )
 
 
-def _mode(build: NodeBuilder) -> MetadataMode:
+def _mode(builder: NodeBuilder) -> MetadataMode:
     # Imported here since it imports kafka-python, which the check of an experiment does not need.
     from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
 
-    return KRaftMode(build) if build.spec.metadata_mode == KRAFT else ZooKeeperMode(build)
+    return KRaftMode(builder) if builder.spec.metadata_mode == KRAFT else ZooKeeperMode(builder)
 
 
 def _node_names(spec: ClusterLayout) -> list[str]:

@@ -81,7 +81,7 @@ class Clients(Protocol):
 
 
 class ClusterView(Generic[N]):
-    """Implements `kafka_chaos.faults.cluster.ClusterControl`, whose docstrings describe the methods.
+    """A cluster as faults see and break it: implements `ClusterControl`, and its methods are described there.
 
     `groups`: by lane, the id of its group, where this is not the usual id. `clients`: the clients of the load, if
     faults may hit them. `topics`: the names of the topics under load.

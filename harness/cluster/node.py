@@ -38,7 +38,10 @@ _PIECE = 1 << 20
 
 @dataclass(eq=False)
 class Node:
-    """A container and its place in the cluster. The server logs `started_text` once it serves."""
+    """A container and what it is in the cluster. The server logs `started_text` once it serves.
+
+    `address`: its IPv4 address on the cluster's network. `host_port`: the port for clients, None if they need none.
+    """
 
     name: str
     role: str

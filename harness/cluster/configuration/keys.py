@@ -20,13 +20,10 @@ from kafka_chaos.harness.cluster.containers.versions import known_version
 
 DEFAULTS: Mapping[str, Any] = toml_of(__package__, "defaults.toml")
 """The content of defaults.toml: properties by group of servers, and `owned`, a list of keys."""
-
 OWNED_BROKER_KEYS = frozenset(DEFAULTS["owned"])
 """Keys that only the harness may set."""
-
 AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Broker keys of Kafka's authorizer, which none of Kafka's configuration classes lists."""
-
 _WHOLE_NUMBER_ENDINGS = (".ms", ".delivery.count.limit")
 """Keys that end like this must have whole numbers, since the harness compares some of them with a lane's numbers."""
 

@@ -23,8 +23,10 @@ USUAL_DISK_MIB = 4096
 """The file behind a disk is sparse: what no broker writes takes no room."""
 ADVERTISE = "KAFKA_CHAOS_ADVERTISE"
 """The environment variable with the host that brokers advertise by default."""
-ON_ITS_MACHINE = "disks, links and clocks are made on the engine's own machine, by a kafka-chaos that runs there"
-"""Why a layout with `advertise`, whose engine is on another machine, can have none of them."""
+ONLY_ON_ENGINES_MACHINE = (
+    "disks, links and clocks are made on the engine's own machine, by a kafka-chaos that runs there"
+)
+"""Why a layout with `advertise`, whose engine is on another machine, can't have any."""
 
 
 def advertised(host: str) -> str:
@@ -144,7 +146,7 @@ class ClusterLayout:
         on_engines_machine = {"disk_mib": self.disk_mib, "links": self.links, "clocks": self.clocks}
         for key, value in on_engines_machine.items():
             if value:
-                yield f"{key}: {str(value).lower()} is not valid with advertise: {ON_ITS_MACHINE}"
+                yield f"{key}: {str(value).lower()} is not valid with advertise: {ONLY_ON_ENGINES_MACHINE}"
 
     def _refused_with_kraft(self) -> Iterator[str]:
         if self.zookeepers:

@@ -21,13 +21,11 @@ CONTROL_PORT = 9091
 ZOOKEEPER_PORT = 2181
 CONTROLLER_IDS = 100
 """The node ids of KRaft's controllers that are no brokers begin at 101, above the ids of brokers."""
-
 BROKER_DATA = "/var/lib/kafka"
 SECOND_BROKER_DATA = "/var/lib/kafka-2"
 LOG_DIRECTORIES = (BROKER_DATA, SECOND_BROKER_DATA)
 ZOOKEEPER_DATA = "/var/lib/zookeeper"
 PROPERTIES_FILE = "/etc/kafka-chaos/server.properties"
-
 CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
 """One second by defaults.toml. Brokers before 0.11 keep Kafka's 5 s, since they truncate by these checkpoints."""
 

@@ -29,15 +29,13 @@ _MOST_PASSES = 20
 
 @dataclass(frozen=True)
 class Leftover:
-    """What is left of one run."""
+    """What is left of one run: how many `things` (containers, networks, volumes and disks), whether its cluster was
+    `kept` on purpose, and whether the process that owns it is `alive`."""
 
     run_id: str
     things: int
-    """The number of its containers, networks, volumes and disks."""
     kept: bool
-    """Whether its cluster was kept on purpose."""
     alive: bool
-    """Whether the process that owns it still runs."""
 
 
 def remove_run(client: DockerClient, run_id: str) -> int:

@@ -52,7 +52,7 @@ def docker_client() -> docker.DockerClient:
     try:
         client = docker.from_env(timeout=ANSWERS_WITHIN)
         client.ping()
-    except (DockerException, OSError) as error:  # Errors of requests are OSErrors.
+    except (DockerException, OSError) as error:  # The library `requests` raises OSErrors.
         raise EnvironmentFailure(_advice(error)) from error
     client.api.timeout = DEFAULT_TIMEOUT_SECONDS
     _read_whole_answers(client)

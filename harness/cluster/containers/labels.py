@@ -20,6 +20,7 @@ RUN = f"{LABELS}run"
 OWNER = f"{LABELS}owner"
 ROLE = f"{LABELS}role"
 KEEP = f"{LABELS}keep"
+"""Labels: the run's id, the process that owns it, what a container is for, and if its cluster is kept on purpose."""
 
 STARTED: set[str] = set()
 """The runs for which this process has started anything."""

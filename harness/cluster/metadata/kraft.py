@@ -38,12 +38,12 @@ T = TypeVar("T")
 
 
 class KRaftMode:
-    """Implements `MetadataMode`."""
+    """Describes and starts the nodes of a cluster in KRaft mode. Implements `MetadataMode`."""
 
-    def __init__(self, build: NodeBuilder, *, cluster_id: str | None = None) -> None:
-        self._build = build
-        self._cluster_id = cluster_id or _cluster_id(build.run_id)
-        self.spec = build.spec
+    def __init__(self, builder: NodeBuilder, *, cluster_id: str | None = None) -> None:
+        self._builder = builder
+        self._cluster_id = cluster_id or _cluster_id(builder.run_id)
+        self.spec = builder.spec
         self.client_configs: Mapping[str, str] = {}
         """The clients' configuration besides the address, once it is known."""
         self.voters = properties.voters(self.spec)
@@ -52,7 +52,7 @@ class KRaftMode:
         """The brokers, and if the layout asks for some, the controllers that are no brokers."""
         controllers = {number: self.controller(number) for number in range(1, self.spec.controllers + 1)}
         brokers = {
-            broker: self._node("broker", broker, properties.node_name("broker", broker), next(self._build.ports))
+            broker: self._node("broker", broker, properties.node_name("broker", broker), next(self._builder.ports))
             for broker in range(1, self.spec.brokers + 1)
         }
         return Members(brokers, controllers=controllers)
@@ -65,7 +65,7 @@ class KRaftMode:
     def _node(
         self, role: str, node_id: int, name: str, host_port: int | None, configs: Mapping[str, object] | None = None
     ) -> Node:
-        node = self._build.node(role, node_id, name, STARTED, host_port=host_port)
+        node = self._builder.node(role, node_id, name, STARTED, host_port=host_port)
         node.testcontainer = self._container(node, self.spec.version_of(node_id), configs or {})
         return node
 
@@ -99,7 +99,7 @@ class KRaftMode:
                 node.await_ready(timeout)
 
     def _container(self, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> DockerContainer:
-        container = self._build.container(
+        container = self._builder.container(
             node,
             "kraft",
             properties.kraft_properties(self.spec, node, version, configs),
@@ -117,7 +117,7 @@ class KRaftMode:
     @cached_property
     def _oldest_features(self) -> bytes:
         """The feature levels of the oldest version, from its image: the nodes of a mixed cluster start with them."""
-        with scratch(run_labels(self._build.run_id, keep=False), self.spec.oldest.number) as container:
+        with scratch(run_labels(self._builder.run_id, keep=False), self.spec.oldest.number) as container:
             return container.read_file(self._features_file)
 
     @property
@@ -127,7 +127,7 @@ class KRaftMode:
 
     @property
     def _features(self) -> str:
-        """The name of the image's folder with the files that a new cluster with these features starts from."""
+        """The folder in `_FORMATTED` to start from: without eligible leader replicas if the layout turns them off."""
         return "no-elr" if self.spec.oldest.elr and not self.spec.elects_from_elr else "default"
 
 

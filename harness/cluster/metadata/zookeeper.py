@@ -31,11 +31,11 @@ _SERVER_STARTED = ("PrepRequestProcessor", "binding to port")
 
 
 class ZooKeeperMode:
-    """Implements `MetadataMode`."""
+    """Describes and starts the nodes of a cluster with ZooKeeper. Implements `MetadataMode`."""
 
-    def __init__(self, build: NodeBuilder) -> None:
-        self._build = build
-        self._spec = build.spec
+    def __init__(self, builder: NodeBuilder) -> None:
+        self._builder = builder
+        self._spec = builder.spec
 
     def make(self) -> Members:
         """Describe ZooKeeper servers, and brokers that connect to them."""
@@ -96,20 +96,20 @@ class ZooKeeperMode:
         # Kafka comes with ZooKeeper 3.5 since 2.4.
         started_alone = _SERVER_STARTED[0 if self._spec.version.at_least("2.4") else 1]
         started = "LEADER ELECTION TOOK" if self._spec.metadata_servers > 1 else started_alone
-        name, host_port = properties.node_name("zookeeper", number), next(self._build.ports)
-        node = self._build.node("zookeeper", number, name, started, host_port=host_port)
+        name, host_port = properties.node_name("zookeeper", number), next(self._builder.ports)
+        node = self._builder.node("zookeeper", number, name, started, host_port=host_port)
         text = properties.zookeeper_properties(self._spec)
-        node.testcontainer = self._build.container(node, "zookeeper", text, version=self._spec.version)
+        node.testcontainer = self._builder.container(node, "zookeeper", text, version=self._spec.version)
         if self._spec.metadata_servers > 1:
             node.testcontainer.with_copy_into_container(f"{number}\n".encode(), f"{properties.ZOOKEEPER_DATA}/myid")
         return node
 
     def _broker(self, broker: int) -> Node:
-        name, host_port = properties.node_name("broker", broker), next(self._build.ports)
-        node = self._build.node("broker", broker, name, STARTED, host_port=host_port)
+        name, host_port = properties.node_name("broker", broker), next(self._builder.ports)
+        node = self._builder.node("broker", broker, name, STARTED, host_port=host_port)
         node.testcontainer = self._container(node, self._spec.version_of(broker), self._spec.protocol_configs)
         return node
 
     def _container(self, node: Node, version: KafkaVersion, configs: Mapping[str, object]) -> DockerContainer:
         text = properties.broker_properties(self._spec, node, version, configs)
-        return self._build.container(node, "broker", text, version=version)
+        return self._builder.container(node, "broker", text, version=version)

@@ -20,7 +20,7 @@ HEADER_SIZE = DefaultRecordBatch.HEADER_STRUCT.size
 LENGTH_END = DefaultRecordBatch.AFTER_LEN_OFFSET
 MAGIC_AT: int = LegacyRecordBatch.MAGIC_OFFSET
 LEGACY_SIZES = (26, 34)
-"""The sizes in bytes of empty messages of formats v0 and v1; the latter has a timestamp."""
+"""By magic, the sizes in bytes of empty messages of formats v0 and v1; the latter has a timestamp."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """The compression types, by their numbers in a batch's attributes."""
 NO_PRODUCER = NO_LEADER_EPOCH = -1
@@ -198,10 +198,7 @@ def _read_batch(file: str, data: bytes, position: int) -> Batch | TornTail:
 
 
 def _decoded(batch: str, data: bytes) -> tuple[Any, ...]:
-    """The records of a batch, or the messages that are compressed in a message; raises `SegmentError`.
-
-    `batch`: which batch or message it is, in words.
-    """
+    """The records of a batch, or the messages in a compressed message; raises `SegmentError`, which names `batch`."""
     try:
         magic = data[MAGIC_AT]
         return tuple(LegacyRecordBatch(data, magic) if magic < len(LEGACY_SIZES) else DefaultRecordBatch(data))

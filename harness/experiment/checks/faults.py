@@ -24,7 +24,7 @@ from kafka_chaos.faults.target import (
     TargetError,
 )
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
-from kafka_chaos.harness.cluster.configuration.layout import ON_ITS_MACHINE
+from kafka_chaos.harness.cluster.configuration.layout import ONLY_ON_ENGINES_MACHINE
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS, SHARE_STATE_PARTITIONS
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import MOST_PARTITIONS
@@ -80,7 +80,10 @@ def _kind_and_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
     if reason := fault.refusal(cluster.as_layout()):
         yield ("fault",), f"{fault.kind}: {reason}"
     if cluster.as_layout().advertise is not None and (fault.needs_disk or fault.needs_links or fault.needs_clock):
-        yield (("fault",), f"{fault.kind} can't be done where advertise names another machine: {ON_ITS_MACHINE}")
+        yield (
+            ("fault",),
+            f"{fault.kind} can't be done where advertise names another machine: {ONLY_ON_ENGINES_MACHINE}",
+        )
     if not fits(type(fault), target):
         clients = ", ".join(f"{role}(LANE)" for role in OF_CLIENTS)
         expected = f"one of {clients}" if target.role not in OF_CLIENTS else "a server: it hits no clients"
