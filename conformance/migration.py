@@ -152,7 +152,7 @@ class MigratingMetadata:
         return self._source.partition(topic, partition)
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
-        """Depose the broker, or freeze the controller until there is another one."""
+        """Depose the broker that is controller, or freeze the KRaft controller, until there is another one."""
         self._source.depose_controller(timeout=timeout)
 
     @property

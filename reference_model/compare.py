@@ -32,6 +32,7 @@ LANES: dict[str, Lane] = {
 }
 
 FAULT_SETS: tuple[tuple[str, ...], ...] = ((), *((kind,) for kind in FAULT_KINDS), ("kill", "kill"))
+"""The standard matrix has each of the `LANES` under each of these sets of faults."""
 
 CUT_THEN_KILL = (
     LockstepStep.CUT_REPLICATION,
@@ -41,7 +42,7 @@ CUT_THEN_KILL = (
     LockstepStep.RESTART,
 )
 
-Answer = Callable[[Lane], Prediction]
+Predictor = Callable[[Lane], Prediction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ NEW_CLUSTERS_ONLY = (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Anomalies of one lane and one set of faults whose status changes alike between two clusters, by the same rules.
+    """Anomalies whose status changes in the same way between two clusters, in one lane with one set of faults.
 
     `why`: by anomaly, the steps to it on the cluster where it is not forbidden.
     """
@@ -184,10 +185,10 @@ class Comparison:
         yield ""
 
 
-def compare(before: Cluster, after: Cluster, answer: Answer) -> Comparison:
-    """The changes in the standard matrix from one cluster to the other. `answer`: predicts a lane.
+def compare(before: Cluster, after: Cluster, predict: Predictor) -> Comparison:
+    """The changes in the standard matrix from one cluster to the other. `predict`: predicts a lane.
 
-    Raises what `answer` raises.
+    Raises what `predict` raises.
     """
     changes: list[Change] = []
     asked = 0
@@ -200,22 +201,22 @@ def compare(before: Cluster, after: Cluster, answer: Answer) -> Comparison:
             continue
         for faults in FAULT_SETS:
             asked += 1
-            changes += _changes(name, replace(lane, faults=faults), before, after, answer)
+            changes += _changes(name, replace(lane, faults=faults), before, after, predict)
     limits = {limit: None for cluster in (before, after) for limit in cluster.rules.limits}
     switched = (NEW_CLUSTERS_ONLY,) if after.elects_from_elr and not before.elects_from_elr else ()
     return Comparison(before, after, tuple(changes), asked, (*left_out, *limits, *switched))
 
 
-def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, answer: Answer) -> Iterator[Change]:
+def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, predict: Predictor) -> Iterator[Change]:
     if not (before.elects_uncleanly or after.elects_uncleanly):
         lane = replace(lane, unclean_leader_election=False)
     have_same_rules = before.rules == after.rules and before.elects_uncleanly == after.elects_uncleanly
-    old = answer(before.with_lane(lane))
-    new = old if have_same_rules else answer(after.with_lane(lane))
+    old = predict(before.with_lane(lane))
+    new = old if have_same_rules else predict(after.with_lane(lane))
     changes: dict[tuple[Status, Status, tuple[str, ...]], dict[Anomaly, tuple[str, ...]]] = {}
     differing = [anomaly for anomaly in Anomaly if old.status(anomaly) is not new.status(anomaly)]
     path = list(_path(before, after)) if differing else []
-    predictions = [answer(cluster.with_lane(lane)) for _, cluster in path]
+    predictions = [predict(cluster.with_lane(lane)) for _, cluster in path]
     for anomaly in differing:
         statuses = [old.status(anomaly), *(prediction.status(anomaly) for prediction in predictions)]
         changed = [left is not right for left, right in pairwise(statuses)]

@@ -57,7 +57,7 @@ class LockStep:
 
     def take(self, sentence: str, on_kafka: Callable[[], object], *actions: Step) -> None:
         """Execute a step: `on_kafka` does on Kafka what `actions` do in the model."""
-        # Since the last observation, brokers may have acted without a step; so may the model's, until they settle.
+        # Brokers may have acted by themselves since the last observation: let the model do the same.
         self.model.states = self.model.settle(self.model.states)
         start = time.monotonic()
         on_kafka()
@@ -122,7 +122,7 @@ class LockStep:
             return question(client)
 
     @property
-    def seen(self) -> Observation:
+    def observation(self) -> Observation:
         """The observation after the last step."""
         return self.act.steps[-1].observation
 

@@ -14,10 +14,10 @@ from kafka_chaos.conformance.broker_client import ObservingClient
 from kafka_chaos.conformance.scenario.groups.stage import GroupStage
 from kafka_chaos.conformance.scenario.record import plain
 from kafka_chaos.conformance.scenario.shares.stage import ShareStage
-from kafka_chaos.conformance.scenario.steps.controllers import OF_REQUESTS
+from kafka_chaos.conformance.scenario.steps.controllers import REQUEST_OBSERVATIONS
 from kafka_chaos.conformance.scenario.steps.faults import clean_shutdown_file
 from kafka_chaos.conformance.scenario.steps.stage import Stage
-from kafka_chaos.conformance.scenario.steps.upgrades import OF_UPGRADES
+from kafka_chaos.conformance.scenario.steps.upgrades import UPGRADE_OBSERVATIONS
 from kafka_chaos.conformance.scenario.transactions.stage import ID, TransactionsStage
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, error_name
@@ -44,13 +44,13 @@ def observe(stage: AnyStage, name: str) -> Any:
     attribute = getattr(stage, word.replace(" ", "_"), None)
     if attribute is not None:
         return plain(attribute(*arguments) if callable(attribute) else attribute)
-    return field_of(stage.seen, name)
+    return field_of(stage.observation, name)
 
 
-def field_of(seen: Observation, name: str) -> Any:
+def field_of(observation: Observation, name: str) -> Any:
     """A field of an observation, such as `leader`, or of one of its replicas, such as `role(1)`."""
     word, brokers = _parsed(name)
-    return plain(getattr(seen.replicas[brokers[0]] if brokers else seen, word.replace(" ", "_")))
+    return plain(getattr(observation.replicas[brokers[0]] if brokers else observation, word.replace(" ", "_")))
 
 
 def _parsed(name: str) -> tuple[str, list[Any]]:
@@ -147,9 +147,9 @@ def _moment_in_metadata(stage: Stage) -> float:
     return round((0 if record is None else record.written_ms or 0) / 1000 - stage.clock_started, 3)
 
 
-_OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
-    **OF_REQUESTS,
-    **OF_UPGRADES,
+_REPLICA_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
+    **REQUEST_OBSERVATIONS,
+    **UPGRADE_OBSERVATIONS,
     "topic": lambda stage: stage.topic,
     "entries": lambda stage, broker: stage.replica(broker).log,
     "log starts": lambda stage: [stage.replica(broker).log_start for broker in stage.act.replicas],
@@ -160,7 +160,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "topic config": lambda stage, topic, key: stage.lease.admin.configuration(ResourceType.TOPIC, topic)[key].value,
     "checkpoint line": _checkpoint_line,
     "checkpoint lines": lambda stage: {_checkpoint_line(stage, broker) for broker in stage.act.replicas},
-    "acknowledged": lambda stage: stage.seen.acknowledged,
+    "acknowledged": lambda stage: stage.observation.acknowledged,
     "logs are equal": lambda stage, *of: len({tuple(stage.log(broker)) for broker in of or stage.act.replicas}) == 1,
     "sorted log": lambda stage, broker: sorted(stage.log(broker)),
     "beginning of log": lambda stage, broker, count: stage.log(broker)[:count],
@@ -169,14 +169,14 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "offsets": lambda stage: stage.acknowledged,
     "offset": lambda stage, record: stage.acknowledged[record],
     "sorted offsets": lambda stage, *records: sorted(stage.acknowledged[record] or 0 for record in records),
-    "acknowledged records": lambda stage: [record for record, _ in stage.seen.acknowledged or ()],
+    "acknowledged records": lambda stage: [record for record, _ in stage.observation.acknowledged or ()],
     "is acknowledged": lambda stage, record: record in stage.acknowledged,
     "is read at": lambda stage, record, offset: stage.read()[offset : offset + 1] == [record],
-    "number acknowledged": lambda stage: len(stage.seen.acknowledged or ()),
+    "number acknowledged": lambda stage: len(stage.observation.acknowledged or ()),
     "errors": lambda stage: [answer.error for answer in stage.clients.answers() if answer.error],
     "error": lambda stage, record: stage.answer_errors[record],
-    "difference": lambda stage, name, number: field_of(stage.seen, name) - number,
-    "is one of": lambda stage, name, *values: field_of(stage.seen, name) in values,
+    "difference": lambda stage, name, number: field_of(stage.observation, name) - number,
+    "is one of": lambda stage, name, *values: field_of(stage.observation, name) in values,
     "last refusal": lambda stage: [*stage.answer_errors.values()][-1],
     "answers": lambda stage: dict(stage.answers),
     "followers answered": lambda stage, error: error in stage.answers,
@@ -210,7 +210,7 @@ _OF_REPLICAS: Mapping[str, Callable[..., Any]] = {
     "is past half of": lambda stage, moment, whole: 2 * float(moment) > float(whole),
     # The active controller and one of the two others.
     "majority": lambda stage: sorted(
-        sorted(stage.lease.profile.voters, key=lambda voter: voter != stage.seen.controller)[:2]
+        sorted(stage.lease.profile.voters, key=lambda voter: voter != stage.observation.controller)[:2]
     ),
     "checkpointed": lambda stage: [stage.observer.files(broker).high_watermark for broker in stage.act.replicas],
     "line": lambda stage, broker, *parts: stage.await_line(broker, *parts, stage.topic),
@@ -228,7 +228,7 @@ def _entry_names(stage: TransactionsStage, partition: int) -> list[str]:
     return [name for _, name, _ in stage.observed.partitions[partition].log]
 
 
-_OF_TRANSACTIONS: Mapping[str, Callable[..., Any]] = {
+_TRANSACTION_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "error": lambda stage, producer: stage.clients.by_name[producer].error,
     "has another coordinator": lambda stage: stage.coordinator != stage.killed,
     "committed": lambda stage, partition=0: stage.observed.partitions[partition].read_committed,
@@ -252,7 +252,7 @@ _OF_TRANSACTIONS: Mapping[str, Callable[..., Any]] = {
 }
 """Observations of transactions, besides the attributes of `TransactionsStage`."""
 
-_OF_GROUPS: Mapping[str, Callable[..., Any]] = {
+_GROUP_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "members": lambda stage: stage.group.members,
     "owners": lambda stage: stage.group.owners,
     "owner": lambda stage, partition: (stage.group.owners or (0,))[partition],
@@ -272,22 +272,22 @@ _OF_GROUPS: Mapping[str, Callable[..., Any]] = {
     "last error": lambda stage, member: stage.members.errors(member)[-1],
     "anomalies": lambda stage: stage.group_model.anomalies(),
     "coordinator is no longer": lambda stage, broker: stage.coordinator != broker,
-    "coordinator does not lead": lambda stage: stage.coordinator != stage.seen.leader,
+    "coordinator does not lead": lambda stage: stage.coordinator != stage.observation.leader,
 }
 """Observations of a group and its members, besides the attributes of `GroupStage`."""
 
-_OF_SHARES: Mapping[str, Callable[..., Any]] = {
+_SHARE_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "start offset": lambda stage: stage.shares.start,
-    "follower": lambda stage: next(broker for broker in stage.act.replicas if broker != stage.seen.leader),
+    "follower": lambda stage: next(broker for broker in stage.act.replicas if broker != stage.observation.leader),
     "given to": lambda stage, member: stage.given()[member],
-    "leader is no longer": lambda stage, broker: stage.seen.leader not in (0, broker),
+    "leader is no longer": lambda stage, broker: stage.observation.leader not in (0, broker),
     "share coordinator is no longer": lambda stage, broker: stage.share_coordinator != broker,
 }
 """Observations of a share group and its members, besides the attributes of `ShareStage`."""
 
 OBSERVED_BY: Mapping[type, Mapping[str, Callable[..., Any]]] = {
-    GroupStage: _OF_GROUPS,
-    ShareStage: _OF_SHARES,
-    TransactionsStage: _OF_TRANSACTIONS,
-    Stage: _OF_REPLICAS,
+    GroupStage: _GROUP_OBSERVATIONS,
+    ShareStage: _SHARE_OBSERVATIONS,
+    TransactionsStage: _TRANSACTION_OBSERVATIONS,
+    Stage: _REPLICA_OBSERVATIONS,
 }

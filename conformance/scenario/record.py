@@ -15,8 +15,8 @@ from kafka_chaos.reference_model.lockstep.observation import Difference, Observa
 
 FORMAT_VERSION = 1
 
-OF_REPLICAS, OF_TRANSACTIONS = "replicas", "partitions"
-"""The kinds of acts: they observe one partition, replica by replica, or the transactions of several partitions."""
+REPLICAS_ACT, TRANSACTIONS_ACT = "replicas", "partitions"
+"""The kinds of acts. An act observes one partition, replica by replica, or the transactions of several partitions."""
 
 
 def plain(value: Any) -> Any:
@@ -92,7 +92,7 @@ class ActRecord:
     """One act: the profile of its cluster, its steps, expectations, and facts that were measured or quoted.
 
     `replicas` are ids of brokers, and `protocol` is the protocol by which followers truncate. If `kind` is
-    `OF_TRANSACTIONS`, they are numbers of partitions and the protocol of transactional producers.
+    `TRANSACTIONS_ACT`, they are numbers of partitions and the protocol of transactional producers.
     """
 
     name: str
@@ -103,11 +103,11 @@ class ActRecord:
     steps: list[StepRecord] = field(default_factory=list)
     expectations: list[Expectation] = field(default_factory=list)
     facts: Annotated[dict[str, Any], _PLAIN] = field(default_factory=dict)
-    kind: str = OF_REPLICAS
+    kind: str = REPLICAS_ACT
 
     def broker_name(self, broker: int) -> str:
         """The name of a broker or partition: `X (broker 1)`, or `broker 1` if the scenario gives it no name."""
-        if self.kind == OF_TRANSACTIONS:
+        if self.kind == TRANSACTIONS_ACT:
             return f"partition {broker}"
         name = self.names.get(broker)
         return f"{name} (broker {broker})" if name else f"broker {broker}"

@@ -146,16 +146,17 @@ class _Script:
                 _method(self.stage, verb)(*arguments, **keys)
 
     def _expect(self, text: str, observed: Mapping[str, Any], *, eventually: bool) -> None:
-        def seen() -> Any:
-            values = [observe(self.stage, name) for name in observed]
+        def alone_or_listed(values: list[Any]) -> Any:
             return values[0] if len(values) == 1 else values
 
-        expected = [plain(value) for value in observed.values()]
-        wanted = expected[0] if len(expected) == 1 else expected
+        def observe_all() -> Any:
+            return alone_or_listed([observe(self.stage, name) for name in observed])
+
+        expected = alone_or_listed([plain(value) for value in observed.values()])
         if eventually:
-            self.stage.expect_eventually(text, seen, wanted)
+            self.stage.expect_eventually(text, observe_all, expected)
         else:
-            self.stage.expect(text, seen(), wanted)
+            self.stage.expect(text, observe_all(), expected)
 
 
 def _method(stage: AnyStage, verb: str) -> Callable[..., None]:

@@ -57,15 +57,12 @@ def conclusion(state: State, setup: Setup) -> str:
     """The sentence for the evidence of a run that ends in a state."""
     texts = [f"the committed offset is {state.coordinator.committed}"]
     if setup.is_loop:
-        texts += [f"input {record} has {_count(count)}" for record, count in enumerate(state.outputs)]
+        words = {0: "no output", 1: "one output"}
+        texts += [f"input {n} has {words.get(count, f'{count} outputs')}" for n, count in enumerate(state.outputs)]
     else:
         done = [str(record) for record in range(setup.records) if state.processed >> record & 1]
         texts.append(f"processed were records {' and '.join(done)}" if done else "nothing was processed")
     return f"The run ends: {'; '.join(texts)}."
-
-
-def _count(outputs: int) -> str:
-    return {0: "no output", 1: "one output"}.get(outputs, f"{outputs} outputs")
 
 
 ACTIONS = (

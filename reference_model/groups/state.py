@@ -164,7 +164,7 @@ class State(NamedTuple):
 
 
 class Action(NamedTuple):
-    """The action of a step. `slot`: the member; `offset` and `detail`: what a trace's sentence says besides."""
+    """The action of a step. `slot`: the member; `offset` and `detail`: what its sentence in a story also says."""
 
     name: str
     slot: int = NONE

@@ -34,7 +34,7 @@ class Election(NamedTuple):
 def without_failed(replicas: Replicas, lane: Lane, broker: int, *, clean: bool) -> Replicas:
     """The replicas after the controller has found a broker dead.
 
-    `clean`: the broker does not come back from an unclean shutdown.
+    `clean`: the broker has had no unclean shutdown, after which it would not be eligible.
     """
     leaves = rules_of(lane).elects_eligible or may_leave_isr(len(_members(replicas)))
     isr = _members(replicas) - {broker} if leaves else _members(replicas)

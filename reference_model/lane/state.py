@@ -54,9 +54,9 @@ CAN_STRIKE_AS: Mapping[str, Set[str]] = {
 kill. A partition may cut the broker off from its clients, like a pause, or not, like a session expiry. A kind comes
 after the kinds whose effects it can have."""
 COMPARED_KINDS = (*({kind} for kind in CAN_STRIKE_AS), {"pause", "session-expiry"})
-"""Sets of kinds by which two lists of faults are compared. A list can do all that another can if, for each set, it has
-at least as many faults that can strike as one of the set's kinds. The last set is there because a partition strikes
-either as a pause or as a session expiry, and would otherwise count as both."""
+"""Sets of kinds by which `split_means` compares two lists of faults. The first list can do all that the second can if,
+for each set, it has at least as many faults that can strike as some kind of the set. The last set is there because a
+partition strikes either as a pause or as a session expiry, and would otherwise count as both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +259,8 @@ def idle_zombies_as_followers(state: LaneState, lane: Lane) -> LaneState:
     """The state in which zombies count as followers if no producer addresses them and they owe nobody an answer.
 
     That is sound only if the zombie can't be elected with its present log. So it must be neither in sync nor eligible.
-    In addition, elections must be clean, or a leader must serve with no fault left to strike it. A lane without faults
-    may go through a lock-step phase, whose steps may still strike.
+    In addition, elections must be clean, or a leader must serve with no fault left to strike it. A lane that lists no
+    faults may go through a lock-step phase, whose steps strike: there, elections must be clean.
     """
     if lane.unclean_leader_election and (not lane.faults or state.faults or state.leader < 0):
         return state

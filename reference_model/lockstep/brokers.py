@@ -63,8 +63,8 @@ def truncate(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterStat
 def _finds_no_divergence_when_empty(follower: Replica, leader: Replica) -> bool:
     """Whether a fetch from an empty log finds no divergence: all of the leader's epochs are newer than the follower's.
 
-    Then nothing is truncated (since truncation came to fetches, KIP-595 and 2.7). The epoch file, too, keeps its line
-    for an epoch in which the follower led without any record; a record in a newer epoch replaces that line.
+    Since fetches tell where to truncate (2.7, KIP-595), nothing is truncated then: the epoch file keeps its line for an
+    epoch in which the follower led without any record, until a record in a newer epoch replaces the line.
     """
     if follower.log_end > follower.log_start or not follower.epochs or not leader.epochs:
         return False

@@ -31,7 +31,7 @@ def send(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
 
     A producer has one request in flight: a broker takes no second request from a connection before it has answered.
     """
-    yield from _sent(state, config, named=True)
+    yield from _send_to_leaders(state, config, named=True)
 
 
 def send_to_unnamed(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
@@ -39,10 +39,10 @@ def send_to_unnamed(state: ClusterState, config: ClusterConfig) -> Iterator[Clus
 
     Optional: only a client with metadata from before does so.
     """
-    yield from _sent(state, config, named=False)
+    yield from _send_to_leaders(state, config, named=False)
 
 
-def _sent(state: ClusterState, config: ClusterConfig, *, named: bool) -> Iterator[ClusterState]:
+def _send_to_leaders(state: ClusterState, config: ClusterConfig, *, named: bool) -> Iterator[ClusterState]:
     """The first record of each producer reaches a broker that leads. `named`: whether the broker's metadata name it."""
     for produce in _first_of_each_producer(state):
         for leader in state.replicas:

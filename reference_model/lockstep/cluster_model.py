@@ -50,7 +50,7 @@ class ClusterModel(SteppedModel[ClusterState]):
         if not self.states:
             self.states = self.settle([self.config.initial()])
 
-    def taken(self, act: Callable[..., ClusterState], state: ClusterState, **arguments: Any) -> Iterable[ClusterState]:
+    def after(self, act: Callable[..., ClusterState], state: ClusterState, **arguments: Any) -> Iterable[ClusterState]:
         """The state right after an action."""
         return [act(state, self.config, **arguments)]
 
@@ -145,16 +145,16 @@ class AccompaniedModel(ClusterModel):
         self.group.states = self.group.settle(self.group.states)
         return super().settle(states)
 
-    def compare(self, seen: Observation) -> Comparison[ClusterState]:
+    def compare(self, observation: Observation) -> Comparison[ClusterState]:
         """As `ClusterModel.compare`, with the differences of the group after those of the cluster."""
-        cluster, group = super().compare(seen), self.group.compare(self._of_group(seen))
+        cluster, group = super().compare(observation), self.group.compare(self._of_group(observation))
         matching = cluster.matching if group.conforms else frozenset[ClusterState]()
         return Comparison(matching, (*cluster.differences, *group.differences))
 
-    def narrow(self, seen: Observation) -> Comparison[ClusterState]:
+    def narrow(self, observation: Observation) -> Comparison[ClusterState]:
         """As `ClusterModel.narrow`, also for the group's states."""
-        self.group.narrow(self._of_group(seen))
-        return super().narrow(seen)
+        self.group.narrow(self._of_group(observation))
+        return super().narrow(observation)
 
-    def _of_group(self, seen: Observation) -> Observation:
-        return Observation(**{self._group_field: getattr(seen, self._group_field)})
+    def _of_group(self, observation: Observation) -> Observation:
+        return Observation(**{self._group_field: getattr(observation, self._group_field)})

@@ -3,7 +3,7 @@
 Those rules describe one partition. A group that reads several has a state for each: its members join, leave, die and
 begin a generation in all of them together. After a generation in which a partition was given back, the next one gives
 none back unless members come or go: cooperative assignors are sticky (KIP-429). With the protocol `consumer` members
-have epochs of their own, so it may read one partition only, and generations are not compared.
+have epochs of their own, so the group may read one partition only, and generations are not compared.
 
 What follows by itself is urgent, except that the coordinator removes a member that it does not hear from: that may
 happen at any time, to a member that is dead or frozen. A frozen member does nothing. A static member whose
@@ -197,7 +197,7 @@ class GroupModel(SteppedModel[GroupState]):
     def __post_init__(self) -> None:
         self.states = self.settle(self.states)
 
-    def taken(self, act: Callable[..., Any], state: GroupState, **arguments: Any) -> Iterator[GroupState]:
+    def after(self, act: Callable[..., Any], state: GroupState, **arguments: Any) -> Iterator[GroupState]:
         """The states right after a member's step; members are numbered from 1, and their slots from 0."""
         yield from act(state, self.setup, arguments.pop("member") - 1, **arguments)
 

@@ -236,8 +236,8 @@ class Comparison(Generic[S]):
 
 def compare(allowed_states: Mapping[S, Observation], observation: Observation) -> Comparison[S]:
     """Compare an observation with the allowed states, each with the complete observation that it would show."""
-    seen = observation.values()
-    mismatches = {state: _mismatches(expected.values(), seen) for state, expected in allowed_states.items()}
+    observed = observation.values()
+    mismatches = {state: _mismatches(expected.values(), observed) for state, expected in allowed_states.items()}
     matching = frozenset(state for state, different in mismatches.items() if not different)
     if matching:
         return Comparison(matching, ())
@@ -250,7 +250,7 @@ def compare(allowed_states: Mapping[S, Observation], observation: Observation) -
     # Of several nearest states, name the fields that differ in all of them, if there are any.
     common = [where for where in allowed if all(where in different for different in closest)] or list(allowed)
     differences = tuple(
-        Difference(subject, name, seen.get((subject, name)), tuple(sorted(allowed[subject, name], key=repr)))
+        Difference(subject, name, observed.get((subject, name)), tuple(sorted(allowed[subject, name], key=repr)))
         for subject, name in sorted(common)
     )
     return Comparison(frozenset(), differences)
@@ -266,15 +266,15 @@ def _mismatches(expected: Mapping[ObservedField, Any], seen: Mapping[ObservedFie
         where: expected.get(where)
         for where, value in seen.items()
         if (where in expected or where[0] not in (GROUP, SHARES))
-        and value != _as_seen(where, expected.get(where), value)
+        and value != _comparable(where, expected.get(where), value)
     }
     missing = {where: value for where, value in expected.items() if where[0] == TRANSACTIONS and where not in seen}
     return different | missing
 
 
-def _as_seen(where: ObservedField, expected: Any, seen: Any) -> Any:
+def _comparable(where: ObservedField, expected: Any, observed: Any) -> Any:
     """The expected value in the form of the observed one: a log without leader epochs is compared without them."""
     subject, name = where
-    if expected is not None and name == "log" and subject > NOBODY and any(entry[2] == NO_EPOCH for entry in seen):
+    if expected is not None and name == "log" and subject > NOBODY and any(entry[2] == NO_EPOCH for entry in observed):
         return tuple((offset, record, NO_EPOCH) for offset, record, _ in expected)
     return expected

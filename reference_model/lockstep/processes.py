@@ -68,8 +68,8 @@ def _down(state: ClusterState, broker: int, log_end: int) -> ClusterState:
     stopped = replica._replace(
         up=False, frozen=False, cleanly=False, role=_role_after(replica), fetched=(), parked=False
     )
-    # Requests to the broker are lost. If it was the controller, a request of its own arrives only if it is in a
-    # socket already: the first one to each broker is, unless it goes through a cut.
+    # Requests to the broker are lost. Of those that it sent as controller, the first one to each broker still arrives,
+    # since it lies in a socket already, unless it goes through a cut.
     arriving, sent_to = [], set()
     for request in state.requests:
         if request.controller == broker:

@@ -1,10 +1,10 @@
 """A share group in lock step: which member has acquired which record, and what the share coordinator knows of it.
 
 The partition's leader delivers records one by one, the lowest available offset below the high watermark first. It
-counts the deliveries of a record, and the member has acquired it until it acknowledges it or the acquisition lock ends.
-What ends a delivery (an acknowledgement, the end of a lock or of a session) is written to the share coordinator before
-it is answered; that a record was acquired is not. So a new leader knows which deliveries have ended. Records that
-members had acquired are delivered again, as if for the first time.
+counts the deliveries of a record. A member that was given a record has acquired it, until the member acknowledges the
+record or the acquisition lock ends. What ends a delivery (an acknowledgement, the end of a lock or of a session) is
+written to the share coordinator before it is answered; that a record was acquired is not. So a new leader knows which
+deliveries have ended. Records that members had acquired are delivered again, as if for the first time.
 
 A session lasts as long as its connection. When it ends, the records that the member had acquired are released; these
 deliveries count, unless the member ended the session in order.
@@ -183,7 +183,7 @@ class ShareModel(SteppedModel[ShareState]):
         no_deeds = ((),) * self.setup.members
         self.states = frozenset([ShareState(NOBODY, empty, empty, NEVER_WRITTEN, no_sessions, no_deeds)])
 
-    def taken(self, act: Callable[..., Any], state: ShareState, **arguments: Any) -> Iterator[ShareState]:
+    def after(self, act: Callable[..., Any], state: ShareState, **arguments: Any) -> Iterator[ShareState]:
         """The states right after a member's step, with every leader that there may be."""
         led = [cluster for cluster in self.cluster.states if cluster.partition.leader != NOBODY]
         leaders = {Leader(c.partition.leader_epoch, c.replica(c.partition.leader).high_watermark) for c in led}

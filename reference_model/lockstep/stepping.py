@@ -51,7 +51,7 @@ class SteppedModel(ABC, Generic[S]):
         refusal = ActionError(f"{step.name} {arguments}: impossible in every state")
         for state in self.states:
             try:
-                after.extend(self.taken(self.actions[step.name], state, **arguments))
+                after.extend(self.after(self.actions[step.name], state, **arguments))
             except ActionError as error:
                 refusal = error
             except TypeError as error:
@@ -66,7 +66,7 @@ class SteppedModel(ABC, Generic[S]):
         return frozenset(settled(states, self.following, self.most_states))
 
     @abstractmethod
-    def taken(self, act: Callable[..., Any], state: S, **arguments: Any) -> Iterable[S]:
+    def after(self, act: Callable[..., Any], state: S, **arguments: Any) -> Iterable[S]:
         """The states right after one of the `actions`; none, or `ActionError`, where it is impossible."""
 
     @abstractmethod
@@ -77,13 +77,13 @@ class SteppedModel(ABC, Generic[S]):
     def observe(self, state: S) -> Observation:
         """What a complete observation of a cluster in this state shows."""
 
-    def compare(self, seen: Observation) -> Comparison[S]:
+    def compare(self, observation: Observation) -> Comparison[S]:
         """Whether an observation matches one of the states there may be, and if not, what differs."""
-        return compare({state: self.observe(state) for state in self.states}, seen)
+        return compare({state: self.observe(state) for state in self.states}, observation)
 
-    def narrow(self, seen: Observation) -> Comparison[S]:
+    def narrow(self, observation: Observation) -> Comparison[S]:
         """`compare`, and keep only the states that match, if any do."""
-        comparison = self.compare(seen)
+        comparison = self.compare(observation)
         self.states = comparison.matching or self.states
         return comparison
 

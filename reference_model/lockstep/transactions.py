@@ -169,7 +169,7 @@ def end(state: TransactionsState, config: TransactionsConfig, producer: str, com
     if reply is Reply.OK:
         view = view._replace(added=0)
         if config.rules.epoch_per_transaction:
-            epoch = state.machine.coordinated[view.id].status.epoch
+            epoch = state.machine.coordinated[view.id].last_entry.epoch
             view = view._replace(epoch=epoch, sent=(0,) * config.setup.partitions)
     return state.with_producer(view)
 
@@ -197,13 +197,13 @@ def crash(state: TransactionsState, config: TransactionsConfig, producer: str) -
 def time_out(state: TransactionsState, config: TransactionsConfig, id: str) -> TransactionsState:
     """`transaction.timeout.ms` has passed: the coordinator aborts the transaction and fences its producer (KIP-588)."""
     number = config.ids.index(id)
-    is_open = state.machine.coordinated[number].status.status == ONGOING
+    is_open = state.machine.coordinated[number].last_entry.status == ONGOING
     require(is_open and config.rules.aborts_on_time_out, f"{id} has no transaction that could time out")
     return state._replace(machine=abort_by_coordinator(state.machine, config.setup, number))
 
 
 def fail_over(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
-    """The coordinator is killed: another broker replays __transaction_state, and its markers are not held."""
+    """The coordinator is killed: another broker, whose markers are not held, replays __transaction_state."""
     setup = config.setup
     replaced = [after for _, after in environment.fail_over(state.machine._replace(failovers=1), setup)]
     require(len(replaced) == 1, "there is no other broker to be coordinator")
@@ -265,9 +265,9 @@ def urgent(state: TransactionsState, config: TransactionsConfig) -> Iterator[Tra
 
 def _give_epoch(state: TransactionsState, setup: Setup, view: ProducerView) -> Iterator[TransactionsState]:
     """The coordinator answers InitProducerId, once it has aborted the transaction that is open."""
-    reply, append = init_producer_id(state.machine.coordinated[view.id].status, None, setup.rules)
+    reply, append = init_producer_id(state.machine.coordinated[view.id].last_entry, None, setup.rules)
     if reply is Reply.OK and append is not None:
-        machine = state.machine.with_status(setup, view.id, append, 0)
+        machine = state.machine.with_entry(setup, view.id, append, 0)
         ready = view._replace(epoch=append.epoch, reply=reply.value, asks=False)
         yield state.with_producer(ready)._replace(machine=machine)
     elif append is not None:
@@ -289,7 +289,7 @@ class TransactionsModel(SteppedModel[TransactionsState]):
         if not self.states:
             self.states = self.settle([self.config.initial()])
 
-    def taken(self, act: Callable[..., Any], state: TransactionsState, **arguments: Any) -> Iterator[TransactionsState]:
+    def after(self, act: Callable[..., Any], state: TransactionsState, **arguments: Any) -> Iterator[TransactionsState]:
         """The state right after an action."""
         yield act(state, self.config, **arguments)
 
@@ -303,7 +303,7 @@ class TransactionsModel(SteppedModel[TransactionsState]):
         by_id = dict(zip(config.ids, state.machine.coordinated, strict=True))
         transactions = TransactionsObservation(
             partitions={number: _partition(logs[number], state, config) for number in range(config.partitions)},
-            transactions={name: _transaction(held) for name, held in by_id.items() if held.status.epoch != NONE},
+            transactions={name: _transaction(held) for name, held in by_id.items() if held.last_entry.epoch != NONE},
             producers={p.name: ProducerObservation(epoch=p.epoch, reply=p.reply) for p in state.producers},
             offsets=_offsets(logs[config.offset_partition], state, config) if config.has_group else None,
         )
@@ -324,10 +324,10 @@ def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -
 
 
 def _transaction(coordinated: Coordinated) -> TransactionObservation:
-    status, unmarked, _ = coordinated
-    partitions = status.partitions if status.status == ONGOING else unmarked if status.status in PREPARED else 0
+    entry, unmarked, _ = coordinated
+    partitions = entry.partitions if entry.status == ONGOING else unmarked if entry.status in PREPARED else 0
     return TransactionObservation(
-        state=STATUS_NAMES[status.status], epoch=status.epoch, partitions=tuple(bits(partitions))
+        state=STATUS_NAMES[entry.status], epoch=entry.epoch, partitions=tuple(bits(partitions))
     )
 
 

@@ -129,7 +129,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         "lockstep": None if lockstep is None else [str(step) for step in lockstep],
         "known_defects": [defect.id for defect in MODELLED_DEFECTS.values() if defect.concerns(lane)],
         **({"flushes": True} if lane.flushes else {}),
-        **_of_client(lane),
+        **_client(lane),
         **_transactions(lane),
         **_groups(lane),
         **({} if share is None else {"share": [share.delivery_limit, share.lost_deliveries(len(lane.faults))]}),
@@ -138,7 +138,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
 
 
-def _of_client(lane: Lane) -> dict[str, Any]:
+def _client(lane: Lane) -> dict[str, Any]:
     """The properties of a lane's client that an answer depends on; its transactions have rules of their own."""
     properties = {}
     if MODELLED_DEFECTS["KAFKA-15591"].concerns(lane) and not rules_of_client(lane).acknowledges_implicitly:

@@ -143,7 +143,7 @@ def answers_of_share(
         plain.status(anomaly) is not Status.FORBIDDEN for anomaly in (Anomaly.TRUNCATED_READ, Anomaly.LOST_WRITE)
     )
     permitting = (
-        # Of several reasons for an anomaly, the first is told.
+        # A rule of share_groups.toml, whether it applies, what it permits. Of rules for one anomaly, the first is told.
         ("state_is_lost", state_may_be_lost, _LOST_WITH_STATE),
         ("log_loses", log_may_lose, _LOST_WITH_LOG),
         ("deposed_runs_on", bool(_DEPOSED_ALIVE & {*lane.faults}), _LOST_WITH_STATE),

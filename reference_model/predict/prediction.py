@@ -1,6 +1,6 @@
 """The prediction: the anomalies that a lane may show, must show and can never show, before anything is broken.
 
-A status comes from an exhausted search of the lane's state space (`lane/steps.py`) or of a bound of it
+A status comes from an exhausted search of the lane's state space (`lane/steps.py`) or of a simpler one that bounds it
 (`lane/bounds.py`), or from an axiom (`protocol/axioms.py`), never from a table. A search that ends early raises
 `PredictionNotExhausted`, which has the anomalies found until then.
 

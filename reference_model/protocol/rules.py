@@ -11,7 +11,7 @@
 | leaders are elected from the eligible leader replicas, in KRaft mode, where they are on | 4.0, on in new clusters \
 since 4.1 | KIP-966 |
 
-Versions and modes with the same rules have the same answers. They also differ in what follows, which changes no answer:
+Versions and modes with the same rules have the same answers. Other differences between them change no answer:
 
 - How a broker is found dead: its ZooKeeper session expires, or the controller misses its heartbeats
   (`broker.session.timeout.ms`) and fences it (KIP-631). Either may take any time in the model.

@@ -1,10 +1,10 @@
 """Writes a story as the steps of a scenario, which `kafka-chaos scenario run` plays on brokers and on their model.
 
 A story's actions are not the steps of a scenario. In a story, a follower fetches when an action says so. In a scenario
-it fetches at once, so a follower that has to stay behind is cut off from its leader before the record is sent. A fetch
-therefore comes before the actions that the story has between the record and the fetch: acknowledgements, time-outs and
-other records, none of which depends on what the follower lacks. After each election and at the end, the brokers' logs
-are compared with the story's. So a story is played as it was told, or refused.
+it fetches at once, so a follower that has to stay behind is cut off from its leader before the record is sent. So a
+scenario's follower may fetch a record earlier than the story's: before acknowledgements, time-outs and other records,
+none of which depends on whether the follower has the record. After each election and at the end, the brokers' logs are
+compared with the story's. So a story is played as it was told, or refused.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from kafka_chaos.reference_model.stories.reading import Story, StoryStep, Unknow
 _LAG_MS = 2500
 """`replica.lag.time.max.ms` of clusters on which a lagging follower has to leave the ISR within a step."""
 _ELECTIONS = frozenset({"elect", "elect_eligible", "elect_last_known", "elect_unclean", "stop_and_move"})
-_ENDS_TERM = _ELECTIONS | {"kill", "power_loss", "stop", "pause", "partition", "session_expiry"}
+_MAY_CHANGE_LEADER = _ELECTIONS | {"kill", "power_loss", "stop", "pause", "partition", "session_expiry"}
 _WITHOUT_STEP = frozenset({"fetch", "timeout", "close", "give_up", "acknowledge", "no_leader", "expire", "learn"})
 """Actions without a step of their own: another step includes them, or they change nothing on a broker."""
 
@@ -202,7 +202,7 @@ class _Writer:
         is_answered = lane.acks == "0" or self._is_acknowledged(number, step)
         if lane.idempotence and not is_answered:
             # An idempotent producer sends until it is answered. It may be answered if consumers may read the record.
-            is_answered = self._is_read_in_term(number, step)
+            is_answered = self._is_read_while_led(number, step)
             if not is_answered:
                 self._refuse_story(step, "an idempotent producer sends it again by itself")
         if is_answered:
@@ -250,9 +250,9 @@ class _Writer:
                 return later.name == "acknowledge"
         return False
 
-    def _is_read_in_term(self, number: int, step: StoryStep) -> bool:
+    def _is_read_while_led(self, number: int, step: StoryStep) -> bool:
         for later in self.story.steps[number:]:
-            if later.name in _ENDS_TERM:
+            if later.name in _MAY_CHANGE_LEADER:
                 return False
             if (step.action.record, int(step.action.detail)) in later.reads:
                 return True

@@ -19,7 +19,7 @@ from kafka_chaos.reference_model.transactions.state import (
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
-    Status,
+    StateEntry,
 )
 
 
@@ -38,14 +38,14 @@ class Answer(NamedTuple):
     """A reply, with the entry to append before it is sent, if there is one."""
 
     reply: Reply
-    append: Status | None = None
+    append: StateEntry | None = None
 
 
 PREPARED = (PREPARE_COMMIT, PREPARE_ABORT)
 COMPLETE_OF = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
 
 
-def init_producer_id(last_entry: Status, expected_epoch: int | None, rules: Rules) -> Answer:
+def init_producer_id(last_entry: StateEntry, expected_epoch: int | None, rules: Rules) -> Answer:
     """The answer to InitProducerId, by which a producer asks for an epoch.
 
     A new incarnation has no `expected_epoch`; a producer that goes on after an error has one. An open transaction is
@@ -57,15 +57,15 @@ def init_producer_id(last_entry: Status, expected_epoch: int | None, rules: Rule
         return Answer(Reply.CONCURRENT_TRANSACTIONS)
     if last_entry.status == ONGOING and rules.aborts_on_init:
         return Answer(Reply.CONCURRENT_TRANSACTIONS, fence(last_entry))
-    return Answer(Reply.OK, Status(EMPTY, last_entry.epoch + 1, 0))
+    return Answer(Reply.OK, StateEntry(EMPTY, last_entry.epoch + 1, 0))
 
 
-def fence(last_entry: Status) -> Status:
+def fence(last_entry: StateEntry) -> StateEntry:
     """The entry that aborts an open transaction in the next epoch, so that its producer can't go on."""
-    return Status(PREPARE_ABORT, last_entry.epoch + 1, last_entry.partitions)
+    return StateEntry(PREPARE_ABORT, last_entry.epoch + 1, last_entry.partitions)
 
 
-def add_partition(last_entry: Status, epoch: int, partition: int, rules: Rules) -> Answer:
+def add_partition(last_entry: StateEntry, epoch: int, partition: int, rules: Rules) -> Answer:
     """The answer to AddPartitionsToTxn: the partition joins the open transaction, or begins one."""
     if epoch != last_entry.epoch and rules.fences_at_coordinator:
         return Answer(Reply.FENCED)
@@ -74,10 +74,10 @@ def add_partition(last_entry: Status, epoch: int, partition: int, rules: Rules) 
     before = last_entry.partitions if last_entry.status == ONGOING else 0
     if last_entry.status == ONGOING and before >> partition & 1:
         return Answer(Reply.OK)
-    return Answer(Reply.OK, Status(ONGOING, last_entry.epoch, before | 1 << partition))
+    return Answer(Reply.OK, StateEntry(ONGOING, last_entry.epoch, before | 1 << partition))
 
 
-def verify(last_entry: Status, epoch: int, partition: int, rules: Rules) -> Reply:
+def verify(last_entry: StateEntry, epoch: int, partition: int, rules: Rules) -> Reply:
     """The answer to a leader that asks whether a partition is in a producer's open transaction (KIP-890)."""
     if epoch != last_entry.epoch and rules.fences_at_coordinator:
         return Reply.FENCED
@@ -87,13 +87,14 @@ def verify(last_entry: Status, epoch: int, partition: int, rules: Rules) -> Repl
     return Reply.OK if is_open else Reply.TRANSACTION_ABORTABLE
 
 
-def end_transaction(last_entry: Status, epoch: int, commit: bool, rules: Rules) -> Answer:
+def end_transaction(last_entry: StateEntry, epoch: int, commit: bool, rules: Rules) -> Answer:
     """The answer to EndTxn, by which a producer asks for a commit or an abort."""
     target = PREPARE_COMMIT if commit else PREPARE_ABORT
     bumped = last_entry.epoch + rules.epoch_per_transaction
     is_current = epoch == last_entry.epoch or not rules.fences_at_coordinator
     if last_entry.status == ONGOING:
-        return Answer(Reply.OK, Status(target, bumped, last_entry.partitions)) if is_current else Answer(Reply.FENCED)
+        ending = StateEntry(target, bumped, last_entry.partitions)
+        return Answer(Reply.OK, ending) if is_current else Answer(Reply.FENCED)
     if rules.epoch_per_transaction:
         # A request with the epoch before repeats the one that ended the last transaction.
         if epoch != last_entry.epoch - 1 or last_entry.status == EMPTY:
@@ -105,11 +106,11 @@ def end_transaction(last_entry: Status, epoch: int, commit: bool, rules: Rules) 
     return Answer(Reply.OK if last_entry.status == COMPLETE_OF[target] else Reply.INVALID_TXN_STATE)
 
 
-def _end_nothing(last_entry: Status, epoch: int, commit: bool, bumped: int) -> Answer:
+def _end_nothing(last_entry: StateEntry, epoch: int, commit: bool, bumped: int) -> Answer:
     """The answer to EndTxn if no transaction of this epoch is open, with one epoch per transaction.
 
     An abort begins a new epoch nevertheless, since the producer can't know that nothing is open (KAFKA-18401).
     """
     if epoch != last_entry.epoch or last_entry.status in PREPARED:
         return Answer(Reply.FENCED)
-    return Answer(Reply.INVALID_TXN_STATE) if commit else Answer(Reply.OK, Status(PREPARE_ABORT, bumped, 0))
+    return Answer(Reply.INVALID_TXN_STATE) if commit else Answer(Reply.OK, StateEntry(PREPARE_ABORT, bumped, 0))

@@ -41,11 +41,11 @@ def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
     if request.kind is Kind.PRODUCE:
         return _produce(state, setup, request)
     id = setup.ids[request.producer]
-    status = state.coordinated[id].status
+    last_entry = state.coordinated[id].last_entry
     if request.kind is Kind.ADD_PARTITION:
-        answer = add_partition(status, request.epoch, request.detail, setup.rules)
+        answer = add_partition(last_entry, request.epoch, request.detail, setup.rules)
     else:
-        answer = end_transaction(status, request.epoch, bool(request.detail), setup.rules)
+        answer = end_transaction(last_entry, request.epoch, bool(request.detail), setup.rules)
     if answer.append is None:
         return state, answer.reply
     later = range(request.producer + 1, len(setup.ids))
@@ -53,9 +53,9 @@ def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
     if request.kind is Kind.END and request.detail and has_successor:
         state = state._replace(zombies=state.zombies | 1 << request.transaction)
     if request.kind is Kind.ADD_PARTITION:
-        return state.with_status(setup, id, answer.append, 0), answer.reply
+        return state.with_entry(setup, id, answer.append, 0), answer.reply
     in_order = without_late(state, request.transaction, setup.rules.late | {Kind.END})
-    return in_order.with_status(setup, id, answer.append, answer.append.partitions), answer.reply
+    return in_order.with_entry(setup, id, answer.append, answer.append.partitions), answer.reply
 
 
 def without_late(state: State, transaction: int, late: frozenset[Kind]) -> State:
@@ -78,13 +78,13 @@ def _produce(state: State, setup: Setup, request: Request) -> tuple[State, Reply
         return state, Reply.FENCED
     held = contents(log, id)
     if not held.open or (rules.compares_open_epochs and held.epoch != request.epoch):
-        status = state.coordinated[id].status
+        last_entry = state.coordinated[id].last_entry
         if rules.epoch_per_transaction:
-            reply, append = add_partition(status, request.epoch, partition, rules)
+            reply, append = add_partition(last_entry, request.epoch, partition, rules)
             if append is not None:
-                state = state.with_status(setup, id, append, 0)
+                state = state.with_entry(setup, id, append, 0)
         else:
-            reply = verify(status, request.epoch, partition, rules) if rules.verifies else Reply.OK
+            reply = verify(last_entry, request.epoch, partition, rules) if rules.verifies else Reply.OK
         if reply is not Reply.OK:
             return state, reply
     expected = next_sequence(log, id, request.epoch)
@@ -105,9 +105,9 @@ def append_to(state: State, setup: Setup, partition: int, log: Log) -> State:
 
 def abort_by_coordinator(state: State, setup: Setup, id: int) -> State:
     """The state after the coordinator aborted the open transaction of a transactional id, which fences its producer."""
-    status = state.coordinated[id].status
+    last_entry = state.coordinated[id].last_entry
     for number, producer in enumerate(state.producers):
-        takes_part = setup.ids[number] == id and producer.epoch == status.epoch and producer.transaction != NONE
+        takes_part = setup.ids[number] == id and producer.epoch == last_entry.epoch and producer.transaction != NONE
         if takes_part and state.outcomes[producer.transaction] == OPEN:
             state = state.with_outcome(producer.transaction, ABORTED)
-    return state.with_status(setup, id, fence(status), status.partitions)
+    return state.with_entry(setup, id, fence(last_entry), last_entry.partitions)

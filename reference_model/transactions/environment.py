@@ -24,7 +24,7 @@ from kafka_chaos.reference_model.transactions.state import (
     Marker,
     Setup,
     State,
-    Status,
+    StateEntry,
 )
 from kafka_chaos.reference_model.tuples import bits, without
 
@@ -40,9 +40,9 @@ def arrive_late(state: State, setup: Setup) -> Iterator[Step]:
 
 def marker_of(state: State, id: int) -> Entry:
     """The marker that ends a transactional id's prepared transaction, from its present coordinator."""
-    status = state.coordinated[id].status
-    kind = COMMIT if status.status == PREPARE_COMMIT else ABORT
-    return Entry(kind, id, status.epoch, state.coordinator_epoch)
+    last_entry = state.coordinated[id].last_entry
+    kind = COMMIT if last_entry.status == PREPARE_COMMIT else ABORT
+    return Entry(kind, id, last_entry.epoch, state.coordinator_epoch)
 
 
 def write_marker(state: State, setup: Setup) -> Iterator[Step]:
@@ -51,9 +51,9 @@ def write_marker(state: State, setup: Setup) -> Iterator[Step]:
         for partition in bits(unmarked):
             marker = marker_of(state, id)
             if takes_marker(state.logs[partition], marker, setup.rules):
-                status = state.coordinated[id].status
+                last_entry = state.coordinated[id].last_entry
                 after = append_to(state, setup, partition, (*state.logs[partition], marker))
-                coordinated = Coordinated(status, unmarked & ~(1 << partition), earlier)
+                coordinated = Coordinated(last_entry, unmarked & ~(1 << partition), earlier)
                 yield _marker_action(marker, partition, setup), after.with_coordinated(id, coordinated)
 
 
@@ -69,16 +69,16 @@ def only_producer(id: int, setup: Setup) -> int:
 
 def complete_transaction(state: State, setup: Setup) -> Iterator[Step]:
     """All markers are written: the coordinator notes that, and the next transaction may begin."""
-    for id, (status, unmarked, _) in enumerate(state.coordinated):
-        if status.status in PREPARED and not unmarked:
-            completed = Status(COMPLETE_OF[status.status], status.epoch, 0)
-            yield Action("complete", only_producer(id, setup)), state.with_status(setup, id, completed, 0)
+    for id, (last_entry, unmarked, _) in enumerate(state.coordinated):
+        if last_entry.status in PREPARED and not unmarked:
+            completed = StateEntry(COMPLETE_OF[last_entry.status], last_entry.epoch, 0)
+            yield Action("complete", only_producer(id, setup)), state.with_entry(setup, id, completed, 0)
 
 
 def time_out(state: State, setup: Setup) -> Iterator[Step]:
     """`transaction.timeout.ms` has passed: the coordinator aborts the transaction and fences its producer."""
-    for id, (status, _, _) in enumerate(state.coordinated):
-        if status.status == ONGOING and setup.rules.aborts_on_time_out:
+    for id, (last_entry, _, _) in enumerate(state.coordinated):
+        if last_entry.status == ONGOING and setup.rules.aborts_on_time_out:
             yield Action("time_out", only_producer(id, setup)), abort_by_coordinator(state, setup, id)
 
 
@@ -93,8 +93,8 @@ def _with_new_coordinator(state: State, setup: Setup) -> State:
     sent = [Marker(p, marker_of(state, id)) for id, held in enumerate(state.coordinated) for p in bits(held.unmarked)]
     state = state._replace(late_markers=(*state.late_markers, *sent), coordinator_epoch=state.coordinator_epoch + 1)
     for id, coordinated in enumerate(state.coordinated):
-        is_prepared = coordinated.status.status in PREPARED and setup.rules.writes_markers_again
-        unmarked = coordinated.status.partitions if is_prepared else 0
+        is_prepared = coordinated.last_entry.status in PREPARED and setup.rules.writes_markers_again
+        unmarked = coordinated.last_entry.partitions if is_prepared else 0
         state = state.with_coordinated(id, coordinated._replace(unmarked=unmarked))
     return state
 
@@ -118,6 +118,7 @@ def lose_ends(state: State, setup: Setup) -> Iterator[Step]:
         return
     rest = state._replace(losses=state.losses - 1)
     possible_ends = [range(len(log) + 1) if setup.data_may_lose else (len(log),) for log in state.logs]
+    # None: __transaction_state loses nothing. Otherwise entry `n` of a transactional id is its last one again.
     earlier_states = [None, *((id, n) for id, held in enumerate(state.coordinated) for n in range(len(held.earlier)))]
     for ends in product(*possible_ends):
         for replayed in earlier_states:
@@ -126,8 +127,8 @@ def lose_ends(state: State, setup: Setup) -> Iterator[Step]:
             if replayed is not None:
                 id, index = replayed
                 earlier = state.coordinated[id].earlier
-                status = Coordinated(earlier[index], 0, earlier[:index] if rest.losses else ())
-                lost = _with_new_coordinator(lost.with_coordinated(id, status), setup)
+                coordinated = Coordinated(earlier[index], 0, earlier[:index] if rest.losses else ())
+                lost = _with_new_coordinator(lost.with_coordinated(id, coordinated), setup)
             if logs != state.logs or replayed is not None:
-                detail = "" if replayed is None else str(lost.coordinated[replayed[0]].status.status)
+                detail = "" if replayed is None else str(lost.coordinated[replayed[0]].last_entry.status)
                 yield Action("lose_ends", detail=detail), lost

@@ -178,7 +178,7 @@ def _is_refused(state: State, setup: Setup, request: Request) -> bool:
     id = setup.ids[request.producer]
     if request.kind is Kind.PRODUCE:
         return is_fenced(state.logs[setup.partition_of(request.detail)], id, request.epoch, setup.rules)
-    return setup.rules.fences_at_coordinator and request.epoch < state.coordinated[id].status.epoch
+    return setup.rules.fences_at_coordinator and request.epoch < state.coordinated[id].last_entry.epoch
 
 
 TRANSACTIONS = Machine(

@@ -59,9 +59,9 @@ def initialise(state: State, setup: Setup) -> Iterator[Step]:
         else:
             continue
         name = "start" if producer.phase == STARTING else "renew_epoch"
-        reply, append = init_producer_id(state.coordinated[id].status, expected_epoch, setup.rules)
+        reply, append = init_producer_id(state.coordinated[id].last_entry, expected_epoch, setup.rules)
         if reply is Reply.OK and append is not None:
-            after = state.with_status(setup, id, append, 0)
+            after = state.with_entry(setup, id, append, 0)
             begun = Producer(READY, append.epoch, NONE, 0, 0, CERTAIN, (0,) * setup.partitions)
             yield Action(name, number, detail=str(append.epoch)), after.with_producer(number, begun)
         elif append is not None:
@@ -169,7 +169,7 @@ def _ended(state: State, setup: Setup, request: Request) -> State:
     number, producer, rules = request.producer, state.producers[request.producer], setup.rules
     epoch, sent, phase = producer.epoch, producer.sent, READY
     if rules.epoch_per_transaction:
-        epoch, sent = state.coordinated[setup.ids[number]].status.epoch, (0,) * setup.partitions
+        epoch, sent = state.coordinated[setup.ids[number]].last_entry.epoch, (0,) * setup.partitions
     elif producer.knows != CERTAIN:
         phase = RENEWING
     after = state.with_producer(number, Producer(phase, epoch, NONE, 0, 0, CERTAIN, sent))

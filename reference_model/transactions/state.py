@@ -103,7 +103,7 @@ class Entry(NamedTuple):
 Log = tuple[Entry, ...]
 
 
-class Status(NamedTuple):
+class StateEntry(NamedTuple):
     """The last entry of __transaction_state on a transactional id; `partitions` is a bit set."""
 
     status: int
@@ -112,12 +112,12 @@ class Status(NamedTuple):
 
 
 class Coordinated(NamedTuple):
-    """A transactional id at its coordinator: the last entry, the partitions that still lack a marker, and the earlier
+    """A transactional id at its coordinator: its last entry, the partitions that still lack a marker, and the earlier
     entries, kept only where a loss may bring them back."""
 
-    status: Status
+    last_entry: StateEntry
     unmarked: int
-    earlier: tuple[Status, ...]
+    earlier: tuple[StateEntry, ...]
 
 
 class Producer(NamedTuple):
@@ -180,11 +180,11 @@ class State(NamedTuple):
         """The state with one incarnation exchanged."""
         return self._replace(producers=exchanged(self.producers, number, producer))
 
-    def with_status(self, setup: Setup, id: int, status: Status, unmarked: int) -> State:
+    def with_entry(self, setup: Setup, id: int, entry: StateEntry, unmarked: int) -> State:
         """The state after an entry of __transaction_state is appended and replicated."""
         before = self.coordinated[id]
-        earlier = (*before.earlier, before.status) if setup.states_may_be_lost and self.losses else ()
-        return self.with_coordinated(id, Coordinated(status, unmarked, earlier))
+        earlier = (*before.earlier, before.last_entry) if setup.states_may_be_lost and self.losses else ()
+        return self.with_coordinated(id, Coordinated(entry, unmarked, earlier))
 
     def with_coordinated(self, id: int, coordinated: Coordinated) -> State:
         """The state with one transactional id exchanged."""
@@ -204,7 +204,7 @@ def initial_state(setup: Setup) -> State:
     unused = Producer(STARTING, NONE, NONE, 0, 0, CERTAIN, (0,) * setup.partitions)
     return State(
         producers=(unused,) * len(setup.ids),
-        coordinated=(Coordinated(Status(EMPTY, NONE, 0), 0, ()),) * (max(setup.ids) + 1),
+        coordinated=(Coordinated(StateEntry(EMPTY, NONE, 0), 0, ()),) * (max(setup.ids) + 1),
         coordinator_epoch=0,
         logs=((),) * setup.partitions,
         outcomes=(),

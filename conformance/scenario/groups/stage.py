@@ -60,8 +60,8 @@ class GroupStage(Stage):
     @property
     def group(self) -> GroupObservation:
         """The observation of the group after the last step."""
-        assert self.seen.group is not None
-        return self.seen.group
+        assert self.observation.group is not None
+        return self.observation.group
 
     def did(self, kind: str) -> dict[int, list[int]]:
         """The offsets of each member's deeds of a kind, such as `GIVEN`, in order, by member."""

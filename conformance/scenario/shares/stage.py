@@ -58,8 +58,8 @@ class ShareStage(Stage):
     @property
     def shares(self) -> ShareObservation:
         """The observation of the group after the last step."""
-        assert self.seen.shares is not None
-        return self.seen.shares
+        assert self.observation.shares is not None
+        return self.observation.shares
 
     def given(self) -> dict[int, list[list[int | str]]]:
         """By member, the offset and delivery count of each record that it was given, in order."""

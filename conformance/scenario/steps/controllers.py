@@ -90,7 +90,7 @@ class ControllerSteps(FaultSteps):
         """
         request = leader_and_isr(
             controller=3,
-            controller_epoch=controller_epoch if controller_epoch is not None else self.seen.controller_epoch or 0,
+            controller_epoch=self.observation.controller_epoch or 0 if controller_epoch is None else controller_epoch,
             topic_name=self.topic,
             partition_index=0,
             leader=leader or broker,
@@ -163,7 +163,7 @@ def _fields(stage: ControllerSteps) -> list[list[str]]:
     return [sorted(name for name in body if not name.startswith("_")) for body in bodies]
 
 
-OF_REQUESTS: Mapping[str, Callable[..., Any]] = {
+REQUEST_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "versions of requests": lambda stage: sorted({(exchange.api, exchange.version) for exchange in stage.requests}),
     "requests to": lambda stage, broker: [*dict.fromkeys(exchange.api for exchange in _exchanges(stage, broker))],
     "versions of": lambda stage, api: sorted({exchange.version for exchange in stage.requests if exchange.api == api}),

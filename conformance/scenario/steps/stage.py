@@ -157,7 +157,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         """A producer sends a record to the leader once, with acks=all; `answer_errors` gets the error, or NONE."""
 
         def send() -> None:
-            with self.connect(self.seen.leader or self.act.replicas[0]) as leader:
+            with self.connect(self.observation.leader or self.act.replicas[0]) as leader:
                 leader.set_timeout(60)
                 self.answer_errors[record] = error_name(leader.produce(self.topic, record, timeout=5)[0])
 
@@ -165,7 +165,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def send_unanswered(self, record: str, *, acks: str) -> None:
         """A producer sends a record to the leader, and closes the connection once the record is appended."""
-        with self.connect(self.seen.leader or self.act.replicas[0]) as leader:
+        with self.connect(self.observation.leader or self.act.replicas[0]) as leader:
             self.take(
                 f"A producer sends {record} with acks={acks}, and takes no answer.",
                 lambda: leader.send(self.topic, record, acks=acks),
@@ -204,11 +204,11 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def high_watermarks(self, seen: Observation | None = None) -> list[int | None]:
         """The high watermarks that all replicas have in memory, in the order of the act's brokers."""
-        return [(seen or self.seen).replicas[broker].high_watermark for broker in self.act.replicas]
+        return [(seen or self.observation).replicas[broker].high_watermark for broker in self.act.replicas]
 
     def replica(self, broker: int) -> ReplicaObservation:
         """A replica as it was observed after the last step."""
-        return self.seen.replicas[broker]
+        return self.observation.replicas[broker]
 
     def log(self, broker: int) -> list[str]:
         """The names of the records that a broker held after the last step, in offset order."""
@@ -221,7 +221,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     @property
     def acknowledged(self) -> dict[str, int | None]:
         """The offset of each record that was acknowledged until the last step."""
-        return dict(self.seen.acknowledged or ())
+        return dict(self.observation.acknowledged or ())
 
     def read(self) -> list[str]:
         """The records that a consumer reads from the beginning to the end of the partition."""

@@ -75,7 +75,7 @@ class UpgradeSteps(FaultSteps):
         self.take(sentence, lambda: self.node(1).must_execute(*command, *arguments))
 
     def kill_until_fenced(self, broker: int) -> None:
-        """Kill the last broker that leads (SIGKILL); the step ends when a controller has fenced it."""
+        """Kill the last running broker (SIGKILL); the step ends when a controller has fenced it."""
 
         def kill() -> None:
             began = time.time()
@@ -202,11 +202,11 @@ class UpgradeSteps(FaultSteps):
         wait_until(lambda: any(text in node.log(since=since) for node in nodes), awaited, timeout=60, interval=0.2)
 
 
-OF_UPGRADES: Mapping[str, Callable[..., Any]] = {
+UPGRADE_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "feature level": lambda stage, name: stage.feature_levels.get(name, 0),
     "is more": lambda stage, one, other: float(one) > float(other),
     "are equal": lambda stage, one, other: one == other,
-    "follower": lambda stage, index: [broker for broker in stage.act.replicas if broker != stage.seen.leader][index],
+    "follower": lambda stage, index: [b for b in stage.act.replicas if b != stage.observation.leader][index],
     "brokers in ZooKeeper": lambda stage: sorted(stage.zookeeper.brokers()),
     "controller in ZooKeeper": lambda stage: stage.zookeeper.controller(),
     "KRaft has taken over": lambda stage: (stage.zookeeper.controller() or 0) > CONTROLLER_IDS,

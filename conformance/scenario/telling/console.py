@@ -14,7 +14,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from kafka_chaos.conformance.scenario.record import OF_TRANSACTIONS, ActRecord, ScenarioRecord, StepRecord, plain
+from kafka_chaos.conformance.scenario.record import TRANSACTIONS_ACT, ActRecord, ScenarioRecord, StepRecord, plain
 from kafka_chaos.conformance.scenario.runner import tallies
 from kafka_chaos.conformance.scenario.telling.words import group_lines, tell_change, tell_difference
 from kafka_chaos.contract.command.command_line import plain_table
@@ -76,7 +76,7 @@ class ConsoleReporter:
                 self._print(Text(event.story), indent=2)
                 self._print(Text(source, "dim"), indent=2)
             case "act":
-                compared = "transactions" if event.kind == OF_TRANSACTIONS else "truncation"
+                compared = "transactions" if event.kind == TRANSACTIONS_ACT else "truncation"
                 title = f"{event.name}  (cluster: {event.profile}; {compared}: {event.protocol})"
                 self._print("")
                 self._print(Rule(Text(title, "bold"), align="left", style="dim"))

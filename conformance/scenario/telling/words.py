@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from kafka_chaos.conformance.scenario.record import OF_TRANSACTIONS, ActRecord, StepRecord
+from kafka_chaos.conformance.scenario.record import TRANSACTIONS_ACT, ActRecord, StepRecord
 from kafka_chaos.reference_model.lockstep.observation import (
     GIVEN,
     NO_EPOCH,
@@ -40,12 +40,12 @@ def tell_change(act: ActRecord, before: Observation | None, now: Observation) ->
             changes.append(f"{name[0].upper()}{name[1:]}{_tell_row(now, row, gone)}.")
     if not changes and before is not None and metadata == _tell_partition(before):
         return []
-    return [*changes, f"{'Transactions' if act.kind == OF_TRANSACTIONS else 'Partition'}: {metadata}."]
+    return [*changes, f"{'Transactions' if act.kind == TRANSACTIONS_ACT else 'Partition'}: {metadata}."]
 
 
-def rows_of(seen: Observation) -> Mapping[int, Any]:
+def rows_of(observation: Observation) -> Mapping[int, Any]:
     """The observed replicas by broker, or partitions with transactions by number."""
-    return seen.replicas if seen.transactions is None else seen.transactions.partitions
+    return observation.replicas if observation.transactions is None else observation.transactions.partitions
 
 
 def tell_difference(act: ActRecord, difference: Difference) -> str:
@@ -83,7 +83,7 @@ def _log_text(log: Sequence[Entry]) -> str:
         name = _printable(record)[:16] + ("" if epoch == NO_EPOCH else f"·{epoch}")
         cells.append(name if offset == expected_offset else f"{offset}:{name}")
     if len(cells) > _MAX_CELLS:
-        cells[2 : 3 - _MAX_CELLS] = [f"…{len(log) + 1 - _MAX_CELLS}…"]  # Two cells stay before it, the others after it.
+        cells[2 : 3 - _MAX_CELLS] = [f"…{len(log) + 1 - _MAX_CELLS}…"]  # Two cells stay before the count.
     return " ".join(cells) or "empty"
 
 
@@ -92,34 +92,34 @@ def _printable(record: str) -> str:
     return "".join(letter if letter.isprintable() else "�" for letter in record) or "∅"
 
 
-def _tell_transactions(seen: TransactionsObservation) -> Iterator[str]:
+def _tell_transactions(observation: TransactionsObservation) -> Iterator[str]:
     """The words for each transactional id, each producer, and the group's offset."""
-    for name, transaction in seen.transactions.items():
+    for name, transaction in observation.transactions.items():
         partitions = f" in {' '.join(map(str, transaction.partitions))}" if transaction.partitions else ""
         yield f"{name} {transaction.state}{partitions}, epoch {transaction.epoch}"
-    for name, producer in seen.producers.items():
+    for name, producer in observation.producers.items():
         yield f"{name} has epoch {producer.epoch}, {producer.reply}"
-    if seen.offsets is not None:
-        committed = "none" if seen.offsets.committed is None else seen.offsets.committed
+    if observation.offsets is not None:
+        committed = "none" if observation.offsets.committed is None else observation.offsets.committed
         yield f"group's offset {committed}"
-        if seen.offsets.pending:
+        if observation.offsets.pending:
             yield "another one is pending"
 
 
 def _tell_row(
-    observation: Observation, seen: ReplicaObservation | PartitionObservation, gone: Sequence[Entry] = ()
+    observation: Observation, row: ReplicaObservation | PartitionObservation, gone: Sequence[Entry] = ()
 ) -> str:
     """The words for a replica or a partition; `gone`: the entries that it has lost since the previous step."""
-    names = _names(seen.log or ()) or "empty"
-    if isinstance(seen, PartitionObservation):
-        readable = " ".join(seen.read_committed) or "nothing"
-        return f": {names}, last stable offset {seen.last_stable_offset}, read_committed gives {readable}"
+    names = _names(row.log or ()) or "empty"
+    if isinstance(row, PartitionObservation):
+        readable = " ".join(row.read_committed) or "nothing"
+        return f": {names}, last stable offset {row.last_stable_offset}, read_committed gives {readable}"
     # A running broker may name another leader to clients than the metadata has.
-    agrees = seen.role is None or seen.leader is None or observation.leader in (None, seen.leader)
-    belief = "" if agrees else " sees no leader" if seen.leader == NOBODY else f" sees leader {seen.leader}"
-    state = {LEADER: " leads", None: " does not run"}.get(seen.role, "")
+    agrees = row.role is None or row.leader is None or observation.leader in (None, row.leader)
+    belief = "" if agrees else " sees no leader" if row.leader == NOBODY else f" sees leader {row.leader}"
+    state = {LEADER: " leads", None: " does not run"}.get(row.role, "")
     drops = f" drops {_names(gone)}" if gone else ""
-    offset = seen.checkpointed_high_watermark if seen.role is None else seen.high_watermark
+    offset = row.checkpointed_high_watermark if row.role is None else row.high_watermark
     watermark = "" if offset is None else f", high watermark {offset}"
     return f"{' and'.join(part for part in (state, belief, drops) if part)}: {names}{watermark}"
 
@@ -129,14 +129,14 @@ def _names(log: Sequence[Entry]) -> str:
     return " ".join(names if len(names) <= 6 else [*names[:2], f"… {len(names) - 4} more …", *names[-2:]])
 
 
-def _tell_partition(seen: Observation) -> str:
-    if seen.transactions is not None:
-        return "; ".join(_tell_transactions(seen.transactions)) or "none"
-    if seen.leader is None:
+def _tell_partition(observation: Observation) -> str:
+    if observation.transactions is not None:
+        return "; ".join(_tell_transactions(observation.transactions)) or "none"
+    if observation.leader is None:
         return "no partition in the metadata"
-    leader = "no leader" if seen.leader == NOBODY else f"leader {seen.leader}"
-    epoch = "" if seen.leader_epoch is None else f", epoch {seen.leader_epoch}"
-    isr = "" if seen.isr is None else f"; ISR {' '.join(map(str, seen.isr)) or 'empty'}"
+    leader = "no leader" if observation.leader == NOBODY else f"leader {observation.leader}"
+    epoch = "" if observation.leader_epoch is None else f", epoch {observation.leader_epoch}"
+    isr = "" if observation.isr is None else f"; ISR {' '.join(map(str, observation.isr)) or 'empty'}"
     return f"{leader}{epoch}{isr}"
 
 

@@ -10,7 +10,7 @@ from kafka_chaos.conformance.scenario.clients import read_to_end
 from kafka_chaos.conformance.scenario.clusters import ClusterLease, ClusterProfile
 from kafka_chaos.conformance.scenario.lockstep import LockStep
 from kafka_chaos.conformance.scenario.play import Play
-from kafka_chaos.conformance.scenario.record import OF_TRANSACTIONS, ActRecord
+from kafka_chaos.conformance.scenario.record import TRANSACTIONS_ACT, ActRecord
 from kafka_chaos.conformance.scenario.transactions.observe import TransactionsObserver
 from kafka_chaos.conformance.scenario.transactions.producers import (
     Producers,
@@ -160,7 +160,7 @@ class TransactionsStage(LockStep):
     @property
     def observed(self) -> TransactionsObservation:
         """The observation of transactions after the last step."""
-        return self.seen.transactions or TransactionsObservation()
+        return self.observation.transactions or TransactionsObservation()
 
     @property
     def offset(self) -> int:
@@ -223,7 +223,7 @@ def transactional_act(
             lease.cluster, topic, bumps, f"{topic}-group" if source else "", source,
             config.offset_partition if source else -1,
         )  # fmt: skip
-        act = ActRecord(name, lease.profile.name, rules.name, tuple(range(partitions)), {}, kind=OF_TRANSACTIONS)
+        act = ActRecord(name, lease.profile.name, rules.name, tuple(range(partitions)), {}, kind=TRANSACTIONS_ACT)
         play.begin(act)
         observer = TransactionsObserver(lease.cluster, topic, partitions, transactional_ids, producers)
         stage = TransactionsStage(lease, topic, TransactionsModel(config), act, producers, observer, play.notify)

@@ -38,7 +38,7 @@ def taken(observed: Iterator[Any], allowed: set[str]) -> Any:
     nobody: Any = None
     stage = LockStep(nobody, "topic", model, act, nobody, observer, lambda kind, what: None)
     stage.settle("Nothing happens.")
-    return stage.seen
+    return stage.observation
 
 
 def forever(*observations: Any) -> Iterator[Any]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from scenario_pages import tell_steps
 
-from kafka_chaos.conformance.scenario.record import OF_TRANSACTIONS, ActRecord, ScenarioRecord, StepRecord
+from kafka_chaos.conformance.scenario.record import TRANSACTIONS_ACT, ActRecord, ScenarioRecord, StepRecord
 from kafka_chaos.conformance.scenario.transactions.producers import meaning
 from kafka_chaos.reference_model.lockstep.observation import Observation
 from kafka_chaos.reference_model.lockstep.stepping import step
@@ -34,7 +34,7 @@ def record(*, wrong: bool = False) -> ScenarioRecord:
         differences = model.compare(observed).differences
         matching = 0 if differences else 1
         steps.append(StepRecord(number, f"{name}.", 1.5, observed, 1, matching, differences))
-    act = ActRecord("a transaction", "transactions", "v1", (0,), {}, steps, kind=OF_TRANSACTIONS)
+    act = ActRecord("a transaction", "transactions", "v1", (0,), {}, steps, kind=TRANSACTIONS_ACT)
     return ScenarioRecord("txn-commit-abort", "KIP-98", "Markers", acts=[act])
 
 

@@ -11,7 +11,7 @@ from kafka_chaos.reference_model.transactions.state import (
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
-    Status,
+    StateEntry,
 )
 
 OK, CONCURRENT, FENCED, INVALID = (Reply.OK, Reply.CONCURRENT_TRANSACTIONS, Reply.FENCED, Reply.INVALID_TXN_STATE)
@@ -29,7 +29,7 @@ OK, CONCURRENT, FENCED, INVALID = (Reply.OK, Reply.CONCURRENT_TRANSACTIONS, Repl
     ],
 )
 def test_how_v1_ends_a_transaction(status: int, commit: Reply, abort: Reply) -> None:
-    known = Status(status, 4, 0b01)
+    known = StateEntry(status, 4, 0b01)
     assert end_transaction(known, 4, True, V1).reply is commit
     assert end_transaction(known, 4, False, V1).reply is abort
     assert {end_transaction(known, epoch, True, V1) for epoch in (3, 5)} == {Answer(FENCED)}
@@ -50,7 +50,7 @@ def test_how_v2_ends_a_transaction(
     status: int, abort_again: Reply, abort: Reply, commit_again: Reply, commit: Reply
 ) -> None:
     """ "Again" is the request of the epoch before: with one epoch per transaction, the same request a second time."""
-    known = Status(status, 4, 0b01)
+    known = StateEntry(status, 4, 0b01)
     assert end_transaction(known, 3, False, V2).reply is abort_again
     assert end_transaction(known, 4, False, V2).reply is abort
     assert end_transaction(known, 3, True, V2).reply is commit_again

@@ -59,5 +59,5 @@ def test_a_run_ends_only_where_no_coordinator_has_anything_to_do() -> None:
     state = initial_state(setup)
     assert ending(state, setup) is not None
     known = state.coordinated[0]
-    ongoing = known._replace(status=known.status._replace(status=1))
+    ongoing = known._replace(last_entry=known.last_entry._replace(status=1))
     assert ending(state._replace(coordinated=(ongoing,)), setup) is None
