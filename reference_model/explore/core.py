@@ -138,7 +138,7 @@ class Core:
                 yield action, self._decided(state, controller, broker, controller.isr if clean else 1 << broker)
 
     def controller_shrink_isr(self, state: CoreState) -> Iterator[CoreStep]:
-        """The controller takes a broker for dead and removes it from the ISR. The last member stays, without leading."""
+        """The controller takes a broker for dead and removes it from the ISR. The last one stays, but does not lead."""
         controller = self.controllers[state[-2]]
         if len(controller.requests) == self.scope.leader_epochs:
             return

@@ -70,10 +70,10 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
             continue
         request = produce_request(index, state.producer_epoch)
         for broker, replica in state.distinct_replicas():
-            if replica.role in (DOWN, FOLLOWER) or not may_be_addressed(replica.leader_epoch, state.known_epoch):
+            if replica.role in (DOWN, FOLLOWER) or not may_be_addressed(replica.leader_epoch, state.addressed_epoch):
                 continue
             # By sending, the producer takes this broker for the leader, and its epoch for the current one.
-            addressed = state._replace(known_epoch=replica.leader_epoch)
+            addressed = state._replace(addressed_epoch=replica.leader_epoch)
             if replica.role != FROZEN_LEADER:
                 yield from _deliver(addressed, lane, broker, request, awaited=True)
                 continue

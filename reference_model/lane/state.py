@@ -127,10 +127,10 @@ class LaneState(NamedTuple):
     """The state of a lane: brokers, producer, consumers and the faults left.
 
     `reads`: the bit set of each `read_bit(record, offset)` that some consumer has read. `faults`: the faults that may
-    still strike. `first_records`: by epoch of an idempotent producer, the record with sequence number 0. `known_epoch`:
-    the highest leader epoch that the producer has addressed. `lockstep_steps_done`: how many steps of the lock-step
-    phase are done. `forgetful`: brokers do not know that an unknown producer has to begin with sequence number 0
-    (`protocol/known_defects.py`).
+    still strike. `first_records`: by epoch of an idempotent producer, the record with sequence number 0.
+    `addressed_epoch`: the highest leader epoch that the producer has addressed. `lockstep_steps_done`: how many steps
+    of the lock-step phase are done. `forgetful`: brokers do not know that an unknown producer has to begin with
+    sequence number 0 (`protocol/known_defects.py`).
     """
 
     replicas: tuple[LaneReplica, ...]
@@ -139,7 +139,7 @@ class LaneState(NamedTuple):
     reads: int
     faults: tuple[str, ...]
     first_records: tuple[int, ...] = (0,)
-    known_epoch: int = 0
+    addressed_epoch: int = 0
     lockstep_steps_done: int = 0
     forgetful: bool = False
 
@@ -248,11 +248,11 @@ def canonical(state: LaneState, lane: Lane) -> LaneState:
     """The representative of all states that behave like this one.
 
     These states may differ in the brokers' names, in how far leader epochs have risen, in whether a zombie that nothing
-    reaches knows its successor, and in the known epoch, as long as it excludes the same zombies.
+    reaches knows its successor, and in the addressed epoch, as long as it excludes the same zombies.
     """
     state = idle_zombies_as_followers(state, lane)
-    replicas, leader_epoch, known_epoch = _canonical(state.replicas, state.leader_epoch, state.known_epoch)
-    return LaneState(replicas, leader_epoch, *state[2:6], known_epoch, *state[7:])
+    replicas, leader_epoch, addressed_epoch = _canonical(state.replicas, state.leader_epoch, state.addressed_epoch)
+    return LaneState(replicas, leader_epoch, *state[2:6], addressed_epoch, *state[7:])
 
 
 def idle_zombies_as_followers(state: LaneState, lane: Lane) -> LaneState:
@@ -266,19 +266,19 @@ def idle_zombies_as_followers(state: LaneState, lane: Lane) -> LaneState:
         return state
     if ZOMBIE not in [replica.role for replica in state.replicas]:
         return state
-    replicas = _idle_zombies_as_followers(state.replicas, state.known_epoch, truncation_of(lane))
+    replicas = _idle_zombies_as_followers(state.replicas, state.addressed_epoch, truncation_of(lane))
     return state if replicas == state.replicas else state.with_replicas(replicas)
 
 
 @lru_cache(maxsize=1 << 16)
 def _idle_zombies_as_followers(
-    replicas: tuple[LaneReplica, ...], known_epoch: int, truncation: Truncation
+    replicas: tuple[LaneReplica, ...], addressed_epoch: int, truncation: Truncation
 ) -> tuple[LaneReplica, ...]:
     return follow_leader(
         tuple(
             LaneReplica(FOLLOWER, False, replica.log)
             if replica.role == ZOMBIE
-            and not (replica.in_isr or replica.standing or may_be_addressed(replica.leader_epoch, known_epoch))
+            and not (replica.in_isr or replica.standing or may_be_addressed(replica.leader_epoch, addressed_epoch))
             and not (replica.pending or replica.socket or replica.unawaited)
             else replica
             for replica in replicas
@@ -289,13 +289,13 @@ def _idle_zombies_as_followers(
 
 @lru_cache(maxsize=1 << 18)
 def _canonical(
-    replicas: tuple[LaneReplica, ...], leader_epoch: int, known_epoch: int
+    replicas: tuple[LaneReplica, ...], leader_epoch: int, addressed_epoch: int
 ) -> tuple[tuple[LaneReplica, ...], int, int]:
-    """The replicas in order, the leader epoch and the known epoch, with the epochs in use counted from 0 on.
+    """The replicas in order, the leader epoch and the addressed epoch, with the epochs in use counted from 0 on.
 
     Epochs are compared with each other and raised by one, nothing else: an order-preserving renumbering changes no
-    step. The first epoch keeps its 0, because until it ends nobody's metadata is out of date. The known epoch becomes
-    the lowest epoch above all zombies that the producer no longer addresses.
+    step. The first epoch keeps its 0, because until it ends nobody's metadata is out of date. The addressed epoch
+    becomes the lowest epoch above all zombies that the producer no longer addresses.
     """
     used = {0, leader_epoch, *(replica.leader_epoch for replica in replicas)}
     used.update(leader_epoch_of(value) for replica in replicas for value in replica.log)
@@ -307,10 +307,10 @@ def _canonical(
             )._replace(leader_epoch=numbers[replica.leader_epoch])
             for replica in replicas
         )
-        known_epoch = sum(epoch < known_epoch for epoch in used)
+        addressed_epoch = sum(epoch < addressed_epoch for epoch in used)
         leader_epoch = len(used) - 1
     fenced = [
-        r.leader_epoch for r in replicas if r.role == ZOMBIE and not may_be_addressed(r.leader_epoch, known_epoch)
+        r.leader_epoch for r in replicas if r.role == ZOMBIE and not may_be_addressed(r.leader_epoch, addressed_epoch)
     ]
     return tuple(sorted(replicas)), leader_epoch, max(fenced, default=-1) + 1
 

@@ -17,6 +17,6 @@ def serves(leader_epoch: int, asking_epoch: int, *, checks_epoch: bool) -> bool:
     return not checks_epoch or leader_epoch == asking_epoch
 
 
-def may_be_addressed(leader_epoch: int, known_epoch: int) -> bool:
+def may_be_addressed(leader_epoch: int, newest_seen_epoch: int) -> bool:
     """Whether a client takes a broker for the leader: it goes back to no older epoch than it has seen (KIP-320)."""
-    return leader_epoch >= known_epoch
+    return leader_epoch >= newest_seen_epoch

@@ -125,6 +125,6 @@ RECORDS = (Record(NEW, 2, NOWHERE), Record(NEW, 1, NOWHERE))
 def test_a_producer_addresses_a_zombie_until_it_knows_of_the_successor(replicas: tuple[LaneReplica, ...]) -> None:
     """Its metadata may be as old as the zombie: nobody need have announced the successor to it."""
     state = LaneState(replicas, 1, RECORDS, 0, ())
-    reached = {action.broker: after.known_epoch for action, after in send(state, LANE)}
+    reached = {action.broker: after.addressed_epoch for action, after in send(state, LANE)}
     assert reached == {replicas.index(CUT_OFF): 0, replicas.index(LEADS): 1}
-    assert [action.broker for action, _ in send(state._replace(known_epoch=1), LANE)] == [replicas.index(LEADS)]
+    assert [action.broker for action, _ in send(state._replace(addressed_epoch=1), LANE)] == [replicas.index(LEADS)]
