@@ -51,25 +51,22 @@ def _values(path: Path) -> dict[str, Any]:
 def _faults(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each timed fault as an entry of a schedule, with its phase."""
     for number, event in json_lines(path):
+        # A phase in steps is itself an event of the kind `lockstep`.
         if event.get("type") != "fault_requested" or event.get("kind") == "lockstep":
             continue
         line = f"{path}:{number}"
         phase, _, fault = str(event.get("fault_id")).rpartition("/")
-        times = [event.get(key) for key in ("at", "duration", "late")]
         if "at" in event and event["at"] is None:
-            # A step of a lock-step phase, which waits for conditions again.
+            # A fault in a phase in steps, which waits for its condition again.
             continue
+        times = [event.get(key) for key in ("at", "duration", "late")]
         if not all(isinstance(time, int | float) for time in times):
             raise UsageFailure(f"{line}: {fault} has no times: expected a run of this version of kafka-chaos")
         parameters = event.get("parameters")
         at, duration, late = (float(time) for time in times if time is not None)
         # `late`: by how many seconds the fault came later than the schedule asked for.
-        entry = {
-            "fault": event["kind"],
-            "target": _target(event, line),
-            "at": round(at + late, 3),
-            "duration": duration,
-        }
+        began = round(at + late, 3)
+        entry = {"fault": event["kind"], "target": _target(event, line), "at": began, "duration": duration}
         yield phase, {**entry, **(parameters if isinstance(parameters, dict) else {})}
 
 

@@ -90,7 +90,7 @@ class Shrinking:
         while len(self.smallest) > 1:
             cuts = min(parts, len(self.smallest))
             bounds = pairwise(len(self.smallest) * number // cuts for number in range(cuts + 1))
-            next_parts = yield from self._smaller([self.smallest[start:end] for start, end in bounds])
+            next_parts = yield from self._try_parts([self.smallest[start:end] for start, end in bounds])
             if next_parts is not None:
                 parts = max(2, next_parts)
             elif parts >= len(self.smallest):
@@ -98,7 +98,7 @@ class Shrinking:
             else:
                 parts *= 2
 
-    def _smaller(self, parts: Sequence[Schedule]) -> Policy[int | None]:
+    def _try_parts(self, parts: Sequence[Schedule]) -> Policy[int | None]:
         """Try each part alone, then the rest without each part, until one shows the finding.
 
         Returns the number of parts to split the smaller schedule into; None if every part is needed.
@@ -108,12 +108,14 @@ class Shrinking:
                 return 2
         if len(parts) > 2:
             for part in parts:
+                # By identity, since a schedule may have equal faults.
                 rest = tuple(entry for entry in self.smallest if not any(entry is left_out for left_out in part))
                 if (yield from self._shows(rest, f"trying without {_named(part)}")):
                     return len(parts) - 1
         return None
 
     def _shorten(self) -> Policy[None]:
+        """Halve the duration of each fault as long as the finding shows."""
         for index in range(len(self.smallest)):
             while (before := float(self.smallest[index]["duration"])) > SHORTEST:
                 half = max(SHORTEST, round(before / 2, 1))

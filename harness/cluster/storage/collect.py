@@ -150,11 +150,11 @@ def collect_stored(
         ThreadPoolExecutor(max_workers=max(1, len(brokers)), thread_name_prefix="replicas") as threads,
     ):
         log.mkdir()
-        read = threads.map(lambda node: _collect_broker(node, lanes, ends, log, run_directory, tiered), brokers)
+        collected = threads.map(lambda node: _collect_broker(node, lanes, ends, log, run_directory, tiered), brokers)
         entries: list[dict[str, Any]] = []
         for node in brokers:
             progress(len(entries), len(brokers), f"the files of {node.name}")
-            entries.append(next(read))
+            entries.append(next(collected))
     document = {"brokers": {str(node.number): entry for node, entry in zip(brokers, entries, strict=True)}}
     write_whole(run_directory / CHECKPOINTS_FILE, json.dumps(document, indent=1) + "\n")
 
