@@ -2,7 +2,7 @@
 
 1. `add_controllers`: KRaft controllers start in migration mode. They know ZooKeeper, and wait for all brokers.
 2. `join`: each broker is restarted so that it registers with the controllers, too. When the last one has, the active
-   controller claims `/controller` in ZooKeeper and copies the metadata. From then on it writes all changes twice.
+   controller claims `/controller` in ZooKeeper and copies the metadata. From then on it writes all changes to both.
 3. `convert`: each broker is restarted as a broker in KRaft mode, on the same files.
 4. `leave`: each controller is restarted without ZooKeeper. After that, no way leads back.
 

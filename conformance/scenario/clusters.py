@@ -43,7 +43,8 @@ class ClusterProfile:
     `controllers`: the number of dedicated controllers in KRaft mode; a single one never fails. `migration_controllers`:
     see `ClusterLayout`.
     `elr`: whether leaders are elected from the eligible leader replicas; None leaves it to the version.
-    `links`: whether every connection passes a link, so that single requests can be held.
+    `links`: whether every connection passes a link, so that single requests can be held. `configs_of`: settings of
+    single brokers.
     """
 
     name: str

@@ -114,7 +114,7 @@ def _described(stage: Stage) -> tuple[int | None, tuple[int, ...], list[int]]:
 
 
 def moment_of(line: str) -> float:
-    """The time of a log line, in seconds since 1970."""
+    """The time in brackets with which a log line begins, in seconds since 1970."""
     return datetime.strptime(line[1:24], "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC).timestamp()
 
 

@@ -231,7 +231,7 @@ def fail_attempt(state: LaneState, lane: Lane) -> Iterator[Step]:
     for index, record in enumerate(state.records):
         if record.status == NEW and may_send(state, lane, index):
             failed = ACCEPTED if lane.acks == "0" else _rejected(record)
-            yield Action("no_leader", -1, index), state.with_record(index, failed)
+            yield Action("no_leader", record=index), state.with_record(index, failed)
 
 
 def give_up(state: LaneState) -> Iterator[Step]:
@@ -241,7 +241,7 @@ def give_up(state: LaneState) -> Iterator[Step]:
     """
     for index, record in enumerate(state.records):
         if record.status == RETRY:
-            yield Action("give_up", -1, index), state.with_record(index, Record(INFO, 0, NOWHERE))
+            yield Action("give_up", record=index), state.with_record(index, Record(INFO, 0, NOWHERE))
 
 
 def _attempted(record: Record) -> Record:

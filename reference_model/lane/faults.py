@@ -43,7 +43,7 @@ def power_loss(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     end = len(state.replicas[broker].log)
     for log_end in (end,) if lane.flushes else range(end + 1):
         failed = fail_broker(state, lane, broker, log_end=log_end, clean=False)
-        yield Action("power_loss", broker, -1, str(log_end)), failed
+        yield Action("power_loss", broker, detail=str(log_end)), failed
 
 
 def stop(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
@@ -54,7 +54,7 @@ def stop(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
         yield Action("stop", broker), stopped
         return
     for heir in heirs:
-        yield Action("stop_and_move", broker, -1, str(heir)), lead(stopped, lane, heir, stopped.replicas)
+        yield Action("stop_and_move", broker, detail=str(heir)), lead(stopped, lane, heir, stopped.replicas)
 
 
 def pause(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:

@@ -54,8 +54,7 @@ def with_caught_up(replicas: Replicas, lane: Lane, broker: int) -> Replicas:
 def elections(replicas: Replicas, lane: Lane) -> Iterator[Election]:
     """Every leader that the controller may elect now; of brokers in equal states, the first stands for all."""
     live = [broker for broker, replica in enumerate(replicas) if replica.role in (FOLLOWER, ZOMBIE)]
-    # The controller may not know yet that a deposed broker is back: each election is also tried without such
-    # brokers.
+    # The controller may not know yet that a deposed broker is back: each election is also tried without such brokers.
     not_deposed = [b for b in live if replicas[b].role == FOLLOWER or not (replicas[b].in_isr or replicas[b].standing)]
     elected: dict[tuple[LaneReplica, Standing], int] = {}
     for candidates in (live, not_deposed):
@@ -76,7 +75,7 @@ def _after_election(replicas: Replicas, elected: int, live: Iterable[int], stand
     isr = isr_of_elected(elected, live, _members(replicas), clean=standing is Standing.IN_SYNC)
     eligible = eligible_after_election(elected, _with_standing(replicas, ELIGIBLE), standing)
     return tuple(
-        replica._replace(in_isr=broker in isr, standing=ELIGIBLE * (broker in eligible))
+        replica._replace(in_isr=broker in isr, standing=ELIGIBLE if broker in eligible else 0)
         for broker, replica in enumerate(replicas)
     )
 
@@ -98,8 +97,8 @@ def _with_isr(replicas: Replicas, lane: Lane, isr: frozenset[int], unclean: froz
     return tuple(
         replica._replace(
             in_isr=broker in isr,
-            standing=ELIGIBLE * (broker in eligible)
-            | LAST_KNOWN * is_last_known_leader(broker, before, isr)
+            standing=(ELIGIBLE if broker in eligible else 0)
+            | (LAST_KNOWN if is_last_known_leader(broker, before, isr) else 0)
             | replica.standing & LAST_KNOWN,
         )
         for broker, replica in enumerate(replicas)

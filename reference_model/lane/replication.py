@@ -40,7 +40,7 @@ def fetch(state: LaneState, lane: Lane) -> Iterator[Step]:
     for broker, replica in state.distinct_replicas():
         if replica.role == FOLLOWER and len(replica.log) < len(leader_log):
             fetched = state.with_replica(broker, replica.with_log(leader_log[: len(replica.log) + 1]))
-            yield Action("fetch", broker, -1, str(len(replica.log))), observe(fetched, lane)
+            yield Action("fetch", broker, detail=str(len(replica.log))), observe(fetched, lane)
 
 
 def shrink_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -108,7 +108,7 @@ def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
             dropped = drop_connections(state, broker)
             log = truncated(replica.log, state.replicas[leader].log, truncation_of(lane))
             follower = dropped.replicas[broker]._replace(role=FOLLOWER, log=log, leader_epoch=0, believed_isr=SHORT)
-            action = Action("learn", broker, -1, str(len(log)) if log != replica.log else "")
+            action = Action("learn", broker, detail=str(len(log)) if log != replica.log else "")
             yield action, dropped.with_replica(broker, follower)
 
 
@@ -119,7 +119,7 @@ def restart(state: LaneState, lane: Lane) -> Iterator[Step]:
             back = exchanged(state.replicas, broker, replica._replace(role=FOLLOWER))
             replicas = follow_leader(back, truncation_of(lane))
             log = replicas[broker].log
-            action = Action("restart", broker, -1, str(len(log)) if log != replica.log else "")
+            action = Action("restart", broker, detail=str(len(log)) if log != replica.log else "")
             yield action, state.with_replicas(replicas)
 
 

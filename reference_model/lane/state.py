@@ -40,7 +40,7 @@ RECORD_BITS = 4
 """The width of a record's number in the integers that stand for requests and reads."""
 MOST_RECORDS = 1 << RECORD_BITS
 MOST_ATTEMPTS = 8
-"""The width of a record's attempts in the bits of `split_means`."""
+"""The most attempts of a record: `split_means` has a bit for each."""
 
 CAN_STRIKE_AS: Mapping[str, Set[str]] = {
     "kill": {"kill"},
@@ -111,7 +111,7 @@ class LaneReplica(NamedTuple):
     standing: int = 0
 
     def with_log(self, log: tuple[int, ...]) -> LaneReplica:
-        """The replica with another log."""
+        """The replica with another log (as `_replace`, in a third of its time)."""
         return LaneReplica(self[0], self[1], log, *self[3:])
 
 

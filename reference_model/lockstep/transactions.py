@@ -147,7 +147,7 @@ def write(
     require(0 <= partition < config.setup.partitions, f"no partition {partition}")
     view = state.producer(producer)
     if not config.rules.epoch_per_transaction and not view.added >> partition & 1:
-        state, reply = _ask(state, config, Request(Kind.ADD_PARTITION, view.id, view.epoch, 0, partition))
+        state, reply = _ask(state, config, Request(Kind.ADD_PARTITION, view.id, view.epoch, detail=partition))
         if reply is not Reply.OK:
             return state.with_producer(view._replace(reply=reply.value))
         view = view._replace(added=view.added | 1 << partition)
@@ -164,7 +164,7 @@ def write(
 def end(state: TransactionsState, config: TransactionsConfig, producer: str, commit: bool) -> TransactionsState:
     """A producer ends its transaction (EndTxn). With one epoch per transaction, the answer has the next epoch."""
     view = state.producer(producer)
-    state, reply = _ask(state, config, Request(Kind.END, view.id, view.epoch, 0, int(commit)))
+    state, reply = _ask(state, config, Request(Kind.END, view.id, view.epoch, detail=int(commit)))
     view = view._replace(reply=reply.value)
     if reply is Reply.OK:
         view = view._replace(added=0)
@@ -177,7 +177,7 @@ def end(state: TransactionsState, config: TransactionsConfig, producer: str, com
 def hold_end(state: TransactionsState, config: TransactionsConfig, producer: str, commit: bool) -> TransactionsState:
     """A producer's EndTxn is held on its way: the producer gives up waiting for the answer."""
     view = state.producer(producer)
-    return state._replace(held=(*state.held, Request(Kind.END, view.id, view.epoch, 0, int(commit))))
+    return state._replace(held=(*state.held, Request(Kind.END, view.id, view.epoch, detail=int(commit))))
 
 
 def release(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:

@@ -88,7 +88,7 @@ def renew_after_error(state: LaneState, lane: Lane) -> Iterator[Step]:
     for index, record in enumerate(state.records[:-1]):
         if state.producer_epoch == 0 and record.status == RETRY and state.records[index + 1].status in (WAITING, RETRY):
             given_up = state.with_record(index, Record(INFO, 0, NOWHERE))
-            yield Action("renew_after_error", -1, index), renew_producer_epoch(given_up, index + 1)
+            yield Action("renew_after_error", record=index), renew_producer_epoch(given_up, index + 1)
 
 
 def return_late(state: LaneState, lane: Lane) -> Iterator[Step]:
@@ -112,9 +112,9 @@ def repeat_unanswered(state: LaneState, lane: Lane) -> Iterator[Step]:
     """
     for index, record in enumerate(state.records):
         if record.status == NEW and (index == 0 or state.records[index - 1].status != NEW):
-            yield Action("connection_closed", -1, index), state.with_record(index, Record(RETRY, 1, NOWHERE))
+            yield Action("connection_closed", record=index), state.with_record(index, Record(RETRY, 1, NOWHERE))
         elif record.status == OK and lane.partitions > 1:
-            yield Action("send_repeated", -1, index), state.with_record(index, Record(RETRY, 1, NOWHERE))
+            yield Action("send_repeated", record=index), state.with_record(index, Record(RETRY, 1, NOWHERE))
 
 
 def renew_after_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:

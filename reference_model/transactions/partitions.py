@@ -36,7 +36,7 @@ def contents(log: Log, id: int) -> Contents:
             records += entry.epoch == epoch
             open_records.append(entry.number)
         else:
-            coordinator_epoch = max(coordinator_epoch, entry.number)
+            coordinator_epoch = max(coordinator_epoch, entry.number)  # That is a marker's number.
             open_records = []
     return Contents(epoch, records, tuple(open_records), coordinator_epoch)
 
@@ -55,8 +55,8 @@ def next_sequence(log: Log, id: int, epoch: int) -> int:
 def takes_marker(log: Log, marker: Entry, rules: Rules) -> bool:
     """Whether a leader appends a marker. It refuses markers for a fenced producer and from a replaced coordinator
     (TRANSACTION_COORDINATOR_FENCED)."""
-    newest_epoch = contents(log, marker.id).coordinator_epoch
-    is_current = not rules.fences_coordinators or marker.number >= newest_epoch
+    newest_coordinator_epoch = contents(log, marker.id).coordinator_epoch
+    is_current = not rules.fences_coordinators or marker.number >= newest_coordinator_epoch
     return is_current and not is_fenced(log, marker.id, marker.epoch, rules)
 
 

@@ -28,7 +28,6 @@ from kafka_chaos.reference_model.transactions.state import (
     COMMITTING,
     FAILED,
     IN_DOUBT,
-    NONE,
     OPEN,
     OVER,
     READY,
@@ -62,7 +61,7 @@ def initialise(state: State, setup: Setup) -> Iterator[Step]:
         reply, append = init_producer_id(state.coordinated[id].last_entry, expected_epoch, setup.rules)
         if reply is Reply.OK and append is not None:
             after = state.with_entry(setup, id, append, 0)
-            begun = Producer(READY, append.epoch, NONE, 0, 0, CERTAIN, (0,) * setup.partitions)
+            begun = Producer(READY, append.epoch, sent=(0,) * setup.partitions)
             yield Action(name, number, detail=str(append.epoch)), after.with_producer(number, begun)
         elif append is not None:
             yield Action("abort_before_start", number), abort_by_coordinator(state, setup, id)
@@ -172,10 +171,10 @@ def _ended(state: State, setup: Setup, request: Request) -> State:
         epoch, sent = state.coordinated[setup.ids[number]].last_entry.epoch, (0,) * setup.partitions
     elif producer.knows != CERTAIN:
         phase = RENEWING
-    after = state.with_producer(number, Producer(phase, epoch, NONE, 0, 0, CERTAIN, sent))
+    after = state.with_producer(number, Producer(phase, epoch, sent=sent))
     return without_late(after, request.transaction, rules.late)
 
 
 def over(producer: Producer) -> Producer:
     """The incarnation after it can do nothing more."""
-    return Producer(OVER, NONE, NONE, 0, 0, CERTAIN, (0,) * len(producer.sent))
+    return Producer(OVER, sent=(0,) * len(producer.sent))

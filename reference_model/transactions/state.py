@@ -129,12 +129,12 @@ class Producer(NamedTuple):
     """
 
     phase: int
-    epoch: int
-    transaction: int
-    written: int
-    added: int
-    knows: int
-    sent: tuple[int, ...]
+    epoch: int = NONE
+    transaction: int = NONE
+    written: int = 0
+    added: int = 0
+    knows: int = CERTAIN
+    sent: tuple[int, ...] = ()
 
 
 class Request(NamedTuple):
@@ -143,8 +143,8 @@ class Request(NamedTuple):
     kind: Kind
     producer: int
     epoch: int
-    transaction: int
-    detail: int
+    transaction: int = 0
+    detail: int = 0
     sequence: int = 0
 
 
@@ -201,7 +201,7 @@ class State(NamedTuple):
 
 def initial_state(setup: Setup) -> State:
     """The state in which nothing has begun: the coordinator knows each transactional id, which has no epoch yet."""
-    unused = Producer(STARTING, NONE, NONE, 0, 0, CERTAIN, (0,) * setup.partitions)
+    unused = Producer(STARTING, sent=(0,) * setup.partitions)
     return State(
         producers=(unused,) * len(setup.ids),
         coordinated=(Coordinated(StateEntry(EMPTY, NONE, 0), 0, ()),) * (max(setup.ids) + 1),

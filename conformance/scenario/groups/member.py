@@ -126,6 +126,7 @@ def main() -> None:
     is_over = False
     while not (is_over or member.has_left):
         member.serve()
+        # `read` serves the commands that have arrived, and tells whether standard input has ended.
         is_over = bool(select.select([STDIN], [], [], 0)[0]) and commands.read()
     # Without closing the client: a member whose harness has ended dies without leaving the group.
     os._exit(0)

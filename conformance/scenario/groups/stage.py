@@ -72,8 +72,9 @@ class GroupStage(Stage):
 
     def given_twice(self) -> list[tuple[int, int]]:
         """(partition, offset) of the records that were given to members more than once."""
-        deliveries = [deed for member in self.group.by_member.values() for deed in member.did if deed[0] == GIVEN]
-        return sorted({deed[1:] for deed in deliveries if deliveries.count(deed) > 1})
+        deeds = [deed for member in self.group.by_member.values() for deed in member.did]
+        deliveries = [(partition, offset) for kind, partition, offset in deeds if kind == GIVEN]
+        return sorted({delivery for delivery in deliveries if deliveries.count(delivery) > 1})
 
     def processed(self) -> list[int]:
         """The offsets of all processed records, sorted."""

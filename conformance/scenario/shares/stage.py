@@ -63,11 +63,12 @@ class ShareStage(Stage):
 
     def given(self) -> dict[int, list[list[int | str]]]:
         """By member, the offset and delivery count of each record that it was given, in order."""
-        return {number: [list(deed[1:]) for deed in did if deed[0] == GIVEN] for number, did in self.shares.did.items()}
+        deeds = self.shares.did.items()
+        return {number: [[offset, count] for kind, offset, count in did if kind == GIVEN] for number, did in deeds}
 
     def answer(self, member: int) -> int | str:
         """The answer to a member's last acknowledgement."""
-        return [deed[2] for deed in self.shares.did[member] if deed[0] != GIVEN][-1]
+        return [answer for kind, _, answer in self.shares.did[member] if kind != GIVEN][-1]
 
     @property
     def share_coordinator(self) -> int:

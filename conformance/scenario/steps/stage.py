@@ -36,7 +36,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     """The error in each delivery report of `send_too_large`; None for a report of success."""
     clock_started: float = 0.0
     """When `start_clock` started the clock, in seconds since 1970."""
-    _clock: float = 0.0
+    _monotonic_start: float = 0.0
 
     @property
     def own_fields(self) -> dict[str, Any]:
@@ -146,12 +146,12 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def start_clock(self) -> None:
         """Start the clock by which `seconds_until_answered` counts."""
-        self._clock, self.clock_started = time.monotonic(), time.time()
+        self._monotonic_start, self.clock_started = time.monotonic(), time.time()
 
     def seconds_until_answered(self, record: str) -> float:
         """The time from `start_clock` until the record's producer got its answer, in seconds with two decimals."""
         answered = {answer.record: answer.arrived for answer in self.clients.answers()}
-        return round(answered[record] - self._clock, 2)
+        return round(answered[record] - self._monotonic_start, 2)
 
     def send_once(self, record: str, *, sentence: str) -> None:
         """A producer sends a record to the leader once, with acks=all; `answer_errors` gets the error, or NONE."""
