@@ -42,6 +42,7 @@ class LockstepStep(StrEnum):
 
 
 Lockstep = tuple[LockstepStep, ...]
+"""The steps of a lock-step phase, in their order."""
 
 
 def parse_lockstep(steps: Iterable[str]) -> Lockstep:
@@ -88,7 +89,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
         case LockstepStep.CUT_REPLICATION | LockstepStep.HEAL_REPLICATION if leader >= 0:
             yield Action(str(step), leader), after
         case LockstepStep.APPEND if leader >= 0 and _has_unreplicated_record(state, lane, leader):
-            yield Action("condition"), after
+            yield Action("append_awaited"), after
         case LockstepStep.KILL_LEADER if leader >= 0:
             yield Action("kill", leader), fail_broker(after, lane, leader, clean=False)
         case LockstepStep.PAUSE_LEADER if leader >= 0:

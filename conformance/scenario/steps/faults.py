@@ -21,7 +21,7 @@ from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_D
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
-from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL, FOLLOWER, QUORUM, REPLICATION
+from kafka_chaos.reference_model.lockstep.state import CLIENT, CLIENTS, CONTROL, FOLLOWER, HELD, QUORUM, REPLICATION
 from kafka_chaos.reference_model.lockstep.stepping import Step, step
 
 _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -109,7 +109,7 @@ class FaultSteps(LockStep):
         self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("stop", broker=broker))
 
     def stop_without_control(self, broker: int) -> None:
-        """Shut a broker down (SIGTERM) whose controlled shutdown is switched off."""
+        """Shut a broker down (SIGTERM) whose controlled shutdown is switched off. To the model that is a kill."""
         self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("kill", broker=broker))
 
     def start(self, broker: int, *, how: str = "") -> None:
@@ -180,11 +180,11 @@ class FaultSteps(LockStep):
     def hold_next_fetch(self, source: int, target: int) -> None:
         """Hold a follower's next fetch on its way to the leader; the answer to its present fetch still arrives."""
         # Packets from the follower vanish, and packets to it arrive.
-        fault = self._cuts["held", source, target] = _partition(source, target, "replication", "drop")
+        fault = self._cuts[HELD, source, target] = _partition(source, target, "replication", "drop")
         self._do(
             f"{self.name(source)}'s next fetch will be held on its way to {self.name(target)}.",
             lambda: fault.inject(self.lease.view, (self.node(target),)),
-            *cut_steps(("held", source, target)),
+            *cut_steps((HELD, source, target)),
         )
 
     def heal(self, source: int, target: int, *, channel: str = "replication") -> None:
