@@ -217,7 +217,7 @@ class GroupModel(SteppedModel[GroupState]):
             members=tuple(slot + 1 for slot in slots_in(state.partitions[0])),
             owners=tuple(NOBODY if slot == NONE else slot + 1 for slot in owners),
             committed=tuple(part.coordinator.committed for part in state.partitions),
-            by_member=each,
+            each=each,
         )
         return Observation(group=group)
 

@@ -98,7 +98,7 @@ class MemberObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupObservation:
-    """A group: who is in it and who has which partition, by its coordinator; what is committed; and its members.
+    """A group: who is in it and who has which partition, by its coordinator; what is committed; and `each` member.
 
     None was not observed, and matches anything.
     """
@@ -106,12 +106,12 @@ class GroupObservation:
     members: tuple[int, ...] | None = None
     owners: tuple[int, ...] | None = None
     committed: tuple[int, ...] | None = None
-    by_member: Mapping[int, MemberObservation] = field(default_factory=dict)
+    each: Mapping[int, MemberObservation] = field(default_factory=dict)
 
     def values(self) -> dict[str, Any]:
         """Everything that was observed, by the name that a difference gives it."""
         values: dict[str, Any] = {"members": self.members, "owners": self.owners, "committed": self.committed}
-        for number, member in self.by_member.items():
+        for number, member in self.each.items():
             values[f"member {number}, generation"] = member.generation
             values[f"member {number}, has"] = member.has
             values[f"member {number}, did"] = member.did
@@ -207,16 +207,16 @@ SUBJECTS = {
 class Difference:
     """One field in which an observation differs from the nearest allowed states.
 
-    `subject`: a broker's id, or one of `SUBJECTS`.
+    `place`: its subject, a broker's id or one of `SUBJECTS`; the JSON of results calls it so.
     """
 
-    subject: int
+    place: int
     field: str
     observed: Any
     allowed: tuple[Any, ...]
 
     def __str__(self) -> str:
-        subject = SUBJECTS.get(self.subject, f"broker {self.subject}")
+        subject = SUBJECTS.get(self.place, f"broker {self.place}")
         allowed = " or ".join(str(value) for value in self.allowed)
         return f"{subject}, {self.field}: observed {self.observed}, the model allows {allowed}"
 

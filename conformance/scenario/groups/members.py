@@ -179,7 +179,7 @@ class Members:
             members=tuple(sorted(members)),
             owners=tuple(owners) if is_settled else None,
             committed=self._committed(),
-            by_member=observed,
+            each=observed,
         )
 
     def coordinator(self) -> int:

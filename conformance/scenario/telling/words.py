@@ -50,7 +50,7 @@ def rows_of(observation: Observation) -> Mapping[int, Any]:
 
 def tell_difference(act: ActRecord, difference: Difference) -> str:
     """A sentence that names the replica and the field, the value observed, and the values that the model allows."""
-    subject = SUBJECTS.get(difference.subject) or act.broker_name(difference.subject)
+    subject = SUBJECTS.get(difference.place) or act.broker_name(difference.place)
     name = difference.field.replace("_", " ")
     bare_name = difference.field.rpartition(", ")[2]  # A field may begin with its owner, as in `member 1, did`.
     seen = _value_text(bare_name, difference.observed)
@@ -151,7 +151,7 @@ def group_lines(step: StepRecord) -> Iterator[str]:
         return
     members, owners, committed = tell_group(group)
     yield f"Group: members {members} · owner of each partition: {owners} · committed {committed}"
-    for number, member in group.by_member.items():
+    for number, member in group.each.items():
         yield f"member {number}: {tell_member(member, group)}"
 
 

@@ -60,7 +60,7 @@ def test_an_observation_outside_the_model_names_replica_and_field() -> None:
     )
     comparison = model.compare(seen)
     assert not comparison.conforms
-    assert {(d.subject, d.field) for d in comparison.differences} == {(3, "log"), (3, "log_end")}
+    assert {(d.place, d.field) for d in comparison.differences} == {(3, "log"), (3, "log_end")}
     assert "broker 3, log_end: observed 1, the model allows 2" in map(str, comparison.differences)
 
 
