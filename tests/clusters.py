@@ -9,6 +9,8 @@ import json
 import secrets
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -26,23 +28,14 @@ from kafka_chaos.harness.run.shared_cluster import restore
 # An admin client keeps asking the controller that it learned of first, and tests end broker 1.
 PLAIN = ClusterLayout(controller=3)
 """ZooKeeper and three brokers."""
-EQUIPPED = ClusterLayout(
-    controller=3, links=True, disk_mib=512, clocks=True, broker_configs={"replica.lag.time.max.ms": 4000}
-)
+EQUIPMENT: Any = {"links": True, "disk_mib": 512, "clocks": True, "broker_configs": {"replica.lag.time.max.ms": 4000}}
+EQUIPPED = ClusterLayout(controller=3, **EQUIPMENT)
 """The same behind links, with disks of their own and clocks that can be moved."""
 IN_KRAFT = ClusterLayout(metadata_mode=KRAFT)
 """Three brokers that are controllers, too."""
 NEWEST = ClusterLayout(metadata_mode=KRAFT, kafka_version="4.3.1")
 """The same in the newest version of Kafka, whose image is built at night."""
-NEWEST_EQUIPPED = ClusterLayout(
-    metadata_mode=KRAFT,
-    kafka_version="4.3.1",
-    controllers=1,
-    links=True,
-    disk_mib=512,
-    clocks=True,
-    broker_configs={"replica.lag.time.max.ms": 4000},
-)
+NEWEST_EQUIPPED = replace(NEWEST, controllers=1, **EQUIPMENT)
 needs_links, needs_disks = (
     pytest.mark.skipif(lacks is not None, reason=f"{what}: {lacks}")
     for what, lacks in (("links", why_no_links()), ("storage faults", why_no_disks()))

@@ -16,9 +16,8 @@ from kafka_chaos.faults.target import Target
 
 @dataclass
 class FakeDisk:
-    """A disk that notes what is done to it; bytes that are not flushed are lost with the power."""
+    """A disk that is as it was left."""
 
-    unflushed: int = 100
     frozen: bool = False
     cut: bool = False
     filled: bool = False
@@ -27,10 +26,8 @@ class FakeDisk:
     loss: dict[str, int] | None = None
     slow: int | None = None
     refusing: dict[str, bool] = field(default_factory=dict)
-    done: list[str] = field(default_factory=list)
 
     def freeze(self) -> None:
-        self.done.append("freeze")
         self.frozen = True
 
     def thaw(self) -> None:
@@ -40,7 +37,6 @@ class FakeDisk:
         return self.frozen
 
     def refuse_appends(self, topic: str | None) -> None:
-        self.done.append(f"refuse appends to {topic}")
         self.refusing = {f"log-directory-1/{topic or 'any'}-0/0.log": True}
 
     def refused(self) -> dict[str, bool]:
@@ -53,16 +49,14 @@ class FakeDisk:
         self.slow = None
 
     def cut_power(self) -> None:
-        self.done.append("cut power")
         self.cut = True
 
     def power_back(self) -> None:
         assert self.cut
         self.cut = False
-        self.loss = {"lost_bytes": self.unflushed, "shorter_files": 1, "kept_bytes": 0}
+        self.loss = {"lost_bytes": 100, "shorter_files": 1, "kept_bytes": 0}
 
     def fill(self) -> None:
-        self.done.append("fill")
         self.filled, self.free = True, 0
 
     def is_filled(self) -> bool:
@@ -72,7 +66,6 @@ class FakeDisk:
         return self.free
 
     def fail(self) -> None:
-        self.done.append("fail")
         self.read_only = True
 
     def refuses_writes(self) -> bool:

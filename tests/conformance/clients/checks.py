@@ -210,16 +210,13 @@ def _transactions(kit: Kit) -> None:
 
 
 def _transactional(kit: Kit, records: ProcessProducer) -> TransactionalProducer:
+    """Its rows are left out: transactions are checked by what is read of them."""
     deadline = time.monotonic() + kit.answered_within
     producer = TransactionalProducer(
-        records, transactional_id=records.lane, rows=_no_rows, give_up=lambda: time.monotonic() > deadline
+        records, transactional_id=records.lane, rows=lambda _: None, give_up=lambda: time.monotonic() > deadline
     )
     _lasts(kit, producer.init, "begin under its id")
     return producer
-
-
-def _no_rows(row: dict[str, object]) -> None:
-    """Transactions are checked by what is read of them."""
 
 
 def _lasts(kit: Kit, call: Callable[[], object], what: str) -> None:

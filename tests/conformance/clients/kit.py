@@ -5,11 +5,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -23,6 +22,7 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
 from tests.harness.workload.loads import load_of
+from tests.parquet import rows_in
 
 PARTITIONS = 2
 SIZE = 64
@@ -48,7 +48,6 @@ class Kit:
     folder: Path
     answered_within: float = 60.0
     gone_within: float = 15.0
-    notices: list[str] = field(default_factory=list)
 
     def topic(self) -> str:
         """A new topic, which the broker alone has."""
@@ -77,7 +76,7 @@ class Kit:
                 begin,
                 taker,
                 name=topic,
-                on_notice=self.notices.append,
+                on_notice=print,
                 on_ready=lambda client, version, timeouts: self.is_ready.set(),
                 log=self.folder / "client.log",
             )
@@ -175,9 +174,7 @@ class Kit:
 
     def rows(self, topic: str, table: str = "produced") -> list[Row]:
         """The outcome of each record, as the client reported it, in the order of their seqs; or the rows of a table."""
-        files = sorted((self.folder / topic / table).glob("*.parquet"))
-        rows = [row for file in files for row in pq.read_table(file).to_pylist()]
-        return sorted(rows, key=lambda row: int(row["seq"]))
+        return sorted(rows_in(self.folder / topic / table), key=lambda row: int(row["seq"]))
 
     def stored(self, topic: str) -> dict[tuple[int, int], tuple[int, int]]:
         """The identities in a topic, by partition and offset."""

@@ -19,8 +19,7 @@ def led(leader: int | None, *isr: int, epoch: int = 4) -> Leadership:
 
 def injected(cluster: FakeCluster, target: str = "broker:1", **keys: str) -> tuple[LeaderTransfer, tuple[object, ...]]:
     fault = LeaderTransfer(target=Target.parse(target), **keys)
-    nodes = hit_twice_by(fault, cluster)
-    return fault, nodes
+    return fault, hit_twice_by(fault, cluster)
 
 
 def test_all_that_a_broker_leads_moves_to_replicas_in_sync() -> None:

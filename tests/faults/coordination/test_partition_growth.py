@@ -18,8 +18,7 @@ def cluster_of(**led: tuple[int, ...]) -> FakeCluster:
 
 def injected(cluster: FakeCluster, target: str = "all", **keys: object) -> tuple[PartitionGrowth, Nodes]:
     fault = PartitionGrowth(target=Target.parse(target), **keys)  # type: ignore[arg-type]
-    nodes = hit_twice_by(fault, cluster)
-    return fault, nodes
+    return fault, hit_twice_by(fault, cluster)
 
 
 def replicas_of(cluster: FakeCluster, topic: str) -> list[tuple[int, ...]]:

@@ -8,7 +8,7 @@ from kafka_chaos.faults.fault import Nodes
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
-from tests.faults.fakes import FakeCluster, FakeNode
+from tests.faults.fakes import FakeCluster, FakeNode, hit_twice_by
 
 ORDERS, MORE, PAYMENTS = ("topic-of-orders", 0), ("topic-of-orders", 1), ("topic-of-payments", 0)
 OFFSETS = ("__consumer_offsets", 0)
@@ -25,13 +25,7 @@ def cluster_of(brokers: int, **led: tuple[int, ...]) -> FakeCluster:
 
 def injected(cluster: FakeCluster, target: str = "broker:1", **keys: str) -> tuple[Reassignment, Nodes]:
     fault = Reassignment(target=Target.parse(target), **keys)
-    nodes = fault.target.resolve(cluster, 0)
-    assert not fault.proof(cluster, nodes).took_effect
-    fault.inject(cluster, nodes)
-    before = dict(cluster.ongoing)
-    fault.inject(cluster, nodes)
-    assert cluster.ongoing == before
-    return fault, nodes
+    return fault, hit_twice_by(fault, cluster)
 
 
 def test_a_broker_that_holds_no_replica_takes_the_place_of_one_that_does() -> None:

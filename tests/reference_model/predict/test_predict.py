@@ -37,9 +37,6 @@ def test_one_power_loss_of_the_last_replica_standing_loses_at_any_minimum(minimu
     assert story.count("drops it from the ISR") == 2
 
 
-SAFE: dict[str, object] = {"idempotence": True, "min_insync_replicas": 2}
-
-
 def test_beside_the_record_that_a_lock_step_phase_loses_two_others_may_change_their_order() -> None:
     """The lost one shows nothing but its loss, so the scope has one more."""
     prediction = answer(lane("1"), lockstep=CUT_THEN_KILL)

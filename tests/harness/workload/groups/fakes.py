@@ -46,14 +46,12 @@ class FakeConsumer(InGroup):
     closed: bool = False
     topic: str = LANE
     callbacks: dict[str, Any] = field(default_factory=dict)
-    asked: list[int] = field(default_factory=list)
 
     def subscribe(self, topics: list[str], **callbacks: Any) -> None:
         assert topics == [LANE]
         self.callbacks = callbacks
 
     def consume(self, most: int, timeout: float) -> list[Message]:
-        self.asked.append(most)
         given = self.polls.pop(0) if self.polls else []
         if callable(given):
             given(self)
