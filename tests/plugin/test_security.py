@@ -7,19 +7,14 @@ from kafka_chaos import kill, lane, load
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
 from kafka_chaos.harness.pytest_plugin.runs import Runs
-from kafka_chaos.harness.workload.application.handles import ConsumerHandle, Handle, ProducerHandle
+from kafka_chaos.harness.workload.application.handles import ConsumerHandle, ProducerHandle
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 
-def brokers_seen(app: Handle) -> int:
-    """By a client that the application makes itself."""
-    client = AdminClient({"bootstrap.servers": app.bootstrap_servers, **app.client_configs})
-    return len(client.list_topics(timeout=10).brokers)
-
-
 def place_orders(app: ProducerHandle) -> None:
-    assert brokers_seen(app) == 1
+    own_client = AdminClient({"bootstrap.servers": app.bootstrap_servers, **app.client_configs})
+    assert len(own_client.list_topics(timeout=10).brokers) == 1
     producer = app.producer()
     while app.wait(0.01):
         producer.produce(app.topic, value=b"an order")

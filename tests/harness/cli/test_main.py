@@ -19,12 +19,10 @@ from kafka_chaos.harness.cli import main
 from kafka_chaos.harness.cluster.containers import cleanup, engine
 from tests.commands import ended
 
-ROOT = Path(__file__).parents[3]
-
 
 @pytest.mark.usefixtures("no_engine")
 def test_a_run_without_an_engine_ends_with_3(tmp_path: Path) -> None:
-    small = ROOT / "tests" / "harness" / "run" / "small.yaml"
+    small = Path(__file__).parents[1] / "run" / "small.yaml"
     done = ended(main.cli, "run", small, "--out", tmp_path)
     assert done.exit_code == 3, done.stderr
     assert "no Docker engine answers" in done.stderr
@@ -105,7 +103,15 @@ def test_an_error_of_ours_is_70_and_its_traceback_is_in_a_file(
 
 @pytest.mark.parametrize("arguments", [["--help"], ["runs", "list"], ["explore", "--brokers", "1", "--records", "1"]])
 def test_an_output_that_is_full_or_closed_is_no_violation(arguments: list[str]) -> None:
-    assert_no_violation([sys.executable, "-m", "kafka_chaos.harness.cli.main", *arguments])
+    command = [sys.executable, "-m", "kafka_chaos.harness.cli.main", *arguments]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -119,17 +125,6 @@ def test_a_signal_after_the_result_does_not_change_it(number: int) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "")
-
-
-def assert_no_violation(command: list[str]) -> None:
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
-    reader, writer = os.pipe()
-    os.close(reader)
-    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
-    os.close(writer)
-    assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
 
 
 def test_help_names_every_command_on_one_screen() -> None:

@@ -51,27 +51,23 @@ def ends_of(topic: str, servers: str) -> dict[int, int]:
 def test_transactions_of_an_adapter_and_what_is_read_of_them(tmp_path: Path) -> None:
     problems: list[str] = []
     with mock_cluster("pay") as (servers, _):
-        written_and_read(servers, tmp_path, problems)
+        transactions, produced = produce(servers, tmp_path, problems)
+        # Behind the records of each transaction is its marker: who asks for a partition's end is told one more.
+        ends = ends_of("pay", servers)
+        lane = LaneSpec(lane="pay", partitions=2, transactional={})  # type: ignore[arg-type]
+        load = load_of(tmp_path / "read", lane)
+        start = adapter("consumer", "pay", servers, problems, start_offsets={}, isolation="read_committed")
+        consumer = ProcessConsumer(start, lane, load, isolation="read_committed")
+        consumer.drain(ends, timeout=30, cancelled=threading.Event())
+        consumer.close()
+        load.tables.close()
     assert problems == []
-
-
-def written_and_read(servers: str, tmp_path: Path, problems: list[str]) -> None:
-    transactions, produced = produce(servers, tmp_path, problems)
     assert [(row["transaction"], row["outcome"]) for row in transactions] == [(0, "committed"), (1, "aborted")]
     assert sorted((row["seq"], row["transaction"], row["outcome"]) for row in produced) == [
         (seq, seq // 10, "ok") for seq in range(20)
     ]
-    # Behind the records of each transaction is its marker: who asks for the end of a partition is told one more.
-    ends = ends_of("pay", servers)
     last = {number: max(row["offset"] for row in produced if row["partition"] == number) for number in (0, 1)}
     assert ends == {number: offset + 2 for number, offset in last.items()}
-    lane = LaneSpec(lane="pay", partitions=2, transactional={})  # type: ignore[arg-type]
-    load = load_of(tmp_path / "read", lane)
-    start = adapter("consumer", "pay", servers, problems, start_offsets={}, isolation="read_committed")
-    consumer = ProcessConsumer(start, lane, load, isolation="read_committed")
-    consumer.drain(ends, timeout=30, cancelled=threading.Event())
-    consumer.close()
-    load.tables.close()
     read = rows_in(tmp_path / "read/consumed")
     # The mock hides no record of an aborted transaction.
     assert sorted((row["producer_id"], row["seq"]) for row in read) == [(1, seq) for seq in range(20)]
