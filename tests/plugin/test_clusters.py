@@ -108,4 +108,4 @@ def test_latest_points_to_the_newest_run_that_is_left(tmp_path: Path) -> None:
 def test_a_place_that_can_not_be_written_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageFailure, match=r"--kafka-chaos-out .*file is not a folder"):
-        runs_of(tmp_path / "file" / "runs")(lanes=["orders"])
+        runs_of(tmp_path / "file")(lanes=["orders"])

@@ -120,11 +120,6 @@ def test_predict_of_a_lock_step_phase_requires_the_loss_and_one_that_no_run_gets
         ("--crashes 1", "'--crashes'", "needs --group or --loop"),
         ("--group --members 0", "'--members'", "0: expected a whole number"),
         ("--group --group-protocol consumer", "'--group-protocol'", "'consumer': expected classic"),
-        (
-            "--group --group-protocol consumer --kafka-version 4.3.1 --assignor range",
-            "'--assignor'",
-            "'range': expected none with the protocol consumer",
-        ),
         ("--loop after --transactional", "'--transactional'", "'given': expected none"),
     ],
 )

@@ -111,12 +111,6 @@ def test_a_client_that_knows_no_security_here_is_refused_on_a_secured_cluster() 
         experiment_of({**values, "lanes": [{"lane": "a", "client": "sarama"}]}, "file")
 
 
-def test_configs_have_the_names_of_the_client() -> None:
-    lane = {"lane": "a", "client": "kafka-python", "producer_configs": {"linger_ms": 1}, "assume": ["linger_ms"]}
-    values = {"name": "x", "lanes": [lane]}
-    assert experiment_of(values, "file").phases[0].lanes[0].producer_configs == {"linger_ms": 1}
-
-
 def test_a_client_of_one_s_own_is_a_command() -> None:
     values = {"name": "x", "lanes": [{"lane": "a", "client": ["no-such-service", "-v"]}]}
     lane = experiment_of(values, "file").phases[0].lanes[0]

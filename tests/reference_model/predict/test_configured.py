@@ -164,24 +164,18 @@ WITHOUT_ACKS = {**OF_KAFKAJS, "acks": "0", "idempotence": False}
     [
         ({**OF_SARAMA, "idempotence": False}, {}),
         ({**OF_SARAMA, "idempotence": False, "max_in_flight": 1}, {"sarama-2619": (Anomaly.REORDERED,)}),
-        ({**OF_SARAMA, "idempotence": False, "acks": "0"}, {}),
         ({**OF_SARAMA, "max_in_flight": 1}, {"sarama-3354": MISPLACED, "sarama-2619": (Anomaly.REORDERED,)}),
         ({**OF_SARAMA, "max_in_flight": 5}, {"sarama-3354": MISPLACED, "sarama-2619": (Anomaly.REORDERED,)}),
         (OF_KAFKAJS, {"kafkajs-1005": (*MISPLACED, Anomaly.DUPLICATE, Anomaly.REORDERED, Anomaly.OFFSET_MISMATCH)}),
-        ({**OF_KAFKAJS, "max_in_flight": 1}, {}),
-        ({**OF_KAFKAJS, "acks": "1", "idempotence": False}, {}),
         (WITHOUT_ACKS, {"kafkajs-822": (Anomaly.REORDERED,)}),
         ({**WITHOUT_ACKS, "partitions": 2}, {"kafkajs-822": (Anomaly.REORDERED, Anomaly.DUPLICATE)}),
-        ({**WITHOUT_ACKS, "max_in_flight": 1}, {}),
         # What was in flight behind a batch that failed is written again.
         ({"client": "java 2.8.2", "max_in_flight": 1}, {}),
         ({"client": "java 2.8.2", "max_in_flight": 5}, {"KAFKA-14397": (Anomaly.DUPLICATE,)}),
-        # Nothing is in flight behind the first record; nothing is refused; before KIP-360; not idempotent.
+        # Nothing is in flight behind the first record; nothing is refused; before KIP-360.
         ({"max_in_flight": 1}, LIBRDKAFKA),
         ({"min_insync_replicas": 1}, LIBRDKAFKA),
         ({"kafka_version": "2.4.1"}, LIBRDKAFKA),
-        ({"idempotence": False}, {}),
-        ({"transactional": Transactional()}, {}),
     ],
 )
 def test_clients_that_repeat_against_the_rules_show_what_their_defects_say(

@@ -50,12 +50,6 @@ def test_eligible_replicas_since_4_0_and_by_default_since_4_1(
     assert rules_in(version, mode, elr).elects_eligible is elects
 
 
-def test_what_the_model_lacks_before_kip_320_names_the_variant_that_shows_it() -> None:
-    (limit,) = rules_in("2.0.0", None, None).limits
-    assert limit.startswith("Before 2.1, followers are not fenced by leader epoch (KIP-320). Here every live broker")
-    assert limit.endswith("`explore --protocol kip279` shows how.")
-
-
 def test_the_modes_of_a_version() -> None:
     assert [has_mode(version, "zookeeper") for version in ("3.9.1", "4.0.0")] == [True, False]
     assert [has_mode(version, "kraft") for version in ("2.7.2", "2.8.0")] == [False, True]

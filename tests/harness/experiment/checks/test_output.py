@@ -22,14 +22,6 @@ def test_the_plan_counts_every_replica_and_the_history() -> None:
     assert EXPERIMENT.planned_bytes == 2 * 1000 * 10 * (100 * 3 + HISTORY_BYTES)
 
 
-@pytest.mark.parametrize("below", [".", "runs", "runs/of/mine"])
-def test_a_path_at_or_below_a_file_is_refused(tmp_path: Path, below: str) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    with pytest.raises(UsageFailure, match=f"--out .*: {file} is not a folder: choose another path"):
-        check_output(file / below, EXPERIMENT)
-
-
 @pytest.mark.parametrize(("number", "kind"), [(errno.EROFS, EnvironmentFailure), (errno.EACCES, UsageFailure)])
 def test_a_folder_that_can_not_be_written_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
