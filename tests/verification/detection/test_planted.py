@@ -10,7 +10,7 @@ import pytest
 from tests.verification.oracle.anomalies import check
 from tests.verification.oracle.rows import Case, LaneHistory, Produced, Read, Replicated, Stored, case_order
 from tests.verification.samples.engines import Verified, counted, verified_by_duckdb
-from tests.verification.samples.random_histories import random_history, random_unplaced_history
+from tests.verification.samples.random_histories import random_unplaced_history
 from tests.verification.samples.run_dirs import read_cases, write_histories
 
 RECORDS = 200
@@ -287,10 +287,3 @@ def test_an_anomaly_that_is_alone_in_its_run(
     assert expected
     verified_by_duckdb(run_dir)
     assert sorted(read_cases(run_dir).get("a", []), key=case_order) == expected
-
-
-@pytest.mark.parametrize("final_log", [True, False])
-def test_duckdb_and_the_oracle_agree_on_random_lanes(tmp_path: Path, final_log: bool) -> None:
-    random = Random(20)
-    lanes = {f"lane-{i}": random_history(random, final_log=final_log) for i in range(12)}
-    verified_by_duckdb(write_histories(tmp_path / "run", lanes))

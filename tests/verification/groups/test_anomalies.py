@@ -1,19 +1,15 @@
-"""The anomalies of groups and loops: Spark and the oracle agree, and planted ones are found alone."""
+"""The anomalies of groups and loops: planted ones are found alone."""
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
-from typing import Any
 
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from tests.verification.oracle.groups import FOUND
-from tests.verification.samples.engines import Verified, found_by_both, verified_by_duckdb
+from tests.verification.samples.engines import Verified
 from tests.verification.samples.planted_groups import PLANTS, Histories, Plant, expected
-from tests.verification.samples.random_groups import random_groups
 from tests.verification.samples.run_dirs import read_cases, read_causes, write_histories
 
 pytestmark = pytest.mark.usefixtures("everything_forbidden")
@@ -50,21 +46,6 @@ def test_planted_anomalies_are_found_and_nothing_else(
         assert given == (Verdict.VIOLATION if expected(made, lane) else Verdict.CONFORMS), reasons
     if causes := CAUSES.get(plant.__name__):
         assert {cause for _, _, cause in read_causes(run_dir)} == causes
-
-
-@pytest.mark.parametrize("seed", [65, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (66, 67))])
-def test_duckdb_and_the_oracle_agree_on_a_random_run(tmp_path: Path, seed: int) -> None:
-    verified_by_duckdb(write(tmp_path / "run", random_groups(Random(seed), steps=60)))
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-@pytest.mark.timeout(900)
-def test_agreement_on_random_runs(tmp_path: Path, spark: Any) -> None:
-    found: Counter[str] = Counter()
-    for seed in range(12):
-        found += found_by_both(write(tmp_path / str(seed), random_groups(Random(seed), steps=120)), spark=spark)
-    assert all(found[anomaly] for anomaly in GroupAnomaly), found
 
 
 def test_every_anomaly_is_planted_and_looked_for() -> None:

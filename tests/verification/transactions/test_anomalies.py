@@ -1,9 +1,7 @@
-"""The anomalies of transactions: Spark and the oracle agree, and planted ones are found alone."""
+"""The anomalies of transactions: planted ones are found alone."""
 
 import json
 from pathlib import Path
-from random import Random
-from typing import Any
 
 import pytest
 
@@ -11,9 +9,8 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.verification import by_statements, verify
 from tests.verification.oracle.rows import case_order
-from tests.verification.samples.engines import Verified, found_by_both, verified_by_duckdb
+from tests.verification.samples.engines import Verified
 from tests.verification.samples.planted_transactions import PLANTS, clean, dependency_cycle, hanging_transaction
-from tests.verification.samples.random_transactions import random_transactions
 from tests.verification.samples.run_dirs import read_cases, read_causes, write_histories
 
 pytestmark = pytest.mark.usefixtures("everything_forbidden")
@@ -72,37 +69,6 @@ def test_findings_say_why(tmp_path: Path, verified: Verified) -> None:
         ("hanging_transaction", "transaction 6 is still open"),
         ("dependency_cycle", "2 transactions of producers 0, 1"),
     }
-
-
-@pytest.mark.parametrize("has_log", [True, False])
-def test_duckdb_and_the_oracle_agree_on_random_lanes(tmp_path: Path, has_log: bool) -> None:
-    random = Random(31)
-    lanes = {f"lane-{i}": random_transactions(random, steps=30) for i in range(10)}
-    for history in lanes.values() if not has_log else ():
-        history.log, history.replicas = None, []
-    verified_by_duckdb(write_histories(tmp_path / "run", lanes))
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_agreement_on_many_lanes(tmp_path: Path, spark: Any) -> None:
-    random = Random(30)
-    lanes = {f"lane-{i}": random_transactions(random) for i in range(60)}
-    found = found_by_both(write_histories(tmp_path / "run", lanes), spark=spark)
-    assert all(found[anomaly] for anomaly in TransactionAnomaly), found
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_agreement_without_a_log(tmp_path: Path, spark: Any) -> None:
-    """Producers and readers alone tell which transactions are committed."""
-    random = Random(32)
-    lanes = {f"lane-{i}": random_transactions(random) for i in range(120)}
-    for history in lanes.values():
-        history.log, history.replicas = None, []
-    found = found_by_both(write_histories(tmp_path / "run", lanes), spark=spark)
-    wanted = ("lost_write", "unseen", "skipped_poll", "duplicate", "inconsistent_offset", "aborted_read")
-    assert all(found[anomaly] for anomaly in wanted), found
 
 
 def test_tables_that_lack_what_others_name_leave_the_lane_unknown(tmp_path: Path, verified: Verified) -> None:
