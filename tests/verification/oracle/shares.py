@@ -138,7 +138,7 @@ def _archived_early(of: Shared) -> Iterable[Finding]:
 
 
 def _share_start_went_back(of: Shared) -> Iterator[Finding]:
-    for row in set(of.starts):
+    for row in {start._replace(lag=None) for start in of.starts}:
         before = [one for one in of.starts if one.partition == row.partition and one.complete_ns < row.invoke_ns]
         highest = max((one.offset for one in before), default=0)
         if highest > row.offset:
