@@ -2,7 +2,7 @@
 
 Such a package has `documents.toml`: it names the source of each scenario by id, in the order in which scenarios are
 listed, run and documented, and says where documents and brokers differ. The YAML files have the `acts` (`script.py`).
-Their keys, their clusters and their steps are checked before any cluster starts; the steps of parts are not.
+Their keys, their clusters and their steps, those of parts too, are checked before any cluster starts.
 """
 
 import importlib
@@ -51,6 +51,8 @@ def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
         _require_type(f"{where}: {key}", file.get(key, {}), dict)
     for name, keys in file.get("clusters", {}).items():
         _require_known_keys(f"{where}: clusters.{name}", keys, _CLUSTER_KEYS)
+    for name, steps in file.get("parts", {}).items():
+        _require_type(f"{where}: parts.{name}", steps, list)
     clusters = {"steady", "quick", *file.get("clusters", {})}
     for number, act in enumerate(acts, 1):
         location = f"{where}, act {number}"
@@ -111,9 +113,16 @@ def _check_step(
     if verb in OBSERVING:
         _check_observed(location, verb, value, keys, stage)
         return
-    if verb in parts or PLACEHOLDER.search(verb) or (issubclass(stage, GroupStage) and verb in MEMBER_STEPS):
+    if PLACEHOLDER.search(verb):
         return
-    name = verb.replace(" ", "_")
+    if verb in parts:
+        # Without the part itself: a part that names itself would never end.
+        others = {name: steps for name, steps in parts.items() if name != verb}
+        _check_steps(f"{location}, part {verb!r}", filled(parts[verb], keys), stage, others)
+        return
+    name, own = verb.replace(" ", "_"), list[Any]()
+    if issubclass(stage, GroupStage) and verb in MEMBER_STEPS:
+        name, own = "member_step", [verb]
     method = getattr(stage, name, None)
     if not callable(method) or name.startswith("_"):
         raise UsageFailure(f"{location}: {verb!r} is neither a step nor a part")
@@ -122,7 +131,7 @@ def _check_step(
         if action not in ACTIONS:
             raise UsageFailure(f"{location}: then {action!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
     try:
-        inspect.signature(method).bind(None, *arguments, **{key.replace(" ", "_"): keys[key] for key in keys})
+        inspect.signature(method).bind(None, *own, *arguments, **{key.replace(" ", "_"): keys[key] for key in keys})
     except TypeError as error:
         raise UsageFailure(f"{location}: {verb}: {error}") from error
 

@@ -72,6 +72,31 @@ def test_what_can_not_be_played_is_refused_with_its_place(
 
 
 @pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([{"kill": "{broker}"}, {"kil": 1}], "act 1, step 3, part 'fails', step 2: 'kil' is neither a step nor a part"),
+        ([{"lose power": "{broker}"}], "part 'fails', step 1: lose power: missing a required .* 'kept'"),
+        ([{"fails": None}], "part 'fails', step 1: 'fails' is neither a step nor a part"),
+        (5, "parts.fails: expected a list, got 5"),
+    ],
+)
+def test_the_steps_of_a_part_are_checked_where_it_is_used(steps: object, message: str, tmp_path: Path) -> None:
+    scenario = story(lambda act: act["steps"].append({"fails": None, "broker": 2}))
+    YAML().dump({**scenario, "parts": {"fails": steps}}, tmp_path / "mine.yaml")
+    with pytest.raises(UsageFailure, match=message):
+        scenarios_in(tmp_path / "mine.yaml")
+
+
+def test_arguments_of_a_members_step_are_checked(tmp_path: Path) -> None:
+    def grouped(act: dict[str, Any]) -> None:
+        act |= {"group": {"members": 1}, "reads": {"records": 1}, "steps": [{"poll": 1, "partitions": 2}]}
+
+    YAML().dump(story(grouped), tmp_path / "mine.yaml")
+    with pytest.raises(UsageFailure, match="step 1: poll: got an unexpected keyword argument 'partitions'"):
+        scenarios_in(tmp_path / "mine.yaml")
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "expected `scenarios` by id"),
