@@ -1,6 +1,7 @@
-"""A client of one of Python's libraries that speaks the client protocol: `python -m … LIBRARY`.
+"""The program `python -m … LIBRARY`: a producer or consumer of a Python library, driven by the client protocol.
 
-It imports the library from where its version is (`command_of`). The protocol is described in docs/guides/own-client.md.
+The harness starts it with the library's version on the import path, writes orders such as `produce` to its standard
+input, and reads events such as `outcome`, each a line of JSON (docs/guides/own-client.md).
 """
 
 from __future__ import annotations
@@ -26,36 +27,34 @@ from typing import Any, TextIO
 
 from kafka_chaos.harness.identity import IdentityCodec
 
-TOLD_EVERY = 0.02
-POLLED_FOR = 0.1
-MOST_TOLD = 10_000
-"""Records in one event, at most: the length of a line is limited."""
-
-_TELLING = threading.Lock()
+TELL_INTERVAL = 0.02
+POLL_SECONDS = 0.1
+MAX_RECORDS_PER_EVENT = 10_000  # The harness limits the length of a line.
+_EVENTS_LOCK = threading.Lock()
 
 
 @functools.cache
 def _events() -> TextIO:
-    """Where events are written: what was standard output. Whatever else is printed goes to standard error."""
+    """The process's standard output, kept for events: from now on, whatever else is printed goes to standard error."""
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return events
 
 
 def tell(event: str, **values: Any) -> None:
-    """Tell the harness an event with these fields."""
+    """Write an event with these fields to the harness."""
     line = json.dumps({"event": event, **values}, separators=(",", ":"))
-    with _TELLING:
+    with _EVENTS_LOCK:
         _events().write(line + "\n")
         _events().flush()
 
 
 Orders = queue.SimpleQueue[dict[str, Any]]
-"""The orders of the harness that were not followed yet; a signal handler may add to them."""
+"""Orders of the harness that wait to be followed. A `SimpleQueue`, since a signal handler may safely add to it."""
 
 
 def listen(take: Callable[[dict[str, Any]], object]) -> None:
-    """Pass each order of the harness on, in a thread; once the harness is gone, end this process."""
+    """Start a thread that passes each order of the harness to `take`, and ends this process when the harness ends."""
 
     def read() -> None:
         for line in sys.stdin:
@@ -65,84 +64,85 @@ def listen(take: Callable[[dict[str, Any]], object]) -> None:
     threading.Thread(target=read, daemon=True).start()
 
 
-def named(error: Any) -> str:
-    """The text of an error, which begins with its name: librdkafka's, or that of its class."""
-    code: Any = error.args[0] if getattr(error, "args", ()) else None
-    return f"{code.name()}: {code.str()}" if hasattr(code, "name") else f"{type(error).__name__}: {error}"
+def error_text(error: Any) -> str:
+    """An error as text, which begins with librdkafka's name of the error or, in other libraries, with its class."""
+    kafka_error: Any = error.args[0] if getattr(error, "args", ()) else None
+    if hasattr(kafka_error, "name"):
+        return f"{kafka_error.name()}: {kafka_error.str()}"
+    return f"{type(error).__name__}: {error}"
 
 
 class Outcomes:
-    """The outcomes of records, gathered from the library's threads and reported in batches."""
+    """The outcomes of a producer's records, gathered from the library's threads and told to the harness in batches."""
 
     def __init__(self) -> None:
-        self._known = 0
+        self._told_count = 0
         self._acknowledged: collections.deque[tuple[int, int | None]] = collections.deque()
         self._failed: collections.deque[tuple[int, str]] = collections.deque()
-        self._has_news = threading.Event()
-        self._told = threading.Condition()
+        self._has_new_outcomes = threading.Event()
+        self._telling = threading.Condition()
         threading.Thread(target=self._run, daemon=True).start()
 
     def acknowledged(self, seq: int, offset: int | None) -> None:
-        """The library reports success."""
+        """Note that the library reports success; a negative offset is none."""
         self._acknowledged.append((seq, offset if offset is not None and offset >= 0 else None))
-        self._has_news.set()
+        self._has_new_outcomes.set()
 
     def failed(self, seq: int, error: object) -> None:
-        """The library reports an error; what its earlier attempts left in the log is not known."""
-        self._failed.append((seq, named(error)))
-        self._has_news.set()
+        """Note that the library reports an error: `info`, since an earlier attempt may have reached the log."""
+        self._failed.append((seq, error_text(error)))
+        self._has_new_outcomes.set()
 
     def tell(self) -> None:
-        """Tell the outcomes that are known and were not told yet."""
-        with self._told:
-            self._has_news.clear()
+        """Tell the harness all outcomes that it was not told yet: an event for those that succeeded, and per error."""
+        with self._telling:
+            self._has_new_outcomes.clear()
             done = [self._acknowledged.popleft() for _ in range(len(self._acknowledged))]
             failed = [self._failed.popleft() for _ in range(len(self._failed))]
             if done:
                 tell("outcome", outcome="ok", seq=[seq for seq, _ in done], offset=[offset for _, offset in done])
             for error in dict.fromkeys(error for _, error in failed):
                 tell("outcome", outcome="info", seq=[seq for seq, other in failed if other == error], error=error)
-            self._known += len(done) + len(failed)
-            self._told.notify_all()
+            self._told_count += len(done) + len(failed)
+            self._telling.notify_all()
 
     def _run(self) -> None:
-        while self._has_news.wait():
-            # Many outcomes are told in one event.
-            time.sleep(TOLD_EVERY)
+        while self._has_new_outcomes.wait():
+            # Outcomes that come meanwhile are told in the same event.
+            time.sleep(TELL_INTERVAL)
             self.tell()
 
     def await_all(self, sent: int) -> None:
-        """Wait until so many outcomes are told: libraries run their callbacks a moment after a flush."""
-        with self._told:
-            self._told.wait_for(lambda: self._known >= sent)
+        """Wait until `sent` outcomes were told in all: libraries run their callbacks a moment after a flush."""
+        with self._telling:
+            self._telling.wait_for(lambda: self._told_count >= sent)
 
 
-Read = list[tuple[int, int, int | None, bytes | None, Any]]
-"""Partition, offset, leader epoch, value and headers of each record."""
+Records = list[tuple[int, int, int | None, bytes | None, Any]]
+"""Records that were read: partition, offset, leader epoch, value and headers of each."""
 
 
 class Library(ABC):
-    """What this program calls of a client library, all from one thread. `begin`: the order of that name.
+    """A client library, and the one producer or consumer of it that this program makes; all calls are from one thread.
 
-    `package`: what its package is called; `separator`: what joins the words in the names of its settings, of which
-    `fixed` are the same whatever the order says.
-    `outcomes`: where a producer reports; `starts`: by partition, the offset from which a consumer reads.
-    `served_every`: the seconds after which a producer has to be served again, if it does not serve itself.
+    `begin`: the protocol's order of that name, which has the client's settings. `outcomes` and `start_offsets` (by
+    partition, where a consumer begins to read) are set before `producer` or `consumer` is called.
     """
 
-    module: str
+    module: str  # What is imported; `package` is its name in the package index.
     package: str
-    separator = "_"
-    fixed: Mapping[str, Any] = {}
+    separator = "_"  # Joins the words in the names of the library's settings.
+    fixed: Mapping[str, Any] = {}  # Settings that no order overrides.
     outcomes: Outcomes
-    starts: dict[int, int]
-    served_every: float | None = None
+    start_offsets: dict[int, int]
+    serve_interval: float | None = None  # Seconds between calls of `serve` while no order comes; None: it needs none.
 
     def __init__(self, begin: dict[str, Any]) -> None:
         self.library = importlib.import_module(self.module)
         self._begin = begin
         self._topic = begin["topic"]
-        self._answered = begin.get("acks") != "0"
+        # With acks=0, brokers answer nothing, and some libraries report an offset all the same.
+        self._has_offsets = begin.get("acks") != "0"
 
     @property
     def version(self) -> str:
@@ -157,31 +157,31 @@ class Library(ABC):
     def send(self, seq: int, partition: int, value: bytes) -> None:
         """Send a record."""
 
-    def serve(self) -> None:  # noqa: B027 - many serve themselves
-        """Run what waits for the program's own thread: callbacks, or records that were gathered to be sent."""
+    def serve(self) -> None:  # noqa: B027 - libraries with threads of their own need nothing
+        """Let the library use this thread: to run callbacks, or to send the records that `send` has gathered."""
 
     @abstractmethod
     def flush(self) -> None:
         """Wait until all records have an outcome."""
 
     @abstractmethod
-    def transaction(self, what: str) -> None:
+    def transaction(self, method: str) -> None:
         """Call `init_transactions`, `begin_transaction`, `commit_transaction` or `abort_transaction`."""
 
     @abstractmethod
     def consumer(self) -> None:
-        """Make a consumer that reads all partitions from their starts."""
+        """Make a consumer that reads all partitions from their start_offsets."""
 
     @abstractmethod
     def positions(self) -> Mapping[int, int | None]:
-        """The next offset to read of each partition, behind markers and aborted records that were passed over."""
+        """By partition, the next offset to read; None if unknown. Markers and aborted records count as read."""
 
     @abstractmethod
-    def read(self) -> Read:
-        """The next records. Raises `Reset` where the position was lost, and reading begins anew."""
+    def read(self) -> Records:
+        """The next records. Raises `PositionLost` if the log has the position no more; the next call reads anew."""
 
-    def _settings(self, role: str, **own: Any) -> dict[str, Any]:
-        """The settings that all libraries have, but for those that are None, and `own` ones."""
+    def _settings(self, role: str, **further: Any) -> dict[str, Any]:
+        """The settings that all libraries have, by this library's names, and `further` ones of this library alone."""
         begin = self._begin
         settings = {"isolation_level": begin.get("isolation") or "read_uncommitted", "enable_auto_commit": False}
         if role == "producer":
@@ -192,16 +192,19 @@ class Library(ABC):
                 **{key: begin.get(key) for key in ("transactional_id", "transaction_timeout_ms")},
             }
         settings = {key: value for key, value in settings.items() if value is not None}
-        return {key.replace("_", self.separator): value for key, value in settings.items()} | own
+        return {key.replace("_", self.separator): value for key, value in settings.items()} | further
 
     def _configs(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """These settings, with those of the order `begin`, which override them."""
+        """These settings, overridden by the `configs` of the order `begin`: keys that the experiment gives."""
         servers = {f"bootstrap{self.separator}servers": self._begin["bootstrap_servers"]}
         return {**settings, **self._begin["configs"], **servers, **self.fixed}
 
 
-def telling_logger(outcomes: Outcomes) -> logging.Logger:
-    """A logger for librdkafka that tells lines which show a known defect's precondition, after earlier outcomes."""
+def precondition_logger(outcomes: Outcomes) -> logging.Logger:
+    """A logger for librdkafka that tells the harness the lines which show the precondition of a known defect.
+
+    Outcomes that came before such a line are told before it.
+    """
 
     def tell_line(record: logging.LogRecord) -> bool:
         line = record.getMessage()
@@ -217,16 +220,16 @@ def telling_logger(outcomes: Outcomes) -> logging.Logger:
 
 
 def version_of_librdkafka(library: Any) -> str:
-    """The version of librdkafka. In confluent-kafka 2.12.0, `libversion` returns the text alone."""
-    said = library.libversion()
-    return str(said if isinstance(said, str) else said[0])
+    """The version of librdkafka. `libversion` returns (text, number), but in confluent-kafka 2.12.0 the text alone."""
+    version = library.libversion()
+    return str(version if isinstance(version, str) else version[0])
 
 
-class Librdkafka(Library):
-    """confluent-kafka."""
+class ConfluentKafka(Library):
+    """confluent-kafka, the Python client on librdkafka, which runs callbacks only while it is polled."""
 
     module, separator, fixed = "confluent_kafka", ".", {"log_level": 0}
-    served_every = 0.005
+    serve_interval = 0.005
 
     @property
     def version(self) -> str:
@@ -238,16 +241,18 @@ class Librdkafka(Library):
             "acks": begin["acks"],
             "max.in.flight.requests.per.connection": begin["max_in_flight"],
             "message.timeout.ms": begin["delivery_timeout_ms"],
-            "error_cb": self._disturbed,
+            "error_cb": self._note_error,
         }
         self._fatal: Any = None
-        watched = {"debug": "eos", "log_level": 7, "logger": telling_logger(self.outcomes)} if begin.get("log") else {}
-        self._client = self.library.Producer(self._configs(self._settings("producer", **own)) | watched)
+        configs = self._configs(self._settings("producer", **own))
+        if begin.get("log"):
+            configs |= {"debug": "eos", "log_level": 7, "logger": precondition_logger(self.outcomes)}
+        self._client = self.library.Producer(configs)
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
         def delivered(error: Any, message: Any) -> None:
             if error is None:
-                self.outcomes.acknowledged(seq, message.offset() if self._answered else None)
+                self.outcomes.acknowledged(seq, message.offset() if self._has_offsets else None)
             else:
                 self.outcomes.failed(seq, self.library.KafkaException(error))
 
@@ -256,30 +261,32 @@ class Librdkafka(Library):
                 self._client.produce(self._topic, value, None, partition, delivered)
                 return
             except BufferError:
-                self._client.poll(POLLED_FOR)
+                # The client's queue is full.
+                self._client.poll(POLL_SECONDS)
 
     def serve(self) -> None:
         self._client.poll(0)
 
     def flush(self) -> None:
         while len(self._client):
-            self._client.poll(POLLED_FOR)
+            self._client.poll(POLL_SECONDS)
 
-    def transaction(self, what: str) -> None:
-        call = getattr(self._client, what)
+    def transaction(self, method: str) -> None:
+        call = getattr(self._client, method)
+        timeout = () if method == "begin_transaction" else (POLL_SECONDS,)
         while True:
             try:
-                call(*(() if what == "begin_transaction" else (POLLED_FOR,)))
+                call(*timeout)
                 return
             except self.library.KafkaException as failure:
                 if not failure.args[0].retriable():
                     raise
-            self._client.poll(POLLED_FOR)
+            self._client.poll(POLL_SECONDS)
             if self._fatal is not None:
-                # Versions such as 2.3.0 time out for ever once they are fenced.
+                # In versions such as 2.3.0, the calls of a fenced producer time out for ever.
                 raise self.library.KafkaException(self._fatal)
 
-    def _disturbed(self, error: Any) -> None:
+    def _note_error(self, error: Any) -> None:
         if error.code() == self.library.KafkaError._FATAL:
             self._fatal = error
 
@@ -287,112 +294,112 @@ class Librdkafka(Library):
         own = {"group.id": self._begin["client_id"], "auto.offset.reset": "error", "enable.partition.eof": True}
         self._ends: dict[int, int] = {}
         self._client = self.library.Consumer(self._configs(self._settings("consumer", **own)))
-        self._assign()
+        self._assign_all()
 
-    def _assign(self) -> None:
-        place, beginning = self.library.TopicPartition, self.library.OFFSET_BEGINNING
-        self._client.assign([place(self._topic, number, at or beginning) for number, at in self.starts.items()])
+    def _assign_all(self) -> None:
+        topic_partition, beginning = self.library.TopicPartition, self.library.OFFSET_BEGINNING
+        self._client.assign(
+            [topic_partition(self._topic, number, start or beginning) for number, start in self.start_offsets.items()]
+        )
 
-    def read(self) -> Read:
-        found = []
-        for message in self._client.consume(1_000, POLLED_FOR):
+    def read(self) -> Records:
+        records = []
+        for message in self._client.consume(1_000, POLL_SECONDS):
             if message.error() is None:
                 self._ends.pop(message.partition(), None)
                 epoch = message.leader_epoch() if hasattr(message, "leader_epoch") else None
-                found.append((message.partition(), message.offset(), epoch, message.value(), message.headers()))
+                records.append((message.partition(), message.offset(), epoch, message.value(), message.headers()))
             elif message.error().name() == "_PARTITION_EOF":
                 self._ends[message.partition()] = message.offset()
             elif message.error().name() in ("_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE"):
-                self._assign()
-                raise Reset
+                self._assign_all()
+                raise PositionLost
             else:
                 tell("notice", text=message.error().name())
-        return found
+        return records
 
     def positions(self) -> dict[int, int]:
         return self._ends
 
 
-class Reset(Exception):
-    """The position is lost: reading begins anew."""
+class PositionLost(Exception):
+    """A consumer's position is no longer in the log; all partitions are assigned again from their start offsets."""
 
 
-class OfPython(Library):
-    """What libraries that are written in Python share: names of settings, and how partitions are assigned and read."""
+class PythonLibrary(Library):
+    """A library that is written in Python: kafka-python and aiokafka share names of settings, methods and errors."""
 
-    reads_with: str
-    polls: str
+    consumer_class: str
+    poll_method: str
 
     @abstractmethod
-    def _make(self, kind: Any, settings: dict[str, Any]) -> None:
+    def _make(self, client_class: Any, settings: dict[str, Any]) -> None:
         """Make the client."""
 
     @abstractmethod
-    def _call(self, what: str, *values: Any, **options: Any) -> Any:
-        """Call the method `what` of the client, and wait for what it returns."""
+    def _call(self, method: str, *values: Any, **options: Any) -> Any:
+        """Call a method of the client, and wait for what it returns."""
 
-    def _of_producer(self, **own: Any) -> dict[str, Any]:
+    def _producer_settings(self, **own: Any) -> dict[str, Any]:
         acks = self._begin["acks"]
         return self._settings("producer", acks=acks if acks == "all" else int(acks), **own)
-
-    def transaction(self, what: str) -> None:
-        self._call(what)
 
     def flush(self) -> None:
         self._call("flush")
 
     def consumer(self) -> None:
-        kind = getattr(self.library, self.reads_with)
-        self._make(kind, self._settings("consumer", auto_offset_reset="none", group_id=None))
-        self._assign()
+        consumer_class = getattr(self.library, self.consumer_class)
+        self._make(consumer_class, self._settings("consumer", auto_offset_reset="none", group_id=None))
+        self._assign_all()
 
-    def _assign(self) -> None:
-        places = {self.library.TopicPartition(self._topic, number): start for number, start in self.starts.items()}
-        self._call("assign", list(places))
-        for place, start in places.items():
+    def _assign_all(self) -> None:
+        partitions = {self.library.TopicPartition(self._topic, n): start for n, start in self.start_offsets.items()}
+        self._call("assign", list(partitions))
+        for partition, start in partitions.items():
             if start:
-                self._call("seek", place, start)
+                self._call("seek", partition, start)
             else:
-                self._call("seek_to_beginning", place)
+                self._call("seek_to_beginning", partition)
 
-    def read(self) -> Read:
+    def read(self) -> Records:
         errors = self.library.errors
         try:
-            polled = self._call(self.polls, timeout_ms=int(POLLED_FOR * 1000))
+            polled = self._call(self.poll_method, timeout_ms=int(POLL_SECONDS * 1000))
         except (errors.OffsetOutOfRangeError, errors.NoOffsetForPartitionError):
-            self._assign()
-            raise Reset from None
+            self._assign_all()
+            raise PositionLost from None
         return [
-            (one.partition, one.offset, getattr(one, "leader_epoch", None), one.value, one.headers)
+            (record.partition, record.offset, getattr(record, "leader_epoch", None), record.value, record.headers)
             for records in polled.values()
-            for one in records
+            for record in records
         ]
 
     def positions(self) -> dict[int, int]:
-        place = self.library.TopicPartition
-        return {number: self._call("position", place(self._topic, number)) for number in self.starts}
+        topic_partition = self.library.TopicPartition
+        return {number: self._call("position", topic_partition(self._topic, number)) for number in self.start_offsets}
 
 
-class KafkaPython(OfPython):
+class KafkaPython(PythonLibrary):
     """kafka-python."""
 
-    module, package, reads_with, polls = "kafka", "kafka-python", "KafkaConsumer", "poll"
+    module, package, consumer_class, poll_method = "kafka", "kafka-python", "KafkaConsumer", "poll"
 
-    def _make(self, kind: Any, settings: dict[str, Any]) -> None:
-        """Make the client with those of the settings that its version has."""
-        given, known = self._configs(settings), kind.DEFAULT_CONFIG
-        if given.get("enable_idempotence") and "enable_idempotence" not in known:
+    def _make(self, client_class: Any, settings: dict[str, Any]) -> None:
+        """Make the client. Of this program's `settings`, those that the library's version lacks are left out."""
+        configs, supported = self._configs(settings), client_class.DEFAULT_CONFIG
+        if configs.get("enable_idempotence") and "enable_idempotence" not in supported:
             raise ValueError(f"kafka-python {self.version} has no idempotent producer")
-        self._client = kind(**{key: value for key, value in given.items() if key in known or key not in settings})
+        kept = {key: value for key, value in configs.items() if key in supported or key not in settings}
+        self._client = client_class(**kept)
 
-    def _call(self, what: str, *values: Any, **options: Any) -> Any:
-        return getattr(self._client, what)(*values, **options)
+    def _call(self, method: str, *values: Any, **options: Any) -> Any:
+        return getattr(self._client, method)(*values, **options)
 
     def producer(self) -> None:
         timeout_ms = self._begin["delivery_timeout_ms"]
         own = {"request_timeout_ms": min(30_000, timeout_ms // 2), "delivery_timeout_ms": timeout_ms}
         own["max_in_flight_requests_per_connection"] = self._begin["max_in_flight"]
-        self._make(self.library.KafkaProducer, self._of_producer(**own))
+        self._make(self.library.KafkaProducer, self._producer_settings(**own))
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
         try:
@@ -400,12 +407,12 @@ class KafkaPython(OfPython):
         except self.library.errors.KafkaError as error:
             self.outcomes.failed(seq, error)
             return
-        sent.add_callback(lambda done: self.outcomes.acknowledged(seq, done.offset if self._answered else None))
+        sent.add_callback(lambda done: self.outcomes.acknowledged(seq, done.offset if self._has_offsets else None))
         sent.add_errback(lambda error: self._failed(seq, error))
 
     def _failed(self, seq: int, error: Exception) -> None:
         if self._begin.get("log"):
-            tell("log", line=named(error))
+            tell("log", line=error_text(error))
         self.outcomes.failed(seq, error)
 
     def flush(self) -> None:
@@ -414,160 +421,165 @@ class KafkaPython(OfPython):
         except self.library.errors.KafkaError as error:
             tell("notice", text=f"flush: {error!r}")
 
-    def transaction(self, what: str) -> None:
+    def transaction(self, method: str) -> None:
         while True:
             try:
-                return super().transaction(what)
+                return self._call(method)
             except self.library.errors.KafkaTimeoutError:
-                time.sleep(POLLED_FOR)
+                time.sleep(POLL_SECONDS)
 
 
-class Aiokafka(OfPython):
+class Aiokafka(PythonLibrary):
     """aiokafka, in an event loop that has a thread of its own."""
 
-    module, package, reads_with, polls = "aiokafka", "aiokafka", "AIOKafkaConsumer", "getmany"
+    module, package, consumer_class, poll_method = "aiokafka", "aiokafka", "AIOKafkaConsumer", "getmany"
 
     def __init__(self, begin: dict[str, Any]) -> None:
         super().__init__(begin)
-        self._waiting: list[tuple[int, int, bytes]] = []
+        self._unsent: list[tuple[int, int, bytes]] = []
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
-    def _wait(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def _in_loop(self, coroutine: Any) -> Any:
+        """Run a coroutine in the event loop, and return what it returns."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
-    def _make(self, kind: Any, settings: dict[str, Any]) -> None:
+    def _make(self, client_class: Any, settings: dict[str, Any]) -> None:
         async def make() -> None:
-            self._client = kind(**self._configs(settings))
+            self._client = client_class(**self._configs(settings))
             await self._client.start()
 
-        self._wait(make())
+        self._in_loop(make())
 
-    def _call(self, what: str, *values: Any, **options: Any) -> Any:
+    def _call(self, method: str, *values: Any, **options: Any) -> Any:
         async def call() -> Any:
-            returned = getattr(self._client, what)(*values, **options)
+            returned = getattr(self._client, method)(*values, **options)
             return await returned if inspect.isawaitable(returned) else returned
 
-        return self._wait(call())
+        return self._in_loop(call())
 
     def producer(self) -> None:
-        # aiokafka also gives records up after this time.
+        # In aiokafka, this is also the time after which a record is given up.
         own = {"request_timeout_ms": self._begin["delivery_timeout_ms"]}
-        self._make(self.library.AIOKafkaProducer, self._of_producer(**own))
+        self._make(self.library.AIOKafkaProducer, self._producer_settings(**own))
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
-        self._waiting.append((seq, partition, value))
+        self._unsent.append((seq, partition, value))
 
     def serve(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        self._wait(self._send(waiting))
+        unsent, self._unsent = self._unsent, []
+        self._in_loop(self._send_all(unsent))
 
-    async def _send(self, waiting: list[tuple[int, int, bytes]]) -> None:
-        for seq, partition, value in waiting:
+    async def _send_all(self, unsent: list[tuple[int, int, bytes]]) -> None:
+        for seq, partition, value in unsent:
             try:
                 sent = await self._client.send(self._topic, value=value, partition=partition)
             except self.library.errors.KafkaError as error:
                 self.outcomes.failed(seq, error)
                 continue
-            sent.add_done_callback(lambda done, seq=seq: self._learn(seq, done))
+            sent.add_done_callback(lambda done, seq=seq: self._note_outcome(seq, done))
 
-    def _learn(self, seq: int, done: Any) -> None:
+    def _note_outcome(self, seq: int, done: Any) -> None:
         if (error := done.exception()) is not None:
             self.outcomes.failed(seq, error)
         else:
-            answered = self._answered and done.result() is not None
-            self.outcomes.acknowledged(seq, done.result().offset if answered else None)
+            has_offset = self._has_offsets and done.result() is not None
+            self.outcomes.acknowledged(seq, done.result().offset if has_offset else None)
 
     def flush(self) -> None:
         self.serve()
         super().flush()
 
-    def transaction(self, what: str) -> None:
-        # The transactional id was initialised when the client started.
-        if what != "init_transactions":
+    def transaction(self, method: str) -> None:
+        # aiokafka has initialised the transactional id when the client started.
+        if method != "init_transactions":
             self.serve()
-            super().transaction(what)
+            self._call(method)
 
 
-LIBRARIES: dict[str, type[Library]] = {"librdkafka": Librdkafka, "kafka-python": KafkaPython, "aiokafka": Aiokafka}
+LIBRARIES: dict[str, type[Library]] = {"librdkafka": ConfluentKafka, "kafka-python": KafkaPython, "aiokafka": Aiokafka}
 
 
 def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
-    """Be a producer until told to leave: send the records that the harness asks for."""
+    """Run a producer that sends the records that the harness asks for, until it is told to leave."""
     outcomes = library.outcomes = Outcomes()
     library.producer()
     if begin.get("transactional_id") is not None:
         library.transaction("init_transactions")
     tell("ready", client=sys.argv[1], version=library.version)
-    codec, number = IdentityCodec(begin["lane"], begin["record_size"]), begin["producer_id"]
-    first, partitions, sent = begin["first_partition"], begin["partitions"], 0
+    codec = IdentityCodec(begin["lane"], begin["record_size"])
+    first_partition, partitions, sent = begin["first_partition"], begin["partitions"], 0
     while True:
         try:
-            order = orders.get(timeout=library.served_every)
+            order = orders.get(timeout=library.serve_interval)
         except queue.Empty:
             library.serve()
             continue
-        what = order["order"]
-        if what == "produce":
+        kind = order["order"]
+        if kind == "produce":
             sent += order["count"]
-            values = codec.encode_many(number, order["first_seq"], order["count"])
+            values = codec.encode_many(begin["producer_id"], order["first_seq"], order["count"])
             for seq, value in enumerate(values, order["first_seq"]):
-                library.send(seq, first + seq % partitions, value)
+                library.send(seq, first_partition + seq % partitions, value)
             library.serve()
-        elif what in ("flush", "leave"):
+        elif kind in ("flush", "leave"):
             library.flush()
             outcomes.await_all(sent)
-            if what == "leave":
+            if kind == "leave":
                 return
             tell("flushed")
         else:
-            transact(library, outcomes, sent, what)
+            transact(library, outcomes, sent, kind)
 
 
-def transact(library: Library, outcomes: Outcomes, sent: int, what: str) -> None:
-    """Begin or end a transaction. If it could not begin, the error is told when it is to end."""
+def transact(library: Library, outcomes: Outcomes, sent: int, order: str) -> None:
+    """Follow the order `begin_transaction`, `commit` or `abort`.
+
+    A transaction that could not begin is only a notice: the order that ends it fails as well, and tells the error.
+    """
     error = None
     try:
-        library.transaction(what if what == "begin_transaction" else f"{what}_transaction")
+        library.transaction(order if order == "begin_transaction" else f"{order}_transaction")
     except Exception as failure:  # noqa: BLE001 - the harness learns it
-        error = named(failure)
-    if what == "begin_transaction":
+        error = error_text(failure)
+    if order == "begin_transaction":
         return tell("notice", text=error) if error else None
     if error is None:
         library.flush()
         outcomes.await_all(sent)
-    return tell("transaction", did=what, error=error)
+    return tell("transaction", did=order, error=error)
 
 
 def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
-    """Be a consumer until told to leave: tell of what is read."""
+    """Run a consumer that tells the harness what it reads, until it is told to leave."""
     codec = IdentityCodec(begin["lane"])
-    starts = {int(number): start for number, start in begin["start_offsets"].items()}
-    library.starts = {number: starts.get(number, 0) for number in range(begin["partitions"])}
+    library.start_offsets = {n: begin["start_offsets"].get(str(n), 0) for n in range(begin["partitions"])}
     library.consumer()
     tell("ready", client=sys.argv[1], version=library.version)
-    stands: dict[int, int | None] = {}
+    told_positions: dict[int, int | None] = {}
     while orders.empty() or orders.get()["order"] != "leave":
         try:
             records = library.read()
-        except Reset:
+        except PositionLost:
             tell("assigned")
             continue
-        for first in range(0, len(records), MOST_TOLD):
-            told = records[first : first + MOST_TOLD]
-            partitions, offsets, epochs, values, headers = zip(*told, strict=True)
+        for first in range(0, len(records), MAX_RECORDS_PER_EVENT):
+            batch = records[first : first + MAX_RECORDS_PER_EVENT]
+            partitions, offsets, epochs, values, headers = zip(*batch, strict=True)
             producer_ids, seqs = zip(*map(codec.decode_record, values, headers), strict=True)
             columns = {"partition": partitions, "offset": offsets, "leader_epoch": epochs}
             tell("read", **columns, producer_id=producer_ids, seq=seqs)
         if not records and begin.get("isolation"):
-            now = library.positions()
-            if news := [(number, at) for number, at in now.items() if at is not None and stands.get(number) != at]:
-                tell("at_end", offsets=news)
-            stands = dict(now)
+            # Where the topic has transactions, positions pass markers and aborted records, which no event `read` tells.
+            positions = dict(library.positions())
+            moved = [(n, at) for n, at in positions.items() if at is not None and told_positions.get(n) != at]
+            if moved:
+                tell("at_end", offsets=moved)
+            told_positions = positions
 
 
-def be_client(begin: dict[str, Any]) -> int:
-    """Be a producer or a consumer until told to leave; returns the exit code."""
+def run_client(begin: dict[str, Any]) -> int:
+    """Run a producer or a consumer until it is told to leave; returns the exit code."""
     orders: Orders = queue.SimpleQueue()
     signal.signal(signal.SIGTERM, lambda *_: orders.put({"order": "leave"}))
     listen(orders.put)
@@ -576,7 +588,7 @@ def be_client(begin: dict[str, Any]) -> int:
 
 
 def run(client: Callable[[Any], int]) -> None:
-    """Let a client do what the order `begin` says, and end this process with the exit code that it returns."""
+    """Call `client` with the order `begin`, and end this process with the exit code that `client` returns."""
     # Ctrl-C reaches the whole process group: the harness decides when a client ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _events()
@@ -587,9 +599,9 @@ def run(client: Callable[[Any], int]) -> None:
         tell("error", text=f"{type(error).__name__}: {error}")
         code = 70
     sys.stderr.flush()
-    # What clients still have on their hands must not delay the end.
+    # At once: threads of the library, and what they still have to send, must not delay the end.
     os._exit(code)
 
 
 if __name__ == "__main__":
-    run(be_client)
+    run(run_client)
