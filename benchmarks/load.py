@@ -36,7 +36,7 @@ from confluent_kafka import Producer
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import REPLICATION_PORT
-from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -52,7 +52,7 @@ def recorded(bootstrap_servers: str, topic: str, records: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         tables = LoadTables(Path(folder))
         producer = RecordedProducer(
-            ProducedRows(tables, lane=topic, producer_id=0, partitions=InTurn(PARTITIONS)),
+            ProducedRows(tables, lane=topic, producer_id=0, partitions=RoundRobin(PARTITIONS)),
             topic=topic,
             record_size=RECORD_SIZE,
             configs=configs(bootstrap_servers),

@@ -424,7 +424,8 @@ class KafkaPython(PythonLibrary):
     def transaction(self, method: str) -> None:
         while True:
             try:
-                return self._call(method)
+                self._call(method)
+                return
             except self.library.errors.KafkaTimeoutError:
                 time.sleep(POLL_SECONDS)
 

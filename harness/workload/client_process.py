@@ -1,7 +1,7 @@
 """Looks after a client that runs as a process of its own and speaks the client protocol (docs/guides/own-client.md).
 
-Guarantee: whatever the process does, every line of its output is taken or noted as a `problem`, and its `Taker` is told
-of its end, once. A breach of the protocol is never passed over.
+Guarantee: whatever the process writes, every line is handled as an event or noted as a `problem`, and the process's
+`EventHandler` is told of its end, once. A breach of the protocol is never passed over.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.recovery import reported_timeouts
 
 PROTOCOL = 1
-MOST_OF_A_LINE = 4 * 2**20
-_LAST_LINES = 5
-_ENDS_WITHIN = 5.0
-_OF_A_LINE, _OF_THE_LOG = 500, 4_096
-_KILLED_WITHIN = 10.0
+MAX_LINE_CHARACTERS = 4 * 2**20
+# What messages show of a process that had a problem: the last lines, each cut short.
+_LAST_LINES, _SHOWN_CHARACTERS, _LOG_TAIL_BYTES = 5, 500, 4_096
+_EXIT_TIMEOUT_S = 5.0
+_KILL_TIMEOUT_S = 10.0
 _STATE = re.compile(r"^State:\s*(\S.*)$", re.MULTILINE)
 
 
@@ -40,49 +40,47 @@ class ProtocolBreach(Exception):
     """A client's report can't be true; the message says why."""
 
 
-class Taker:
-    """Takes the events of one client. `takers`: a function for each kind of event, which takes the event's fields.
+class EventHandler:
+    """Handles the events of one client. `handlers`: by kind of event, a function that takes the event's fields.
 
-    `what` names the client in messages.
+    `role` names the client in messages.
     """
 
-    what = "a client"
-    takers: Mapping[str, Callable[..., object]]
+    role = "a client"
+    handlers: Mapping[str, Callable[..., object]]
 
-    def takes(self, kind: str, values: dict[str, Any]) -> None:
-        """Take an event. Raises `ProtocolBreach`, or an error of Python where fields are missing or ill-typed."""
-        if kind not in self.takers:
-            raise ProtocolBreach(f"{self.what} has no event {kind!r}")
-        self.takers[kind](**values)
+    def handle(self, kind: str, values: dict[str, Any]) -> None:
+        """Handle an event. Raises `ProtocolBreach`, or an error of Python where fields are missing or ill-typed."""
+        if kind not in self.handlers:
+            raise ProtocolBreach(f"{self.role} has no event {kind!r}")
+        self.handlers[kind](**values)
 
     def ends(self) -> None:
-        """The client has ended: nothing more comes."""
+        """Learn that the client has ended: no event follows."""
 
 
 @dataclass(eq=False)
 class SupervisedProcess:
-    """A process of `command` that is given the order `begin` at once; a thread passes its events to `taker`.
+    """A process that runs `command` and gets the order `begin` at once; a thread passes its events to `handler`.
 
-    `on_ready` learns the name and the version of its library, and the time-outs that it has; then the process
-    `is_ready`. `problem`: the first thing that went wrong; `on_problem` learns it, in that thread or in the thread that
-    calls `breaks`. Standard error goes to the file `log`, or where the harness's own goes. `version`: the version that
+    `on_ready` gets the library's name, its version, and its time-outs in milliseconds; then the process `is_ready`.
+    `problem`: the first thing that went wrong; `on_problem` learns it, in that thread or in the one that calls
+    `note_problem`. Standard error goes to the file `log`, or where the harness's own goes. `version`: the version that
     the library must have, or the beginning of it. `may_end`: it is no problem if the process ends before it is told to.
 
-    For faults it is a `kafka_chaos.faults.cluster.NodeControl`. `has_fallen`: a fault has ended it. `is_down`: that
-    fault goes on, so that nothing replaces it. `falls` is called before a fault ends it, and `rises` once that fault is
-    over.
+    Faults of clients handle the process as a `kafka_chaos.faults.cluster.NodeControl`. `ended_by_fault`: a fault has
+    killed it. `is_down`: that fault goes on, so that no other process replaces this one. `before_kill` is called before
+    a fault kills it, and `after_fault` once that fault is over.
     """
 
+    # What a `NodeControl` has, and the process of a client has not.
     number = 0
     address = ""
-    inside = None
-    disk = None
-    link = None
-    clock = None
+    inside = disk = link = clock = None
 
     command: Sequence[str]
     begin: Mapping[str, Any]
-    taker: Taker
+    handler: EventHandler
     _: KW_ONLY
     name: str
     on_notice: Callable[[str], None]
@@ -93,14 +91,14 @@ class SupervisedProcess:
     log: Path | None = None
     problem: str | None = field(default=None, init=False)
     is_ready: bool = field(default=False, init=False)
-    has_fallen: bool = field(default=False, init=False)
+    ended_by_fault: bool = field(default=False, init=False)
     is_down: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self.falls: Callable[[], None] = lambda: None
-        self.rises: Callable[[], None] = lambda: None
-        self._said: deque[str] = deque(maxlen=_LAST_LINES)
-        self._writing = threading.Lock()
+        self.before_kill: Callable[[], None] = lambda: None
+        self.after_fault: Callable[[], None] = lambda: None
+        self._stdout_tail: deque[str] = deque(maxlen=_LAST_LINES)
+        self._stdin_lock = threading.Lock()
         errors = None if self.log is None else self.log.open("ab")
         try:
             self._process = subprocess.Popen(
@@ -125,13 +123,13 @@ class SupervisedProcess:
         """The exit code of the process; None while it runs."""
         return self._process.poll()
 
-    def order(self, what: str, **values: Any) -> bool:
+    def order(self, order: str, **values: Any) -> bool:
         """Give the process an order, unless it has ended or reads no more; returns whether the order was given."""
-        line = json.dumps({"order": what, **values}) + "\n"
-        with suppress(OSError, ValueError), self._writing:
+        line = json.dumps({"order": order, **values}) + "\n"
+        with suppress(OSError, ValueError), self._stdin_lock:
             stdin = self._process.stdin
             assert stdin is not None
-            # A pipe that can be written to takes a short line whole: the harness never waits for a client that hangs.
+            # Nothing is written to a pipe without room: the harness never waits for a client that hangs.
             if select.select([], [stdin], [], 0)[1]:
                 stdin.write(line)
                 stdin.flush()
@@ -145,38 +143,38 @@ class SupervisedProcess:
                 os.killpg(self._process.pid, number)
 
     def end(self, timeout: float | None = None) -> None:
-        """End the process at once, which is no problem of it, and wait as `join` does."""
+        """Kill the process, without noting a problem of it, and wait as `join` does."""
         self.may_end = True
         self.signal(signal.SIGKILL)
         self.join(timeout)
 
     def state(self) -> dict[str, Any]:
-        """The state of the process as the kernel tells it: Running, Paused, Pid, ExitCode, and State as in /proc."""
+        """The state of the process: Status, Running, Paused, Pid and ExitCode as of a container, State as in /proc."""
         pid, code = self._process.pid, self.exit_code
         if code is not None:
             return {"Status": "exited", "Running": False, "Paused": False, "Pid": pid, "ExitCode": code}
-        shown = ""
+        state = ""
         with suppress(OSError):
-            state = _STATE.search(Path(f"/proc/{pid}/status").read_text())
-            shown = "" if state is None else state[1]
-        stopped = shown.startswith("T")
-        status = {"Status": "paused" if stopped else "running", "Running": True, "Paused": stopped}
-        return {**status, "Pid": pid, "ExitCode": 0, "State": shown}
+            line = _STATE.search(Path(f"/proc/{pid}/status").read_text())
+            state = "" if line is None else line[1]
+        is_stopped = state.startswith("T")
+        status = {"Status": "paused" if is_stopped else "running", "Running": True, "Paused": is_stopped}
+        return {**status, "Pid": pid, "ExitCode": 0, "State": state}
 
     def is_running(self) -> bool:
         """Whether the process has not ended."""
         return self.exit_code is None
 
     def kill(self) -> None:
-        """Send SIGKILL for a fault, and wait for the end; no other client replaces this one until `start`."""
+        """Kill the process as a fault does, and wait for its end; no other replaces it until `start` is called."""
         if self.is_running():
-            self.has_fallen = self.is_down = self.may_end = True
-            self.falls()
+            self.ended_by_fault = self.is_down = self.may_end = True
+            self.before_kill()
             self.signal(signal.SIGKILL)
-            wait_until(lambda: not self.is_running(), f"{self.name} to end after SIGKILL", timeout=_KILLED_WITHIN)
+            wait_until(lambda: not self.is_running(), f"{self.name} to end after SIGKILL", timeout=_KILL_TIMEOUT_S)
 
     def pause(self) -> None:
-        """Send SIGSTOP: all threads of the process stop, those of its client library, too."""
+        """Send SIGSTOP: all threads of the process stop, also those of its client library."""
         self.signal(signal.SIGSTOP)
 
     def unpause(self) -> None:
@@ -184,44 +182,44 @@ class SupervisedProcess:
         self.signal(signal.SIGCONT)
 
     def start(self) -> None:
-        """Let a new client take the place of this one, if a fault has killed it."""
+        """Let another client replace this one, if a fault has killed it: that fault is over."""
         if self.is_down:
             self.is_down = False
-            self.rises()
+            self.after_fault()
 
     def stop(self) -> None:
-        """Raise `ClusterFailure`: no fault of clients asks for this."""
+        """Raise `ClusterFailure`: `NodeControl` has this method, and no fault of clients calls it."""
         raise ClusterFailure(f"{self.name} is a process of a client: it has no controlled shutdown of its own")
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for the end, at most `timeout` seconds; returns whether it has come and all events are taken."""
+        """Wait for the end, at most `timeout` seconds; returns whether it has come and all events were handled."""
         deadline = None if timeout is None else time.monotonic() + timeout
         self._thread.join(timeout)
         if self._thread.is_alive():
             return False
         try:
-            self._process.wait(None if deadline is None else max(_ENDS_WITHIN, deadline - time.monotonic()))
+            self._process.wait(None if deadline is None else max(_EXIT_TIMEOUT_S, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             return False
         for pipe in (self._process.stdin, self._process.stdout):
-            # The last order may still wait to be written, to a process that is gone.
+            # Closing writes what is buffered, and fails if that is an order to a process that is gone.
             with suppress(OSError):
                 assert pipe is not None
                 pipe.close()
         return True
 
-    def leaves(self, timeout: float) -> None:
-        """Let the process end in order within `timeout` seconds, else kill it."""
+    def end_in_order(self, timeout: float) -> None:
+        """Order the process to leave; kill it if it has not ended after `timeout` seconds."""
         self.may_end = True
         self.order("leave")
         if not self.join(timeout):
-            self.end(_ENDS_WITHIN)
+            self.end(_EXIT_TIMEOUT_S)
             if timeout:
-                self.breaks(f"did not leave within {timeout:g} s")
+                self.note_problem(f"did not leave within {timeout:g} s")
         elif self.exit_code:
-            self.breaks(f"left with exit code {self.exit_code}")
+            self.note_problem(f"left with exit code {self.exit_code}")
 
-    def breaks(self, problem: str) -> None:
+    def note_problem(self, problem: str) -> None:
         """Note a problem of the process; only the first is kept."""
         if self.problem is None:
             self.problem = problem
@@ -229,48 +227,48 @@ class SupervisedProcess:
 
     @property
     def last_lines(self) -> tuple[str, ...]:
-        """The last lines of its output, and of its log."""
-        written: list[str] = []
+        """The last lines of the process's standard output, and of its log."""
+        log_tail: list[str] = []
         if self.log is not None and self.log.exists():
             with self.log.open("rb") as log:
-                log.seek(max(0, self.log.stat().st_size - _OF_THE_LOG))
-                written = log.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
-        return tuple(line[:_OF_A_LINE] for line in (*self._said, *written))
+                log.seek(max(0, self.log.stat().st_size - _LOG_TAIL_BYTES))
+                log_tail = log.read().decode(errors="replace").splitlines()[-_LAST_LINES:]
+        return tuple(line[:_SHOWN_CHARACTERS] for line in (*self._stdout_tail, *log_tail))
 
     def _listen(self) -> None:
         stdout = self._process.stdout
         assert stdout is not None
         try:
-            while line := stdout.readline(MOST_OF_A_LINE):
-                # A line that the death of the process cut short is no event.
+            while line := stdout.readline(MAX_LINE_CHARACTERS):
+                # A shorter line without an end was cut short by the death of the process: it is no event.
                 if line.endswith("\n"):
-                    self._hear(line)
-                elif len(line) == MOST_OF_A_LINE:
-                    self.breaks(f"said a line of more than {MOST_OF_A_LINE:,} characters")
+                    self._handle_line(line)
+                elif len(line) == MAX_LINE_CHARACTERS:
+                    self.note_problem(f"said a line of more than {MAX_LINE_CHARACTERS:,} characters")
         finally:
             if not self.may_end:
                 try:
-                    how = f"with exit code {self._process.wait(_ENDS_WITHIN)}"
+                    how = f"with exit code {self._process.wait(_EXIT_TIMEOUT_S)}"
                 except subprocess.TimeoutExpired:
                     how = "or closed its standard output"
-                self.breaks(f"ended unexpectedly, {how}")
-            self.taker.ends()
+                self.note_problem(f"ended unexpectedly, {how}")
+            self.handler.ends()
 
-    def _hear(self, line: str) -> None:
-        self._said.append(line.rstrip("\n"))
+    def _handle_line(self, line: str) -> None:
+        self._stdout_tail.append(line.rstrip("\n"))
         try:
-            self._take(json.loads(line))
+            self._handle_event(json.loads(line))
         except ProtocolBreach as breach:
-            self.breaks(f"{breach}: it said {quoted(line.strip())}")
+            self.note_problem(f"{breach}: it said {quoted(line.strip())}")
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            self.breaks(f"said {quoted(line.strip())}, which is no event of the client protocol: {error}")
+            self.note_problem(f"said {quoted(line.strip())}, which is no event of the client protocol: {error}")
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _handle_event(self, event: dict[str, Any]) -> None:
         kind = event.pop("event")
         if kind == "notice":
             self.on_notice(f"{self.name}: {event['text']}")
         elif kind == "error":
-            self.breaks(str(event["text"]))
+            self.note_problem(str(event["text"]))
         elif kind == "ready":
             self.is_ready = True
             client, version = str(event["client"]), str(event["version"])
@@ -280,11 +278,11 @@ class SupervisedProcess:
         elif not self.is_ready:
             raise ProtocolBreach(f"the event {kind!r} came before the event 'ready'")
         else:
-            self.taker.takes(kind, event)
+            self.handler.handle(kind, event)
 
 
-Start = Callable[[Taker], SupervisedProcess]
-"""Starts a process whose events this taker gets."""
+Start = Callable[[EventHandler], SupervisedProcess]
+"""Starts a process of a client, and passes its events to the handler."""
 
 
 def whole_numbers(name: str, values: object) -> list[int]:

@@ -16,23 +16,23 @@ from kafka_chaos.harness.clients.kinds import IN_PROCESS, parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import CONSUMER, PRODUCER, LifeSpec, Role
 from kafka_chaos.harness.workload.application.handles import Application
-from kafka_chaos.harness.workload.application.load import ApplicationMembers, ApplicationProducing
-from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, watched
+from kafka_chaos.harness.workload.application.load import ApplicationMembers, ProducerFunction
+from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, with_log_watch
 from kafka_chaos.harness.workload.clients.following import Follower, RecordedConsumer
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
-from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.clients.producers import PacedProducing, Producing
+from kafka_chaos.harness.workload.clients.producers import LaneProducers, PacedProducers
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer, RecordedProducer
 from kafka_chaos.harness.workload.groups.group_kinds import ConsumerGroup, ShareGroup
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.settings import LINGER_MS, LoadSettings
-from kafka_chaos.harness.workload.transactions.load import TransactionalProducing
+from kafka_chaos.harness.workload.transactions.load import TransactionalProducers
 
 Members = GroupLoad | ApplicationMembers
 """The members of a group, the harness's own or the application's."""
-Consuming = tuple[Follower | ApplicationMembers, ...]
+LaneReaders = tuple[Follower | ApplicationMembers, ...]
 """The readers of a lane, from its start to its end; the first one reads everything."""
 
 
@@ -40,7 +40,7 @@ Consuming = tuple[Follower | ApplicationMembers, ...]
 class LaneClients:
     """Makes the clients of one lane.
 
-    `application`: its functions in place of clients. `start_offsets`: by partition, the first offset of this run, where
+    `application`: its functions in slot of clients. `start_offsets`: by partition, the first offset of this run, where
     the topic already holds records. `source`: the lane that a loop reads.
     """
 
@@ -51,15 +51,15 @@ class LaneClients:
     start_offsets: Mapping[int, int] = field(default_factory=dict)
     source: LaneSpec | None = None
 
-    def producing(self) -> Producing:
+    def producing(self) -> LaneProducers:
         """The writer of a lane that no loop writes."""
         lane, load, function = self.lane, self.load, self.application.producer
         lives = self._lives(PRODUCER, function)
         if function is not None:
-            return ApplicationProducing(lane, function, load)
+            return ProducerFunction(lane, function, load)
         if lane.transactional is not None:
-            return TransactionalProducing(lane, lambda number, id: self._producer(number, 0, id), load)
-        return PacedProducing(self._producer, load, lives)
+            return TransactionalProducers(lane, lambda number, id: self._producer(number, 0, id), load)
+        return PacedProducers(self._producer, load, lives)
 
     def looping(self) -> Members:
         """The loop that reads the source and writes the lane."""
@@ -69,7 +69,7 @@ class LaneClients:
             return ConsumerGroup(self.lane, source, self.load).begin()
         return ApplicationMembers(self.lane, function, self.load, source=source, has_groups=True)
 
-    def reading(self) -> tuple[Consuming, Members | None]:
+    def reading(self) -> tuple[LaneReaders, Members | None]:
         """The consumers that read every record of the lane, and the group that reads it beside, if one does.
 
         The application's function, if there is one, is the first in a plain lane, and the second in one with a group or
@@ -88,7 +88,7 @@ class LaneClients:
         """The consumers that come and go beside those, as the lane's `lives` say."""
         lives = self._lives(CONSUMER, self.application.consumer)
         return FurtherConsumers(
-            lambda number, place: self._follower(f"{CONSUMER}-{place}", number=number), self.lane.lane, self.load, lives
+            lambda number, slot: self._follower(f"{CONSUMER}-{slot}", number=number), self.lane.lane, self.load, lives
         )
 
     def _lives(self, role: Role, function: Callable[..., object] | None) -> list[LifeSpec]:
@@ -98,12 +98,12 @@ class LaneClients:
             raise UsageFailure(f"lane {self.lane.lane}: an application is its {role}: expected no lives of a {role}")
         return lives
 
-    def _producer(self, number: int, place: int, transactional_id: str | None = None) -> LaneProducer:
-        """The producer of this number. That of place 0 writes to all partitions, every other one to one of them."""
+    def _producer(self, number: int, slot: int, transactional_id: str | None = None) -> LaneProducer:
+        """The producer of this number. That of slot 0 writes to all partitions, every other one to one of them."""
         lane, load = self.lane, self.load
-        partitions = 1 if place else lane.first_partitions
-        first = (place - 1) % lane.first_partitions if place else 0
-        client_id = f"{lane.lane}-{number if transactional_id else place}"
+        partitions = 1 if slot else lane.first_partitions
+        first = (slot - 1) % lane.first_partitions if slot else 0
+        client_id = f"{lane.lane}-{number if transactional_id else slot}"
         configs = load.producer_configs(lane)
         if transactional_id is not None:
             configs["transactional.id"] = transactional_id
@@ -120,16 +120,16 @@ class LaneClients:
             load.tables,
             lane=lane.lane,
             producer_id=number,
-            partitions=InTurn(partitions, first=first),
+            partitions=RoundRobin(partitions, first=first),
             transactional_id=transactional_id,
         )
         if client is None:
             return RecordedProducer(
                 rows,
                 topic=lane.topic_name,
-                grows_to=0 if place else lane.partitions,
+                grows_to=0 if slot else lane.partitions,
                 record_size=load.workload.record_size,
-                configs=watched({"client.id": client_id, **configs}, watch),
+                configs=with_log_watch({"client.id": client_id, **configs}, watch),
             )
         settings = {
             "producer_id": number,

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from kafka_chaos.faults.target import CONSUMER, MEMBER
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.consumed import Readers
-from kafka_chaos.harness.workload.clients.producers import Producing, Written
+from kafka_chaos.harness.workload.clients.producers import LaneProducers, WrittenRecords
 from kafka_chaos.harness.workload.groups.load import GroupLoad
-from kafka_chaos.harness.workload.lane_clients import Consuming, LaneClients, Members
+from kafka_chaos.harness.workload.lane_clients import LaneClients, LaneReaders, Members
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -27,9 +27,9 @@ class LaneLoad:
 
     def __init__(self, clients: LaneClients) -> None:
         self.lane = clients.lane
-        self.producer: Producing | None = None
+        self.producer: LaneProducers | None = None
         self.loop: Members | None = None
-        self.written: Written
+        self.written: WrittenRecords
         if self.lane.loop is None:
             self.written = self.producer = clients.producing()
         else:
@@ -56,10 +56,10 @@ class LaneLoad:
         """Whether the lane's producers are processes of their own, and all of them have failed for good."""
         return all(producer.failed_for_good for producer in self._processes) and bool(self._processes)
 
-    def falls_silent(self, seconds: float) -> bool:
+    def report_silence(self, seconds: float) -> bool:
         """Give the producers that are processes the problem that nothing was acknowledged; returns whether any are."""
         for producer in self._processes:
-            producer.breaks(f"had no record acknowledged within {seconds:g} s")
+            producer.note_problem(f"had no record acknowledged within {seconds:g} s")
         return bool(self._processes)
 
     @property
@@ -70,14 +70,14 @@ class LaneLoad:
 
     def processes(self, role: str) -> Sequence[SupervisedProcess]:
         """The lane's clients in a role that are processes of their own and run, for faults to hit."""
-        by_role: dict[str, Sequence[Readers | Producing]] = {
+        by_role: dict[str, Sequence[Readers | LaneProducers]] = {
             CONSUMER: [*self.consumers, self._further],
             MEMBER: self._members,
         }
         clients = by_role.get(role, [] if self.producer is None else [self.producer])
         return [process for each in clients for process in each.processes() if process.is_running()]
 
-    def readers(self) -> Consuming:
+    def readers(self) -> LaneReaders:
         """The consumers that have to read to the end: those that stay, and those that live when the load has ended."""
         return (*self.consumers, *self._further.left())
 

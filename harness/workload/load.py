@@ -148,7 +148,7 @@ class PhaseLoad:
         try:
             wait_until(lambda: not lacking(), message, timeout=timeout, seen=seen)
         except WaitTimeout:
-            fell_silent = [self.lanes[name].falls_silent(timeout) for name in lacking()]
+            fell_silent = [self.lanes[name].report_silence(timeout) for name in lacking()]
             if not all(fell_silent):
                 raise
         unread = partial(self._lanes_without, attrgetter("consumed"))

@@ -1,11 +1,11 @@
 """Clients in processes of their own: the harness says which records to send, and a process says what became of each.
 
-A record counts as sent from the moment when the process was told to send it: the process may die before it says
-anything. Every record without an outcome is `info`. An outcome of a record that was not to be sent, or a second
+A record counts as sent from the moment when the process was told to send it, since the process may die before it says
+anything. A record without an outcome becomes `info`. An outcome of a record that was not to be sent, or a second
 outcome, breaks the protocol.
 
-The rules of `workload/transactions/` hold for the producers of every client: a call that timed out is repeated, a
-transaction whose commit fails is aborted, and a producer whose abort fails is lost.
+`workload/transactions/` drives transactional producers of every client by the same rules: a call that timed out is
+repeated, a transaction whose commit fails is aborted, and a producer whose abort fails is lost.
 """
 
 import threading
@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.client_process import ProtocolBreach, Start, SupervisedProcess, Taker
+from kafka_chaos.harness.workload.client_process import EventHandler, ProtocolBreach, Start, SupervisedProcess
 from kafka_chaos.harness.workload.clients.defect_watch import Watch
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
@@ -25,57 +25,58 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 
 _TICK = 0.005
 _COMMIT, _ABORT = "commit", "abort"
-_MOST_UNANSWERED = 100_000
-_LEAVES_WITHIN = 10.0
+_MAX_UNANSWERED = 100_000
+_LEAVE_TIMEOUT_S = 10.0
 
 
 class ReportedError(KafkaError):
-    """What a process said of a call that did not succeed; the first word is the error's name."""
+    """The error that a process reported for a call; its text begins with the error's name and a colon."""
 
     def name(self) -> str:
-        """The error's class in its library."""
+        """The error's name in the process's library."""
         return str(self.str()).partition(":")[0]
 
 
-class ProcessClient(Taker):
-    """What a producer and a consumer have in common that run in a `process` of their own."""
+class ProcessClient(EventHandler):
+    """A producer or a consumer that runs in a `process` of its own, and handles the events of that process."""
 
     process: SupervisedProcess
 
     def __init__(self) -> None:
         self._has_ended = threading.Event()
 
-    def breaks(self, problem: str) -> None:
-        """Give the process this problem."""
-        self.process.breaks(problem)
+    def note_problem(self, problem: str) -> None:
+        """Note a problem of the process."""
+        self.process.note_problem(problem)
 
     def ends(self) -> None:
-        """The process has ended."""
+        """Learn that the process has ended."""
         self._has_ended.set()
 
 
 class ProcessProducer(ProcessClient, LaneProducer):
     """A producer in a process of its own, which `start` starts.
 
-    `watch` reads the lines of its log that the process tells; without a watch, a line of a log breaks the protocol.
+    `watch` reads the log lines that the process tells; without a watch, a log line breaks the protocol.
     `flushed`: how often the process said that it has flushed.
 
-    As its own `client`, it has the methods that `confluent_kafka.Producer` has for transactions. One thread calls them,
-    another passes the process's answers. They raise `KafkaException` with a `ReportedError`.
+    It has the methods that `confluent_kafka.Producer` has for transactions, and so can be its own `client`. One thread
+    calls them, another passes the process's answers. They raise `KafkaException` with a `ReportedError`.
     """
 
-    what = "a producer"
+    role = "a producer"
 
     def __init__(self, start: Start, rows: ProducedRows, *, watch: Watch | None = None) -> None:
         ProcessClient.__init__(self)
         LaneProducer.__init__(self, rows)
         self.flushed = 0
-        self.takers = {"outcome": rows.takes_outcomes, "flushed": self._flushes, "transaction": self._answers}
+        self.handlers = {"outcome": rows.handle_outcome, "flushed": self._handle_flushed}
+        self.handlers["transaction"] = self._handle_transaction
         if watch is not None:
-            self.takers["log"] = watch.reads
-        self._asked = ""
-        self._has_answered = False
-        self._said: str | None = None
+            self.handlers["log"] = watch.reads
+        self._awaited_end = ""  # The order that ends the transaction, from when it is given until its answer is taken.
+        self._is_answered = False
+        self._end_error: str | None = None
         self.process = start(self)
         self.client = self
 
@@ -86,12 +87,12 @@ class ProcessProducer(ProcessClient, LaneProducer):
 
     @property
     def failed_for_good(self) -> str:
-        """The problem of the process, with which it is given no more records; empty without."""
+        """The problem of the process, because of which it gets no more records; empty if it has none."""
         return self.process.problem or ""
 
     def send(self, count: int) -> int:
         """Tell the process to send up to `count` records, fewer if many have no outcome yet; returns how many."""
-        count = min(count, _MOST_UNANSWERED - self.unanswered)
+        count = min(count, _MAX_UNANSWERED - self.unanswered)
         if count <= 0 or self._has_ended.is_set():
             return 0
         first = self.rows.hand_out(count)
@@ -101,21 +102,21 @@ class ProcessProducer(ProcessClient, LaneProducer):
         return count
 
     def poll(self, timeout: float) -> int:
-        """Wait for `timeout` seconds: outcomes come by themselves."""
+        """Wait for `timeout` seconds, or until the process ends: another thread handles its outcomes."""
         self._has_ended.wait(timeout)
         return 0
 
-    def _leaves(self, *, at_once: bool) -> None:
+    def _close_client(self, *, at_once: bool) -> None:
         """Let the process end. If it leaves records without an outcome, it has a problem."""
-        silent = self.unanswered
-        if silent and not at_once:
-            self.breaks(f"{silent} of {self.sent} records never got an outcome")
-        self.process.leaves(0.0 if at_once else _LEAVES_WITHIN)
+        unanswered = self.unanswered
+        if unanswered and not at_once:
+            self.note_problem(f"{unanswered} of {self.sent} records never got an outcome")
+        self.process.end_in_order(0.0 if at_once else _LEAVE_TIMEOUT_S)
 
-    def _dies(self, *, open_transaction: bool) -> None:
+    def _kill_client(self, *, open_transaction: bool) -> None:
         self.process.end()
 
-    def _flushes(self, **_: Any) -> None:
+    def _handle_flushed(self, **_: Any) -> None:
         if left := len(self.rows.pending):
             raise ProtocolBreach(f"said that it has flushed while {left} records had no outcome")
         self.flushed += 1
@@ -136,29 +137,29 @@ class ProcessProducer(ProcessClient, LaneProducer):
         """Abort, or go on waiting for the answer, at most `timeout` seconds."""
         self._end(_ABORT, timeout)
 
-    def _answers(self, did: str, error: str | None = None) -> None:
-        """Take the process's event `transaction`: it `did` commit or abort."""
-        if did != self._asked or self._has_answered:
+    def _handle_transaction(self, did: str, error: str | None = None) -> None:
+        """Handle the event `transaction`: the answer to the order `did`, commit or abort."""
+        if did != self._awaited_end or self._is_answered:
             raise ProtocolBreach(f"the end of a transaction, {did!r}, that nobody has asked for")
         if error is None and (left := self.unanswered):
             raise ProtocolBreach(f"said that a transaction has ended while {left} records had no outcome")
-        self._said, self._has_answered = error, True
+        self._end_error, self._is_answered = error, True
 
-    def _end(self, what: str, timeout: float) -> None:
-        if not self._asked:
-            self._asked = what
-            if not self.process.order(what):
-                self._asked = ""
-        # An earlier call may have timed out, and its answer may have come since.
-        self._await(lambda: self._has_answered, timeout)
-        self._asked, self._has_answered = "", False
-        if self._said is not None:
-            is_fatal, needs_abort = what == _ABORT, what == _COMMIT
-            raise KafkaException(ReportedError(KafkaError._FAIL, self._said, is_fatal, False, needs_abort))
+    def _end(self, order: str, timeout: float) -> None:
+        # A call that timed out is repeated: the order was given already, and its answer may have come since.
+        if not self._awaited_end:
+            self._awaited_end = order
+            if not self.process.order(order):
+                self._awaited_end = ""
+        self._await(lambda: self._is_answered, timeout)
+        self._awaited_end, self._is_answered = "", False
+        if self._end_error is not None:
+            is_fatal, needs_abort = order == _ABORT, order == _COMMIT
+            raise KafkaException(ReportedError(KafkaError._FAIL, self._end_error, is_fatal, False, needs_abort))
 
-    def _await(self, holds: Callable[[], bool], timeout: float) -> None:
+    def _await(self, condition: Callable[[], bool], timeout: float) -> None:
         deadline = time.monotonic() + timeout
-        while not holds():
+        while not condition():
             if self._has_ended.is_set() or self.failed_for_good:
                 problem = f"lost: {self.process.problem or 'its process has ended'}"
                 raise KafkaException(ReportedError(KafkaError._FATAL, problem, True))
@@ -168,46 +169,46 @@ class ProcessProducer(ProcessClient, LaneProducer):
 
 
 class ProcessConsumer(ProcessClient, Follower):
-    """A consumer in a process of its own. With each event `assigned`, it reads from the start, under a new name.
+    """A consumer in a process of its own. With each event `assigned`, it reads anew from the start, under a new name.
 
-    With an isolation level, the event `at_end` says how far the process has come, past records that it is not given.
+    With an isolation level, the event `at_end` tells its positions, which are past records that no consumer is given.
     """
 
-    what = "a consumer"
+    role = "a consumer"
 
     def __init__(self, start: Start, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
-        """`options`: the further ones of a `Follower`."""
+        """`options`: further parameters of `Follower`."""
         ProcessClient.__init__(self)
         Follower.__init__(self, lane, load, partitions=lane.partitions, **options)
-        self.takers = {"read": self._read, "assigned": lambda **_: self.begins()}
+        self.handlers = {"read": self._handle_read, "assigned": lambda **_: self.begin_assignment()}
         if self._isolation is not None:
-            self.takers["at_end"] = self._stands
+            self.handlers["at_end"] = self._handle_at_end
         self._start = start
-        self.begins()
+        self.begin_assignment()
         self._start_process()
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait for the end as other readers do; then the process leaves. A position beyond the end is a problem."""
+        """Wait until all is read up to the end offsets, then let the process leave. To be past them is a problem."""
         super().drain(end_offsets, timeout=timeout, cancelled=cancelled)
-        for number, end in end_offsets.items():
-            if (at := self.position[number]) > end:
-                self.process.breaks(f"says that it stands beyond the end of partition {number}: at {at} of {end}")
+        for partition, end in end_offsets.items():
+            if (at := self.position[partition]) > end:
+                self.note_problem(f"says that it stands beyond the end of partition {partition}: at {at} of {end}")
                 break
-        self.process.leaves(_LEAVES_WITHIN)
+        self.process.end_in_order(_LEAVE_TIMEOUT_S)
 
-    def goes_on(self) -> bool:
+    def may_read_more(self) -> bool:
         """Whether its process has not ended."""
         return not self._has_ended.is_set()
 
     def leave(self) -> None:
         """Let the process end in order, and write the last rows."""
-        self.process.leaves(_LEAVES_WITHIN)
-        self.ended()
+        self.process.end_in_order(_LEAVE_TIMEOUT_S)
+        self.end_assignment()
 
     def close(self) -> None:
         """Kill the process, if it has not ended, and write the last rows."""
         self.process.end()
-        self.ended()
+        self.end_assignment()
 
     def processes(self) -> list[SupervisedProcess]:
         """The consumer's process, for faults to hit."""
@@ -215,23 +216,24 @@ class ProcessConsumer(ProcessClient, Follower):
 
     def _start_process(self) -> None:
         self.process = self._start(self)
-        self.process.rises = self._rises
+        self.process.after_fault = self._replace_process
 
-    def _rises(self) -> None:
-        """Start another process in place of one that a fault has ended: it reads from the start under a new name."""
+    def _replace_process(self) -> None:
+        """Start another process, since a fault has killed this one: it reads from the start under a new name."""
         self.process.join()
-        self.begins()
+        self.begin_assignment()
         self._has_ended.clear()
         self._start_process()
 
-    def _stands(self, offsets: list[list[int]]) -> None:
+    def _handle_at_end(self, offsets: list[list[int]]) -> None:
+        """Handle the event `at_end`: (partition, position) of the partitions whose position has changed."""
         position = self.position
-        for number, at in offsets:
-            if not position[number] <= at:
-                raise ProtocolBreach(f"it stands at offset {at}, and has read up to {position[number]}")
-        self._rows.reaches(offsets)
+        for partition, at in offsets:
+            if position[partition] > at:
+                raise ProtocolBreach(f"it stands at offset {at}, and has read up to {position[partition]}")
+        self._rows.note_positions(offsets)
 
-    def _read(
+    def _handle_read(
         self,
         partition: list[int],
         offset: list[int],
@@ -242,5 +244,5 @@ class ProcessConsumer(ProcessClient, Follower):
         if unknown := set(partition) - self.position.keys():
             raise ProtocolBreach(f"there is no partition {min(unknown)}")
         read: dict[str, Any] = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
-        self._rows.takes_reads(self.name, leader_epoch=leader_epoch, **read)
-        self._have_read(partition, offset)
+        self._rows.handle_read(self.name, leader_epoch=leader_epoch, **read)
+        self._note_read(partition, offset)

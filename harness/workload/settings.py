@@ -18,7 +18,7 @@ from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.harness.clients.kinds import parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.calls import Calls
-from kafka_chaos.harness.workload.client_process import Start, SupervisedProcess, Taker
+from kafka_chaos.harness.workload.client_process import EventHandler, Start, SupervisedProcess
 from kafka_chaos.harness.workload.tables import LoadTables
 
 LINGER_MS = 5
@@ -108,7 +108,7 @@ class LoadSettings:
         command: Sequence[str] = (),
         may_end: bool = False,
     ) -> Start:
-        """A function that starts a process of the lane's client in this role, and passes its events to a taker.
+        """A function that starts a process of the lane's client in this role, and passes its events to a handler.
 
         `name`: its `client.id`, also in messages. `settings`: what the order `begin` says beside what all roles have.
         `configs`: of the client's library, beside those for a secured listener. `command`: instead of the client's
@@ -128,11 +128,11 @@ class LoadSettings:
         log = self.tables.run_directory / LOGS_FOLDER / f"client-{name}-{role}.log"
         log.parent.mkdir(exist_ok=True)
 
-        def started(taker: Taker) -> SupervisedProcess:
+        def started(handler: EventHandler) -> SupervisedProcess:
             return SupervisedProcess(
                 command or ([] if client is None else client.command),
                 begin,
-                taker,
+                handler,
                 name=name if client is None else f"{name}, {client}",
                 on_notice=self.on_notice,
                 on_ready=lambda found, version, timeouts: self.on_client(

@@ -54,14 +54,14 @@ class ApplicationConsumers(Readers):
     def leave(self) -> None:
         """The application has ended: assignments and commits that its clients left open have no end in the history."""
         for client in self.clients:
-            client.ended()
+            client.stop_recording()
         self.clients = []
 
-    def reaches(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
+    def note_positions(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
         """Note positions, for all clients together: a partition that one client has read may be another's next."""
         with self._lock:
             for number, at in offsets:
-                self._at[number] = None, max(at, self._at.get(number, (None, 0))[1])
+                self._positions[number] = None, max(at, self._positions.get(number, (None, 0))[1])
 
 
 class ApplicationConsumer:
@@ -102,7 +102,7 @@ class ApplicationConsumer:
                 if callback is not None:
                     callback(self, partitions)
                 gone = self._in_topic(partitions)
-                self._assignment.taken(gone)
+                self._assignment.revoked(gone)
                 for partition in gone:
                     self._next.pop(partition, None)
 
@@ -113,7 +113,7 @@ class ApplicationConsumer:
 
     def assign(self, partitions: Sequence[Any]) -> None:
         """As `confluent_kafka.Consumer.assign`."""
-        self._assignment.taken(self._assignment.held - set(self._in_topic(partitions)))
+        self._assignment.revoked(self._assignment.held - set(self._in_topic(partitions)))
         self._given(partitions)
         self._client.assign(list(partitions))
 
@@ -147,29 +147,29 @@ class ApplicationConsumer:
         choices = {"message": message, "offsets": offsets}
         arguments: dict[str, Any] = {name: choice for name, choice in choices.items() if choice is not None}
         if not asynchronous:
-            with commits.asking(places) as failed:
+            with commits.committing(places) as failed:
                 answers = self._client.commit(**arguments, asynchronous=False)
                 failed |= errors_in(answers)
             return answers
-        number, errors = commits.asks(places), commits.errors
+        number, errors = commits.announce(places), commits.errors
         self._unanswered.append((number, places))
         try:
             return self._client.commit(**arguments, asynchronous=True)
         except KafkaException as failure:
             self._unanswered = [commit for commit in self._unanswered if commit[0] != number]
-            commits.learns(number, dict.fromkeys(places, failure.args[0]), certain=commits.errors == errors)
+            commits.note_answer(number, dict.fromkeys(places, failure.args[0]), certain=commits.errors == errors)
             raise
 
     def sending_offsets(self, offsets: Sequence[TopicPartition], **transaction: int) -> AbstractContextManager[object]:
-        """A context manager whose block sends these offsets to a transaction; see `Commits.asking`."""
-        return self._commits.asking(self._places(None, offsets), **transaction)
+        """A context manager whose block sends these offsets to a transaction; see `Commits.committing`."""
+        return self._commits.committing(self._places(None, offsets), **transaction)
 
     def close(self) -> None:
         """As `confluent_kafka.Consumer.close`."""
         self._client.close()
-        self._assignment.taken(self._assignment.held)
+        self._assignment.revoked(self._assignment.held)
 
-    def ended(self) -> None:
+    def stop_recording(self) -> None:
         """The application has ended: record nothing more."""
         rows, self._rows = self._rows, None
         if rows is not None:
@@ -180,11 +180,11 @@ class ApplicationConsumer:
 
     def _tell(self, kind: str, **values: Any) -> None:
         if self._rows is not None:
-            self._rows.takes(kind, values)
+            self._rows.handle(kind, values)
 
     def _given(self, partitions: Iterable[TopicPartition]) -> None:
         self._last = {}
-        self._assignment.given(self._in_topic(partitions))
+        self._assignment.assigned(self._in_topic(partitions))
 
     def _take(self, messages: Iterable[Any]) -> None:
         for message in messages:
@@ -198,9 +198,9 @@ class ApplicationConsumer:
             self._next[partition] = offset + 1
             if self._rows is not None:
                 identity = self._recorder.codec.decode_record(message.value(), message.headers())
-                self._rows.reads_message(self._assignment.name, message, identity)
-                self._rows.reaches([(partition, offset + 1)])
-        self._commits.positions.reaches(self._next)
+                self._rows.add_message(self._assignment.name, message, identity)
+                self._rows.note_positions([(partition, offset + 1)])
+        self._commits.positions.note_positions(self._next)
 
     def _was_reset(self, message: Any, last: Any) -> bool:
         """Whether a position that went back was reset, to the start of the log or, after a truncation, to its end.
@@ -217,7 +217,7 @@ class ApplicationConsumer:
     def _back(self, partition: int) -> None:
         self._last = {}
         self._next.pop(partition, None)
-        self._assignment.sought()
+        self._assignment.position_changed()
 
     def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         """Take the answer to a commit that the application asked for, or else to an automatic one of the client."""
@@ -228,11 +228,11 @@ class ApplicationConsumer:
         fits = (one for one in self._unanswered if (answered.items() <= one[1].items() if is_part else not one[1]))
         commit = next(fits, None)
         if commit is None:
-            self._commits.automatic(error, places)
+            self._commits.note_automatic(error, places)
         else:
             self._unanswered.remove(commit)
             failed = {place.partition: cause for place in partitions if (cause := place.error or error) is not None}
-            self._commits.learns(commit[0], failed, certain=False)
+            self._commits.note_answer(commit[0], failed, certain=False)
         if self._on_commit is not None:
             self._on_commit(error, partitions)
 

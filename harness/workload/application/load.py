@@ -14,7 +14,7 @@ from kafka_chaos.harness.workload.application.handles import (
     ProducerHandle,
 )
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
-from kafka_chaos.harness.workload.clients.producers import Producing, Written
+from kafka_chaos.harness.workload.clients.producers import LaneProducers, WrittenRecords
 from kafka_chaos.harness.workload.groups.group_kinds import committed_by, group_reading
 from kafka_chaos.harness.workload.settings import LoadSettings
 
@@ -53,7 +53,7 @@ class ApplicationMembers(ApplicationConsumers):
         super().__init__(self._read, load, has_groups=has_groups)
         self.reads = self._read.lane
         """The name of the lane that the consumers read."""
-        self.output = Written()
+        self.output = WrittenRecords()
         self._what = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
         handle: ConsumerHandle | LoopHandle
         if source is None:
@@ -67,11 +67,11 @@ class ApplicationMembers(ApplicationConsumers):
         """Call the function. The harness plans no joins, leaves or crashes for an application."""
         self._worker.start()
 
-    def goes_on(self) -> bool:
+    def may_read_more(self) -> bool:
         """Whether the function has not returned; `drain` raises what it raised."""
         return self._worker.is_alive()
 
-    def falls_short(self, problem: str) -> None:
+    def report_unread(self, problem: str) -> None:
         """Report the problem."""
         self._load.on_notice(f"{self._what} {problem}")
 
@@ -93,7 +93,7 @@ class ApplicationMembers(ApplicationConsumers):
         self.leave()
 
 
-class ApplicationProducing(ApplicationProducers, Producing):
+class ProducerFunction(ApplicationProducers, LaneProducers):
     """A lane whose producer is a function of the application."""
 
     def __init__(self, lane: LaneSpec, function: Callable[[ProducerHandle], object], load: LoadSettings) -> None:

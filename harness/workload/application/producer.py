@@ -23,10 +23,10 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
-from kafka_chaos.harness.workload.clients.defect_watch import watch_of, watched
+from kafka_chaos.harness.workload.clients.defect_watch import watch_of, with_log_watch
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.clients.producers import Written
+from kafka_chaos.harness.workload.clients.producers import WrittenRecords
 from kafka_chaos.harness.workload.clients.recorded_producer import abandon_client, retries
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.transactions.producer import TransactionRows
@@ -35,7 +35,7 @@ Headers = Mapping[str, Any] | Iterable[tuple[str, Any]] | None
 Report = Callable[[KafkaError | None, Any], None]
 
 
-class ApplicationProducers(Written):
+class ApplicationProducers(WrittenRecords):
     """All producers of one lane's application, each with a producer_id of its own, and the records that they send."""
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, inputs: ApplicationConsumers | None = None) -> None:
@@ -63,7 +63,7 @@ class ApplicationProducers(Written):
             rows = ProducedRows(
                 self._load.tables, lane=self.lane, producer_id=number, transactional_id=configs.get("transactional.id")
             )
-            client = ApplicationProducer(self, rows, watched(configs, watch))
+            client = ApplicationProducer(self, rows, with_log_watch(configs, watch))
             self._clients.append(client)
             self.rows.append(rows)
         return client
@@ -93,7 +93,7 @@ class ApplicationProducer:
         """As `confluent_kafka.Producer.init_transactions`."""
         with self._noted("init_transactions"):
             self._client.init_transactions(timeout)
-        self._transactions.is_initialised()
+        self._transactions.note_initialised()
 
     def begin_transaction(self) -> None:
         """As `confluent_kafka.Producer.begin_transaction`."""
@@ -135,7 +135,7 @@ class ApplicationProducer:
         except KafkaException as failure:
             is_over &= failure.args[0].fatal()
             if is_over:
-                transactions.fails(failure.args[0])
+                transactions.end_unconfirmed(failure.args[0])
             raise
         finally:
             if is_over:
@@ -182,7 +182,7 @@ class ApplicationProducer:
             try:
                 self._client.produce(topic, value, key, on_delivery=self._delivery(seq, report), **options)
             except KafkaException as error:
-                self._rows.settle(seq, Outcome.FAIL, error.args[0].name())
+                self._rows.note_outcome(seq, Outcome.FAIL, error.args[0].name())
                 raise
             except BaseException:
                 # The queue is full, or an argument is invalid: there never was such a record.
@@ -199,7 +199,7 @@ class ApplicationProducer:
             self._serve(1.0)
         has_open = self._transactions.is_open
         if has_open:
-            self._transactions.is_left()
+            self._transactions.leave_open()
         abandon_client(self._client, open_transaction=has_open)
         self._rows.write_rest("no outcome when the run ended")
         return is_settled
@@ -245,7 +245,7 @@ class ApplicationProducer:
             known = None if partition is None or partition < 0 else partition
             offset = message.offset() if error is None and recorder.answered else None
             with rows.lock:
-                rows.settle(seq, outcome, name, offset=offset, partition=known)
+                rows.note_outcome(seq, outcome, name, offset=offset, partition=known)
             if report is not None:
                 report(error, message)
 

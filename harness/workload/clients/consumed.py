@@ -1,8 +1,8 @@
 """The rows of a lane's consumers: assignments, records read and commits, whatever drives the consumers.
 
 In the history, the name of a consumer denotes one uninterrupted assignment: after a rebalance, a seek or a lost
-position, what is read has a new name. A consumer that dies leaves its assignments without an end, and its last commit
-without an answer (`info`).
+position, what the consumer reads has a new name. A consumer that dies leaves its assignments without an end, and its
+last commit without an answer (`info`).
 """
 
 import threading
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from kafka_chaos.harness.workload.client_process import ProtocolBreach, SupervisedProcess, Taker, whole_numbers
+from kafka_chaos.harness.workload.client_process import EventHandler, ProtocolBreach, SupervisedProcess, whole_numbers
 from kafka_chaos.harness.workload.history.writer import consumed_rows
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
@@ -21,53 +21,53 @@ _TICK = 0.05
 class Readers:
     """One or several consumers that read a lane together: how far they have read, and the wait for the lane's end.
 
-    `consumed`: the records read so far. Threads may share it. `_worker`: the thread of the consumers, if they have one.
+    `consumed`: how many records were read so far. Threads may share it. `_worker`: the consumers' thread, if any.
     """
 
     _worker: Worker | None = None
 
     def __init__(self) -> None:
         self.consumed = 0
-        self._at: dict[int, tuple[object, int]] = {}
+        self._positions: dict[int, tuple[object, int]] = {}  # By partition: who reads it, and the next offset to read.
         self._lock = threading.Lock()
 
     @property
     def position(self) -> dict[int, int]:
         """The next offset to read, by partition."""
         with self._lock:
-            return {number: offset for number, (_, offset) in self._at.items()}
+            return {partition: offset for partition, (_, offset) in self._positions.items()}
 
     def behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-        """The partitions that were not read to their end: (next offset to read, end offset) by number."""
-        at = self.position
-        return {number: (at.get(number, 0), end) for number, end in ends.items() if at.get(number, 0) < end}
+        """The partitions that were not read to their end: by partition, the next offset to read and the end offset."""
+        position = self.position
+        return {number: (position.get(number, 0), end) for number, end in ends.items() if position.get(number, 0) < end}
 
-    def counts(self, records: int) -> None:
+    def count_read(self, records: int) -> None:
         """Add to the number of records read."""
         with self._lock:
             self.consumed += records
 
-    def has_joined(self) -> None:
-        """Take note that a consumer was given partitions."""
+    def note_joined(self) -> None:
+        """Note that a consumer was assigned partitions."""
 
-    def reaches(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
-        """Take note that a consumer has processed all records before these offsets: (partition, offset)."""
+    def note_positions(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
+        """Note that `reader` has processed all records before these offsets: (partition, offset)."""
         with self._lock:
-            self._at.update({partition: (reader, offset) for partition, offset in offsets})
+            self._positions.update({partition: (reader, offset) for partition, offset in offsets})
 
-    def loses(self, reader: object, partitions: Collection[int] | None = None) -> None:
-        """Forget the positions of a consumer in these partitions, or in all that it had: it has lost them."""
+    def forget_positions(self, reader: object, partitions: Collection[int] | None = None) -> None:
+        """Forget the positions of `reader` in these partitions, or in all: they are no longer assigned to it."""
         with self._lock:
-            for partition, (owner, _) in list(self._at.items()):
+            for partition, (owner, _) in list(self._positions.items()):
                 if owner is reader and (partitions is None or partition in partitions):
-                    del self._at[partition]
+                    del self._positions[partition]
 
     def processes(self) -> list[SupervisedProcess]:
         """The consumers that are processes of their own, for faults to hit."""
         return []
 
     def starts(self) -> None:
-        """Begin what the consumers do in a load, such as to join and leave as planned."""
+        """Start what the consumers do only while records are sent, such as to crash and leave as planned."""
 
     def raise_error(self) -> None:
         """Raise what went wrong with the consumers, if anything did."""
@@ -75,20 +75,20 @@ class Readers:
             self._worker.raise_error()
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until all partitions are read to their ends, at most `timeout` seconds, and while a consumer `goes_on`.
+        """Wait until all partitions are read to their `ends`, at most `timeout` seconds, or until no more will be read.
 
-        The run continues if they are not: the verdict says what can't be judged.
+        If some are not, that is reported and the run continues: the verdict says what can't be judged.
         """
         deadline = time.monotonic() + timeout
-        while (
-            (left := self.behind(ends)) and time.monotonic() <= deadline and not cancelled.is_set() and self.goes_on()
-        ):
+        while (behind := self.behind(ends)) and time.monotonic() <= deadline:
+            if cancelled.is_set() or not self.may_read_more():
+                break
             cancelled.wait(_TICK)
-        if left:
-            places = [f"partition {number} was read up to offset {at} of {end}" for number, (at, end) in left.items()]
-            self.falls_short(f"did not reach the end: {', '.join(places)}")
+        if behind:
+            unread = [f"partition {number} was read up to offset {at} of {end}" for number, (at, end) in behind.items()]
+            self.report_unread(f"did not reach the end: {', '.join(unread)}")
 
-    def goes_on(self) -> bool:
+    def may_read_more(self) -> bool:
         """Whether the consumers may still read more; raises what went wrong with them."""
         self.raise_error()
         return self._worker is None or self._worker.is_alive()
@@ -97,19 +97,19 @@ class Readers:
         """End the consumers at once, and write their last rows."""
         raise NotImplementedError
 
-    def falls_short(self, problem: str) -> None:
-        """Report that the consumers did not reach the end: the `problem` says where they are."""
+    def report_unread(self, problem: str) -> None:
+        """Report that the consumers did not reach the end; `problem` says how far they have read."""
         raise NotImplementedError
 
 
-class ConsumedRows(Taker):
-    """The rows of one consumer of `lane`, which is among its `readers`.
+class ConsumedRows(EventHandler):
+    """The rows of one consumer of `lane`, made of the events of its process or by method calls in this process.
 
-    `group`: the consumer's group, for the rows of its commits. `isolation`: its `isolation.level`, for the rows of its
-    assignments, which it has only with that. `on_change` learns when a member of a group freezes and thaws.
+    `readers` learns how far the consumer has read. Commits have rows only with the consumer's `group`, assignments only
+    with its isolation level, `isolation`. `on_change` learns when a member of a group freezes and thaws.
     """
 
-    what = "a member"
+    role = "a member"
 
     def __init__(
         self,
@@ -126,79 +126,79 @@ class ConsumedRows(Taker):
         self.last_ns = 0
         self._tables = load.tables
         self._isolation = isolation
-        self._of = {"lane": lane, "group": group}
+        self._group_columns = {"lane": lane, "group": group}
         self._calls = load.calls
-        self._lane_of_calls = lane
-        self._held: dict[tuple[str, int], dict[str, Any]] = {}
-        self._asked: dict[int, tuple[int, list[dict[str, Any]]]] = {}
-        self.takers: dict[str, Callable[..., object]] = {
+        self._calls_lane = lane
+        self._assigned_rows: dict[tuple[str, int], dict[str, Any]] = {}
+        self._open_commits: dict[int, tuple[int, list[dict[str, Any]]]] = {}
+        self.handlers: dict[str, Callable[..., object]] = {
             "assigned": self.assigned,
             "given_back": self.given_back,
-            "at_end": self.reaches,
-            "read": self.takes_reads,
-            "commit": self._commit,
-            "committed": self._committed,
+            "at_end": self.note_positions,
+            "read": self.handle_read,
+            "commit": self._handle_commit,
+            "committed": self._handle_committed,
             "changes": lambda change: on_change(change),  # noqa: PLW0108 - the field has a name, the parameter any
         }
 
     def ends(self) -> None:
-        """The consumer has ended: its assignments and commits that have no row yet get one."""
-        self.readers.loses(self)
-        for row in self._held.values():
+        """Learn that the consumer has ended: its assignments and commits that have no row yet get one."""
+        self.readers.forget_positions(self)
+        for row in self._assigned_rows.values():
             self._add_assignment(row)
-        self._held = {}
-        for number in list(self._asked):
-            self._answer(number, {}, None, "info")
+        self._assigned_rows = {}
+        for number in list(self._open_commits):
+            self._end_commit(number, {}, None, otherwise="info")
 
     def assigned(self, consumer: str, member: str, generation: int | None, partitions: Sequence[int], ns: int) -> None:
-        """The consumer has these partitions alone, from `ns` on, under the name `consumer`."""
-        self.readers.loses(self)
-        self.adds(consumer, member, partitions, ns, generation)
-        self.readers.has_joined()
+        """Note that from `ns` on, the consumer has exactly these partitions, in the assignment named `consumer`."""
+        self.readers.forget_positions(self)
+        self.add_partitions(consumer, member, partitions, ns, generation)
+        self.readers.note_joined()
 
-    def adds(
+    def add_partitions(
         self, consumer: str, member: str, partitions: Sequence[int], ns: int, generation: int | None = None
     ) -> None:
-        """The consumer has these partitions, too, from `ns` on, in the assignment of the name `consumer`."""
-        named = {**self._of, "consumer": consumer, "member": member, "generation": generation}
+        """Note that from `ns` on, the consumer also has these partitions, in the assignment named `consumer`."""
+        named = {**self._group_columns, "consumer": consumer, "member": member, "generation": generation}
         rows: list[dict[str, Any]] = [
             {**named, "partition": number, "isolation": self._isolation, "start_ns": ns} for number in partitions
         ]
-        self._held |= {(consumer, row["partition"]): row for row in rows}
+        self._assigned_rows |= {(consumer, row["partition"]): row for row in rows}
         if self._isolation is not None:
             self._tables.reservations.write({"assigned": rows})
 
     def given_back(self, consumer: str, partitions: Sequence[int], ns: int) -> None:
-        """The consumer has these partitions no longer."""
-        self.readers.loses(self, partitions)
+        """Note that the consumer has these partitions no longer."""
+        self.readers.forget_positions(self, partitions)
         for partition in partitions:
-            self._add_assignment({**self._held.pop((consumer, partition)), "end_ns": ns})
+            self._add_assignment({**self._assigned_rows.pop((consumer, partition)), "end_ns": ns})
 
-    def held(self, consumer: str) -> list[int]:
-        """The partitions of the assignment of this name."""
-        return [partition for name, partition in self._held if name == consumer]
+    def held_partitions(self, consumer: str) -> list[int]:
+        """The partitions of the assignment named `consumer`."""
+        return [partition for name, partition in self._assigned_rows if name == consumer]
 
-    def reaches(self, offsets: Sequence[Sequence[int]]) -> None:
-        """The consumer has processed what lies before these offsets: (partition, offset)."""
-        self.readers.reaches(self, offsets)
+    def note_positions(self, offsets: Sequence[Sequence[int]]) -> None:
+        """Note that the consumer has processed all records before these offsets: (partition, offset)."""
+        self.readers.note_positions(self, offsets)
 
-    def reads(self, consumer: str, *, ns: int | None = None, **columns: Any) -> None:
-        """The consumer was given a batch at `ns`, or now; `columns` as `consumed_rows` takes them."""
+    def add_batch(self, consumer: str, *, ns: int | None = None, **columns: Any) -> None:
+        """Write rows of a batch that the consumer read at `ns`, or now; `columns` as `consumed_rows` takes them."""
         count = len(columns["offset"])
         first_ns = max(self.last_ns + 1, time.monotonic_ns()) if ns is None else ns
         self.last_ns = first_ns + count - 1
         self._tables.consumed.write(consumed_rows(self.lane, consumer, first_ns, **columns))
-        self.readers.counts(count)
+        self.readers.count_read(count)
 
-    def reads_message(self, consumer: str, message: Any, identity: tuple[int, int]) -> None:
-        """The consumer was given a single message: its row is gathered with others until the writer takes them."""
+    def add_message(self, consumer: str, message: Any, identity: tuple[int, int]) -> None:
+        """Add the row of a single message that the consumer read; the writer gathers such rows."""
         self.last_ns = max(self.last_ns + 1, time.monotonic_ns())
         named = {"lane": self.lane, "consumer": consumer, "producer_id": identity[0], "seq": identity[1]}
         at = {"partition": message.partition(), "offset": message.offset(), "leader_epoch": message.leader_epoch()}
         self._tables.consumed.add({**named, **at, "poll_ns": self.last_ns})
-        self.readers.counts(1)
+        self.readers.count_read(1)
 
-    def takes_reads(
+    def handle_read(
         self,
         consumer: str,
         *,
@@ -206,18 +206,18 @@ class ConsumedRows(Taker):
         ns: int | None = None,
         **columns: list[int],
     ) -> None:
-        """Take the event `read` of a process, whose columns may hold anything. Raises `ProtocolBreach`."""
+        """Handle the event `read` of a process. Raises `ProtocolBreach` if its columns can't be what was read."""
         offset = columns["offset"]
         lengths = {len(whole_numbers(name, column)) for name, column in columns.items()}
         if lengths | {len(leader_epoch or offset)} != {len(offset)} or min(offset, default=0) < 0:
             raise ProtocolBreach("columns of one length, and offsets of at least 0, were expected")
-        self.reads(consumer, ns=ns, leader_epoch=leader_epoch, **columns)
+        self.add_batch(consumer, ns=ns, leader_epoch=leader_epoch, **columns)
 
     def _add_assignment(self, row: dict[str, Any]) -> None:
         if self._isolation is not None:
             self._tables.add("assignments", row)
 
-    def _commit(
+    def _handle_commit(
         self,
         number: int,
         consumer: str,
@@ -226,20 +226,22 @@ class ConsumedRows(Taker):
         transaction: int | None,
         ns: int,
     ) -> None:
-        asked = {**self._of, "consumer": consumer, "invoke_ns": ns}
-        asked |= {"producer_id": producer_id, "transaction": transaction}
-        what = "commit" if transaction is None else "send_offsets_to_transaction"
-        rows = [{**asked, "partition": partition, "offset": offset} for partition, offset in offsets]
-        self._asked[number] = self._calls.begins(self._lane_of_calls, consumer, what), rows
+        columns = {**self._group_columns, "consumer": consumer, "invoke_ns": ns}
+        columns |= {"producer_id": producer_id, "transaction": transaction}
+        call = "commit" if transaction is None else "send_offsets_to_transaction"
+        rows = [{**columns, "partition": partition, "offset": offset} for partition, offset in offsets]
+        self._open_commits[number] = self._calls.begins(self._calls_lane, consumer, call), rows
 
-    def _committed(self, number: int, errors: list[tuple[int, str, str]], ns: int) -> None:
+    def _handle_committed(self, number: int, errors: list[tuple[int, str, str]], ns: int) -> None:
         failed = {partition: (outcome, error) for partition, outcome, error in errors}
-        self._answer(number, failed, ns, "ok")
+        self._end_commit(number, failed, ns, otherwise="ok")
 
-    def _answer(self, number: int, failed: Mapping[int, tuple[str, str]], ns: int | None, otherwise: str) -> None:
-        """A commit ends at `ns`: partitions have the outcome and the error in `failed`, or else this outcome."""
-        call, rows = self._asked.pop(number)
+    def _end_commit(
+        self, number: int, failed: Mapping[int, tuple[str, str]], ns: int | None, *, otherwise: str
+    ) -> None:
+        """Write a commit's rows: partitions have their outcome and error in `failed`, or the outcome `otherwise`."""
+        call, rows = self._open_commits.pop(number)
         self._calls.ends(call)
-        for row in rows if self._of["group"] is not None else ():
+        for row in rows if self._group_columns["group"] is not None else ():
             outcome, error = failed.get(row["partition"], (otherwise, None))
             self._tables.add("commits", {**row, "complete_ns": ns, "outcome": outcome, "error": error})

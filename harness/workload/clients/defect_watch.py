@@ -103,7 +103,7 @@ def repeat_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, produ
     return RepeatWatch(on_precondition, lane=lane.lane, topic=lane.topic, producer_id=producer_id, defects=concerned)
 
 
-def watched(configs: Mapping[str, object], watch: Watch | None) -> dict[str, object]:
+def with_log_watch(configs: Mapping[str, object], watch: Watch | None) -> dict[str, object]:
     """A producer's configs, with a logger that passes lines to `watch`, if any, from within `poll` and `flush`."""
     if watch is None:
         return dict(configs)

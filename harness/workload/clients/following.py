@@ -3,12 +3,12 @@
 The consumer reads all partitions, without a group. After it lost its position, or was replaced, it reads from the start
 again, under a new name.
 
-Guarantee: if several consumers read a lane, the reads of one hide no record that another missed. Each consumer has to
-begin at the start of each partition, and has to reach the end if it lives when the load has ended. Otherwise the lane
-has a problem.
+Guarantee: if several consumers read a lane, a record that one of them missed is not hidden by another that read it.
+Each consumer has to begin at the start of each partition, and if it lives when the load has ended, it has to read to
+the end. Otherwise the lane gets a problem.
 
-A topic with transactions has one consumer in each isolation level. They are never given markers and, with
-`read_committed`, records of aborted transactions: these count as read, since the client tells when it is at the end.
+A topic with transactions has one consumer in each isolation level. No client returns markers or, with `read_committed`,
+records of aborted transactions. They count as read, since the client reports when it is at the end of a partition.
 """
 
 import time
@@ -30,11 +30,11 @@ from kafka_chaos.harness.workload.worker import Worker
 
 
 class Follower(Readers, ABC):
-    """Records what one consumer of a lane reads, from `begins` on.
+    """Records what one consumer of a lane reads, from `begin_assignment` on.
 
-    `partitions`: how many the consumer reads at first. Each is read from its offset in `start_offsets`, or from 0.
-    `isolation`: the consumer's `isolation.level`, where the topic has transactions; each assignment of a partition then
-    has a row. `number`: of a consumer that comes and goes, counted from 1 in its lane; None for one that stays.
+    `partitions`: how many partitions the consumer reads at first, each from its offset in `start_offsets`, or from 0.
+    `isolation`: the consumer's `isolation.level` if the topic has transactions; each assignment of a partition then has
+    a row. `number`: if the consumer comes and goes amid the load, its number in the lane, counted from 1; else None.
     """
 
     def __init__(
@@ -53,94 +53,95 @@ class Follower(Readers, ABC):
         self._starts = {partition: (start_offsets or {}).get(partition, 0) for partition in range(partitions)}
         self._isolation = isolation
         self._comes_and_goes = number is not None
-        self._is_one_of_several = any(life.role == CONSUMER for life in lane.lives)
-        # Compaction, or retention, may have removed the first record of a partition.
-        self._needs_first = self._is_one_of_several and lane.cleanup_policy is None and not start_offsets
+        self._has_other_readers = any(life.role == CONSUMER for life in lane.lives)
+        # Otherwise, compaction or retention may have removed the first record of a partition.
+        self._needs_first = self._has_other_readers and lane.cleanup_policy is None and not start_offsets
         kind = isolation if number is None else f"{CONSUMER}-{number}"
         self._member = lane.lane if kind is None else f"{lane.lane}-{kind}"
         self._rows = ConsumedRows(load, lane=lane.lane, readers=self, isolation=isolation)
-        self._names = 0
+        self._assignments = 0
         self._unread: set[int] = set()
 
     @property
     def name(self) -> str:
         """The consumer's name in the history during the present assignment."""
-        return f"{self._member}-{self._names}"
+        return f"{self._member}-{self._assignments}"
 
-    def begins(self) -> None:
+    def begin_assignment(self) -> None:
         """Begin an assignment, under a new name: all partitions are read from their starts."""
-        self.ended()
-        self._names += 1
-        self._adds(self._starts)
+        self.end_assignment()
+        self._assignments += 1
+        self._begin_partitions(self._starts)
         if self._comes_and_goes:
             self._load.on_client(ReaderStarted(lane=self.lane, consumer=self.name))
 
-    def grows(self, partitions: Sequence[int]) -> None:
+    def add_partitions(self, partitions: Sequence[int]) -> None:
         """Add new partitions, which are read from offset 0, to the present assignment."""
         new = dict.fromkeys(partitions, 0)
         self._starts |= new
-        self._adds(new)
+        self._begin_partitions(new)
 
-    def _adds(self, starts: Mapping[int, int]) -> None:
-        self._rows.adds(self.name, self._member, list(starts), time.monotonic_ns())
-        self._rows.reaches(list(starts.items()))
+    def _begin_partitions(self, starts: Mapping[int, int]) -> None:
+        self._rows.add_partitions(self.name, self._member, list(starts), time.monotonic_ns())
+        self._rows.note_positions(list(starts.items()))
         self._unread |= starts.keys()
 
-    def ended(self) -> None:
+    def end_assignment(self) -> None:
         """End the present assignment now, after its last read."""
-        if held := self._rows.held(self.name):
+        if held := self._rows.held_partitions(self.name):
             self._rows.given_back(self.name, held, max(self._rows.last_ns, time.monotonic_ns()))
             if self._comes_and_goes:
                 self._load.on_client(ReaderEnded(lane=self.lane, consumer=self.name))
 
-    def reads(self, **columns: Any) -> None:
-        """Record one batch that the consumer was given, column by column; see `ConsumedRows.reads`."""
-        self._rows.reads(self.name, **columns)
-        self._have_read(columns["partition"], columns["offset"])
+    def record_batch(self, **columns: Any) -> None:
+        """Record one batch that the consumer has read, column by column; see `ConsumedRows.add_batch`."""
+        self._rows.add_batch(self.name, **columns)
+        self._note_read(columns["partition"], columns["offset"])
 
-    def _have_read(self, partition: Sequence[int], offset: Sequence[int]) -> None:
+    def _note_read(self, partition: Sequence[int], offset: Sequence[int]) -> None:
         for number in self._unread & set(partition):
             self._unread.remove(number)
             first, start = offset[partition.index(number)], self._starts[number]
             if self._needs_first and first != start:
-                self.breaks(f"began to read partition {number} at offset {first} instead of {start}")
-        self._rows.reaches([(number, at + 1) for number, at in dict(zip(partition, offset, strict=True)).items()])
+                self.note_problem(f"began to read partition {number} at offset {first} instead of {start}")
+        last_offsets = dict(zip(partition, offset, strict=True))
+        self._rows.note_positions([(number, last + 1) for number, last in last_offsets.items()])
 
     @abstractmethod
-    def breaks(self, problem: str) -> None:
-        """Give the lane this problem: the consumer did not read records that another consumer may have read."""
+    def note_problem(self, problem: str) -> None:
+        """Note a problem of the lane: the consumer did not read records that another consumer may have read."""
 
-    def falls_short(self, problem: str) -> None:
-        """The lane has this problem: another consumer may have read what this one did not."""
-        self.breaks(problem)
+    def report_unread(self, problem: str) -> None:
+        """Note that the consumer did not reach the end, as a problem of the lane."""
+        self.note_problem(problem)
 
     def leave(self) -> None:
         """End the consumer in order, and write its last rows."""
         self.close()
 
 
-_MOST_PER_POLL = 10_000
+_MAX_RECORDS = 10_000
 _POLL_TIMEOUT = 0.2
-_LOOK_EVERY = 1.0
-_ISOLATED = {"enable.partition.eof": True}
+_METADATA_INTERVAL = 1.0
 _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-"""The log was truncated below the consumer's position (KIP-320), or has it no more."""
+"""The log was truncated below the consumer's position (KIP-320), or no longer has this offset."""
 
 
 class RecordedConsumer(Follower):
-    """Follows one lane in its own thread, until `drain` has seen it reach the end offsets.
+    """A librdkafka consumer in this process that follows a lane in a thread of its own until it is closed.
 
-    A topic that grows is looked at again until it has all partitions of the lane: new partitions join the assignment,
-    and are read from their start.
+    While the topic has fewer partitions than the lane will have, its metadata are asked for again and again: new
+    partitions join the assignment, and are read from their start.
     """
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
-        """`options`: the further ones of a `Follower`."""
+        """`options`: further parameters of `Follower`."""
         super().__init__(lane, load, partitions=lane.first_partitions, **options)
         self._topic = lane.topic_name
         self._grows_to = lane.partitions
-        self._looked_at = time.monotonic()
+        self._asked_at = time.monotonic()
         self._codec = IdentityCodec(self.lane)
+        isolated = {"enable.partition.eof": True, "isolation.level": self._isolation}
         self._consumer = new_client(
             Consumer,
             {
@@ -151,7 +152,7 @@ class RecordedConsumer(Follower):
                 "fetch.wait.max.ms": 100,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
-                **({} if self._isolation is None else _ISOLATED | {"isolation.level": self._isolation}),
+                **({} if self._isolation is None else isolated),
                 **lane.reader_configs,
                 **load.client_configs,
             },
@@ -160,50 +161,49 @@ class RecordedConsumer(Follower):
         self._worker: Worker = Worker(self._run, name=f"consumer-{self._member}")
         self._worker.start()
 
-    def falls_short(self, problem: str) -> None:
-        """Report the problem, and give it to the lane if several consumers read it."""
+    def report_unread(self, problem: str) -> None:
+        """Report that the consumer did not reach the end, a problem of the lane if several consumers read it."""
         isolation = f"{self._isolation} " if self._isolation else ""
         self._load.on_notice(f"the {isolation}consumer of lane {self.lane} {problem}")
-        super().falls_short(problem)
+        super().report_unread(problem)
 
-    def breaks(self, problem: str) -> None:
-        """Give the lane this problem, if several consumers read it."""
-        if self._is_one_of_several:
+    def note_problem(self, problem: str) -> None:
+        """Note a problem of the lane, if several consumers read it."""
+        if self._has_other_readers:
             self._load.on_client(ClientFailed(lane=self.lane, role=CONSUMER, problem=problem))
 
     def close(self) -> None:
         """End the thread and write the last rows."""
         self._worker.end()
-        self.ended()
+        self.end_assignment()
         self._consumer.close()
 
     def _assign(self) -> None:
-        self.begins()
+        self.begin_assignment()
         starts = [(number, start or OFFSET_BEGINNING) for number, start in self._starts.items()]
         self._consumer.assign([TopicPartition(self._topic, number, start) for number, start in starts])
 
     def _run(self) -> None:
         while not self._worker.ending.is_set():
             with self._load.calls.awaiting(self.lane, self.name, "poll"):
-                messages = self._consumer.consume(_MOST_PER_POLL, timeout=_POLL_TIMEOUT)
-            self._take(messages)
-            if len(self._starts) < self._grows_to and time.monotonic() - self._looked_at > _LOOK_EVERY:
-                self._looked_at = time.monotonic()
+                messages = self._consumer.consume(_MAX_RECORDS, timeout=_POLL_TIMEOUT)
+            self._handle_messages(messages)
+            if len(self._starts) < self._grows_to and time.monotonic() - self._asked_at > _METADATA_INTERVAL:
+                self._asked_at = time.monotonic()
                 new = range(len(self._starts), known_partitions(self._consumer, self._topic))
                 if new:
-                    self._consumer.incremental_assign(
-                        [TopicPartition(self._topic, one, OFFSET_BEGINNING) for one in new]
-                    )
-                    self.grows(new)
+                    added = [TopicPartition(self._topic, partition, OFFSET_BEGINNING) for partition in new]
+                    self._consumer.incremental_assign(added)
+                    self.add_partitions(new)
 
-    def _take(self, messages: list[Any]) -> None:
-        good = [message for message in messages if message.error() is None]
-        if good:
-            self.reads(**self._codec.read(good))
+    def _handle_messages(self, messages: list[Any]) -> None:
+        records = [message for message in messages if message.error() is None]
+        if records:
+            self.record_batch(**self._codec.read(records))
         for message in messages:
             error = message.error()
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                self._rows.reaches([(message.partition(), message.offset())])
+                self._rows.note_positions([(message.partition(), message.offset())])
             elif error is not None:
                 self._load.on_notice(f"{self.name}: {error.name()}")
                 if error.code() in _POSITION_LOST:

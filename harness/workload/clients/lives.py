@@ -1,4 +1,4 @@
-"""The lives of a lane's clients: clients that start amid the load, end, and are followed by others in their places."""
+"""The lives of a lane's clients: clients that start amid the load, end, and are followed by others in their slots."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,8 +16,8 @@ _NEVER = float("inf")
 C = TypeVar("C")
 
 
-class Place(Generic[C]):
-    """A place for one client at a time: `client` is who lives there now, `since` when that life began.
+class ClientSlot(Generic[C]):
+    """A slot for one client at a time: `client` is who lives there now, `since` when that life began.
 
     No other client follows one whose process a fault has ended, as long as that fault goes on.
     """
@@ -34,11 +34,11 @@ class Place(Generic[C]):
 
     @property
     def is_over(self) -> bool:
-        """Whether no client lives in this place, nor ever will."""
+        """Whether no client lives in this slot, nor ever will."""
         return self.client is None and self._starts == _NEVER and not self._is_down
 
-    def takes(self, client: C, now: float) -> None:
-        """Let a client begin its life in this place."""
+    def begin_life(self, client: C, now: float) -> None:
+        """Let a client begin its life in this slot."""
         self.client, self.since, self._process = client, now, getattr(client, "process", None)
         self._starts, self._ends = _NEVER, now + (self._life.lasts or _NEVER)
 
@@ -51,34 +51,34 @@ class Place(Generic[C]):
     ) -> None:
         """End the client whose life is over, and start the next one that is due.
 
-        `elapsed`: seconds since the clock of the load began. `start` makes a client for the place of a number. `end`
+        `elapsed`: seconds since the clock of the load began. `start` makes a client for the slot of a number. `end`
         takes that number, the client, and whether it was killed.
         """
-        by_fault = self._process is not None and self._process.has_fallen
+        by_fault = self._process is not None and self._process.ended_by_fault
         if self.client is not None and (now >= self._ends or by_fault):
             ended, self.client = self.client, None
             returns = _NEVER if self._life.returns is None else self._life.returns
             self._starts, self._ends = elapsed + (0.0 if by_fault else returns), _NEVER
             end(self.number, ended, by_fault or self._life.ends == KILL)
         if self.client is None and elapsed >= self._starts and not self._is_down:
-            self.takes(start(self.number), now)
+            self.begin_life(start(self.number), now)
 
 
-def living(places: Sequence[Place[C]]) -> list[C]:
-    """The clients that live in these places now."""
-    return [client for place in places if (client := place.client) is not None]
+def living(slots: Sequence[ClientSlot[C]]) -> list[C]:
+    """The clients that live in these slots now."""
+    return [client for slot in slots if (client := slot.client) is not None]
 
 
-def processes_in(places: Sequence[Place[Any]]) -> list[SupervisedProcess]:
-    """The clients that live in these places and are processes of their own, for faults to hit."""
-    processes = [getattr(client, "process", None) for client in living(places)]
+def processes_in(slots: Sequence[ClientSlot[Any]]) -> list[SupervisedProcess]:
+    """The clients that live in these slots and are processes of their own, for faults to hit."""
+    processes = [getattr(client, "process", None) for client in living(slots)]
     return [process for process in processes if process is not None]
 
 
 class FurtherConsumers(Readers):
     """The consumers of a lane that come and go beside the one that stays, looked after by a thread of their own.
 
-    `connect` makes the consumer of a number, counted from 1, in a place. Each reads the whole topic from its start.
+    `connect` makes the consumer of a number, counted from 1, in a slot. Each reads the whole topic from its start.
     Those that live when `stop` is called live on, to read it to its end.
     """
 
@@ -86,14 +86,16 @@ class FurtherConsumers(Readers):
         self, connect: Callable[[int, int], Follower], lane: str, load: LoadSettings, lives: Sequence[LifeSpec]
     ) -> None:
         super().__init__()
-        self.places: list[Place[Follower]] = [Place(number, life) for number, life in enumerate(lives, start=1)]
+        self.slots: list[ClientSlot[Follower]] = [
+            ClientSlot(number, life) for number, life in enumerate(lives, start=1)
+        ]
         self._connect, self._load = connect, load
         self._number = 0
         self._worker: Worker = Worker(self._run, name=f"consumers-{lane}")
 
     def starts(self) -> None:
         """Start consumers from now on, as they are due."""
-        if self.places:
+        if self.slots:
             self._worker.start()
 
     def stop(self) -> None:
@@ -104,32 +106,32 @@ class FurtherConsumers(Readers):
         """The consumers that live on."""
         self._worker.join()
         self.raise_error()
-        return living(self.places)
+        return living(self.slots)
 
     def processes(self) -> list[SupervisedProcess]:
         """The consumers that live and are processes."""
-        return processes_in(self.places)
+        return processes_in(self.slots)
 
     def close(self) -> None:
         """End the thread, and all consumers that live, at once."""
         self._worker.end()
-        for consumer in living(self.places):
+        for consumer in living(self.slots):
             consumer.close()
 
     def _run(self) -> None:
         while not self._worker.ending.wait(_TICK):
             now = time.monotonic()
             if (began := self._load.clock.began) is not None:
-                for place in self.places:
-                    place.step(now, now - began, start=self._start, end=self._end)
+                for slot in self.slots:
+                    slot.step(now, now - began, start=self._start, end=self._end)
 
-    def _start(self, place: int) -> Follower:
+    def _start(self, slot: int) -> Follower:
         self._number += 1
-        return self._connect(self._number, place)
+        return self._connect(self._number, slot)
 
-    def _end(self, place: int, ended: Follower, is_killed: bool) -> None:
+    def _end(self, slot: int, ended: Follower, is_killed: bool) -> None:
         if is_killed:
-            self._load.on_notice(f"{ended.lane}: the consumer in place {place} is killed")
+            self._load.on_notice(f"{ended.lane}: the consumer in slot {slot} is killed")
             ended.close()
         else:
             ended.leave()

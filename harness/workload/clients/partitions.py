@@ -12,7 +12,7 @@ _ASK_INTERVAL_S = 0.5
 _ASK_TIMEOUT_S = 1.0
 
 
-class InTurn:
+class RoundRobin:
     """Round robin: record `seq` goes to partition `first` + `seq` modulo the number of partitions when it was sent.
 
     Only the thread that sends may call `grow`.
@@ -30,7 +30,7 @@ class InTurn:
         self._counts.append(count)
         self._first_seqs.append(first_seq)
 
-    def of(self, seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    def partitions_of(self, seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
         """The partition of each record, by its `seq`."""
         growths = np.searchsorted(np.array(self._first_seqs), seqs, side="right") - 1
         numbers: npt.NDArray[np.int64] = self.first + seqs % np.array(self._counts)[growths]
@@ -46,7 +46,7 @@ def known_partitions(client: Any, topic: str) -> int:
     return len(metadata.partitions) if metadata.error is None else 0
 
 
-class Learning:
+class PartitionWatch:
     """Asks the cluster again and again, in a thread, until a topic has grown to `most` partitions.
 
     `known`: the number of partitions by the last answer; 0 before. By itself, a client asks only every five minutes

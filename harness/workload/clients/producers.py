@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
-from kafka_chaos.harness.workload.clients.lives import Place, living, processes_in
+from kafka_chaos.harness.workload.clients.lives import ClientSlot, living, processes_in
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -16,7 +16,7 @@ _TICK = 0.01
 _NEVER_SET = threading.Event()
 
 
-class Written:
+class WrittenRecords:
     """What the producers of a lane wrote: `rows` has the records of each. The counts may be read from any thread."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Written:
         """
 
 
-class Producing(Written, ABC):
+class LaneProducers(WrittenRecords, ABC):
     """The producers of a lane, to which more may be added while they send."""
 
     @property
@@ -61,11 +61,11 @@ class Producing(Written, ABC):
         """Send until `sending` is cleared; raises what went wrong."""
 
 
-class PacedProducing(Producing):
+class PacedProducers(LaneProducers):
     """Producers that share the rate of the load, and send until all have failed for good.
 
-    `connect` makes the producer of a number, counted from 0, in a place. The first is made at once, in place 0, and
-    stays. Each of the `lives` has one more place, and starts once the clock of the load has begun: brokers know nothing
+    `connect` makes the producer of a number, counted from 0, in a slot. The first is made at once, in slot 0, and
+    stays. Each of the `lives` has one more slot, and starts once the clock of the load has begun: brokers know nothing
     of its producers until then.
     """
 
@@ -75,27 +75,27 @@ class PacedProducing(Producing):
         super().__init__()
         self._load, self._calls = load, load.calls
         self._connect = connect
-        self.places: list[Place[LaneProducer]] = [
-            Place(number, life) for number, life in enumerate((LifeSpec(at=0.0), *lives))
+        self.slots: list[ClientSlot[LaneProducer]] = [
+            ClientSlot(number, life) for number, life in enumerate((LifeSpec(at=0.0), *lives))
         ]
-        self._rate = load.workload.rate / len(self.places)
+        self._rate = load.workload.rate / len(self.slots)
         self._leaving: list[LaneProducer] = []
         self.producers: list[LaneProducer] = []
         self._add(0)
 
     def run(self, sending: threading.Event) -> None:
         """Send until `sending` is cleared, or every producer has failed for good."""
-        self.places[0].takes(self.producers[0], time.monotonic())
+        self.slots[0].begin_life(self.producers[0], time.monotonic())
         failed: set[int] = set()
         while sending.is_set() and self._goes_on():
             now = time.monotonic()
             if (began := self._load.clock.began) is not None:
-                for place in self.places:
-                    place.step(now, now - began, start=self._add, end=self._end)
-            for place in self.places:
-                if (producer := place.client) is not None and not producer.failed_for_good:
-                    with self._calls.awaiting(producer.lane, f"{producer.lane}-{place.number}", "send"):
-                        producer.send(max(0, int((now - place.since) * self._rate) - producer.sent))
+                for slot in self.slots:
+                    slot.step(now, now - began, start=self._add, end=self._end)
+            for slot in self.slots:
+                if (producer := slot.client) is not None and not producer.failed_for_good:
+                    with self._calls.awaiting(producer.lane, f"{producer.lane}-{slot.number}", "send"):
+                        producer.send(max(0, int((now - slot.since) * self._rate) - producer.sent))
             self._poll(_TICK)
             for number, producer in enumerate(self.producers):
                 if producer.failed_for_good and number not in failed:
@@ -108,9 +108,9 @@ class PacedProducing(Producing):
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
         """Wait until every record has an outcome, at most `timeout` seconds: others become info."""
         deadline = time.monotonic() + timeout
-        self._leaving += living(self.places)
-        for place in self.places:
-            place.client = None
+        self._leaving += living(self.slots)
+        for slot in self.slots:
+            slot.client = None
         if self._leaving:
             lane = self._leaving[0].lane
             call = self._calls.begins(lane, lane, "flush")
@@ -127,11 +127,11 @@ class PacedProducing(Producing):
 
     def processes(self) -> list[SupervisedProcess]:
         """The producers that live and are processes."""
-        return processes_in(self.places)
+        return processes_in(self.slots)
 
     def _goes_on(self) -> bool:
-        return any(place.client is None and not place.is_over for place in self.places) or any(
-            not producer.failed_for_good for producer in living(self.places)
+        return any(slot.client is None and not slot.is_over for slot in self.slots) or any(
+            not producer.failed_for_good for producer in living(self.slots)
         )
 
     @property
@@ -139,21 +139,21 @@ class PacedProducing(Producing):
         """All producers that there were: one that has failed is still the lane's."""
         return self.producers
 
-    def _add(self, place: int) -> LaneProducer:
-        self.producers.append(self._connect(len(self.producers), place))
+    def _add(self, slot: int) -> LaneProducer:
+        self.producers.append(self._connect(len(self.producers), slot))
         self.rows.append(self.producers[-1].rows)
         return self.producers[-1]
 
-    def _end(self, place: int, ended: LaneProducer, is_killed: bool) -> None:
+    def _end(self, slot: int, ended: LaneProducer, is_killed: bool) -> None:
         if is_killed:
-            self._load.on_notice(f"{ended.lane}: the producer in place {place} is killed")
+            self._load.on_notice(f"{ended.lane}: the producer in slot {slot} is killed")
             ended.abandon(open_transaction=False)
         else:
             self._leaving.append(ended)
 
     def _poll(self, seconds: float) -> None:
         """Serve all producers; one that leaves is closed once it has all its outcomes."""
-        served = [*living(self.places), *self._leaving]
+        served = [*living(self.slots), *self._leaving]
         for producer in served:
             producer.poll(seconds / len(served))
         if not served:

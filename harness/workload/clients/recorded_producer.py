@@ -1,4 +1,4 @@
-"""The producer of a lane: what producers of all client libraries share, and that of confluent-kafka in this process."""
+"""The producer of a lane: what producers of all client libraries share, and confluent-kafka's in this process."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
-from kafka_chaos.harness.workload.clients.partitions import Learning
+from kafka_chaos.harness.workload.clients.partitions import PartitionWatch
 
 if TYPE_CHECKING:
-    # Members of loops, processes that come and go, are spared PyArrow and pydantic.
+    # Processes of loops' members import this module, too: they come and go, and to import PyArrow takes long.
     from kafka_chaos.harness.workload.clients.produced import ProducedRows
 
 _TICK = 0.05
 _BATCH = 256
 _PURGE_TIMEOUT = 1.0
-_SEQ_OF = struct.Struct(">q").unpack_from
-_SEQ_AT = 12
+_unpack_seq = struct.Struct(">q").unpack_from
+_SEQ_START = 12  # In a value, whose layout `identity.py` describes.
 
-# A producer that failed fatally warns when it is closed; nothing can be done about that. Pytest has warning filters of
-# its own, so the plugin has this filter, too.
+# A producer that failed fatally warns when it is closed; nothing can be done about that. Pytest replaces these filters,
+# so the plugin sets this one again.
 warnings.filterwarnings("ignore", message="Producer abort_transaction failed during close", category=RuntimeWarning)
 
 
 class LaneProducer(ABC):
-    """A producer that sends records by their number to its partitions in turn; `rows` takes them into the history.
+    """A producer that sends numbered records to its partitions in turn; `rows` notes them for the history.
 
-    Each client library has a subclass that drives it. `send`, `poll`, `finish` and `abandon` belong to one thread.
+    A subclass drives librdkafka in this process, another any client in a process of its own. `client` has the methods
+    for transactions. `send`, `poll`, `finish` and `abandon` belong to one thread.
     """
 
     client: Any
@@ -56,7 +57,7 @@ class LaneProducer(ABC):
     @property
     @abstractmethod
     def unanswered(self) -> int:
-        """The number of records without an outcome; 0 if the client can't say one any more."""
+        """The number of records without an outcome; 0 once the client can report none any more."""
 
     @property
     def failed_for_good(self) -> str:
@@ -79,28 +80,28 @@ class LaneProducer(ABC):
         deadline = time.monotonic() + timeout
         while self.unanswered and time.monotonic() < deadline and not cancelled.is_set():
             self.poll(_TICK)
-        self._leaves(at_once=cancelled.is_set())
+        self._close_client(at_once=cancelled.is_set())
         self.rows.write_rest()
 
     def abandon(self, *, open_transaction: bool) -> None:
-        """End as a killed process does, an open transaction left behind; records without an outcome become info.
+        """End as a killed process does, and leave an open transaction behind; records without an outcome become info.
 
         Writes the last rows: the producer can't be used afterwards.
         """
-        self._dies(open_transaction=open_transaction)
+        self._kill_client(open_transaction=open_transaction)
         self.rows.write_rest()
 
     @abstractmethod
-    def _leaves(self, *, at_once: bool) -> None:
+    def _close_client(self, *, at_once: bool) -> None:
         """End the client in order, or `at_once`."""
 
     @abstractmethod
-    def _dies(self, *, open_transaction: bool) -> None:
+    def _kill_client(self, *, open_transaction: bool) -> None:
         """End the client as a killed process does."""
 
 
 class RecordedProducer(LaneProducer):
-    """One librdkafka producer of one lane.
+    """A librdkafka producer in this process.
 
     `configs` are librdkafka's keys. Records go to the `partitions` of `rows` in turn, by seq, so that each partition
     gets increasing seqs. If the topic `grows_to` more partitions, these get records, too, once the client knows them.
@@ -116,14 +117,15 @@ class RecordedProducer(LaneProducer):
         self._partitions = rows.partitions
         self._codec = IdentityCodec(rows.lane, record_size)
         self._retries = retries(configs)
-        # With acks=0 nobody answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
-        # later records of a batch: it counts on within the batch from its "invalid" offset, -1001.
-        self._answered = _acks(configs) != "0"
+        # With acks=0 no broker answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
+        # later records of a batch: within a batch, it counts up from its "invalid" offset, -1001.
+        self._has_offsets = _acks(configs) != "0"
         self.client = new_client(Producer, configs)
         self._is_transactional = "transactional.id" in configs
         self._delivered = self._delivery_callback()
-        grows = grows_to > self._partitions.count
-        self._learning = Learning(self.client, topic, most=grows_to) if grows else None
+        self._partition_watch: PartitionWatch | None = None
+        if grows_to > self._partitions.count:
+            self._partition_watch = PartitionWatch(self.client, topic, most=grows_to)
 
     @property
     def unanswered(self) -> int:
@@ -137,17 +139,18 @@ class RecordedProducer(LaneProducer):
         while done < count:
             batch = min(_BATCH, count - done)
             first = rows.hand_out(batch)
-            if self._learning is not None and (known := self._learning.known) > self._partitions.count:
+            if self._partition_watch is not None and (known := self._partition_watch.known) > self._partitions.count:
                 self._partitions.grow(known, first)
-            partitions, to = self._partitions.count, self._partitions.first
+            partitions, first_partition = self._partitions.count, self._partitions.first
             for seq, value in enumerate(self._codec.encode_many(self.producer_id, first, batch), first):
                 try:
-                    produce(topic, value, None, to + seq % partitions, delivered)
+                    produce(topic, value, None, first_partition + seq % partitions, delivered)
                 except BufferError:
+                    # The client's queue is full.
                     rows.take_back(seq)
                     return done + seq - first
                 except KafkaException as error:
-                    rows.settle(seq, Outcome.FAIL, error.args[0].name())
+                    rows.note_outcome(seq, Outcome.FAIL, error.args[0].name())
             done += batch
         return done
 
@@ -156,25 +159,25 @@ class RecordedProducer(LaneProducer):
         try:
             return int(self.client.poll(timeout))
         except KafkaException as error:
-            # The next call raises that the producer has failed for good. In a transaction, the call that ends it raises
-            # that once more: whoever asked for that call handles it.
+            # `poll` raises once a producer has failed for good. Of a transactional producer, the call that ends the
+            # transaction raises the error again, and whoever made that call handles it.
             if not self._is_transactional:
                 if not error.args[0].fatal():
                     raise
                 self._failed_for_good = str(error.args[0].str())
             return 0
 
-    def _leaves(self, *, at_once: bool) -> None:
+    def _close_client(self, *, at_once: bool) -> None:
         self._purge()
         self.client.close()
 
-    def _dies(self, *, open_transaction: bool) -> None:
+    def _kill_client(self, *, open_transaction: bool) -> None:
         self._purge()
         abandon_client(self.client, open_transaction=open_transaction)
 
     def _purge(self) -> None:
-        if self._learning is not None:
-            self._learning.end()
+        if self._partition_watch is not None:
+            self._partition_watch.end()
         if len(self.client):
             self.client.purge()
             deadline = time.monotonic() + _PURGE_TIMEOUT
@@ -184,18 +187,18 @@ class RecordedProducer(LaneProducer):
     def _delivery_callback(self) -> Callable[[KafkaError | None, Any], None]:
         """The function that librdkafka calls for every record.
 
-        It uses only local variables: the speed of the load depends on these few lines.
+        It is a closure with local variables, which are faster than attributes: it runs once for every record.
         """
-        answered, acknowledge, settle = self._answered, self.rows.acknowledge, self.rows.settle
+        has_offsets, acknowledge, note_outcome = self._has_offsets, self.rows.acknowledge, self.rows.note_outcome
 
         def delivered(error: KafkaError | None, message: Any) -> None:
-            seq = _SEQ_OF(message.value(), _SEQ_AT)[0]
+            seq = _unpack_seq(message.value(), _SEQ_START)[0]
             if error is None:
-                # A broker that has stored a record long ago acknowledges a retry without its offset, too
+                # The offset is None as well if a broker acknowledges a retry of a record that it has stored long ago
                 # (DUPLICATE_SEQUENCE_NUMBER).
-                acknowledge(seq, message.offset() if answered else None)
+                acknowledge(seq, message.offset() if has_offsets else None)
             else:
-                settle(seq, *outcome_of(error, retries=self._retries))
+                note_outcome(seq, *outcome_of(error, retries=self._retries))
 
         return delivered
 

@@ -53,19 +53,19 @@ class Assignment:
         """The partitions that the member has."""
         return frozenset(self._held)
 
-    def given(self, partitions: Iterable[int]) -> None:
+    def assigned(self, partitions: Iterable[int]) -> None:
         """A rebalance added these partitions: from now on, all partitions are held under a new name."""
         kept = sorted(self._held)
         self._held.update(partitions)
         self._begin(kept)
 
-    def taken(self, partitions: Iterable[int]) -> None:
+    def revoked(self, partitions: Iterable[int]) -> None:
         """A rebalance takes these partitions."""
         gone = self._held & set(partitions)
         self._end(sorted(gone), time.monotonic_ns())
         self._held -= gone
 
-    def sought(self) -> None:
+    def position_changed(self) -> None:
         """A position was set back: what the member reads from now on has a new name."""
         self._begin(sorted(self._held))
 
@@ -114,7 +114,7 @@ class Positions:
         self._noted_ns = 0
         self._reached: dict[int, list[tuple[int, int, str]]] = {}
 
-    def reaches(self, offsets: Mapping[int, int]) -> None:
+    def note_positions(self, offsets: Mapping[int, int]) -> None:
         """A poll, which began after the last call of this, has led to these offsets: the next to read by partition."""
         name, since = self._assignment.name, max(self._noted_ns, self._assignment.begun_ns)
         for partition, offset in offsets.items():
@@ -168,12 +168,12 @@ class Commits:
 
     def commit(self, offsets: Mapping[int, int]) -> bool:
         """Commit, and wait for the answer; returns whether it was acknowledged for all partitions."""
-        with suppress(KafkaException), self.asking(offsets) as failed:
+        with suppress(KafkaException), self.committing(offsets) as failed:
             failed |= errors_in(self._client.commit(offsets=self.partitions(offsets), asynchronous=False))
             return not failed
         return False
 
-    def asks(
+    def announce(
         self,
         offsets: Mapping[int, int],
         *,
@@ -199,24 +199,24 @@ class Commits:
         return number
 
     @contextmanager
-    def asking(
+    def committing(
         self, offsets: Mapping[int, int], *, producer_id: int | None = None, transaction: int | None = None
     ) -> Iterator[dict[int, KafkaError]]:
         """The block commits these offsets, or sends them to a transaction: an error that it raises is the outcome.
 
         The block adds errors of single partitions to the dictionary.
         """
-        number, errors = self.asks(offsets, producer_id=producer_id, transaction=transaction), self.errors
+        number, errors = self.announce(offsets, producer_id=producer_id, transaction=transaction), self.errors
         failed: dict[int, KafkaError] = {}
         try:
             yield failed
         except (KafkaException, ProducerLost) as failure:
             error = failure.error if isinstance(failure, ProducerLost) else failure.args[0]
-            self.learns(number, dict.fromkeys(offsets, error), certain=self.errors == errors)
+            self.note_answer(number, dict.fromkeys(offsets, error), certain=self.errors == errors)
             raise
-        self.learns(number, failed, certain=self.errors == errors)
+        self.note_answer(number, failed, certain=self.errors == errors)
 
-    def learns(self, number: int, failed: Mapping[int, KafkaError], *, certain: bool) -> None:
+    def note_answer(self, number: int, failed: Mapping[int, KafkaError], *, certain: bool) -> None:
         """Tell of the answer to a commit; `failed`: errors by partition. `certain`: no connection failed meanwhile."""
         errors = [
             (partition, "fail" if certain and error.code() in REFUSALS else "info", error.name())
@@ -224,14 +224,14 @@ class Commits:
         ]
         self._tell("committed", number=number, errors=errors, ns=time.monotonic_ns())
 
-    def automatic(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+    def note_automatic(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         """Tell of an automatic commit of the client (callback `on_commit`): each partition is a commit of its own."""
         for place in partitions:
             if place.offset >= 0:
                 since, consumer = self.positions.since(place.partition, place.offset)
-                number = self.asks({place.partition: place.offset}, consumer=consumer, since_ns=self._own_ns(since))
+                number = self.announce({place.partition: place.offset}, consumer=consumer, since_ns=self._own_ns(since))
                 cause = place.error or error
-                self.learns(number, {} if cause is None else {place.partition: cause}, certain=False)
+                self.note_answer(number, {} if cause is None else {place.partition: cause}, certain=False)
 
     def _own_ns(self, ns: int) -> int:
         """This time, or the next that no other automatic commit has: their rows are told apart by it."""

@@ -17,7 +17,7 @@ from kafka_chaos.contract.lane.transactions import READ_COMMITTED, Transactional
 from kafka_chaos.harness.clients.kinds import parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.client_process import EventHandler, SupervisedProcess
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.groups.load import GroupLoad
@@ -44,7 +44,7 @@ class ConsumerGroup(GroupLoad):
         read: LaneSpec,
         load: LoadSettings,
         *,
-        start: Callable[[MemberSettings, Taker], SupervisedProcess] | None = None,
+        start: Callable[[MemberSettings, EventHandler], SupervisedProcess] | None = None,
     ) -> None:
         """`start`: what starts a member, if not a process of the lane's client."""
         self.loop = lane.loop if read.lane != lane.lane else None
@@ -53,21 +53,21 @@ class ConsumerGroup(GroupLoad):
         super().__init__(lane, read, load, group, group_id)
         self._start_process = start or self._start
 
-    def member(self, place: int, number: int) -> MemberSettings:
-        """The settings of a member: the group's member process number `number`, for its slot `place`."""
+    def member(self, slot: int, number: int) -> MemberSettings:
+        """The settings of a member: the group's member process number `number`, for its slot `slot`."""
         return MemberSettings(
             group=self.group_id,
             name=f"{self.group_id}-{number}",
             lane=self.read.lane,
             topic=self.read.topic_name,
-            configs=self._consumer_configs(place),
+            configs=self._consumer_configs(slot),
             commits=self.group.commits,
             freeze_seconds=self.group.max_poll_interval_ms / 1000 + _FROZEN_LONGER,
-            output=None if self.loop is None else self._output(place, number),
+            output=None if self.loop is None else self._output(slot, number),
         )
 
-    def _consumer_configs(self, place: int) -> dict[str, Any]:
-        """librdkafka's configs of the member in this place."""
+    def _consumer_configs(self, slot: int) -> dict[str, Any]:
+        """librdkafka's configs of the member in this slot."""
         group = self.group
         return {
             **member_configs(group),
@@ -76,21 +76,21 @@ class ConsumerGroup(GroupLoad):
             # What the group decides overrides what the lane gives.
             **group_configs(group),
             "group.id": self.group_id,
-            **({"group.instance.id": f"{self.group_id}-{place}"} if group.static else {}),
+            **({"group.instance.id": f"{self.group_id}-{slot}"} if group.static else {}),
             "isolation.level": READ_COMMITTED,
             # In a loop, the member itself commits.
             **({} if self.loop is None else {"enable.auto.commit": False}),
             "bootstrap.servers": self.load.bootstrap_servers,
         }
 
-    def _output(self, place: int, number: int) -> OutputSettings:
+    def _output(self, slot: int, number: int) -> OutputSettings:
         lane, load, transactions = self.lane, self.load, self.lane.transactional or Transactional()
         assert self.loop is not None
         configs = load.producer_configs(lane)
         # Members bring the logger that keeps their clients silent.
         configs.pop("logger", None)
         if self.loop.offsets == IN_TRANSACTION:
-            configs["transactional.id"] = transactional_id(lane.lane, place)
+            configs["transactional.id"] = transactional_id(lane.lane, slot)
         return OutputSettings(
             lane=lane.lane,
             topic=lane.topic_name,
@@ -106,9 +106,9 @@ class ConsumerGroup(GroupLoad):
             names_generation=release(lane.as_lane(()).version) >= (2, 5),
         )
 
-    def start_member(self, place: int, number: int) -> SupervisedProcess:
-        """Start the member of this number in this place; in a loop, `output` has what it writes."""
-        settings = self.member(place, number)
+    def start_member(self, slot: int, number: int) -> SupervisedProcess:
+        """Start the member of this number in this slot; in a loop, `output` has what it writes."""
+        settings = self.member(slot, number)
         common: Any = {"group": self.group_id, "lane": self.read.lane, "isolation": READ_COMMITTED}
         common |= {"readers": self, "on_change": partial(self._on_change, settings["name"])}
         if (output := settings.get("output")) is None:
@@ -124,7 +124,7 @@ class ConsumerGroup(GroupLoad):
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
         return {self.group_id: committed_by(self.group_id, self.read, self.load)}
 
-    def _start(self, settings: MemberSettings, rows: Taker) -> SupervisedProcess:
+    def _start(self, settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
         """Start a member as a process of the lane's client. For every librdkafka, this is the harness's own program."""
         client = parse_client(self.lane.client)
         packages = None if client is None else client.packages
@@ -205,7 +205,7 @@ class ShareGroup(GroupLoad):
         assert lane.share is not None
         super().__init__(lane, lane, load, lane.share, lane.group_id)
 
-    def start_member(self, place: int, number: int) -> SupervisedProcess:
+    def start_member(self, slot: int, number: int) -> SupervisedProcess:
         """Start the member of this number."""
         share, name = self.group, f"{self.group_id}-{number}"
         self._on_change(name, BEGINS)

@@ -21,7 +21,7 @@ from typing import Any
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION
 from kafka_chaos.contract.lane.transactions import COMMITTED
 from kafka_chaos.harness.workload.clients.outcome import Outcome
-from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.commits import Tell, next_offsets
 from kafka_chaos.harness.workload.groups.member import Identities, Member, Processing
@@ -43,7 +43,7 @@ class ToldRows:
     def __init__(self, settings: OutputSettings, tell: Tell) -> None:
         self.lane = settings["lane"]
         self.producer_id = settings["producer_id"]
-        self.partitions = InTurn(settings["partitions"])
+        self.partitions = RoundRobin(settings["partitions"])
         self.sent = 0
         self.failed = False
         self.transaction: int | None = None
@@ -79,9 +79,9 @@ class ToldRows:
 
     def acknowledge(self, seq: int, offset: int | None) -> None:
         """A record is acknowledged."""
-        self.settle(seq, Outcome.OK, offset=offset)
+        self.note_outcome(seq, Outcome.OK, offset=offset)
 
-    def settle(self, seq: int, outcome: Outcome, error: str | None = None, *, offset: int | None = None) -> None:
+    def note_outcome(self, seq: int, outcome: Outcome, error: str | None = None, *, offset: int | None = None) -> None:
         """A record has its outcome."""
         self.failed |= outcome is not Outcome.OK
         self._learned.append((seq, offset, time.monotonic_ns(), outcome, error))
@@ -183,7 +183,7 @@ class LoopProcessing(Processing):
         offsets = next_offsets(messages)
         of_transaction = {"producer_id": outputs.producer_id, "transaction": producer.transactions.number}
         try:
-            with member.commits.asking(offsets, **of_transaction):
+            with member.commits.committing(offsets, **of_transaction):
                 producer.send_offsets(member.commits.partitions(offsets), member.client.consumer_group_metadata())
         except ProducerLost as lost:
             if not lost.error.txn_requires_abort():

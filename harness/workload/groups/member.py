@@ -39,18 +39,18 @@ class CommandInbox:
         self._leaves_by: float | None = None
         listen(self._take)
 
-    def freezes(self) -> bool:
+    def must_freeze(self) -> bool:
         """Whether the member is to freeze; true once for each order."""
         if self._freezes:
             self._freezes -= 1
             return True
         return False
 
-    def crashes(self) -> bool:
+    def must_crash(self) -> bool:
         """Whether the member is to die."""
         return self._crashes
 
-    def leaves(self) -> bool:
+    def must_leave(self) -> bool:
         """Whether the member is to leave."""
         return self._leaves_by is not None
 
@@ -112,7 +112,7 @@ class Member:
         """Poll and process until the member is told to leave; then leave in order. Raises `MemberLost`."""
         callbacks = {"on_assign": self._given, "on_revoke": self._taken, "on_lost": self._taken}
         self.client.subscribe([self._settings["topic"]], **callbacks)
-        while not self.orders.leaves():
+        while not self.orders.must_leave():
             self.step()
         self.process.close()
         self.leave()
@@ -120,7 +120,7 @@ class Member:
     def leave(self) -> None:
         """Leave the group in order."""
         self.client.close()
-        self.assignment.taken(self.assignment.held)
+        self.assignment.revoked(self.assignment.held)
 
     def step(self) -> None:
         """Poll once, and process the records that it gives."""
@@ -130,13 +130,13 @@ class Member:
         for message in messages:
             self._note(message)
         if records and self._settings["commits"] == AUTO:
-            self.commits.positions.reaches(next_offsets(records))
-        if records and self.orders.freezes():
+            self.commits.positions.note_positions(next_offsets(records))
+        if records and self.orders.must_freeze():
             self.tell("changes", change="freezes")
             self._sleep(self._settings["freeze_seconds"])
             self.tell("changes", change="thaws")
         if records:
-            crash = self._crash if self.orders.crashes() else None
+            crash = self._crash if self.orders.must_crash() else None
             if self.process.handle(records, crash):
                 self._read_again(records)
         if self._is_news and self._ends:
@@ -179,20 +179,20 @@ class Member:
                 except KafkaException as failure:
                     # The partition is being taken: its next owner reads it again.
                     self.tell("notice", text=f"seek: {failure.args[0].name()}")
-        self.assignment.sought()
+        self.assignment.position_changed()
 
     def _given(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
         # The client tells only once that it is at the end of a partition that it keeps.
         self._is_news = True
-        self.assignment.given(place.partition for place in partitions)
+        self.assignment.assigned(place.partition for place in partitions)
 
     def _taken(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
         for place in partitions:
             self._ends.pop(place.partition, None)
-        self.assignment.taken(place.partition for place in partitions)
+        self.assignment.revoked(place.partition for place in partitions)
 
     def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
-        self.commits.automatic(error, partitions)
+        self.commits.note_automatic(error, partitions)
 
     def _disturbed(self, _: KafkaError) -> None:
         self.commits.errors += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kafka_chaos.harness.workload.client_process import ProtocolBreach, Taker
+from kafka_chaos.harness.workload.client_process import EventHandler, ProtocolBreach
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -30,16 +30,16 @@ class LoopRows(ConsumedRows):
         self, load: LoadSettings, *, output: ProducedRows, transactional_id: str | None = None, **consumed: Any
     ) -> None:
         super().__init__(load, **consumed)
-        self._lane_of_calls = output.lane
+        self._calls_lane = output.lane
         self._output = output
         self._transactional_id = str(transactional_id)
         self._transactions = TransactionRows(
             output, transactional_id=self._transactional_id, rows=partial(load.tables.add, "transactions")
         )
-        self.takers |= {
+        self.handlers |= {
             "commit": self._asks,
             "sent": self._sent,
-            "outcome": output.takes_outcomes,
+            "outcome": output.handle_outcome,
             "transaction": self._ended,
         }
 
@@ -48,13 +48,13 @@ class LoopRows(ConsumedRows):
         super().ends()
         self._output.write_rest()
         if self._transactions.is_open:
-            self._transactions.is_left()
+            self._transactions.leave_open()
             self._calls.ends(self._call)
 
     def _asks(self, **values: Any) -> None:
         # The commit of the transaction is asked for only after its offsets were sent.
         self._transactions.asks_for_commit()
-        self._commit(**values)
+        self._handle_commit(**values)
 
     def _sent(
         self, first_seq: int, partition: list[int], sources: list[list[int]], transaction: int | None, ns: int
@@ -70,7 +70,7 @@ class LoopRows(ConsumedRows):
     def _ended(self, row: dict[str, Any]) -> None:
         if self._transactions.is_open:
             self._calls.ends(self._call)
-        self._transactions.takes(row)
+        self._transactions.add_row(row)
 
 
 EVERYTHING = 2**62
@@ -78,7 +78,7 @@ EVERYTHING = 2**62
 
 
 @dataclass(eq=False, kw_only=True)
-class SharerRows(Taker):
+class SharerRows(EventHandler):
     """The rows of one `member` of a share group, which reads `lane`. `on_change` learns when it freezes and thaws."""
 
     group: str
@@ -88,12 +88,12 @@ class SharerRows(Taker):
     readers: Readers
     on_change: Callable[[str], None]
 
-    what = "a member of a share group"
+    role = "a member of a share group"
 
     def __post_init__(self) -> None:
         self._of = {"lane": self.lane, "group": self.group, "member": self.member}
         self._held: dict[int, dict[str, Any]] = {}
-        self.takers = {
+        self.handlers = {
             "delivered": self._delivered,
             "acknowledges": self._acknowledges,
             "acknowledged": self._acknowledged,
@@ -113,7 +113,7 @@ class SharerRows(Taker):
         for at, values in enumerate(rows, start=number):
             named = dict(zip(names, values, strict=True))
             self._held[at] = {**self._of, **named, "asked_ns": asked_ns, "delivered_ns": ns}
-        self.readers.counts(len(columns["offset"]))
+        self.readers.count_read(len(columns["offset"]))
 
     def _acknowledges(self, number: int, ns: int, acknowledgements: list[str]) -> None:
         for at, acknowledgement in enumerate(acknowledgements, start=number):
@@ -137,4 +137,4 @@ class SharerRows(Taker):
         # The start offset is the group's, whichever member tells it. It trails behind the last acknowledgements:
         # without a lag, no record is due, whatever the offset.
         ends = [EVERYTHING if behind == 0 else start for start, behind in zip(offset, lag, strict=True)]
-        self.readers.reaches(self.readers, [list(at) for at in zip(partition, ends, strict=True)])
+        self.readers.note_positions(self.readers, [list(at) for at in zip(partition, ends, strict=True)])

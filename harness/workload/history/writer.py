@@ -112,7 +112,7 @@ class HistoryWriter:
             rows, self._rows = self._rows, []
         return pa.Table.from_pylist(rows, schema=self._schema) if rows else None
 
-    def follow(self, take: Take) -> None:
+    def add_source(self, take: Take) -> None:
         """Call `take` for more rows at least every half second, and once at the end. It must not wait."""
         self._sources.append(take)
 

@@ -20,7 +20,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
-from kafka_chaos.harness.workload.clients.producers import Producing
+from kafka_chaos.harness.workload.clients.producers import LaneProducers
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -36,7 +36,7 @@ _MOST_TOGETHER = 10_000
 """Records of a transaction that is larger than the lane's `size` because its producer is behind its rate."""
 
 
-class TransactionalProducing(Producing):
+class TransactionalProducers(LaneProducers):
     """The producers of one transactional lane; the seed of the `load` decides which transactions are aborted.
 
     `connect` makes the incarnation with a number, counted from 0 in the lane, of a transactional id.
@@ -52,7 +52,7 @@ class TransactionalProducing(Producing):
         self._connect = connect
         self._ids = [_Incarnations(self, number) for number in range(self.settings.producers)]
 
-    def next_of(self, transactional_id: str) -> LaneProducer:
+    def connect_next(self, transactional_id: str) -> LaneProducer:
         """Connect the next incarnation of a transactional id, and keep its rows."""
         with self._connecting:
             producer = self._connect(len(self.rows), transactional_id)
@@ -104,7 +104,7 @@ class _Incarnations(Worker):
 
     sending: threading.Event
 
-    def __init__(self, producing: TransactionalProducing, number: int) -> None:
+    def __init__(self, producing: TransactionalProducers, number: int) -> None:
         lane, settings, load = producing.lane, producing.settings, producing.load
         self.id = transactional_id(lane.lane, number)
         super().__init__(self._write_all, name=f"producer-{self.id}")
@@ -181,7 +181,7 @@ class _Incarnations(Worker):
         Raises `ClusterFailure` if no incarnation can be initialised.
         """
         for _ in range(_MOST_FAILED_STARTS):
-            self.records = self._of.next_of(self.id)
+            self.records = self._of.connect_next(self.id)
             producer = TransactionalProducer(
                 self.records,
                 transactional_id=self.id,

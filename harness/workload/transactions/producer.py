@@ -36,7 +36,7 @@ _BACKOFF = 0.05
 _CALL_TIMEOUT = 0.2
 
 
-TakeRow = Callable[[dict[str, Any]], None]
+AddRow = Callable[[dict[str, Any]], None]
 """Takes a row: `LoadTables.add` does, or the pipe to the process that writes it. Columns that it lacks are null."""
 
 
@@ -46,7 +46,7 @@ class TransactionRows:
     `number`: of the transaction that began last, counted from 0.
     """
 
-    def __init__(self, records: ProducedRows, *, transactional_id: str, rows: TakeRow) -> None:
+    def __init__(self, records: ProducedRows, *, transactional_id: str, rows: AddRow) -> None:
         self.number = -1
         self._records = records
         self._producer: dict[str, Any] = {
@@ -64,7 +64,7 @@ class TransactionRows:
         """Whether a transaction has begun whose row is not written."""
         return self._open is not None
 
-    def is_initialised(self) -> None:
+    def note_initialised(self) -> None:
         """The producer has just fenced its predecessors under its transactional id."""
         self._producer["initialised_ns"] = time.monotonic_ns()
 
@@ -83,15 +83,15 @@ class TransactionRows:
         """The end of the transaction was acknowledged; `cause` is the error that made it an abort."""
         self._row(outcome, end_ns=time.monotonic_ns(), error=cause)
 
-    def fails(self, error: KafkaError) -> None:
+    def end_unconfirmed(self, error: KafkaError) -> None:
         """The end was refused for good, or is not asked for any more after an `error` that may be retried."""
         self._row(self._unknown, end_ns=None if error.retriable() else time.monotonic_ns(), error=error)
 
-    def is_left(self) -> None:
+    def leave_open(self) -> None:
         """The transaction is left behind open."""
         self._row(self._unknown, end_ns=None, error=None)
 
-    def takes(self, row: dict[str, Any]) -> None:
+    def add_row(self, row: dict[str, Any]) -> None:
         """The transaction has ended with this row, which the producer's own process has made."""
         self._rows(row)
         self._open = None
@@ -104,7 +104,7 @@ class TransactionRows:
     def _row(self, outcome: str, *, end_ns: int | None, error: KafkaError | None) -> None:
         assert self._open is not None
         name = None if error is None else error.name()
-        self.takes({**self._open, "end_ns": end_ns, "outcome": outcome, "error": name})
+        self.add_row({**self._open, "end_ns": end_ns, "outcome": outcome, "error": name})
 
 
 class ProducerLost(Exception):
@@ -127,7 +127,7 @@ class TransactionalProducer:
         records: LaneProducer,
         *,
         transactional_id: str,
-        rows: TakeRow,
+        rows: AddRow,
         give_up: Callable[[], bool],
         calls: Calls | None = None,
     ) -> None:
@@ -141,7 +141,7 @@ class TransactionalProducer:
     def init(self) -> None:
         """Fence former incarnations and end their transaction; raises `ProducerLost`."""
         self._insist(self.records.client.init_transactions)
-        self.transactions.is_initialised()
+        self.transactions.note_initialised()
 
     def begin(self) -> None:
         """Begin the next transaction; raises `ProducerLost`."""
@@ -200,7 +200,7 @@ class TransactionalProducer:
     def abandon(self) -> None:
         """End as a killed process does, an open transaction left behind."""
         if self.transactions.is_open:
-            self.transactions.is_left()
+            self.transactions.leave_open()
             self._is_unsettled = True
         self.records.abandon(open_transaction=self._is_unsettled)
 
@@ -230,4 +230,4 @@ class TransactionalProducer:
 
     def _lost(self, lost: ProducerLost) -> None:
         self._is_unsettled = not lost.error.fatal()
-        self.transactions.fails(lost.error)
+        self.transactions.end_unconfirmed(lost.error)

@@ -16,8 +16,8 @@ from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
-from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.client_process import EventHandler, SupervisedProcess
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -56,7 +56,7 @@ class Kit:
         self.admin.await_full_isr([name])
         return name
 
-    def start(self, topic: str, role: str, **settings: object) -> Callable[[Taker], SupervisedProcess]:
+    def start(self, topic: str, role: str, **settings: object) -> Callable[[EventHandler], SupervisedProcess]:
         """Starts the client in this role, on a topic that is a lane of the same name."""
         begin = {
             "role": role,
@@ -69,12 +69,12 @@ class Kit:
             **settings,
         }
 
-        def started(taker: Taker) -> SupervisedProcess:
+        def started(handler: EventHandler) -> SupervisedProcess:
             self.is_ready = threading.Event()
             self.process = SupervisedProcess(
                 self.command,
                 begin,
-                taker,
+                handler,
                 name=topic,
                 on_notice=print,
                 on_ready=lambda client, version, timeouts: self.is_ready.set(),
@@ -125,7 +125,7 @@ class Kit:
                 tables,
                 lane=topic,
                 producer_id=7,
-                partitions=InTurn(PARTITIONS),
+                partitions=RoundRobin(PARTITIONS),
                 transactional_id=usual["transactional_id"],
             ),
         )

@@ -24,7 +24,7 @@ from kafka_chaos.harness.workload.application.producer import ApplicationProduce
 from kafka_chaos.harness.workload.clients import following, recorded_producer
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.following import RecordedConsumer
-from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.groups.rows import LoopRows
@@ -114,7 +114,8 @@ def producing(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Produce:
 
     def produce(records: int, fates: Fates, transactions: Sequence[int] = ()) -> Produced:
         load = load_of(folder, LANE)
-        rows = ProducedRows(load.tables, lane="orders", producer_id=0, partitions=InTurn(2) if kind != "loop" else None)
+        partitions = RoundRobin(2) if kind != "loop" else None
+        rows = ProducedRows(load.tables, lane="orders", producer_id=0, partitions=partitions)
         spans = transactions or [records]
         if kind in ("in process", "process"):
             _by_number(kind, rows, spans, fates, is_transactional=bool(transactions), folder=folder, patch=patch)
@@ -188,14 +189,14 @@ def _loop(
     for number, span in enumerate(spans):
         seqs = range(first, first + span)
         made = {"first_seq": first, "partition": [seq % 2 for seq in seqs], "sources": [[9, seq] for seq in seqs]}
-        member.takes("sent", {**made, "transaction": number if is_transactional else None, "ns": 5 + number})
+        member.handle("sent", {**made, "transaction": number if is_transactional else None, "ns": 5 + number})
         for seq in seqs:
             if (fate := fates(seq)) is not None:
                 said = {"outcome": fate.outcome, "error": fate.error, "seq": [seq], "offset": [fate.offset]}
-                member.takes("outcome", {**said, "ns": [50 + seq]})
+                member.handle("outcome", {**said, "ns": [50 + seq]})
         if is_transactional:
             ended = {"lane": "orders", "producer_id": 0, "transaction": number, "transactional_id": "orders-0"}
-            member.takes("transaction", {"row": {**ended, "begin_ns": 1, "end_ns": 2, "outcome": "committed"}})
+            member.handle("transaction", {"row": {**ended, "begin_ns": 1, "end_ns": 2, "outcome": "committed"}})
         first += span
     member.ends()
 
@@ -258,9 +259,9 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
             readers = Readers()
             member = ConsumedRows(load, group="g", lane="orders", isolation="any", readers=readers)
             for event in _events(polls, consumer="g-0", ns=7):
-                member.takes(event.pop("event"), event)
+                member.handle(event.pop("event"), event)
             at_end = {partition: offset + 1 for poll in polls for partition, offset, _ in poll}
-            member.takes("at_end", {"offsets": list(at_end.items())})
+            member.handle("at_end", {"offsets": list(at_end.items())})
             told += [f"partition {number} {read} of {end}" for number, (read, end) in readers.behind(ends).items()]
             member.ends()
         load.tables.close()

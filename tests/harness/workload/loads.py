@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.client_process import EventHandler, SupervisedProcess
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
 
@@ -43,16 +43,16 @@ def mock_cluster(*topics: str) -> Iterator[tuple[str, Producer]]:
 
 def adapter(
     role: str, lane: str, servers: str, problems: list[str] | None = None, **settings: Any
-) -> Callable[[Taker], SupervisedProcess]:
+) -> Callable[[EventHandler], SupervisedProcess]:
     """Starts the adapter with librdkafka for the lane's topic; `problems` takes those of the process."""
     of_producer = {"producer_id": 0, "first_partition": 0, "record_size": 64, "acks": "all", "idempotence": True}
     of_producer |= {"max_in_flight": 5, "linger_ms": 5, "delivery_timeout_ms": 60_000}
     common = {"role": role, "lane": lane, "topic": lane, "partitions": 2, "bootstrap_servers": servers}
     order = {**common, "client_id": f"{lane}-0", "configs": {}, **of_producer, **settings}
-    return lambda taker: SupervisedProcess(
+    return lambda handler: SupervisedProcess(
         command_of("kafka_chaos.harness.clients.python_client", "librdkafka"),
         order,
-        taker,
+        handler,
         name=role,
         on_notice=print,
         on_problem=lambda _, problem: (problems if problems is not None else []).append(problem),

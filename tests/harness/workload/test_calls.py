@@ -17,7 +17,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.calls import Calls
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.clients.producers import PacedProducing
+from kafka_chaos.harness.workload.clients.producers import PacedProducers
 from kafka_chaos.harness.workload.groups.rows import LoopRows
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
@@ -88,7 +88,7 @@ class Records:
 def client_of(kind: str, silent: str) -> Any:
     if kind == "in process":
         return FakeProducer({"transactional.id": "pay-0"}, {silent: [TIMED_OUT] * 1_000}, [], silent=False)
-    rows: Any = SimpleNamespace(lane="pay", producer_id=0, pending={}, takes_outcomes=print)
+    rows: Any = SimpleNamespace(lane="pay", producer_id=0, pending={}, handle_outcome=print)
     takes_orders_and_says_nothing = Mock(is_ready=silent != "init_transactions", problem=None)
     return ProcessProducer(lambda _: takes_orders_and_says_nothing, rows)
 
@@ -146,7 +146,7 @@ def test_a_send_that_blocks_and_outcomes_that_never_come_are_told_of(
             return super().send(count)
 
     load = load_of(tmp_path, workload=WorkloadSpec(rate=100), calls=calls)
-    producing = PacedProducing(lambda *place: Blocks(*place, 7), load)  # type: ignore[arg-type, return-value]
+    producing = PacedProducers(lambda *place: Blocks(*place, 7), load)  # type: ignore[arg-type, return-value]
     thread, sending = running(producing)
     wait_until(lambda: producing.sent > 0, "the send to be over", timeout=20)
     sending.clear()
@@ -184,7 +184,7 @@ def test_what_a_member_asks_for_is_a_call_until_it_is_answered_or_dies(
     )
     if kind == "commit":
         values = {**values, "number": 1, "consumer": "g-0-1", "offsets": [[0, 5]]}
-    rows.takes(kind, {**values, "ns": time.monotonic_ns()})
+    rows.handle(kind, {**values, "ns": time.monotonic_ns()})
     wait_until(lambda: bool(noted), "the call to be told of", timeout=10)
     client = "out-0" if call == "transaction" else "g-0-1"
     assert unanswered(noted) == [("out", client, call)]

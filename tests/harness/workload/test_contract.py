@@ -48,7 +48,7 @@ def test_a_record_has_the_outcome_that_its_client_says(
 @pytest.mark.parametrize("kind", PRODUCERS)
 def test_every_record_has_one_row_and_was_reserved(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, records = HistoryWriter.write, 1_500
-    monkeypatch.setattr(produced, "MOST_KEPT", 1_000)
+    monkeypatch.setattr(produced, "MAX_KEPT", 1_000)
 
     def has_no_room(writer: HistoryWriter, table: pa.Table) -> None:
         """The writer's thread has to take what sources keep before there is room again."""
@@ -92,6 +92,6 @@ def test_what_is_read_has_a_row_and_a_name_that_a_lost_position_changes(
     assert {(row["lane"], row["leader_epoch"]) for row in rows} == {("orders", 4)}
     times: list[Any] = [row["poll_ns"] for row in rows]
     assert times == sorted(set(times)), "each is later than the one before"
-    falls_short = ends[1] == 5
-    assert len(told) == falls_short
+    report_unread = ends[1] == 5
+    assert len(told) == report_unread
     assert all("partition 1" in text and "2 of 5" in text for text in told)

@@ -79,7 +79,7 @@ def test_a_process_that_can_t_begin_its_transactions_fails_its_lane_alone(make: 
     wait_until(lambda: lane.has_failed, "the lane to have failed", timeout=30)
     lane.stop_sending()
     lane.await_outcomes()
-    assert lane.falls_silent(3)
+    assert lane.report_silence(3)
 
 
 IMPLIED = "1 message(s) implicitly acked by subsequent batch success (msgids 1..1, last acked 2)"
@@ -167,7 +167,7 @@ def fake_lane(counts: tuple[int, int, int], *, seconds: float = 0.0) -> Any:
         timeouts.append(timeout)
         time.sleep(seconds)
 
-    does = {"falls_silent.return_value": False, "readers.return_value": (SimpleNamespace(drain=drain),)}
+    does = {"report_silence.return_value": False, "readers.return_value": (SimpleNamespace(drain=drain),)}
     return Mock(has_failed=False, counts=Counts(*counts), group=None, timeouts=timeouts, **does)
 
 

@@ -17,8 +17,8 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
-from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, watched
-from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, with_log_watch
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer, RecordedProducer
 from kafka_chaos.harness.workload.lane_clients import LaneClients
@@ -50,7 +50,7 @@ FAST = {**IDEMPOTENT, "bootstrap.servers": "mock", "test.mock.num.brokers": 1, "
 def told_by(*lines: str, **more: Any) -> list[Any]:
     told: list[Event] = []
     watch = watch_of({**IDEMPOTENT, **more}, told.append, lane="a", topic="t", producer_id=3)
-    logger: Any = watched(IDEMPOTENT, watch)["logger"]
+    logger: Any = with_log_watch(IDEMPOTENT, watch)["logger"]
     for line in lines:
         logger.debug("DRAIN %s", line)
     return told
@@ -117,7 +117,7 @@ def test_a_transactional_producer_tells_of_acknowledgements_without_an_offset_al
 )
 def test_other_producers_are_left_alone(configs: dict[str, object]) -> None:
     watch = watch_of(configs, lambda _: None, lane="a", topic="t", producer_id=0)
-    assert watched(configs, watch) == configs
+    assert with_log_watch(configs, watch) == configs
 
 
 FLUSHING = "producer/leader/t/2 state change to [flushing-1]"
@@ -174,7 +174,7 @@ def send_by(made: Callable[[ProducedRows, dict[str, Any], Watch | None], LanePro
         told: list[Any] = []
         tables = LoadTables(folder)
         watch = watch_of(configs, told.append, lane="a", topic="a", producer_id=0)
-        producer = made(ProducedRows(tables, lane="a", producer_id=0, partitions=InTurn(1)), configs, watch)
+        producer = made(ProducedRows(tables, lane="a", producer_id=0, partitions=RoundRobin(1)), configs, watch)
         end = time.monotonic() + seconds
         # The line of a log comes before the outcome of the record that it is about.
         while time.monotonic() < end and not (told and producer.unanswered < producer.sent):
@@ -191,7 +191,7 @@ def send_by(made: Callable[[ProducedRows, dict[str, Any], Watch | None], LanePro
 
 
 def in_process(rows: ProducedRows, configs: dict[str, Any], watch: Watch | None) -> LaneProducer:
-    return RecordedProducer(rows, topic="a", record_size=100, configs=watched(configs, watch))
+    return RecordedProducer(rows, topic="a", record_size=100, configs=with_log_watch(configs, watch))
 
 
 def in_a_process(rows: ProducedRows, configs: dict[str, Any], watch: Watch | None) -> LaneProducer:

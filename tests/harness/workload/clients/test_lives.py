@@ -28,17 +28,17 @@ class Reader(Follower):
         self.problems: list[str] = []
         self.ended_by = ""
         self.made = time.monotonic()
-        self.process = SimpleNamespace(has_fallen=False, is_down=False)
+        self.process = SimpleNamespace(ended_by_fault=False, is_down=False)
         super().__init__(lane, load, partitions=2, number=number)
-        self.begins()
+        self.begin_assignment()
 
     def given(self, partition: int, *offsets: int) -> None:
-        self.reads(partition=[partition] * len(offsets), offset=offsets, producer_id=offsets, seq=offsets)
+        self.record_batch(partition=[partition] * len(offsets), offset=offsets, producer_id=offsets, seq=offsets)
 
-    def goes_on(self) -> bool:
+    def may_read_more(self) -> bool:
         return True
 
-    def breaks(self, problem: str) -> None:
+    def note_problem(self, problem: str) -> None:
         self.problems.append(problem)
 
     def leave(self) -> None:
@@ -73,7 +73,7 @@ def living(
 ) -> Iterator[tuple[FurtherConsumers, list[Reader]]]:
     made: list[Reader] = []
 
-    def connect(number: int, place: int) -> Reader:
+    def connect(number: int, slot: int) -> Reader:
         if number == stops_with:
             consumers.stop()
         made.append(Reader(load, number))
@@ -116,10 +116,10 @@ def test_one_that_a_fault_ends_has_a_successor_once_that_is_over(load: LoadSetti
     load.clock.began = time.monotonic()
     with living(load, LifeSpec(at=0.0)) as (consumers, made):
         wait_until(lambda: made, "it to start", timeout=10)
-        (place,) = consumers.places
-        made[0].process.has_fallen = made[0].process.is_down = True
+        (slot,) = consumers.slots
+        made[0].process.ended_by_fault = made[0].process.is_down = True
         wait_until(lambda: made[0].ended_by == "killed", "its end", timeout=10)
-        assert place.client is None
+        assert slot.client is None
         assert len(made) == 1
         made[0].process.is_down = False
         wait_until(lambda: len(made) == 2, "a successor", timeout=10)
@@ -140,7 +140,7 @@ def test_each_reads_every_partition_from_its_start(load: LoadSettings, names: li
     reader.given(1, 3, 4)
     reader.given(1, 5)
     assert reader.problems == ["began to read partition 1 at offset 3 instead of 0"]
-    reader.begins()
+    reader.begin_assignment()
     reader.given(1, 0)
     assert names == ["a-consumer-1-1", "a-consumer-1-2"]
     assert len(reader.problems) == 1

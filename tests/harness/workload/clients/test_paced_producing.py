@@ -12,8 +12,8 @@ import pytest
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.lives import LifeSpec
-from kafka_chaos.harness.workload.clients.partitions import InTurn
-from kafka_chaos.harness.workload.clients.producers import PacedProducing
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
+from kafka_chaos.harness.workload.clients.producers import PacedProducers
 from kafka_chaos.harness.workload.settings import LoadClock, LoadSettings
 from tests.harness.workload.loads import load_of, running
 
@@ -21,10 +21,10 @@ from tests.harness.workload.loads import load_of, running
 class Sender:
     """In place of a RecordedProducer: counts."""
 
-    def __init__(self, number: int, place: int, unanswered: int = 0) -> None:
+    def __init__(self, number: int, slot: int, unanswered: int = 0) -> None:
         self.lane = "a"
         self.number = number
-        self.place = place
+        self.slot = slot
         self.ended = ""
         self.made = time.monotonic()
         self.sent = self.acknowledged = self.longest_gap_ns = 0
@@ -49,7 +49,7 @@ class Sender:
         self.ended = "killed"
 
 
-Pacing = Callable[..., PacedProducing]
+Pacing = Callable[..., PacedProducers]
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def pacing(tmp_path: Path) -> Iterator[Pacing]:
 
     def paced(
         *lives: LifeSpec, began: float | None = None, connect: Callable[[int, int], Any] = Sender, **given: Any
-    ) -> PacedProducing:
+    ) -> PacedProducers:
         loads.append(load_of(tmp_path, workload=WorkloadSpec(rate=600), clock=LoadClock(began), **given))
-        return PacedProducing(connect, loads[0], lives)
+        return PacedProducers(connect, loads[0], lives)
 
     yield paced
     loads[0].tables.close()
@@ -104,21 +104,21 @@ def test_one_that_is_killed_is_followed_by_another_in_its_place(pacing: Pacing) 
     start, notices = time.monotonic(), list[str]()
     life = LifeSpec(at=0.1, lasts=0.5, ends="kill", returns=0.1)
 
-    def connect(number: int, place: int) -> Sender:
+    def connect(number: int, slot: int) -> Sender:
         if number == 3:
             sending.clear()
-        return Sender(number, place)
+        return Sender(number, slot)
 
     producing = pacing(life, connect=connect, began=start, on_notice=notices.append)
     thread, sending = running(producing)
     thread.join(20)
     assert len(producing.producers) == 4, "three of that place"
     first, *others = producing.producers
-    assert [(one.number, one.place, one.ended) for one in others] == [(1, 1, "killed"), (2, 1, "killed"), (3, 1, "")]
+    assert [(one.number, one.slot, one.ended) for one in others] == [(1, 1, "killed"), (2, 1, "killed"), (3, 1, "")]
     assert first.ended == ""
     assert others[1].made - start >= 0.7
     assert 20 < others[0].sent < 400, "its share, for as long as it lived"
-    assert notices == ["a: the producer in place 1 is killed"] * 2
+    assert notices == ["a: the producer in slot 1 is killed"] * 2
     producing.finish(1, threading.Event())
     assert [one.ended for one in producing.producers] == ["left", "killed", "killed", "left"]
     assert producing.sent == sum(one.sent for one in producing.producers)
@@ -128,7 +128,7 @@ def test_one_that_leaves_is_served_until_it_has_its_outcomes(pacing: Pacing) -> 
     start = time.monotonic()
     producing = pacing(
         LifeSpec(at=0.0, lasts=0.5),
-        connect=lambda number, place: Sender(number, place, unanswered=5 * number),
+        connect=lambda number, slot: Sender(number, slot, unanswered=5 * number),
         began=start,
     )
     thread, sending = running(producing)
@@ -148,12 +148,12 @@ def test_one_that_leaves_is_served_until_it_has_its_outcomes(pacing: Pacing) -> 
 
 
 def test_each_record_stays_in_the_partition_that_it_was_sent_to() -> None:
-    partitions = InTurn(2)
+    partitions = RoundRobin(2)
     sent = [seq % partitions.count for seq in range(5)]
     partitions.grow(3, 5)
     sent += [seq % partitions.count for seq in range(5, 12)]
     partitions.grow(4, 12)
     sent += [seq % partitions.count for seq in range(12, 20)]
-    assert partitions.of(np.arange(20)).tolist() == sent
-    assert partitions.of(np.array([19, 0, 6])).tolist() == [sent[19], sent[0], sent[6]]
+    assert partitions.partitions_of(np.arange(20)).tolist() == sent
+    assert partitions.partitions_of(np.array([19, 0, 6])).tolist() == [sent[19], sent[0], sent[6]]
     assert set(sent) == {0, 1, 2, 3}

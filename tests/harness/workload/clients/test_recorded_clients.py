@@ -11,7 +11,7 @@ import pytest
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -28,7 +28,7 @@ def produce(cluster: Cluster, tmp_path: Path) -> Produce:
 
     def run(topic: str, records: int, *, timeout: float = 60, **configs: object) -> list[dict[str, Any]]:
         tables = LoadTables(tmp_path)
-        rows = ProducedRows(tables, lane=topic, producer_id=5, partitions=InTurn(1))
+        rows = ProducedRows(tables, lane=topic, producer_id=5, partitions=RoundRobin(1))
         dotted = {key.replace("_", "."): value for key, value in configs.items()}
         brokers = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
         producer = RecordedProducer(rows, topic=topic, record_size=100, configs={**brokers, "acks": "all", **dotted})

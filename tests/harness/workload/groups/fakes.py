@@ -80,12 +80,12 @@ class FakeOrders:
     freezing: int = 0
     crashing: bool = False
 
-    def freezes(self) -> bool:
+    def must_freeze(self) -> bool:
         self.freezing -= 1
         return self.freezing >= 0
 
-    def crashes(self) -> bool:
+    def must_crash(self) -> bool:
         return self.crashing
 
-    def leaves(self) -> bool:
+    def must_leave(self) -> bool:
         return not self.consumer.polls

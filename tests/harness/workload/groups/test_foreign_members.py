@@ -10,7 +10,7 @@ import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.client_process import EventHandler, SupervisedProcess
 from kafka_chaos.harness.workload.groups.group_kinds import ConsumerGroup
 from kafka_chaos.harness.workload.groups.settings import MemberSettings
 from tests.harness.workload.loads import load_of
@@ -27,7 +27,7 @@ def test_members_have_the_lanes_configs_but_for_what_its_group_decides(tmp_path:
     given = {"fetch.min.bytes": 5, "auto.commit.interval.ms": 7, "group.id": "other", "session.timeout.ms": 1}
     lane = ORDERS.model_copy(update={"consumer_configs": given})
     load = load_of(tmp_path, lane)
-    configs = ConsumerGroup(lane, lane, load).member(place=0, number=1)["configs"]
+    configs = ConsumerGroup(lane, lane, load).member(slot=0, number=1)["configs"]
     load.tables.close()
     assert (configs["fetch.min.bytes"], configs["auto.commit.interval.ms"]) == (5, 7)
     assert (configs["group.id"], configs["session.timeout.ms"]) == ("orders-group", 6_000)
@@ -43,7 +43,7 @@ class ForeignGroup:
         load = load_of(tmp_path, ORDERS, on_notice=self.notices.append)
         self.tables = load.tables
 
-        def start(settings: MemberSettings, rows: Taker) -> SupervisedProcess:
+        def start(settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
             self.begun.append(settings["name"])
             return SupervisedProcess(
                 [sys.executable, "-c", CLIENT % (MEMBER, behaviour)],

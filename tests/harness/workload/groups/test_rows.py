@@ -18,7 +18,7 @@ from tests.parquet import rows_in
 Row = dict[str, Any]
 
 
-class Written:
+class WrittenRecords:
     """The rows of one member, `dies` or not after what it told."""
 
     def __init__(self, folder: Path, told: list[tuple[str, Row]], *, is_loop: bool = False) -> None:
@@ -31,7 +31,7 @@ class Written:
         if is_loop:
             self.rows = LoopRows(load, output=self.output, transactional_id="out-0", **of)
         for kind, values in told:
-            self.rows.takes(kind, values)
+            self.rows.handle(kind, values)
         self.behind = self.readers.behind({0: 6, 1: 2})
         self.rows.ends()
         load.tables.close()
@@ -75,7 +75,7 @@ def test_every_thing_that_is_told_has_its_row(tmp_path: Path) -> None:
         ("committed", {"number": 0, "errors": [[1, "fail", "ILLEGAL_GENERATION"]], "ns": 40}),
         ("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50}),
     ]
-    written = Written(tmp_path, told)
+    written = WrittenRecords(tmp_path, told)
     held = {"lane": "in", "group": "g", "consumer": "g-0-1", "member": "m", "generation": 3}
     held |= {"isolation": "read_committed", "start_ns": 10}
     assert written["assignments"] == [{**held, "partition": 0, "end_ns": 50}, {**held, "partition": 1, "end_ns": None}]
@@ -101,7 +101,7 @@ def test_a_loop_s_transactions_have_rows_and_their_records_count(tmp_path: Path)
         ("outcome", {"outcome": "info", "error": "_MSG_TIMED_OUT", "seq": [1], "offset": [None], "ns": [61]}),
         ("transaction", {"row": {**ended, "end_ns": 70, "outcome": "committed", "error": None}}),
     ]
-    written = Written(tmp_path, told, is_loop=True)
+    written = WrittenRecords(tmp_path, told, is_loop=True)
     assert [row["outcome"] for row in written["transactions"]] == ["committed"]
     assert (written.output.sent, written.output.acknowledged) == (2, 1)
 
@@ -110,7 +110,7 @@ def test_a_loop_s_transactions_have_rows_and_their_records_count(tmp_path: Path)
 def test_a_death_leaves_everything_in_doubt_that_was_open(
     asked: list[tuple[str, Row]], outcome: str, tmp_path: Path
 ) -> None:
-    written = Written(tmp_path, [ASSIGNED, SENT, *asked], is_loop=True)
+    written = WrittenRecords(tmp_path, [ASSIGNED, SENT, *asked], is_loop=True)
     assert [row["end_ns"] for row in written["assignments"]] == [None, None]
     assert [(row["outcome"], row["complete_ns"]) for row in written["produced"]] == [("info", None)] * 2
     assert [(row["outcome"], row["complete_ns"]) for row in written["commits"]] == [("info", None)] * 2 * len(asked)
@@ -122,20 +122,20 @@ def test_a_death_leaves_everything_in_doubt_that_was_open(
 
 def test_the_end_is_reached_only_by_who_has_the_partition_still(tmp_path: Path) -> None:
     at_end: tuple[str, Row] = ("at_end", {"offsets": [[0, 6], [1, 2]]})
-    assert Written(tmp_path / "a", [ASSIGNED, at_end]).behind == {}
+    assert WrittenRecords(tmp_path / "a", [ASSIGNED, at_end]).behind == {}
     early: tuple[str, Row] = ("at_end", {"offsets": [[0, 5], [1, 2]]})
-    assert Written(tmp_path / "b", [ASSIGNED, early]).behind == {0: (5, 6)}
+    assert WrittenRecords(tmp_path / "b", [ASSIGNED, early]).behind == {0: (5, 6)}
     back: tuple[str, Row] = ("given_back", {"consumer": "g-0-1", "partitions": [1], "ns": 50})
-    assert Written(tmp_path / "c", [ASSIGNED, at_end, back]).behind == {1: (0, 2)}
-    written = Written(tmp_path / "d", [ASSIGNED, at_end])
+    assert WrittenRecords(tmp_path / "c", [ASSIGNED, at_end, back]).behind == {1: (0, 2)}
+    written = WrittenRecords(tmp_path / "d", [ASSIGNED, at_end])
     assert written.readers.behind({0: 6, 1: 2}) == {0: (0, 6), 1: (0, 2)}, "a dead member holds nothing"
 
 
 def test_what_was_assigned_when_the_harness_died_is_recovered(tmp_path: Path) -> None:
     load = load_of(tmp_path, LaneSpec(lane="in", group={}))  # type: ignore[arg-type]
     rows = ConsumedRows(load, group="g", lane="in", isolation="read_committed", readers=Readers())
-    rows.takes(*ASSIGNED)
-    rows.takes("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50})
+    rows.handle(*ASSIGNED)
+    rows.handle("given_back", {"consumer": "g-0-1", "partitions": [0], "ns": 50})
     load.tables.close()
     assert recover(tmp_path) == 0
     written = rows_in(tmp_path / "assignments")

@@ -26,7 +26,7 @@ def written(
     rows = SharerRows(group="a-share", lane="a", member="m", tables=tables, readers=readers, on_change=print)
     try:
         for kind, values in told:
-            rows.takes(kind, values)
+            rows.handle(kind, values)
         rows.ends()
     finally:
         tables.close()

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from kafka_chaos.harness.workload.client_process import SupervisedProcess, Taker
+from kafka_chaos.harness.workload.client_process import EventHandler, SupervisedProcess
 
 CLIENT = """
 import json, os, signal, sys, time
@@ -51,7 +51,7 @@ class Started:
         self._version = version
         self._log = tmp_path / "client.log"
 
-    def __call__(self, taker: Taker) -> SupervisedProcess:
+    def __call__(self, handler: EventHandler) -> SupervisedProcess:
         def failed(process: SupervisedProcess, problem: str) -> None:
             self.problems.append(problem)
             self.last_lines = process.last_lines
@@ -59,7 +59,7 @@ class Started:
         self.process = SupervisedProcess(
             self._command,
             {"role": "producer"},
-            taker,
+            handler,
             name="fake",
             on_notice=self.notices.append,
             on_ready=lambda client, version, timeouts: self.ready.append((client, version)),

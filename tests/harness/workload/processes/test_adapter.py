@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -23,7 +23,7 @@ def produce(servers: str, folder: Path, problems: list[str]) -> tuple[list[dict[
     times = {"delivery_timeout_ms": 20_000, "transaction_timeout_ms": 20_000}
     records = ProcessProducer(
         adapter("producer", "pay", servers, problems, producer_id=1, transactional_id="pay-0", **times),
-        ProducedRows(tables, lane="pay", producer_id=1, partitions=InTurn(2), transactional_id="pay-0"),
+        ProducedRows(tables, lane="pay", producer_id=1, partitions=RoundRobin(2), transactional_id="pay-0"),
     )
     producer = TransactionalProducer(records, transactional_id="pay-0", rows=transactions.append, give_up=lambda: False)
     producer.init()

@@ -9,9 +9,9 @@ from pathlib import Path
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
-from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
-from kafka_chaos.harness.workload.clients.producers import PacedProducing
+from kafka_chaos.harness.workload.clients.producers import PacedProducers
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.settings import LoadClock
 from tests.harness.workload.loads import load_of, running
@@ -22,18 +22,18 @@ READ = 'tell("read", partition=[0, 0], offset=[0, 1], producer_id=[3, 3], seq=[0
 
 
 @contextmanager
-def producing(folder: Path) -> Iterator[tuple[PacedProducing, list[Started]]]:
+def producing(folder: Path) -> Iterator[tuple[PacedProducers, list[Started]]]:
     """A lane at work whose producer is a process, and those that were started."""
     started: list[Started] = []
     load = load_of(folder, workload=WorkloadSpec(rate=200), clock=LoadClock(began=0.0))
 
-    def connect(number: int, place: int) -> ProcessProducer:
+    def connect(number: int, slot: int) -> ProcessProducer:
         started.append(Started("", folder))
         return ProcessProducer(
-            started[-1], ProducedRows(load.tables, lane="orders", producer_id=number, partitions=InTurn(2))
+            started[-1], ProducedRows(load.tables, lane="orders", producer_id=number, partitions=RoundRobin(2))
         )
 
-    producing = PacedProducing(connect, load)
+    producing = PacedProducers(connect, load)
     thread, sending = running(producing)
     try:
         yield producing, started
@@ -44,9 +44,9 @@ def producing(folder: Path) -> Iterator[tuple[PacedProducing, list[Started]]]:
         load.tables.close()
 
 
-def of_place(load: PacedProducing) -> SupervisedProcess:
-    (place,) = load.places
-    producer = wait_until(lambda: place.client, "its producer", timeout=30)
+def of_place(load: PacedProducers) -> SupervisedProcess:
+    (slot,) = load.slots
+    producer = wait_until(lambda: slot.client, "its producer", timeout=30)
     assert isinstance(producer, ProcessProducer)
     return producer.process
 
@@ -57,7 +57,7 @@ def test_a_producer_that_a_fault_kills_has_a_successor_once_that_is_over(tmp_pat
         client = of_place(load)
         client.kill()
         assert client.state()["ExitCode"] == -signal.SIGKILL
-        wait_until(lambda: load.places[0].client is None, "the producer to be missed", timeout=30)
+        wait_until(lambda: load.slots[0].client is None, "the producer to be missed", timeout=30)
         assert len(load.producers) == 1, "nobody takes its place"
         client.start()
         wait_until(lambda: len(load.producers) == 2 and load.producers[1].rows.acknowledged, "a successor", timeout=30)

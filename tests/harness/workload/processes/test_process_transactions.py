@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -23,10 +23,10 @@ class Transacting:
         self.rows: list[dict[str, Any]] = []
         self.tables = LoadTables(tmp_path)
         self.started = Started(behaviour, tmp_path)
-        self.records = ProcessProducer(
-            self.started,
-            ProducedRows(self.tables, lane="orders", producer_id=3, partitions=InTurn(2), transactional_id="orders-0"),
+        rows = ProducedRows(
+            self.tables, lane="orders", producer_id=3, partitions=RoundRobin(2), transactional_id="orders-0"
         )
+        self.records = ProcessProducer(self.started, rows)
         self.gives_up = threading.Event()
         self.transactions = TransactionalProducer(
             self.records, transactional_id="orders-0", rows=self.rows.append, give_up=self.gives_up.is_set

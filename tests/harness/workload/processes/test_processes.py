@@ -9,8 +9,8 @@ import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.client_process import MOST_OF_A_LINE
-from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.client_process import MAX_LINE_CHARACTERS
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.process_clients import ProcessConsumer, ProcessProducer
 from kafka_chaos.harness.workload.tables import LoadTables
@@ -39,7 +39,7 @@ class Produced:
         tables = LoadTables(tmp_path)
         self.started = Started(behaviour, tmp_path, **of)
         self.producer = ProcessProducer(
-            self.started, ProducedRows(tables, lane="orders", producer_id=3, partitions=InTurn(2))
+            self.started, ProducedRows(tables, lane="orders", producer_id=3, partitions=RoundRobin(2))
         )
         sent, calls = 0, 0
         while sent < records and not self.producer.failed_for_good and calls < records:
@@ -83,7 +83,7 @@ class Produced:
         ("def produced(order): sys.exit(0)", "ended unexpectedly, with exit code 0"),
         ("def produced(order): tell('error', text='no such topic')", "no such topic"),
         ("def left(): sys.exit(5)", "left with exit code 5"),
-        (f"print('x' * {MOST_OF_A_LINE + 5}, flush=True)", "said a line of more than"),
+        (f"print('x' * {MAX_LINE_CHARACTERS + 5}, flush=True)", "said a line of more than"),
         ("sys.stdout.buffer.write(b'\\xff\\xfe\\n'); sys.stdout.flush()", "which is no event of the client protocol"),
     ],
 )
@@ -99,7 +99,7 @@ def test_what_breaks_the_protocol_is_a_problem_with_the_last_lines(
 
 
 def test_one_that_reads_no_orders_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.harness.workload.process_clients._LEAVES_WITHIN", 0.5)
+    monkeypatch.setattr("kafka_chaos.harness.workload.process_clients._LEAVE_TIMEOUT_S", 0.5)
     made = Produced("time.sleep(60)", tmp_path, records=20_000, timeout=0.1, most=1)
     assert 0 < made.producer.sent < 10_000, "no more is handed out than the pipe holds"
     assert made.problem == f"{made.producer.sent} of {made.producer.sent} records never got an outcome"
@@ -107,7 +107,7 @@ def test_one_that_reads_no_orders_holds_up_nobody(tmp_path: Path, monkeypatch: p
 
 
 def test_a_script_s_client_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.harness.workload.process_clients._LEAVES_WITHIN", 0.5)
+    monkeypatch.setattr("kafka_chaos.harness.workload.process_clients._LEAVE_TIMEOUT_S", 0.5)
     made = Produced(
         """
 import subprocess
@@ -137,7 +137,7 @@ def test_another_version_than_was_asked_for_is_a_problem(tmp_path: Path, version
 
 
 def test_one_that_does_not_leave_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_chaos.harness.workload.process_clients._LEAVES_WITHIN", 0.5)
+    monkeypatch.setattr("kafka_chaos.harness.workload.process_clients._LEAVE_TIMEOUT_S", 0.5)
     made = Produced("def left(): time.sleep(60)", tmp_path)
     assert made.problem == "did not leave within 0.5 s"
     assert made.started.process.exit_code == -9

@@ -15,12 +15,12 @@ from confluent_kafka import KafkaError
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.clients import recorded_producer
-from kafka_chaos.harness.workload.clients.partitions import InTurn
+from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import RecordedProducer, abandon_client
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.tables import LoadTables
-from kafka_chaos.harness.workload.transactions.load import TransactionalProducing, restart_times
+from kafka_chaos.harness.workload.transactions.load import TransactionalProducers, restart_times
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from tests.harness.workload.loads import running
 from tests.harness.workload.transactions.fakes import ABORTABLE, FENCED, TIMED_OUT, FakeProducer
@@ -56,7 +56,7 @@ class Bench:
 
     def records(self, configs: Mapping[str, object], *, number: int) -> RecordedProducer:
         return RecordedProducer(
-            ProducedRows(self.tables, lane="pay", producer_id=number, partitions=InTurn(2)),
+            ProducedRows(self.tables, lane="pay", producer_id=number, partitions=RoundRobin(2)),
             topic="pay",
             record_size=100,
             configs=configs,
@@ -198,7 +198,7 @@ def load(bench: Bench) -> Load:
         def connect(number: int, transactional_id: str) -> RecordedProducer:
             return bench.records({**configs, "transactional.id": transactional_id}, number=number)
 
-        producing = TransactionalProducing(lane, connect, load)
+        producing = TransactionalProducers(lane, connect, load)
         thread, sending = running(producing)
         deadline = time.monotonic() + 20
         while not until() and time.monotonic() < deadline and sending.is_set():
