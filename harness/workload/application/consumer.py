@@ -1,8 +1,8 @@
 """A consumer for a user's application: a `confluent_kafka.Consumer` that records everything it receives.
 
 In the history, the name of a consumer denotes one uninterrupted assignment: an assignment, a seek, and a reset of the
-position (`auto.offset.reset`, KIP-320) each begin a new name. A position that goes back for another reason does not. In
-a lane with a group, or in a loop, assignments and commits are recorded, too.
+position (`auto.offset.reset`, KIP-320) each begin a new name. Where the position goes back for another reason, the name
+stays. In a lane with a group, or in a loop, assignments and commits are recorded, too.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.groups.commits import Assignment, Commits, errors_in
 from kafka_chaos.harness.workload.settings import LoadSettings
 
-Rebalanced = Callable[[Any, Any], None]
+RebalanceCallback = Callable[[Any, Any], None]
 _RESETS_TO_THE_START = ("smallest", "earliest", "beginning")
 
 
 class ApplicationConsumers(Readers):
-    """All consumers of one lane's application, which record what they receive and, if it `has_groups`, their groups."""
+    """All consumers that the application of one lane makes, and the records that they receive.
+
+    If it `has_groups`, the assignments and commits of the consumers' groups are recorded, too.
+    """
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, *, has_groups: bool = False) -> None:
         super().__init__()
+        # Else, markers, aborted records, compaction or retention may leave offset 0 without a record.
         self.begins_at_0 = lane.transactional is None and lane.cleanup_policy is None
         self.clients: list[ApplicationConsumer] = []
         self.group_ids: set[str] = set()
@@ -40,25 +44,25 @@ class ApplicationConsumers(Readers):
         self._has_groups = has_groups
 
     def client(self, configs: Mapping[str, object]) -> ApplicationConsumer:
-        """Make one more client of the application, with these configs."""
-        of_group: dict[str, Any] = {}
+        """Make one more consumer, with these configs."""
+        group: dict[str, Any] = {}
         if self._has_groups:
             isolation = str(configs.get("isolation.level", READ_COMMITTED))
-            of_group = {"group": str(configs["group.id"]), "isolation": isolation}
-        rows = ConsumedRows(self._load, lane=self._lane, readers=self, **of_group)
+            group = {"group": str(configs["group.id"]), "isolation": isolation}
+        rows = ConsumedRows(self._load, lane=self._lane, readers=self, **group)
         client = ApplicationConsumer(self, configs, rows, f"{self._lane}-application-{len(self.clients) + 1}")
         self.clients.append(client)
         self.group_ids.add(str(configs["group.id"]))
         return client
 
     def leave(self) -> None:
-        """The application has ended: assignments and commits that its clients left open have no end in the history."""
+        """End the recording: assignments and commits that the application left open have no end in the history."""
         for client in self.clients:
             client.stop_recording()
         self.clients = []
 
     def note_positions(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
-        """Note positions, for all clients together: a partition that one client has read may be another's next."""
+        """Note positions. The highest counts, whichever client has read it: partitions move between clients."""
         with self._lock:
             for number, at in offsets:
                 self._positions[number] = None, max(at, self._positions.get(number, (None, 0))[1])
@@ -74,95 +78,98 @@ class ApplicationConsumer:
         self._recorder = recorder
         self._rows: ConsumedRows | None = rows
         self._resets_to = str(configs.get("auto.offset.reset", "latest"))
-        self._last: dict[int, Any] = {}
-        self._next: dict[int, int] = {}
-        self._unanswered: list[tuple[int, dict[int, int]]] = []  # Asynchronous commits: number, offsets.
+        self._last: dict[int, Any] = {}  # By partition, the last message since the assignment began.
+        self._next: dict[int, int] = {}  # By partition, the offset to commit.
+        self._unanswered: list[tuple[int, dict[int, int]]] = []  # Asynchronous commits: number, offsets by partition.
         self._on_commit: Any = configs.get("on_commit")
         self._error_cb: Any = configs.get("error_cb")
-        self._client: Any = new_client(Consumer, {**configs, "on_commit": self._committed, "error_cb": self._disturbed})
+        self._client: Any = new_client(
+            Consumer, {**configs, "on_commit": self._note_committed, "error_cb": self._note_error}
+        )
         self._assignment = Assignment(name, self._client, self._tell)
         self._commits = Commits(self._client, recorder.topic, self._assignment, self._tell)
 
     def subscribe(
         self,
         topics: Sequence[str],
-        on_assign: Rebalanced | None = None,
-        on_revoke: Rebalanced | None = None,
-        on_lost: Rebalanced | None = None,
+        on_assign: RebalanceCallback | None = None,
+        on_revoke: RebalanceCallback | None = None,
+        on_lost: RebalanceCallback | None = None,
     ) -> None:
         """As `confluent_kafka.Consumer.subscribe`; callbacks get this consumer."""
 
         def assigned(_: Any, partitions: Any) -> None:
-            self._given(partitions)
+            self._note_assigned(partitions)
             if on_assign is not None:
                 on_assign(self, partitions)
 
-        def taken(callback: Rebalanced | None) -> Rebalanced:
-            def take(_: Any, partitions: Any) -> None:
+        def revoking(callback: RebalanceCallback | None) -> RebalanceCallback:
+            def revoked(_: Any, partitions: Any) -> None:
+                # The callback comes first: the application may commit offsets of these partitions in it.
                 if callback is not None:
                     callback(self, partitions)
-                gone = self._in_topic(partitions)
-                self._assignment.revoked(gone)
-                for partition in gone:
-                    self._next.pop(partition, None)
+                numbers = self._in_topic(partitions)
+                self._assignment.revoked(numbers)
+                for number in numbers:
+                    self._next.pop(number, None)
 
-            return take
+            return revoked
 
-        callbacks = {"on_revoke": taken(on_revoke), "on_lost": taken(on_lost or on_revoke)}
+        callbacks = {"on_revoke": revoking(on_revoke), "on_lost": revoking(on_lost or on_revoke)}
         self._client.subscribe(list(topics), on_assign=assigned, **callbacks)
 
     def assign(self, partitions: Sequence[Any]) -> None:
         """As `confluent_kafka.Consumer.assign`."""
         self._assignment.revoked(self._assignment.held - set(self._in_topic(partitions)))
-        self._given(partitions)
+        self._note_assigned(partitions)
         self._client.assign(list(partitions))
 
     def incremental_assign(self, partitions: Sequence[Any]) -> None:
         """As `confluent_kafka.Consumer.incremental_assign`."""
-        self._given(partitions)
+        self._note_assigned(partitions)
         self._client.incremental_assign(list(partitions))
 
     def seek(self, partition: Any) -> None:
         """As `confluent_kafka.Consumer.seek`."""
         self._client.seek(partition)
-        self._back(partition.partition)
+        self._note_set_back(partition.partition)
 
     def poll(self, timeout: float = -1) -> Any:
         """As `confluent_kafka.Consumer.poll`."""
         message = self._client.poll(timeout)
-        self._take([message])
+        self._record([message])
         return message
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
         """As `confluent_kafka.Consumer.consume`."""
         messages = self._client.consume(num_messages, timeout)
-        self._take(messages)
+        self._record(messages)
         return list(messages)
 
     def commit(
         self, message: Any = None, offsets: Sequence[TopicPartition] | None = None, asynchronous: bool = True
     ) -> Any:
         """As `confluent_kafka.Consumer.commit`."""
-        commits, places = self._commits, self._places(message, offsets)
+        commits, committed = self._commits, self._committed_offsets(message, offsets)
         choices = {"message": message, "offsets": offsets}
         arguments: dict[str, Any] = {name: choice for name, choice in choices.items() if choice is not None}
         if not asynchronous:
-            with commits.committing(places) as failed:
+            with commits.committing(committed) as failed:
                 answers = self._client.commit(**arguments, asynchronous=False)
                 failed |= errors_in(answers)
             return answers
-        number, errors = commits.announce(places), commits.errors
-        self._unanswered.append((number, places))
+        number, errors = commits.announce(committed), commits.errors
+        self._unanswered.append((number, committed))
         try:
             return self._client.commit(**arguments, asynchronous=True)
         except KafkaException as failure:
             self._unanswered = [commit for commit in self._unanswered if commit[0] != number]
-            commits.note_answer(number, dict.fromkeys(places, failure.args[0]), certain=commits.errors == errors)
+            commits.note_answer(number, dict.fromkeys(committed, failure.args[0]), certain=commits.errors == errors)
             raise
 
     def sending_offsets(self, offsets: Sequence[TopicPartition], **transaction: int) -> AbstractContextManager[object]:
         """A context manager whose block sends these offsets to a transaction; see `Commits.committing`."""
-        return self._commits.committing(self._places(None, offsets), **transaction)
+        return self._commits.committing(self._committed_offsets(None, offsets), **transaction)
 
     def close(self) -> None:
         """As `confluent_kafka.Consumer.close`."""
@@ -170,7 +177,7 @@ class ApplicationConsumer:
         self._assignment.revoked(self._assignment.held)
 
     def stop_recording(self) -> None:
-        """The application has ended: record nothing more."""
+        """Record nothing more: the application has ended."""
         rows, self._rows = self._rows, None
         if rows is not None:
             rows.ends()
@@ -182,18 +189,18 @@ class ApplicationConsumer:
         if self._rows is not None:
             self._rows.handle(kind, values)
 
-    def _given(self, partitions: Iterable[TopicPartition]) -> None:
+    def _note_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         self._last = {}
         self._assignment.assigned(self._in_topic(partitions))
 
-    def _take(self, messages: Iterable[Any]) -> None:
+    def _record(self, messages: Iterable[Any]) -> None:
         for message in messages:
             if message is None or message.error() is not None or message.topic() != self._recorder.topic:
                 continue
             partition, offset = message.partition(), message.offset()
             last = self._last.get(partition)
             if last is not None and offset <= last.offset() and self._was_reset(message, last):
-                self._back(partition)
+                self._note_set_back(partition)
             self._last[partition] = message
             self._next[partition] = offset + 1
             if self._rows is not None:
@@ -205,7 +212,7 @@ class ApplicationConsumer:
     def _was_reset(self, message: Any, last: Any) -> bool:
         """Whether a position that went back was reset, to the start of the log or, after a truncation, to its end.
 
-        Behind the place of a truncation, every record has a later leader epoch than the records read before.
+        After a truncation, every record from its offset on has a later leader epoch than the records read before.
         """
         if self._resets_to == "error":
             return False
@@ -214,40 +221,43 @@ class ApplicationConsumer:
         epoch, before = message.leader_epoch(), last.leader_epoch()
         return epoch is None or before is None or epoch > before
 
-    def _back(self, partition: int) -> None:
+    def _note_set_back(self, partition: int) -> None:
         self._last = {}
         self._next.pop(partition, None)
         self._assignment.position_changed()
 
-    def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+    def _note_committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         """Take the answer to a commit that the application asked for, or else to an automatic one of the client."""
-        places = [place for place in partitions if place.topic == self._recorder.topic]
-        answered = {place.partition: place.offset for place in places if place.offset >= 0}
-        # librdkafka leaves out partitions whose position it has committed already, and says so if these are all.
-        is_part = bool(answered) or (error is not None and error.code() == KafkaError._NO_OFFSET)
-        fits = (one for one in self._unanswered if (answered.items() <= one[1].items() if is_part else not one[1]))
-        commit = next(fits, None)
-        if commit is None:
-            self._commits.note_automatic(error, places)
+        answers = [answer for answer in partitions if answer.topic == self._recorder.topic]
+        answered = {answer.partition: answer.offset for answer in answers if answer.offset >= 0}
+        # librdkafka leaves out partitions whose position it has committed already, and reports _NO_OFFSET if these are
+        # all. So the answer belongs to the first commit that has these offsets or, without any, that had none.
+        may_lack_partitions = bool(answered) or (error is not None and error.code() == KafkaError._NO_OFFSET)
+        for commit in self._unanswered:
+            number, offsets = commit
+            if answered.items() <= offsets.items() if may_lack_partitions else not offsets:
+                self._unanswered.remove(commit)
+                failed = {entry.partition: cause for entry in partitions if (cause := entry.error or error) is not None}
+                self._commits.note_answer(number, failed, certain=False)
+                break
         else:
-            self._unanswered.remove(commit)
-            failed = {place.partition: cause for place in partitions if (cause := place.error or error) is not None}
-            self._commits.note_answer(commit[0], failed, certain=False)
+            self._commits.note_automatic(error, answers)
         if self._on_commit is not None:
             self._on_commit(error, partitions)
 
-    def _disturbed(self, error: KafkaError) -> None:
+    def _note_error(self, error: KafkaError) -> None:
         self._commits.errors += 1
         if self._error_cb is not None:
             self._error_cb(error)
 
     def _in_topic(self, partitions: Iterable[TopicPartition]) -> list[int]:
-        return [place.partition for place in partitions if place.topic == self._recorder.topic]
+        return [partition.partition for partition in partitions if partition.topic == self._recorder.topic]
 
-    def _places(self, message: Any, offsets: Sequence[TopicPartition] | None) -> dict[int, int]:
+    def _committed_offsets(self, message: Any, offsets: Sequence[TopicPartition] | None) -> dict[int, int]:
+        """What a commit with these arguments commits in the lane's topic: offsets by partition."""
         topic = self._recorder.topic
         if message is not None:
             return {message.partition(): message.offset() + 1} if message.topic() == topic else {}
         if offsets is not None:
-            return {place.partition: place.offset for place in offsets if place.topic == topic and place.offset >= 0}
+            return {entry.partition: entry.offset for entry in offsets if entry.topic == topic and entry.offset >= 0}
         return dict(self._next)

@@ -20,24 +20,24 @@ from kafka_chaos.harness.workload.groups.group_kinds import group_configs, group
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
-_AS_THE_LANE = {
+_KEYS_OF_THE_LANE = {
     "acks": "acks",
     "request.required.acks": "acks",
     "enable.idempotence": "idempotence",
     "max.in.flight": "max_in_flight",
     "max.in.flight.requests.per.connection": "max_in_flight",
 }
-"""Client configs that the prediction depends on, and the key of the lane that sets each."""
-_RETURN_TIMEOUT = 30.0
+"""librdkafka's keys on which the prediction depends, and the key of the lane that sets each."""
+_RETURN_TIMEOUT_S = 30.0
 
 R = TypeVar("R")
-"""What records the clients that a handle makes."""
+"""The class that makes and records the clients of a handle: `ApplicationProducers` or `ApplicationConsumers`."""
 
 
 class Handle(Generic[R]):
     """The handle that the application's function gets: where to work, and for how long.
 
-    `client_configs`: librdkafka's keys that further clients of the application need for a secured listener.
+    `client_configs`: librdkafka's keys for a secured listener, for clients that the application makes without a handle.
     """
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, recorder: R) -> None:
@@ -51,7 +51,7 @@ class Handle(Generic[R]):
         self._recorder = recorder
 
     def running(self) -> bool:
-        """Whether the function should continue. Once this is false, it should finish its work and return."""
+        """Whether the function should continue. Once this is false, the function should finish its work and return."""
         return not self.over.is_set()
 
     def wait(self, seconds: float) -> bool:
@@ -59,7 +59,7 @@ class Handle(Generic[R]):
         return not self.over.wait(seconds)
 
     def _contradiction(self, key: str, has: str, give: str) -> UsageFailure:
-        """The refusal of a config that contradicts the lane: what the lane `has`, and the keys to `give` it instead."""
+        """The error for a config `key` that contradicts what the lane `has`; `give`: how to set the lane instead."""
         return UsageFailure(
             f"{key}: the lane {self.lane} has {has}, and its prediction holds for that only: set the lane itself, as "
             f"lane({self.lane!r}, {give})"
@@ -68,24 +68,24 @@ class Handle(Generic[R]):
     def _consumer(
         self, recorder: ApplicationConsumers, read: LaneSpec, configs: Mapping[str, object] | None
     ) -> ApplicationConsumer:
-        """A consumer of the lane `read` with these configs and, if a group reads it, those that the group decides.
+        """A consumer of the lane `read` with the application's `configs` and, if a group reads it, the group's configs.
 
-        Raises `UsageFailure` where configs contradict the group.
+        Raises `UsageFailure` where `configs` contradict the group.
         """
         key, group, group_id = group_reading(self._lane, read)
-        given = dict(configs or {})
-        settled = {} if group is None else group_configs(group)
+        own_configs = dict(configs or {})
+        of_group = {} if group is None else group_configs(group)
         if group is None:
             group_id = f"kafka-chaos-{self.topic}"
-        for name, wanted in settled.items():
-            if name in given and _plain(given[name]) != _plain(wanted):
-                raise self._contradiction(name, f"a {key} with {name}={_plain(wanted)}", f"{key}={{...}}")
-        _check_known("consumer", self._lane, {**given, **settled})
+        for name, value in of_group.items():
+            if name in own_configs and _as_text(own_configs[name]) != _as_text(value):
+                raise self._contradiction(name, f"a {key} with {name}={_as_text(value)}", f"{key}={{...}}")
+        _check_known("consumer", self._lane, {**own_configs, **of_group})
         reset = EARLIEST if group is None else group.reset
         usual: dict[str, object] = {"auto.offset.reset": reset, "reconnect.backoff.max.ms": 500, "log_level": 0}
-        own = {"bootstrap.servers": self.bootstrap_servers}
-        usual |= self._lane.consumer_configs
-        return recorder.client({"group.id": group_id, **usual, **self.client_configs, **given, **settled, **own})
+        usual |= {"group.id": group_id, **self._lane.consumer_configs, **self.client_configs}
+        servers = {"bootstrap.servers": self.bootstrap_servers}
+        return recorder.client({**usual, **own_configs, **of_group, **servers})
 
 
 class ProducerHandle(Handle[ApplicationProducers]):
@@ -98,22 +98,22 @@ class ProducerHandle(Handle[ApplicationProducers]):
         Raises `UsageFailure` if `configs` contradict the lane: its prediction would be wrong. In a lane with
         transactions, a `transactional.id` makes it a transactional producer, whose transactions are recorded, too.
         """
-        given = dict(configs or {})
-        given.pop("bootstrap.servers", None)
-        for key, name in _AS_THE_LANE.items():
-            if key in given:
-                wanted = str(getattr(self._lane, name)).lower()
-                if _plain(given.pop(key)) != _plain(wanted):
-                    raise self._contradiction(key, f"{name}={wanted}", f"{name}=…")
-        settings = self._lane.transactional
-        if "transactional.id" in given and settings is None:
+        own_configs = dict(configs or {})
+        own_configs.pop("bootstrap.servers", None)
+        for key, name in _KEYS_OF_THE_LANE.items():
+            if key in own_configs:
+                value = str(getattr(self._lane, name)).lower()
+                if _as_text(own_configs.pop(key)) != _as_text(value):
+                    raise self._contradiction(key, f"{name}={value}", f"{name}=…")
+        transactional = self._lane.transactional
+        if "transactional.id" in own_configs and transactional is None:
             raise self._contradiction("transactional.id", "no transactions", "transactional={...}")
-        timeout = given.get("transaction.timeout.ms")
-        if timeout is not None and settings is not None and str(timeout) != str(settings.timeout_ms):
-            has = f"timeout_ms={settings.timeout_ms}"
+        timeout = own_configs.get("transaction.timeout.ms")
+        if timeout is not None and transactional is not None and str(timeout) != str(transactional.timeout_ms):
+            has = f"timeout_ms={transactional.timeout_ms}"
             raise self._contradiction("transaction.timeout.ms", has, "transactional={'timeout_ms': ...}")
-        _check_known("producer", self._lane, given)
-        return self._recorder.client({**self._recorder.configs, **given})
+        _check_known("producer", self._lane, own_configs)
+        return self._recorder.client({**self._recorder.configs, **own_configs})
 
 
 class ConsumerHandle(Handle[ApplicationConsumers]):
@@ -122,17 +122,17 @@ class ConsumerHandle(Handle[ApplicationConsumers]):
     def consumer(self, configs: Mapping[str, object] | None = None) -> ApplicationConsumer:
         """A `confluent_kafka.Consumer` that records what it receives from the lane's topic.
 
-        `configs` are librdkafka's keys. By default, the lane has its own group and reads from the earliest offset. In
-        a lane with a `group`, the client is a member; its time-outs, assignor and commits are the lane's. Raises
-        `UsageFailure` if `configs` contradict the lane.
+        `configs` are librdkafka's keys. By default, the consumer's group has the name of the topic, and reads from the
+        earliest offset. In a lane with a `group`, the consumer is a member of it; its time-outs, assignor and commits
+        are the lane's. Raises `UsageFailure` if `configs` contradict the lane.
         """
         return self._consumer(self._recorder, self._lane, configs)
 
 
 class LoopHandle(ProducerHandle):
-    """The handle of a `producer` function in a lane with a `loop`: it reads `source_topic` and writes `topic`.
+    """The handle of a `producer` function in a lane with a `loop`: the function reads `source_topic`, writes `topic`.
 
-    It is over once the source is at its end; then the function finishes what it has begun, and returns.
+    `running` becomes false once all of the source is read; then the function finishes its work and returns.
     """
 
     def __init__(self, lane: LaneSpec, source: LaneSpec, load: LoadSettings, recorder: ApplicationProducers) -> None:
@@ -149,10 +149,10 @@ class LoopHandle(ProducerHandle):
         return self._consumer(self._recorder.inputs, self._source, configs)
 
 
-def _check_known(kind: str, lane: LaneSpec, given: Mapping[str, object]) -> None:
-    """Refuse configs of a client that the lane's prediction does not know; callbacks and loggers don't count."""
-    configs = {key: value for key, value in given.items() if not callable(value) and key != "logger"}
-    for _, message in refused_keys(kind, configs, lane.as_lane(())):
+def _check_known(kind: str, lane: LaneSpec, configs: Mapping[str, object]) -> None:
+    """Refuse configs whose effect on the lane's prediction is not known; callbacks and loggers have none."""
+    values = {key: value for key, value in configs.items() if not callable(value) and key != "logger"}
+    for _, message in refused_keys(kind, values, lane.as_lane(())):
         raise UsageFailure(f"lane {lane.lane}: {message}")
 
 
@@ -168,19 +168,18 @@ H = TypeVar("H", bound=Handle[Any])
 
 
 class ApplicationThread(Worker):
-    """Runs one function of the application, with its handle, in a thread of its own."""
+    """Calls one function of the application with its handle, in a thread of its own; `name`: its name in messages."""
 
-    def __init__(self, function: Callable[[H], object], handle: H, *, what: str) -> None:
-        """`what` names the function, in messages."""
-        super().__init__(lambda: function(handle), name=what)
+    def __init__(self, function: Callable[[H], object], handle: H, *, name: str) -> None:
+        super().__init__(lambda: function(handle), name=name)
         self.ending = handle.over
-        self._what = what
+        self._name = name
 
-    def end(self, timeout: float | None = _RETURN_TIMEOUT) -> bool:
-        """Tell the function to return, and wait for that; raises what it raised, or `ClusterFailure` if it does not."""
+    def end(self, timeout: float | None = _RETURN_TIMEOUT_S) -> bool:
+        """Tell the function to return, and wait; raises its error, or `ClusterFailure` if it did not return in time."""
         if not super().end(timeout):
             raise ClusterFailure(
-                f"{self._what} did not return within {timeout or 0:g} s after its handle said that it is over: "
+                f"{self._name} did not return within {timeout or 0:g} s after its handle said that it is over: "
                 "let it loop while handle.running()"
             )
         self.raise_error()
@@ -189,10 +188,11 @@ class ApplicationThread(Worker):
     def raise_error(self) -> None:
         """Raise what the function raised."""
         if self.error is not None and not isinstance(self.error, KafkaChaosError):
-            raise ClusterFailure(f"{self._what} raised {type(self.error).__name__}: {self.error}") from self.error
+            raise ClusterFailure(f"{self._name} raised {type(self.error).__name__}: {self.error}") from self.error
         super().raise_error()
 
 
-def _plain(value: object) -> str:
+def _as_text(value: object) -> str:
+    """A config's value as librdkafka reads it; acks=-1 means all."""
     text = str(value).lower()
     return "all" if text == "-1" else text

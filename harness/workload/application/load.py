@@ -22,10 +22,10 @@ _INTERVAL = 0.05
 
 
 class ApplicationMembers(ApplicationConsumers):
-    """The consumers that a function of the application runs to read a lane, alone or in groups.
+    """A function of the application whose consumers read a lane, alone or in groups.
 
-    With a `source`, the function is the loop of the `lane`: its consumers read the source, and `output` is what it
-    writes, whose records get their outcomes once the source is read to its end.
+    With a `source`, the function is the loop of the `lane`: its consumers read the source, and `output` has the records
+    that it writes, which get their outcomes once the source is read to its end.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ApplicationMembers(ApplicationConsumers):
     ) -> None:
         """`has_groups`: see `ApplicationConsumers`.
 
-        Raises `UsageFailure` for what only the harness's own members can do, such as to crash as planned.
+        Raises `UsageFailure` if the group's settings ask for crashes or the like, which only the harness's members do.
         """
         self._read = lane if source is None else source
         key, group, group_id = group_reading(lane, self._read)
@@ -54,35 +54,36 @@ class ApplicationMembers(ApplicationConsumers):
         self.reads = self._read.lane
         """The name of the lane that the consumers read."""
         self.output = WrittenRecords()
-        self._what = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
+        self._name = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
         handle: ConsumerHandle | LoopHandle
         if source is None:
             handle = ConsumerHandle(lane, load, self)
         else:
             self.output = ApplicationProducers(lane, load, self)
             handle = LoopHandle(lane, source, load, self.output)
-        self._worker: ApplicationThread = ApplicationThread(function, handle, what=self._what)
+        self._worker: ApplicationThread = ApplicationThread(function, handle, name=self._name)
 
     def starts(self) -> None:
-        """Call the function. The harness plans no joins, leaves or crashes for an application."""
+        """Call the function."""
         self._worker.start()
 
     def may_read_more(self) -> bool:
-        """Whether the function has not returned; `drain` raises what it raised."""
+        """Whether the function has not returned yet."""
         return self._worker.is_alive()
 
     def report_unread(self, problem: str) -> None:
-        """Report the problem."""
-        self._load.on_notice(f"{self._what} {problem}")
+        """Report that the consumers did not reach the end."""
+        self._load.on_notice(f"{self._name} {problem}")
 
     def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait for the end as other readers do and end the function; then wait until every record has an outcome."""
+        """Wait until all is read to the ends, and end the function; then wait until its records have outcomes."""
         super().drain(ends, timeout=timeout, cancelled=cancelled)
         self._worker.end()
         self.output.finish(timeout, cancelled)
 
     def committed(self) -> dict[str, dict[int, int]]:
-        """The committed offsets of its clients' groups, by group and partition; raises `ClusterFailure`."""
+        """The committed offsets of the consumers' groups, by group id and partition; raises `ClusterFailure`."""
+        # Only if the lane has a group. The function may have made consumers of other groups, or none.
         groups = self._own_groups and (self.group_ids or self._own_groups)
         return {group: committed_by(group, self._read, self._load) for group in groups}
 
@@ -98,11 +99,11 @@ class ProducerFunction(ApplicationProducers, LaneProducers):
 
     def __init__(self, lane: LaneSpec, function: Callable[[ProducerHandle], object], load: LoadSettings) -> None:
         super().__init__(lane, load)
-        what = f"the producer function of lane {lane.lane}"
-        self._thread = ApplicationThread(function, ProducerHandle(lane, load, self), what=what)
+        name = f"the producer function of lane {lane.lane}"
+        self._thread = ApplicationThread(function, ProducerHandle(lane, load, self), name=name)
 
     def run(self, sending: threading.Event) -> None:
-        """Call the function and let it work until `sending` is cleared, or it returns by itself."""
+        """Call the function and let it work until `sending` is cleared, or the function returns by itself."""
         self._thread.start()
         while sending.is_set() and not self._thread.join(_INTERVAL):
             pass

@@ -1,9 +1,9 @@
 """A producer for a user's application: a `confluent_kafka.Producer` that records what it sends to the lane's topic.
 
 The application keeps its values, keys, headers and callbacks. Each record gets one more header, with its identity.
-Several threads may use one client. The transactions of a transactional client are recorded, too, with how the
-application asked to end each, and the answer. In a loop, each record names its input, and the offsets that the client
-sends to a transaction are recorded as commits.
+Several threads may use one client. Transactions are recorded, too: which end the application asked for, and the answer.
+In a loop (consume, transform, produce), each record names its input, and the offsets that the client sends to a
+transaction are recorded as commits.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Report = Callable[[KafkaError | None, Any], None]
 
 
 class ApplicationProducers(WrittenRecords):
-    """All producers of one lane's application, each with a producer_id of its own, and the records that they send."""
+    """All producers that the application of one lane makes, each with a producer_id of its own, and their records."""
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, inputs: ApplicationConsumers | None = None) -> None:
-        """`inputs`: where the lane is the output of a loop, the recorder of the loop's consumers."""
+        """`inputs`: if the lane is the output of a loop, the loop's consumers."""
         super().__init__()
         self.add_transaction = partial(load.tables.add, "transactions")
         self.inputs = inputs
@@ -47,7 +47,7 @@ class ApplicationProducers(WrittenRecords):
         self.topic = lane.topic_name
         self.codec = IdentityCodec(lane.lane)
         self.configs = load.producer_configs(lane)
-        self.answered = lane.acks != "0"
+        self.has_offsets = lane.acks != "0"
         self.retries = retries(self.configs)
         self.calls = load.calls
         self._load = load
@@ -55,7 +55,7 @@ class ApplicationProducers(WrittenRecords):
         self._lock = threading.Lock()
 
     def client(self, configs: Mapping[str, object]) -> ApplicationProducer:
-        """Make one more client of the application, with these configs."""
+        """Make one more producer, with these configs."""
         with self._lock:
             number = len(self._clients)
             on_precondition = self._load.on_precondition
@@ -72,8 +72,9 @@ class ApplicationProducers(WrittenRecords):
         """Wait until every record has an outcome, at most `timeout` seconds: others become info."""
         deadline = time.monotonic() + timeout
         call = self.calls.begins(self.lane, self.lane, "flush")
-        settled = [client.finish(deadline, cancelled) for client in self._clients]
-        if all(settled) or cancelled.is_set():
+        are_answered = [client.finish(deadline, cancelled) for client in self._clients]
+        # A call without an end counts as one that hung: some record got no outcome in time.
+        if all(are_answered) or cancelled.is_set():
             self.calls.ends(call)
 
 
@@ -91,29 +92,28 @@ class ApplicationProducer:
 
     def init_transactions(self, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.init_transactions`."""
-        with self._noted("init_transactions"):
+        with self._timed("init_transactions"):
             self._client.init_transactions(timeout)
         self._transactions.note_initialised()
 
     def begin_transaction(self) -> None:
         """As `confluent_kafka.Producer.begin_transaction`."""
         begin_ns = time.monotonic_ns()
-        with self._noted("begin_transaction"):
+        with self._timed("begin_transaction"):
             self._client.begin_transaction()
         self._transactions.begins(begin_ns)
 
     def send_offsets_to_transaction(self, positions: Sequence[Any], group_metadata: Any, timeout: float = -1) -> None:
         """As `confluent_kafka.Producer.send_offsets_to_transaction`."""
         send = partial(self._client.send_offsets_to_transaction, list(positions), group_metadata, timeout)
-        inputs = self._recorder.inputs
-        members = () if inputs is None else inputs.clients
-        member = next((client for client in members if client.consumer_group_metadata() == group_metadata), None)
-        if member is None:
-            with self._noted("send_offsets_to_transaction"):
+        consumers = () if self._recorder.inputs is None else self._recorder.inputs.clients
+        consumer = next((each for each in consumers if each.consumer_group_metadata() == group_metadata), None)
+        if consumer is None:
+            with self._timed("send_offsets_to_transaction"):
                 send()
         else:
-            of_transaction = {"producer_id": self._rows.producer_id, "transaction": self._transactions.number}
-            with member.sending_offsets(positions, **of_transaction):
+            transaction = {"producer_id": self._rows.producer_id, "transaction": self._transactions.number}
+            with consumer.sending_offsets(positions, **transaction):
                 send()
 
     def commit_transaction(self, timeout: float = -1) -> None:
@@ -128,11 +128,12 @@ class ApplicationProducer:
     def _end(self, call: str, outcome: str, timeout: float) -> None:
         transactions, is_over = self._transactions, self._transactions.is_open
         try:
-            with self._noted(call):
+            with self._timed(call):
                 getattr(self._client, call)(timeout)
             if is_over:
                 transactions.ends(outcome)
         except KafkaException as failure:
+            # After any other error, the application may repeat the call, or abort.
             is_over &= failure.args[0].fatal()
             if is_over:
                 transactions.end_unconfirmed(failure.args[0])
@@ -143,7 +144,7 @@ class ApplicationProducer:
 
     def flush(self, timeout: float = -1) -> int:
         """As `confluent_kafka.Producer.flush`."""
-        with self._noted("flush"):
+        with self._timed("flush"):
             return int(self._client.flush(timeout))
 
     def produce(
@@ -158,25 +159,26 @@ class ApplicationProducer:
         headers: Headers = None,
         source: Any = None,
     ) -> None:
-        """As `confluent_kafka.Producer.produce`; records to other topics are passed on and not recorded.
+        """As `confluent_kafka.Producer.produce`; a record to another topic than the lane's is sent but not recorded.
 
-        In a loop, `source` is the message that the record was made of; without it, the header `kafka-chaos-id` that the
-        application has passed on from its input counts. Raises `UsageFailure` if there is neither.
+        In a loop, `source` is the message that the record was made of; without it, the header `kafka-chaos-id` counts
+        that the application has passed on from its input. Raises `UsageFailure` if there is neither.
         """
         report = on_delivery or callback
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers or ())
-        sources: list[tuple[int, int]] = []
-        if self._recorder.inputs is not None and topic == self._recorder.topic:
-            sources = [self._input(self._recorder.inputs, source, pairs)]
-            pairs = [(key, carried) for key, carried in pairs if key != IDENTITY_HEADER]
         options: dict[str, Any] = {"partition": partition, "timestamp": timestamp}
         if topic != self._recorder.topic:
             self._client.produce(topic, value, key, headers=pairs, on_delivery=report, **options)
             return
+        sources: list[tuple[int, int]] = []
+        if self._recorder.inputs is not None:
+            sources = [self._input(self._recorder.inputs, source, pairs)]
+            # The record gets an identity of its own.
+            pairs = [(name, content) for name, content in pairs if name != IDENTITY_HEADER]
         # Under a lock: seqs must enter the client's queue in order.
         with self._rows.lock:
-            known = [partition] if partition >= 0 else []
-            seq = self._rows.hand_out(1, partition=known, sources=sources)
+            partitions = [partition] if partition >= 0 else []
+            seq = self._rows.hand_out(1, partition=partitions, sources=sources)
             identity = self._recorder.codec.encode(self._rows.producer_id, seq)
             options["headers"] = [*pairs, (IDENTITY_HEADER, identity)]
             try:
@@ -190,10 +192,10 @@ class ApplicationProducer:
                 raise
 
     def finish(self, deadline: float, cancelled: threading.Event) -> bool:
-        """Give every record an outcome; returns whether none became info because time ran out."""
+        """Wait for outcomes until `deadline`, then end the client; returns whether every record got its outcome."""
         while len(self._client) and time.monotonic() < deadline and not cancelled.is_set():
             self._serve(0.1)
-        is_settled = not self._rows.pending
+        is_answered = not self._rows.pending
         if len(self._client):
             self._client.purge()
             self._serve(1.0)
@@ -202,19 +204,20 @@ class ApplicationProducer:
             self._transactions.leave_open()
         abandon_client(self._client, open_transaction=has_open)
         self._rows.write_rest("no outcome when the run ended")
-        return is_settled
+        return is_answered
 
     def __len__(self) -> int:
         return len(self._client)
 
     def __bool__(self) -> bool:
+        # By its length, a producer with an empty queue would be false.
         return True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def _noted(self, call: str) -> AbstractContextManager[None]:
-        """The block makes a call of the application, which is noted if it takes long."""
+    def _timed(self, call: str) -> AbstractContextManager[None]:
+        """A context manager whose block makes this call for the application: the call is noted if it takes long."""
         lane = self._recorder.lane
         return self._recorder.calls.awaiting(lane, f"{lane}-{self._rows.producer_id}", call)
 
@@ -222,7 +225,7 @@ class ApplicationProducer:
         try:
             self._client.poll(timeout)
         except KafkaException:
-            # A transactional producer has failed for good; the application learns it from its own calls.
+            # A transactional producer has failed for good. The application learns that from its own calls.
             if not self._is_transactional:
                 raise
 
@@ -233,19 +236,21 @@ class ApplicationProducer:
                 f"produce: the lane {self._recorder.lane} is the output of a loop: give source=, the message that the "
                 "record was made of, or pass on its headers"
             )
-        value, carriers = (None, headers) if source is None else (source.value(), source.headers())
-        return inputs.codec.decode_record(value, carriers)
+        value, input_headers = (None, headers) if source is None else (source.value(), source.headers())
+        return inputs.codec.decode_record(value, input_headers)
 
     def _delivery(self, seq: int, report: Report | None) -> Report:
+        """The delivery callback of a record, which calls the application's `report` after it has noted the outcome."""
         rows, recorder = self._rows, self._recorder
 
         def delivered(error: KafkaError | None, message: Any) -> None:
             outcome, name = (Outcome.OK, None) if error is None else outcome_of(error, retries=recorder.retries)
             partition = message.partition()
-            known = None if partition is None or partition < 0 else partition
-            offset = message.offset() if error is None and recorder.answered else None
+            if partition is not None and partition < 0:
+                partition = None
+            offset = message.offset() if error is None and recorder.has_offsets else None
             with rows.lock:
-                rows.note_outcome(seq, outcome, name, offset=offset, partition=known)
+                rows.note_outcome(seq, outcome, name, offset=offset, partition=partition)
             if report is not None:
                 report(error, message)
 

@@ -1,8 +1,6 @@
-"""Assignments and commits of a group's member: which partitions it has, what it commits, and what becomes of that.
+"""Assignments and commits of a group's member: which partitions it has, what it commits, and with which outcome.
 
-A rebalance or a seek changes the name of an assignment.
-
-| what the client said of a commit | outcome |
+| what the client reported of a commit | outcome |
 | --- | --- |
 | no error | ok |
 | the coordinator refused the member, and no connection failed meanwhile | fail |
@@ -24,12 +22,12 @@ from kafka_chaos.harness.workload.transactions.producer import ProducerLost
 Tell = Callable[..., None]
 """Tells the harness an event of the client protocol: its kind, and its fields by name."""
 
-_MAGIC = b"CGMDv2:"
+_MAGIC = b"CGMDv2:"  # Begins the group metadata that librdkafka writes; the generation follows.
 _GENERATION = struct.Struct("=i")
 
 
 def generation_of(metadata: object) -> int | None:
-    """The generation in a consumer's group metadata as librdkafka writes it (with KIP-848, the member's epoch)."""
+    """The generation in librdkafka's group metadata (with KIP-848, the member's epoch); None if there is none."""
     if not isinstance(metadata, bytes) or not metadata.startswith(_MAGIC):
         return None
     generation = int(_GENERATION.unpack_from(metadata, len(_MAGIC))[0])
@@ -37,7 +35,10 @@ def generation_of(metadata: object) -> int | None:
 
 
 class Assignment:
-    """The partitions of one member. `tell` learns when they are given and taken."""
+    """The partitions that one member has now, under a name that changes with each rebalance and seek.
+
+    `tell` is called when partitions are assigned and given back.
+    """
 
     def __init__(self, name: str, client: Any, tell: Tell) -> None:
         self.name = f"{name}-0"
@@ -45,7 +46,7 @@ class Assignment:
         self._member = name
         self._client = client
         self._tell = tell
-        self._numbers = 0
+        self._number = 0
         self._held: set[int] = set()
 
     @property
@@ -54,26 +55,27 @@ class Assignment:
         return frozenset(self._held)
 
     def assigned(self, partitions: Iterable[int]) -> None:
-        """A rebalance added these partitions: from now on, all partitions are held under a new name."""
+        """Note that a rebalance has added these partitions: from now on, the member has all under a new name."""
         kept = sorted(self._held)
         self._held.update(partitions)
         self._begin(kept)
 
     def revoked(self, partitions: Iterable[int]) -> None:
-        """A rebalance takes these partitions."""
-        gone = self._held & set(partitions)
-        self._end(sorted(gone), time.monotonic_ns())
-        self._held -= gone
+        """Note that a rebalance takes these partitions away."""
+        revoked = self._held & set(partitions)
+        self._give_back(sorted(revoked), time.monotonic_ns())
+        self._held -= revoked
 
     def position_changed(self) -> None:
-        """A position was set back: what the member reads from now on has a new name."""
+        """Note that a position was set back: what the member reads from now on has a new name."""
         self._begin(sorted(self._held))
 
-    def _begin(self, ended: list[int]) -> None:
+    def _begin(self, given_back: list[int]) -> None:
+        """Begin a new name, which ends the old name of the partitions `given_back`."""
         self.begun_ns = time.monotonic_ns()
-        self._end(ended, self.begun_ns)
-        self._numbers += 1
-        self.name = f"{self._member}-{self._numbers}"
+        self._give_back(given_back, self.begun_ns)
+        self._number += 1
+        self.name = f"{self._member}-{self._number}"
         if self._held:
             self._tell(
                 "assigned",
@@ -84,26 +86,26 @@ class Assignment:
                 ns=self.begun_ns,
             )
 
-    def _end(self, partitions: list[int], ns: int) -> None:
+    def _give_back(self, partitions: list[int], ns: int) -> None:
         if partitions:
             self._tell("given_back", consumer=self.name, partitions=partitions, ns=ns)
 
 
 _REFUSALS = "ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_INSTANCE_ID"
-_SINCE_KIP_848 = "STALE_MEMBER_EPOCH FENCED_MEMBER_EPOCH"
+_REFUSALS_KIP_848 = "STALE_MEMBER_EPOCH FENCED_MEMBER_EPOCH"
 REFUSALS = frozenset(
     getattr(KafkaError, name)
-    for name in f"{_REFUSALS} {_SINCE_KIP_848}".split()
-    # Librdkafka before 2.4 does not know all of these names.
+    for name in f"{_REFUSALS} {_REFUSALS_KIP_848}".split()
+    # librdkafka before 2.4 lacks the errors of KIP-848.
     if hasattr(KafkaError, name)
 )
 """The errors with which a coordinator refuses a member that it no longer knows in this generation."""
 
-_TOGETHER_NS = 100_000_000
+_MERGED_NS = 100_000_000
 
 
 class Positions:
-    """Since when, at the earliest, a client may have committed an offset by itself, and in which assignment.
+    """The earliest time at which a client may have committed an offset by itself, and the assignment then.
 
     Several automatic commits may be on their way at once, and be answered in any order. All that is known of the commit
     of an offset: it was not sent before the record in front of that offset was polled.
@@ -112,25 +114,27 @@ class Positions:
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
         self._noted_ns = 0
+        # By partition, ascending: an offset, the earliest time at which a poll led to it, the name of the assignment.
+        # Offsets that were reached within `_MERGED_NS` share an entry, which bounds the memory.
         self._reached: dict[int, list[tuple[int, int, str]]] = {}
 
     def note_positions(self, offsets: Mapping[int, int]) -> None:
-        """A poll, which began after the last call of this, has led to these offsets: the next to read by partition."""
+        """Note that a poll, which began after the last call of this method, led to these offsets to read next."""
         name, since = self._assignment.name, max(self._noted_ns, self._assignment.begun_ns)
         for partition, offset in offsets.items():
             reached = self._reached.setdefault(partition, [])
             if not reached or offset > reached[-1][0]:
-                if reached and reached[-1][2] == name and since - reached[-1][1] < _TOGETHER_NS:
+                if reached and reached[-1][2] == name and since - reached[-1][1] < _MERGED_NS:
                     reached[-1] = offset, *reached[-1][1:]
                 else:
                     reached.append((offset, since, name))
             elif offset < reached[-1][0]:
-                # The position was set back: an offset may have been reached before, too.
+                # The position was set back. The offset may have been reached before, so the first time counts.
                 reached[:] = [(offset, *reached[0][1:])]
         self._noted_ns = time.monotonic_ns()
 
     def since(self, partition: int, offset: int) -> tuple[int, str]:
-        """When an offset may have been committed at the earliest, in ns, and the name of the assignment then."""
+        """The earliest time at which an offset may have been committed, in ns, and the assignment's name then."""
         reached = self._reached.get(partition, [])
         at = bisect_left(reached, (offset,))
         return reached[at][1:] if at < len(reached) else (self._assignment.begun_ns, self._assignment.name)
@@ -150,7 +154,7 @@ def errors_in(answers: Iterable[TopicPartition] | None) -> dict[int, KafkaError]
 
 
 class Commits:
-    """The commits of one member for `topic`. `errors` counts the errors of its connections so far."""
+    """The commits of one member for `topic`. `errors`: how many errors its client has reported outside of calls."""
 
     def __init__(self, client: Any, topic: str, assignment: Assignment, tell: Tell) -> None:
         self.errors = 0
@@ -163,11 +167,11 @@ class Commits:
         self._automatic_ns: set[int] = set()
 
     def partitions(self, offsets: Mapping[int, int]) -> list[TopicPartition]:
-        """The offsets in the form that the client takes."""
+        """These offsets as confluent-kafka takes them."""
         return [TopicPartition(self._topic, partition, offset) for partition, offset in sorted(offsets.items())]
 
     def commit(self, offsets: Mapping[int, int]) -> bool:
-        """Commit, and wait for the answer; returns whether it was acknowledged for all partitions."""
+        """Commit, and wait for the answer; returns whether the commit was acknowledged for all partitions."""
         with suppress(KafkaException), self.committing(offsets) as failed:
             failed |= errors_in(self._client.commit(offsets=self.partitions(offsets), asynchronous=False))
             return not failed
@@ -184,7 +188,8 @@ class Commits:
     ) -> int:
         """Tell of a commit that is about to be sent; returns its number.
 
-        An automatic commit was sent already: by the assignment `consumer`, at `since_ns` at the earliest.
+        `consumer` and `since_ns` are for an automatic commit, which was sent already: the name of the assignment that
+        sent it, and the earliest time.
         """
         number = next(self._numbers)
         self._tell(
@@ -202,19 +207,19 @@ class Commits:
     def committing(
         self, offsets: Mapping[int, int], *, producer_id: int | None = None, transaction: int | None = None
     ) -> Iterator[dict[int, KafkaError]]:
-        """The block commits these offsets, or sends them to a transaction: an error that it raises is the outcome.
+        """Tell of a commit, which the block makes: it commits these offsets, or sends them to a transaction.
 
-        The block adds errors of single partitions to the dictionary.
+        An error that the block raises is the outcome. It adds errors of single partitions to the dictionary.
         """
-        number, errors = self.announce(offsets, producer_id=producer_id, transaction=transaction), self.errors
+        number, errors_before = self.announce(offsets, producer_id=producer_id, transaction=transaction), self.errors
         failed: dict[int, KafkaError] = {}
         try:
             yield failed
         except (KafkaException, ProducerLost) as failure:
             error = failure.error if isinstance(failure, ProducerLost) else failure.args[0]
-            self.note_answer(number, dict.fromkeys(offsets, error), certain=self.errors == errors)
+            self.note_answer(number, dict.fromkeys(offsets, error), certain=self.errors == errors_before)
             raise
-        self.note_answer(number, failed, certain=self.errors == errors)
+        self.note_answer(number, failed, certain=self.errors == errors_before)
 
     def note_answer(self, number: int, failed: Mapping[int, KafkaError], *, certain: bool) -> None:
         """Tell of the answer to a commit; `failed`: errors by partition. `certain`: no connection failed meanwhile."""
@@ -226,15 +231,16 @@ class Commits:
 
     def note_automatic(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         """Tell of an automatic commit of the client (callback `on_commit`): each partition is a commit of its own."""
-        for place in partitions:
-            if place.offset >= 0:
-                since, consumer = self.positions.since(place.partition, place.offset)
-                number = self.announce({place.partition: place.offset}, consumer=consumer, since_ns=self._own_ns(since))
-                cause = place.error or error
-                self.note_answer(number, {} if cause is None else {place.partition: cause}, certain=False)
+        for answer in partitions:
+            if answer.offset >= 0:
+                ns, consumer = self.positions.since(answer.partition, answer.offset)
+                offsets = {answer.partition: answer.offset}
+                number = self.announce(offsets, consumer=consumer, since_ns=self._unused_ns(ns))
+                cause = answer.error or error
+                self.note_answer(number, {} if cause is None else {answer.partition: cause}, certain=False)
 
-    def _own_ns(self, ns: int) -> int:
-        """This time, or the next that no other automatic commit has: their rows are told apart by it."""
+    def _unused_ns(self, ns: int) -> int:
+        """This time, or the next that no other automatic commit has, since their rows are told apart by the time."""
         while ns in self._automatic_ns:
             ns += 1
         self._automatic_ns.add(ns)

@@ -26,15 +26,18 @@ from kafka_chaos.harness.workload.groups.settings import MEMBER, MemberSettings,
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 _MEMBER_MODULE = "kafka_chaos.harness.workload.groups.process"
-_FROZEN_LONGER = 2.0
-_COMMITTED_TIMEOUT = 20.0
+_FREEZE_MARGIN_S = 2.0  # Beyond max.poll.interval.ms, so that the member is excluded.
+_ANSWER_TIMEOUT_S = 20.0
 _HEARTBEAT_MS = 3_000
-_LEARNS_SOON = {"topic.metadata.refresh.interval.ms": "1000"}
+_FAST_METADATA = {"topic.metadata.refresh.interval.ms": "1000"}
 """Lets a member, and so its group, learn of new partitions within a second instead of five minutes."""
 
 
 class ConsumerGroup(GroupLoad):
-    """The consumer group of a lane or, if `read` is another lane, the group that feeds the lane's loop."""
+    """The consumer group of a lane or, if it reads another lane (`read`), the group whose members are the lane's loop.
+
+    A loop consumes from one lane, transforms, and produces to another.
+    """
 
     group: Group
 
@@ -46,7 +49,7 @@ class ConsumerGroup(GroupLoad):
         *,
         start: Callable[[MemberSettings, EventHandler], SupervisedProcess] | None = None,
     ) -> None:
-        """`start`: what starts a member, if not a process of the lane's client."""
+        """`start`: starts a member, by default as a process of the lane's client."""
         self.loop = lane.loop if read.lane != lane.lane else None
         _, group, group_id = group_reading(lane, read)
         assert group is not None
@@ -54,7 +57,7 @@ class ConsumerGroup(GroupLoad):
         self._start_process = start or self._start
 
     def member(self, slot: int, number: int) -> MemberSettings:
-        """The settings of a member: the group's member process number `number`, for its slot `slot`."""
+        """The settings of the member process of this `number`, in this `slot`."""
         return MemberSettings(
             group=self.group_id,
             name=f"{self.group_id}-{number}",
@@ -62,7 +65,7 @@ class ConsumerGroup(GroupLoad):
             topic=self.read.topic_name,
             configs=self._consumer_configs(slot),
             commits=self.group.commits,
-            freeze_seconds=self.group.max_poll_interval_ms / 1000 + _FROZEN_LONGER,
+            freeze_seconds=self.group.max_poll_interval_ms / 1000 + _FREEZE_MARGIN_S,
             output=None if self.loop is None else self._output(slot, number),
         )
 
@@ -71,14 +74,14 @@ class ConsumerGroup(GroupLoad):
         group = self.group
         return {
             **member_configs(group),
-            **(_LEARNS_SOON if self.read.grows else {}),
+            **(_FAST_METADATA if self.read.grows else {}),
             **self.lane.consumer_configs,
             # What the group decides overrides what the lane gives.
             **group_configs(group),
             "group.id": self.group_id,
             **({"group.instance.id": f"{self.group_id}-{slot}"} if group.static else {}),
             "isolation.level": READ_COMMITTED,
-            # In a loop, the member itself commits.
+            # A loop commits when its outputs are sent, so never by itself.
             **({} if self.loop is None else {"enable.auto.commit": False}),
             "bootstrap.servers": self.load.bootstrap_servers,
         }
@@ -87,7 +90,7 @@ class ConsumerGroup(GroupLoad):
         lane, load, transactions = self.lane, self.load, self.lane.transactional or Transactional()
         assert self.loop is not None
         configs = load.producer_configs(lane)
-        # Members bring the logger that keeps their clients silent.
+        # A logger can't be passed to another process; the member has one of its own.
         configs.pop("logger", None)
         if self.loop.offsets == IN_TRANSACTION:
             configs["transactional.id"] = transactional_id(lane.lane, slot)
@@ -107,47 +110,48 @@ class ConsumerGroup(GroupLoad):
         )
 
     def start_member(self, slot: int, number: int) -> SupervisedProcess:
-        """Start the member of this number in this slot; in a loop, `output` has what it writes."""
+        """Start the member process of this number in this slot; if it is a loop's, add the records of its output."""
         settings = self.member(slot, number)
-        common: Any = {"group": self.group_id, "lane": self.read.lane, "isolation": READ_COMMITTED}
-        common |= {"readers": self, "on_change": partial(self._on_change, settings["name"])}
+        options: Any = {"group": self.group_id, "lane": self.read.lane, "isolation": READ_COMMITTED}
+        options |= {"readers": self, "on_change": partial(self._on_change, settings["name"])}
         if (output := settings.get("output")) is None:
-            return self._start_process(settings, ConsumedRows(self.load, **common))
+            return self._start_process(settings, ConsumedRows(self.load, **options))
         written = ProducedRows(self.load.tables, lane=output["lane"], producer_id=output["producer_id"], reserves=False)
         self.output.rows.append(written)
-        transactional_id = output["configs"].get("transactional.id")
-        return self._start_process(
-            settings, LoopRows(self.load, output=written, transactional_id=transactional_id, **common)
-        )
+        options["transactional_id"] = output["configs"].get("transactional.id")
+        return self._start_process(settings, LoopRows(self.load, output=written, **options))
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The group's committed offsets, by its id and by partition; raises `ClusterFailure` if no broker answers."""
         return {self.group_id: committed_by(self.group_id, self.read, self.load)}
 
     def _start(self, settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
-        """Start a member as a process of the lane's client. For every librdkafka, this is the harness's own program."""
+        """Start a member as a process of the lane's client. For librdkafka, the program is `_MEMBER_MODULE`."""
         client = parse_client(self.lane.client)
+        # The folder of a version of librdkafka; the harness imports its own without one.
         packages = None if client is None else client.packages
-        own = command_of(_MEMBER_MODULE, packages=packages) if client is None or packages is not None else ()
+        command = command_of(_MEMBER_MODULE, packages=packages) if client is None or packages is not None else ()
         start = self.load.start(
-            self.lane, MEMBER, settings["name"], settings, settings["configs"], command=own, may_end=True
+            self.lane, MEMBER, settings["name"], settings, settings["configs"], command=command, may_end=True
         )
         return start(rows)
 
 
 def group_reading(lane: LaneSpec, read: LaneSpec) -> tuple[str, Group | None, str]:
-    """The group by which a lane has itself `read` or, if that is another lane, its source: the key, settings and id."""
-    # A lane that a loop writes may have a group of its own, too, which reads it.
+    """The group that reads `read` for a lane, `group` or `loop`: the lane's key, the group's settings and its id.
+
+    A lane's `group` reads the lane itself, and the group of its `loop` reads the loop's source. A lane may have both.
+    """
     if lane.loop is None or read.lane == lane.lane:
         return "group", lane.group, group_of(lane.lane)
     return "loop", lane.loop.group, loop_group_of(lane.lane)
 
 
 def group_configs(group: Group) -> dict[str, Any]:
-    """The configs of a member that its group decides; where brokers assign (KIP-848), they decide the rest."""
+    """The configs of a member that the group's settings decide; in KIP-848's protocol, brokers decide the others."""
     classic = {"session.timeout.ms": group.session_timeout_ms, "partition.assignment.strategy": group.assignor}
     return {
-        # Librdkafka before 2.4 has the classic protocol alone, and no key for it.
+        # The classic protocol is not named, since librdkafka before 2.4 has no key for it.
         **(classic if group.protocol == CLASSIC else {"group.protocol": group.protocol}),
         "max.poll.interval.ms": group.max_poll_interval_ms,
         "enable.auto.commit": group.commits == AUTO,
@@ -155,11 +159,11 @@ def group_configs(group: Group) -> dict[str, Any]:
 
 
 def member_configs(group: Group) -> dict[str, Any]:
-    """The configs of the harness's own members: those that their group decides, and those that suit a load."""
-    beats = {"heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, group.session_timeout_ms // 3))}
+    """The configs of the harness's own members: those that the group's settings decide, and those that suit a load."""
+    heartbeat = {"heartbeat.interval.ms": max(1, min(_HEARTBEAT_MS, group.session_timeout_ms // 3))}
     return {
         **group_configs(group),
-        **(beats if group.protocol == CLASSIC else {}),
+        **(heartbeat if group.protocol == CLASSIC else {}),
         "auto.commit.interval.ms": 1_000,
         "auto.offset.reset": group.reset,
         "enable.partition.eof": True,
@@ -179,7 +183,7 @@ def committed_by(group_id: str, read: LaneSpec, load: LoadSettings) -> dict[int,
     client = new_client(Consumer, {**configs, "group.id": group_id, "log_level": 0})
     partitions = [TopicPartition(read.topic_name, number) for number in range(read.partitions)]
     try:
-        committed = client.committed(partitions, timeout=_COMMITTED_TIMEOUT)
+        committed = client.committed(partitions, timeout=_ANSWER_TIMEOUT_S)
     except KafkaException as failure:
         reason = failure.args[0].str()
         raise ClusterFailure(f"nobody tells what the group {group_id} has committed: {reason}") from failure
@@ -190,14 +194,11 @@ def committed_by(group_id: str, read: LaneSpec, load: LoadSettings) -> dict[int,
 
 SHARER = "sharer"
 """The role of members of share groups, in the client protocol."""
-_FROZEN_FACTOR = 1.5
+_FREEZE_FACTOR = 1.5  # Of the lock's duration, so that the member's records are delivered to others.
 
 
 class ShareGroup(GroupLoad):
-    """The share group of a lane, which acknowledges records and commits no offsets.
-
-    Its members are processes of the lane's client.
-    """
+    """The share group of a lane, which acknowledges records and commits no offsets. Members are processes."""
 
     group: Share
 
@@ -206,7 +207,7 @@ class ShareGroup(GroupLoad):
         super().__init__(lane, lane, load, lane.share, lane.group_id)
 
     def start_member(self, slot: int, number: int) -> SupervisedProcess:
-        """Start the member of this number."""
+        """Start the member process of this number."""
         share, name = self.group, f"{self.group_id}-{number}"
         self._on_change(name, BEGINS)
         settings = {
@@ -214,7 +215,7 @@ class ShareGroup(GroupLoad):
             "acknowledgement": share.acknowledgement,
             "release": share.release,
             "reject": share.reject,
-            "freeze_seconds": share.lock_ms * _FROZEN_FACTOR / 1000,
+            "freeze_seconds": share.lock_ms * _FREEZE_FACTOR / 1000,
             "seed": f"{self.load.seed}/{name}",
             "group_configs": self.group_configs(),
         }
@@ -230,7 +231,7 @@ class ShareGroup(GroupLoad):
         return self.load.start(self.lane, SHARER, name, settings, configs, may_end=True)(rows)
 
     def group_configs(self) -> dict[str, object]:
-        """The configs of the group; before Kafka 4.4, the brokers' configs say how often a record is delivered."""
+        """The group's configs. Before Kafka 4.4, groups have no limit of deliveries: brokers' configs have it."""
         share = self.group
         limit = {"share.delivery.count.limit": share.delivery_limit}
         return {

@@ -1,6 +1,6 @@
 """The members of one group under load: they join, crash, freeze and leave as planned, and are replaced when they end.
 
-At the end of the load, every member leaves in order, and brokers are asked what the group has committed.
+At the end of the load, every member leaves in order.
 """
 
 import itertools
@@ -22,16 +22,16 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.05
-_CRASHES_WITHIN = 30.0
-_LEAVES_WITHIN = 30.0
-_MOST_REPLACED = 20
+_CRASH_TIMEOUT_S = 30.0
+_LEAVE_TIMEOUT_S = 30.0
+_MAX_REPLACED = 20
 _NEVER = float("inf")
 
 
 class PlannedOrder(NamedTuple):
-    """An order to the member in a `slot`, given `at` so many seconds after the load began; a join makes the member."""
+    """An order to the member in a slot. The order to join makes the slot's member."""
 
-    at: float
+    at: float  # Seconds after the load began.
     order: str
     slot: int
 
@@ -45,6 +45,7 @@ def plan_orders(group: Group | Share, duration: float) -> list[PlannedOrder]:
     def times(count: int, span: float, first: float = 0.0) -> list[float]:
         return [first + (turn + 1) * span / (count + 1) for turn in range(count)]
 
+    # Crashes begin with the first member and freezes with the second, so that they hit different members.
     orders = [
         PlannedOrder(at, order, (turn + shift) % group.members)
         for shift, (order, count) in enumerate({ORDER_CRASH: group.crashes, ORDER_FREEZE: group.freezes}.items())
@@ -59,10 +60,10 @@ def plan_orders(group: Group | Share, duration: float) -> list[PlannedOrder]:
 
 
 class GroupLoad(Readers, ABC):
-    """The members of one group, looked after by a thread of their own; the members of a loop write its lane.
+    """The members of one group, which a thread starts, gives planned orders, and replaces when they end.
 
-    The group `group_id`, with the settings `group`, reads the lane `read`; the `lane` asks for it. A member that has a
-    problem is ended, and no other takes its slot.
+    The group `group_id`, with the settings `group`, reads the lane `read`. It is a setting of the `lane`: the same, or
+    the lane that a loop writes. A member that has a problem is ended, and no other takes its slot.
     """
 
     def __init__(self, lane: LaneSpec, read: LaneSpec, load: LoadSettings, group: Group | Share, group_id: str) -> None:
@@ -72,40 +73,40 @@ class GroupLoad(Readers, ABC):
         self.output = WrittenRecords()
         """The records that the members of a loop write."""
         self.reads = read.lane
-        """The lane that the group reads."""
+        """The name of the lane that the group reads."""
         self._on_notice, self._calls = load.on_notice, load.calls
         self._on_change = partial(load.on_change, group_id)
-        self._joining: int | None = None
+        self._join_call: int | None = None
         self._numbers = itertools.count()
         self._members: dict[int, SupervisedProcess] = {}
         self._leaving: list[SupervisedProcess] = []
         self._failed: list[SupervisedProcess] = []
-        self._dying: dict[int, float] = {}
+        self._crash_deadlines: dict[int, float] = {}
         self._replaced = 0
         self._plan: list[PlannedOrder] = []
         self._worker: Worker = Worker(self._run, name=f"group-{group_id}")
 
     def begin(self) -> Self:
-        """Start the members, and the thread that looks after them."""
+        """Start the members, and the thread that checks on them."""
         if isinstance(self.group, Group):
-            # Members of share groups are given no partitions.
-            self._joining = self._calls.begins(self.lane.lane, self.group_id, "join")
+            # Not for a share group, which tells no assignments that would end the call.
+            self._join_call = self._calls.begins(self.lane.lane, self.group_id, "join")
         for slot in range(self.group.members):
-            self._begin(slot)
+            self._start_slot(slot)
         self._worker.start()
         return self
 
     def starts(self) -> None:
-        """The load has begun: from now on, members crash, freeze, join and leave as planned."""
+        """Let members crash, freeze, join and leave as planned from now on: the load has begun."""
         self._began = time.monotonic()
         self._plan = plan_orders(self.group, self.load.workload.duration - (self.lane.created_at or 0.0))
 
     def note_joined(self) -> None:
-        """A member was given partitions: the first time, the group's wait for them is over."""
+        """Note that a member was assigned partitions: the first time, this ends the group's call `join`."""
         with self._lock:
-            joining, self._joining = self._joining, None
-        if joining is not None:
-            self._calls.ends(joining)
+            call, self._join_call = self._join_call, None
+        if call is not None:
+            self._calls.ends(call)
 
     @property
     def failed_for_good(self) -> str:
@@ -113,7 +114,7 @@ class GroupLoad(Readers, ABC):
         return "" if self._members else "; ".join(member.problem or "" for member in self._failed)
 
     def note_problem(self, problem: str) -> None:
-        """Give every member this problem."""
+        """Note a problem of every member."""
         for member in list(self._members.values()):
             member.note_problem(problem)
 
@@ -123,11 +124,11 @@ class GroupLoad(Readers, ABC):
         super().drain(ends, timeout=timeout, cancelled=cancelled)
 
     def may_read_more(self) -> bool:
-        """Whether some member has no problem; raises what went wrong in the thread that looks after them."""
+        """Whether some member has no problem; raises what went wrong in the thread that checks on the members."""
         return super().may_read_more() and not self.failed_for_good
 
     def report_unread(self, problem: str) -> None:
-        """Report the problem, and give it to every member."""
+        """Report that the group did not reach the end, as a problem of every member."""
         self._on_notice(f"the group {self.group_id} {problem}")
         self.note_problem(problem)
 
@@ -137,10 +138,10 @@ class GroupLoad(Readers, ABC):
         leaving = [*self._members.values(), *self._leaving]
         for member in leaving:
             member.order(ORDER_LEAVE)
-        deadline = time.monotonic() + _LEAVES_WITHIN
+        deadline = time.monotonic() + _LEAVE_TIMEOUT_S
         for member in leaving:
             if not member.join(max(0.0, deadline - time.monotonic())):
-                self._on_notice(f"{member.name} did not leave within {_LEAVES_WITHIN:g} s: it was killed")
+                self._on_notice(f"{member.name} did not leave within {_LEAVE_TIMEOUT_S:g} s: it was killed")
                 member.end()
         self._members, self._leaving = {}, []
 
@@ -154,7 +155,7 @@ class GroupLoad(Readers, ABC):
 
     @abstractmethod
     def start_member(self, slot: int, number: int) -> SupervisedProcess:
-        """Start the member of this number in this slot of the group."""
+        """Start a member in a slot of the group. `number`: how many members the group has had before."""
 
     def close(self) -> None:
         """End every member at once, and the thread."""
@@ -165,54 +166,60 @@ class GroupLoad(Readers, ABC):
     def _run(self) -> None:
         while not self._worker.ending.wait(_TICK):
             while self._plan and time.monotonic() - self._began >= self._plan[0].at:
-                self._act(self._plan.pop(0))
-            self._look_after()
+                self._give_order(self._plan.pop(0))
+            self._check_members()
 
-    def _act(self, planned: PlannedOrder) -> None:
+    def _give_order(self, planned: PlannedOrder) -> None:
         order, slot = planned.order, planned.slot
-        member = self._members.get(slot)
+        member = self._members.get(slot)  # None if it has left, or had a problem.
         if order == ORDER_JOIN:
-            self._on_change(self._begin(slot).name, "joins")
+            self._on_change(self._start_slot(slot).name, "joins")
         elif member is not None:
             member.order(order)
             if order == ORDER_LEAVE:
                 self._on_change(member.name, "leaves")
                 self._leaving.append(self._members.pop(slot))
             elif order == ORDER_CRASH:
-                self._dying[slot] = time.monotonic() + _CRASHES_WITHIN
+                self._crash_deadlines[slot] = time.monotonic() + _CRASH_TIMEOUT_S
 
-    def _look_after(self) -> None:
+    def _check_members(self) -> None:
+        """Replace members that crashed, were killed by a fault or lost their client; give up those with a problem."""
         for slot, member in list(self._members.items()):
             if member.problem is not None:
-                self._fails(slot, member, member.problem)
+                self._give_up(slot, member, member.problem)
                 continue
-            if self._dying.get(slot, _NEVER) < time.monotonic():
-                self._on_notice(f"{member.name} did not crash amid a batch within {_CRASHES_WITHIN:g} s: it was killed")
+            if self._crash_deadlines.get(slot, _NEVER) < time.monotonic():
+                self._on_notice(
+                    f"{member.name} did not crash amid a batch within {_CRASH_TIMEOUT_S:g} s: it was killed"
+                )
                 member.end()
             code = member.exit_code
+            # While a fault keeps it down, no other member starts.
             if code is None or member.is_down:
                 continue
             member.join()
             if member.ended_by_fault:
-                self._dying.pop(slot, None)
-            elif self._dying.pop(slot, None) is not None:
+                self._crash_deadlines.pop(slot, None)
+            elif self._crash_deadlines.pop(slot, None) is not None:
                 self._on_change(member.name, "crashes")
-            elif code == REPLACE_ME and self._replaced < _MOST_REPLACED:
+            elif code == REPLACE_ME and self._replaced < _MAX_REPLACED:
                 self._replaced += 1
             else:
                 lost = "lost its client, as others of its group did again and again"
-                self._fails(slot, member, lost if code == REPLACE_ME else f"ended unexpectedly, with exit code {code}")
+                self._give_up(
+                    slot, member, lost if code == REPLACE_ME else f"ended unexpectedly, with exit code {code}"
+                )
                 continue
-            self._begin(slot)
+            self._start_slot(slot)
 
-    def _fails(self, slot: int, member: SupervisedProcess, problem: str) -> None:
+    def _give_up(self, slot: int, member: SupervisedProcess, problem: str) -> None:
         """End a member because of its problem."""
         del self._members[slot]
         self._failed.append(member)
         member.end()
         member.note_problem(problem)
 
-    def _begin(self, slot: int) -> SupervisedProcess:
+    def _start_slot(self, slot: int) -> SupervisedProcess:
         """Start a member in this slot."""
         member = self.start_member(slot, next(self._numbers))
         member.before_kill = partial(self._on_change, member.name, "is killed")

@@ -1,6 +1,6 @@
 """A member of a consume-transform-produce loop: it sends one record for each that it reads, and commits the offsets.
 
-When it commits is the key `offsets` of the loop:
+The loop's key `offsets` says when the offsets are committed:
 
 | offsets | order |
 | --- | --- |
@@ -30,14 +30,14 @@ from kafka_chaos.harness.workload.history.reservations import Reservations, Rese
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 
 _TICK = 0.05
-_MOST_PER_BATCH = 100
+_BATCH_SIZE = 100
 
 
 class ToldRows:
-    """The records of a loop's producer, of which the harness is told: what `ProducedRows` is in the harness's process.
+    """Stands in for `ProducedRows` in a loop's member: it tells the harness of the records, and makes no rows itself.
 
-    `failed`: whether a record was not acknowledged; `transaction`: the number of the transaction that began last. A
-    member comes and goes: `ProducedRows` would make its start slow, by PyArrow and pydantic.
+    `failed`: whether a record was not acknowledged; `transaction`: the number of the transaction that began last.
+    Members come and go, and `ProducedRows` would make their start slow, by importing PyArrow and pydantic.
     """
 
     def __init__(self, settings: OutputSettings, tell: Tell) -> None:
@@ -57,11 +57,11 @@ class ToldRows:
         self._learned: list[tuple[int, int | None, int, str, str | None]] = []
 
     def in_transaction(self, number: int) -> None:
-        """Set the transaction that holds what is sent from now on."""
+        """Note that records sent from now on are in the transaction of this number."""
         self.transaction = number
 
     def announce(self, sources: Sequence[Sequence[int]]) -> None:
-        """Tell that the next records are about to be sent; `sources`: (producer_id, seq) of the input of each."""
+        """Tell that a record is about to be sent for each of `sources`, the (producer_id, seq) of its input."""
         end = self.sent + len(sources)
         self._reserved.up_to(end)
         partitions = [seq % self.partitions.count for seq in range(self.sent, end)]
@@ -74,67 +74,67 @@ class ToldRows:
         return self.sent - count
 
     def take_back(self, first: int) -> None:
-        """Count the records from this seq on as not sent yet."""
+        """Count the records from seq `first` on as not sent yet."""
         self.sent = first
 
     def acknowledge(self, seq: int, offset: int | None) -> None:
-        """A record is acknowledged."""
+        """Note that a record is acknowledged."""
         self.note_outcome(seq, Outcome.OK, offset=offset)
 
     def note_outcome(self, seq: int, outcome: Outcome, error: str | None = None, *, offset: int | None = None) -> None:
-        """A record has its outcome."""
+        """Note the outcome of a record."""
         self.failed |= outcome is not Outcome.OK
         self._learned.append((seq, offset, time.monotonic_ns(), outcome, error))
 
     def write_rest(self) -> None:
-        """Tell the outcomes that were learned since the last call, those alike together."""
+        """Tell the outcomes learned since the last call, in one event for each combination of outcome and error."""
         learned, self._learned = self._learned, []
         for outcome, error in dict.fromkeys((outcome, error) for *_, outcome, error in learned):
-            alike = [row[:3] for row in learned if row[3:] == (outcome, error)]
-            seq, offset, ns = map(list, zip(*alike, strict=True))
+            same = [row[:3] for row in learned if row[3:] == (outcome, error)]
+            seq, offset, ns = map(list, zip(*same, strict=True))
             self._tell("outcome", outcome=outcome, error=error, seq=seq, offset=offset, ns=ns)
 
 
 class Outputs(RecordedProducer):
-    """The producer of a loop's member, of whose records the harness is told."""
+    """The producer of a loop's member, which tells the harness of its records."""
 
     def __init__(self, settings: OutputSettings, member: Member, logger: logging.Logger) -> None:
         self.told = ToldRows(settings, member.tell)
-        rows: Any = self.told
+        rows: Any = self.told  # It has what `RecordedProducer` calls of `ProducedRows`.
         configs = {**settings["configs"], "logger": logger}
         super().__init__(rows, topic=settings["topic"], record_size=settings["record_size"], configs=configs)
         self._give_up = member.orders.gives_up
 
-    def make(self, sources: Identities) -> None:
+    def send_all(self, sources: Identities) -> None:
         """Send one record for each of these inputs."""
         self.told.announce(sources)
-        left = len(sources)
-        while left := left - self.send(left):
+        remaining = len(sources)
+        while remaining := remaining - self.send(remaining):
             self.poll(_TICK)
 
     def deliver(self) -> bool:
-        """Wait until all records have an outcome; returns whether all since the last call were acknowledged."""
+        """Wait for outcomes; returns whether all records since the last call were acknowledged."""
         while self.unanswered and not self._give_up():
             self.poll(_TICK)
         failed, self.told.failed = self.told.failed, False
         return not failed and not self.unanswered
 
     def poll(self, timeout: float) -> int:
-        """Serve delivery reports, and tell of their outcomes."""
+        """Serve delivery reports, and tell the outcomes."""
         served = super().poll(timeout)
         self.told.write_rest()
         return served
 
     def close(self) -> None:
         """Close the client in order."""
-        # Old versions have no `close`: there the client ends with the process.
+        # Old versions of confluent-kafka have no `close`: their client ends with the process.
         if hasattr(self.client, "close"):
             self.client.close()
         self.told.write_rest()
 
 
 class LoopProcessing(Processing):
-    """How a loop's member processes a batch. Raises `ProducerLost`: then another member has to take its place."""
+    """How a loop's member processes a batch. Raises `ProducerLost`: then another member has to replace this one."""
 
     def __init__(self, settings: OutputSettings, member: Member, logger: logging.Logger) -> None:
         super().__init__(member, settings["offsets"])
@@ -142,9 +142,9 @@ class LoopProcessing(Processing):
         self._outputs = Outputs(settings, member, logger)
         self._chance = random.Random(settings["seed"])
         self._transactions: TransactionalProducer | None = None
-        self.most = _MOST_PER_BATCH
+        self.batch_size = _BATCH_SIZE
         if settings["offsets"] == IN_TRANSACTION:
-            self.most = settings["size"]
+            self.batch_size = settings["size"]
             self._transactions = TransactionalProducer(
                 self._outputs,
                 transactional_id=str(settings["configs"]["transactional.id"]),
@@ -164,11 +164,11 @@ class LoopProcessing(Processing):
         self._outputs.poll(0)
 
     def close(self) -> None:
-        """Close the producer; nothing is open between batches."""
+        """Close the producer; between batches, no transaction is open."""
         self._outputs.close()
 
-    def _make(self, messages: Sequence[Any]) -> bool:
-        self._outputs.make(self._member.read(messages))
+    def _process_all(self, messages: Sequence[Any]) -> bool:
+        self._outputs.send_all(self._member.read(messages))
         return self._outputs.deliver()
 
     def _in_transaction(
@@ -181,9 +181,9 @@ class LoopProcessing(Processing):
             producer.abort()
             return True
         offsets = next_offsets(messages)
-        of_transaction = {"producer_id": outputs.producer_id, "transaction": producer.transactions.number}
+        transaction = {"producer_id": outputs.producer_id, "transaction": producer.transactions.number}
         try:
-            with member.commits.committing(offsets, **of_transaction):
+            with member.commits.committing(offsets, **transaction):
                 producer.send_offsets(member.commits.partitions(offsets), member.client.consumer_group_metadata())
         except ProducerLost as lost:
             if not lost.error.txn_requires_abort():

@@ -1,8 +1,8 @@
-"""A member of a group: it polls, processes the records, commits their offsets, and tells the harness of all that.
+"""A member of a consumer group: it polls, processes the records, commits their offsets, and tells the harness of that.
 
 To process a record means to tell of it (event `read`), in a loop also to send the record that the loop makes of it. A
-member that is told to freeze does so between polling a batch and processing it. A member that is told to crash kills
-itself by SIGKILL while it processes a batch.
+member that is ordered to freeze does so between polling a batch and processing it. A member that is ordered to crash
+kills itself by SIGKILL while it processes a batch.
 
 Sources: KIP-62, KIP-429; librdkafka's documentation of rebalance callbacks and of `enable.partition.eof`.
 """
@@ -24,49 +24,50 @@ from kafka_chaos.harness.workload.groups.commits import Assignment, Commits, Tel
 from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_FREEZE, ORDER_LEAVE, MemberSettings
 
 _POLL_TIMEOUT = 0.1
-_MOST_PER_POLL = 500
-_LEAVES_WITHIN = 20.0
+_MAX_RECORDS = 500
+_LEAVE_TIMEOUT_S = 20.0
 
 Identities = list[tuple[int, int]]
+"""(producer_id, seq) of each record."""
 
 
-class CommandInbox:
-    """The harness's orders to the member, which a thread takes. Without the harness, the process ends."""
+class OrderInbox:
+    """The harness's orders to the member, which a thread takes. Once the harness ends, the process ends."""
 
     def __init__(self) -> None:
         self._freezes = 0
         self._crashes = False
         self._leaves_by: float | None = None
-        listen(self._take)
+        listen(self._take_order)
 
     def must_freeze(self) -> bool:
-        """Whether the member is to freeze; true once for each order."""
+        """Whether the member has to freeze; true once for each order."""
         if self._freezes:
             self._freezes -= 1
             return True
         return False
 
     def must_crash(self) -> bool:
-        """Whether the member is to die."""
+        """Whether the member has to crash."""
         return self._crashes
 
     def must_leave(self) -> bool:
-        """Whether the member is to leave."""
+        """Whether the member has to leave."""
         return self._leaves_by is not None
 
     def gives_up(self) -> bool:
-        """Whether the member should wait for nothing any longer."""
+        """Whether the member should stop waiting for answers: it had to leave some time ago."""
         return self._leaves_by is not None and time.monotonic() > self._leaves_by
 
-    def _take(self, order: Mapping[str, Any]) -> None:
+    def _take_order(self, order: Mapping[str, Any]) -> None:
         self._freezes += order["order"] == ORDER_FREEZE
         self._crashes |= order["order"] == ORDER_CRASH
         if order["order"] == ORDER_LEAVE and self._leaves_by is None:
-            self._leaves_by = time.monotonic() + _LEAVES_WITHIN
+            self._leaves_by = time.monotonic() + _LEAVE_TIMEOUT_S
 
 
 class MemberLost(Exception):
-    """The client has failed for good and is given no more records, as when another has its `group.instance.id`."""
+    """A member's consumer has failed for good, as when another has taken its `group.instance.id`."""
 
 
 def die() -> None:
@@ -75,10 +76,7 @@ def die() -> None:
 
 
 class Member:
-    """One member. `connect` makes its consumer, `process` processes its records, and `tell` learns of everything.
-
-    `orders`: those of the harness.
-    """
+    """One member. `connect` makes its consumer, `process` processes its records, `tell` tells the harness events."""
 
     def __init__(
         self,
@@ -86,7 +84,7 @@ class Member:
         *,
         connect: Callable[[dict[str, Any]], Consumer],
         tell: Tell,
-        orders: CommandInbox,
+        orders: OrderInbox,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._settings = settings
@@ -94,14 +92,14 @@ class Member:
         self.orders = orders
         self._sleep = sleep
         self._codec = IdentityCodec(settings["lane"])
-        self._ends: dict[int, int] = {}
-        self._is_news = False
+        self._ends: dict[int, int] = {}  # By partition, the offset of its end, while the member is at its end.
+        self._has_new_ends = False
         self._last_ns = 0
         self.client = connect(
             {
                 **settings["configs"],
-                "error_cb": self._disturbed,
-                **({"on_commit": self._committed} if settings["commits"] == AUTO else {}),
+                "error_cb": self._note_error,
+                **({"on_commit": self._note_committed} if settings["commits"] == AUTO else {}),
             }
         )
         self.assignment = Assignment(settings["name"], self.client, tell)
@@ -109,8 +107,8 @@ class Member:
         self.process = Processing(self, settings["commits"])
 
     def run(self) -> None:
-        """Poll and process until the member is told to leave; then leave in order. Raises `MemberLost`."""
-        callbacks = {"on_assign": self._given, "on_revoke": self._taken, "on_lost": self._taken}
+        """Poll and process until the member has to leave; then leave in order. Raises `MemberLost`."""
+        callbacks = {"on_assign": self._note_assigned, "on_revoke": self._note_revoked, "on_lost": self._note_revoked}
         self.client.subscribe([self._settings["topic"]], **callbacks)
         while not self.orders.must_leave():
             self.step()
@@ -123,12 +121,12 @@ class Member:
         self.assignment.revoked(self.assignment.held)
 
     def step(self) -> None:
-        """Poll once, and process the records that it gives."""
+        """Poll once, and process the records."""
         self.process.serve()
-        messages = self.client.consume(self.process.most, _POLL_TIMEOUT)
+        messages = self.client.consume(self.process.batch_size, _POLL_TIMEOUT)
         records = [message for message in messages if message.error() is None]
         for message in messages:
-            self._note(message)
+            self._handle_message(message)
         if records and self._settings["commits"] == AUTO:
             self.commits.positions.note_positions(next_offsets(records))
         if records and self.orders.must_freeze():
@@ -138,10 +136,10 @@ class Member:
         if records:
             crash = self._crash if self.orders.must_crash() else None
             if self.process.handle(records, crash):
-                self._read_again(records)
-        if self._is_news and self._ends:
+                self._seek_back(records)
+        if self._has_new_ends and self._ends:
             self.tell("at_end", offsets=sorted(self._ends.items()))
-        self._is_news = False
+        self._has_new_ends = False
 
     def read(self, messages: Sequence[Any]) -> Identities:
         """Tell that these messages were processed; returns their identities."""
@@ -155,66 +153,70 @@ class Member:
         self.tell("notice", text="crashes amid a batch")
         die()
 
-    def _note(self, message: Any) -> None:
+    def _handle_message(self, message: Any) -> None:
         error = message.error()
         if error is None:
             self._ends.pop(message.partition(), None)
         elif error.code() == KafkaError._PARTITION_EOF:
             self._ends[message.partition()] = message.offset()
-            self._is_news = True
+            self._has_new_ends = True
         elif error.code() == KafkaError._FATAL:
             raise MemberLost(error.str())
         else:
             self.tell("notice", text=error.name())
 
-    def _read_again(self, messages: Sequence[Any]) -> None:
-        first: dict[int, int] = {}
+    def _seek_back(self, messages: Sequence[Any]) -> None:
+        """Set the positions back to the first of these messages in each partition, so that they are read again."""
+        first_offsets: dict[int, int] = {}
         for message in messages:
-            first.setdefault(message.partition(), message.offset())
-        for partition, offset in first.items():
+            first_offsets.setdefault(message.partition(), message.offset())
+        for partition, offset in first_offsets.items():
             self._ends.pop(partition, None)
             if partition in self.assignment.held:
                 try:
                     self.client.seek(TopicPartition(self._settings["topic"], partition, offset))
                 except KafkaException as failure:
-                    # The partition is being taken: its next owner reads it again.
+                    # The partition is being revoked: its next owner reads the messages again.
                     self.tell("notice", text=f"seek: {failure.args[0].name()}")
         self.assignment.position_changed()
 
-    def _given(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
-        # The client tells only once that it is at the end of a partition that it keeps.
-        self._is_news = True
-        self.assignment.assigned(place.partition for place in partitions)
+    def _note_assigned(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
+        # An assignment makes the harness forget all positions, but of a partition that the member keeps, the client
+        # does not report the end again.
+        self._has_new_ends = True
+        self.assignment.assigned(entry.partition for entry in partitions)
 
-    def _taken(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
-        for place in partitions:
-            self._ends.pop(place.partition, None)
-        self.assignment.revoked(place.partition for place in partitions)
+    def _note_revoked(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
+        for entry in partitions:
+            self._ends.pop(entry.partition, None)
+        self.assignment.revoked(entry.partition for entry in partitions)
 
-    def _committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+    def _note_committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         self.commits.note_automatic(error, partitions)
 
-    def _disturbed(self, _: KafkaError) -> None:
+    def _note_error(self, _: KafkaError) -> None:
         self.commits.errors += 1
 
 
 class Processing:
-    """How a member that only reads processes a batch: it tells of the records. `most`: records of a batch, at most."""
+    """How a member outside of a loop processes a batch: it only tells of the records.
 
-    most = _MOST_PER_POLL
+    `batch_size`: records of a batch, at most. `commits`: when the member commits, as in `Group` and `Loop`.
+    """
+
+    batch_size = _MAX_RECORDS
 
     def __init__(self, member: Member, commits: str) -> None:
-        """`commits`: when the member commits, as in `Group` and `Loop`."""
         self._member = member
         self._commits = commits
 
     def handle(self, messages: Sequence[Any], crash: Callable[[], None] | None) -> bool:
-        """Process a batch and commit it; returns whether it must be read again. `crash` is to be called midway."""
+        """Process a batch and commit it; returns whether it must be read again. `crash`, if any, is called midway."""
         offsets = next_offsets(messages)
         if self._commits == BEFORE and not self._member.commits.commit(offsets):
             return True
         if not self._process(messages, crash):
-            # What was committed before it was processed is never read again.
+            # A batch that was committed before it was processed is never read again.
             return self._commits != BEFORE
         if self._commits == AFTER:
             self._member.commits.commit(offsets)
@@ -223,15 +225,15 @@ class Processing:
     def _process(self, messages: Sequence[Any], crash: Callable[[], None] | None) -> bool:
         """Process messages; returns whether that went well. A crash comes once half of them are processed.
 
-        Half of an odd number is rounded so that a crash always leaves a record that is processed and not committed or,
-        where commits come before, one that is committed and not processed.
+        Half of an odd number is rounded up, so that a crash always leaves a record that is processed and not committed;
+        where commits come before, it is rounded down, which leaves one that is committed and not processed.
         """
         if crash is not None:
-            self._make(messages[: (len(messages) + (self._commits != BEFORE)) // 2])
+            self._process_all(messages[: (len(messages) + (self._commits != BEFORE)) // 2])
             crash()
-        return self._make(messages)
+        return self._process_all(messages)
 
-    def _make(self, messages: Sequence[Any]) -> bool:
+    def _process_all(self, messages: Sequence[Any]) -> bool:
         self._member.read(messages)
         return True
 
@@ -239,4 +241,4 @@ class Processing:
         """Do what is due at every poll."""
 
     def close(self) -> None:
-        """End in order."""
+        """Close what the processing has opened."""

@@ -1,7 +1,4 @@
-"""The program of a group's member: a process that speaks the client protocol.
-
-It lives no longer than the harness: when its standard input ends, it dies.
-"""
+"""The program of a group's member: a process that speaks the client protocol, and dies with the harness."""
 
 import logging
 
@@ -9,18 +6,18 @@ import confluent_kafka
 
 from kafka_chaos.harness.clients.python_client import run, tell, version_of_librdkafka
 from kafka_chaos.harness.workload.groups.loop import LoopProcessing
-from kafka_chaos.harness.workload.groups.member import CommandInbox, Member, MemberLost
+from kafka_chaos.harness.workload.groups.member import Member, MemberLost, OrderInbox
 from kafka_chaos.harness.workload.groups.settings import REPLACE_ME, MemberSettings
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost
 
-# The client logs what it also reports; a broken cluster would fill the terminal.
+# librdkafka logs the errors that it also reports: on a broken cluster, they would fill the terminal.
 _SILENT = logging.Logger("kafka_chaos.member")
 _SILENT.addHandler(logging.NullHandler())
 
 
-def be_member(settings: MemberSettings) -> int:
-    """Be a member until told to leave; returns the exit code."""
-    inbox = CommandInbox()
+def run_member(settings: MemberSettings) -> int:
+    """Run a member until it has to leave; returns the exit code."""
+    inbox = OrderInbox()
 
     def connect(configs: dict[str, object]) -> confluent_kafka.Consumer:
         return confluent_kafka.Consumer(configs, logger=_SILENT)
@@ -39,4 +36,4 @@ def be_member(settings: MemberSettings) -> int:
 
 
 if __name__ == "__main__":
-    run(be_member)
+    run(run_member)

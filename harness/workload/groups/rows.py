@@ -1,10 +1,10 @@
 """The rows of members of loops and of share groups, made of the events that the members' processes tell.
 
-The death of a loop's member leaves its records without an outcome (`info`), and its transaction open: in doubt if its
-commit may have been asked for, else aborted.
+If a loop's member dies, its records without an outcome become `info`, and its open transaction counts as in doubt if
+the commit may have been asked for, else as aborted.
 
-A delivery to a member of a share group has its row once its acknowledgement has an answer. A member's death leaves its
-last deliveries without an acknowledgement, and its last acknowledgements without an answer (`info`).
+A delivery to a member of a share group gets its row once its acknowledgement has an answer. If the member dies, its
+last deliveries have no acknowledgement, and its last acknowledgements no answer (`info`).
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 
 
 class LoopRows(ConsumedRows):
-    """The rows of one member of a loop, with those of the records that it writes to `output`.
+    """The rows of one member of a loop: what it reads, and in `output` the records that it writes.
 
-    With a `transactional_id`, it writes in transactions, which are noted as calls where they take long.
+    With a `transactional_id`, the member writes in transactions; each counts as a call, which is noted if it is long.
     """
 
     def __init__(
@@ -37,26 +37,26 @@ class LoopRows(ConsumedRows):
             output, transactional_id=self._transactional_id, rows=partial(load.tables.add, "transactions")
         )
         self.handlers |= {
-            "commit": self._asks,
-            "sent": self._sent,
+            "commit": self._handle_offsets,
+            "sent": self._handle_sent,
             "outcome": output.handle_outcome,
-            "transaction": self._ended,
+            "transaction": self._handle_transaction,
         }
 
     def ends(self) -> None:
-        """The member has ended: write what is left of its reads and of its output."""
+        """Learn that the member has ended: write what is left of its reads and of its output."""
         super().ends()
         self._output.write_rest()
         if self._transactions.is_open:
             self._transactions.leave_open()
             self._calls.ends(self._call)
 
-    def _asks(self, **values: Any) -> None:
-        # The commit of the transaction is asked for only after its offsets were sent.
+    def _handle_offsets(self, **values: Any) -> None:
+        # The member asks for the transaction's commit once it has sent these offsets, without another event.
         self._transactions.asks_for_commit()
         self._handle_commit(**values)
 
-    def _sent(
+    def _handle_sent(
         self, first_seq: int, partition: list[int], sources: list[list[int]], transaction: int | None, ns: int
     ) -> None:
         output = self._output
@@ -67,19 +67,18 @@ class LoopRows(ConsumedRows):
             self._call = self._calls.begins(output.lane, self._transactional_id, "transaction")
         output.hand_out(len(sources), ns=ns, partition=partition, sources=sources)
 
-    def _ended(self, row: dict[str, Any]) -> None:
+    def _handle_transaction(self, row: dict[str, Any]) -> None:
         if self._transactions.is_open:
             self._calls.ends(self._call)
         self._transactions.add_row(row)
 
 
-EVERYTHING = 2**62
-"""An offset past every record."""
+PAST_EVERY_RECORD = 2**62
 
 
 @dataclass(eq=False, kw_only=True)
 class SharerRows(EventHandler):
-    """The rows of one `member` of a share group, which reads `lane`. `on_change` learns when it freezes and thaws."""
+    """The rows of one `member` of a share group that reads `lane`. `on_change` learns when it freezes and thaws."""
 
     group: str
     lane: str
@@ -91,50 +90,55 @@ class SharerRows(EventHandler):
     role = "a member of a share group"
 
     def __post_init__(self) -> None:
-        self._of = {"lane": self.lane, "group": self.group, "member": self.member}
-        self._held: dict[int, dict[str, Any]] = {}
+        self._member_columns = {"lane": self.lane, "group": self.group, "member": self.member}
+        # By the member's number of each delivery: its row, until it is written.
+        self._deliveries: dict[int, dict[str, Any]] = {}
         self.handlers = {
-            "delivered": self._delivered,
-            "acknowledges": self._acknowledges,
-            "acknowledged": self._acknowledged,
-            "starts": self._starts,
+            "delivered": self._handle_delivered,
+            "acknowledges": self._handle_acknowledges,
+            "acknowledged": self._handle_acknowledged,
+            "starts": self._handle_starts,
             "changes": lambda change: self.on_change(change),  # noqa: PLW0108 - as in `ConsumedRows`
         }
 
     def ends(self) -> None:
-        """The member has ended: deliveries that have no row yet get one."""
-        for row in self._held.values():
+        """Learn that the member has ended: deliveries that have no row yet get one."""
+        for row in self._deliveries.values():
             self.tables.add("deliveries", {**row, "outcome": "info"} if "acknowledgement" in row else row)
-        self._held = {}
+        self._deliveries = {}
 
-    def _delivered(self, number: int, asked_ns: int, ns: int, **columns: list[int]) -> None:
+    def _handle_delivered(self, number: int, asked_ns: int, ns: int, **columns: list[int]) -> None:
+        """Keep a batch of deliveries, which are numbered from `number` on."""
         names = ("partition", "offset", "producer_id", "seq", "delivery_count")
         rows = zip(*(columns[name] for name in names), strict=True)
-        for at, values in enumerate(rows, start=number):
-            named = dict(zip(names, values, strict=True))
-            self._held[at] = {**self._of, **named, "asked_ns": asked_ns, "delivered_ns": ns}
+        for delivery, values in enumerate(rows, start=number):
+            row = {**self._member_columns, **dict(zip(names, values, strict=True))}
+            self._deliveries[delivery] = {**row, "asked_ns": asked_ns, "delivered_ns": ns}
         self.readers.count_read(len(columns["offset"]))
 
-    def _acknowledges(self, number: int, ns: int, acknowledgements: list[str]) -> None:
-        for at, acknowledgement in enumerate(acknowledgements, start=number):
-            if at not in self._held:
-                raise ProtocolBreach(f"delivery {at} is acknowledged, and was not told")
-            self._held[at] |= {"acknowledgement": acknowledgement, "invoke_ns": ns}
+    def _handle_acknowledges(self, number: int, ns: int, acknowledgements: list[str]) -> None:
+        """Note that acknowledgements are about to be sent, of the deliveries from `number` on."""
+        for delivery, acknowledgement in enumerate(acknowledgements, start=number):
+            if delivery not in self._deliveries:
+                raise ProtocolBreach(f"delivery {delivery} is acknowledged, and was not told")
+            self._deliveries[delivery] |= {"acknowledgement": acknowledgement, "invoke_ns": ns}
 
-    def _acknowledged(self, numbers: list[int], ns: int, outcome: str, error: str | None) -> None:
+    def _handle_acknowledged(self, numbers: list[int], ns: int, outcome: str, error: str | None) -> None:
         for number in numbers:
-            row = self._held.pop(number, None)
+            row = self._deliveries.pop(number, None)
             if row is None or "acknowledgement" not in row:
                 raise ProtocolBreach(f"delivery {number} has an answer, and was not acknowledged")
             self.tables.add("deliveries", {**row, "complete_ns": ns, "outcome": outcome, "error": error})
 
-    def _starts(
+    def _handle_starts(
         self, invoke_ns: int, complete_ns: int, partition: list[int], offset: list[int], lag: list[int | None]
     ) -> None:
-        of = {**self._of, "invoke_ns": invoke_ns, "complete_ns": complete_ns}
-        for number, start, behind in zip(partition, offset, lag, strict=True):
-            self.tables.add("share_starts", {**of, "partition": number, "offset": start, "lag": behind})
-        # The start offset is the group's, whichever member tells it. It trails behind the last acknowledgements:
-        # without a lag, no record is due, whatever the offset.
-        ends = [EVERYTHING if behind == 0 else start for start, behind in zip(offset, lag, strict=True)]
-        self.readers.note_positions(self.readers, [list(at) for at in zip(partition, ends, strict=True)])
+        """Write the group's start offsets and lags, as brokers told them to this member, and note the positions."""
+        columns = {**self._member_columns, "invoke_ns": invoke_ns, "complete_ns": complete_ns}
+        positions = []
+        for number, start, records_behind in zip(partition, offset, lag, strict=True):
+            self.tables.add("share_starts", {**columns, "partition": number, "offset": start, "lag": records_behind})
+            # The start offset trails behind the last acknowledgements. Without a lag, the group has read everything.
+            positions.append((number, PAST_EVERY_RECORD if records_behind == 0 else start))
+        # The positions are the group's, whichever member tells them.
+        self.readers.note_positions(self.readers, positions)

@@ -1,19 +1,19 @@
-"""The settings of a group's member, as the order `begin` of the client protocol carries them."""
+"""The settings of a group's member, which are fields of the client protocol's order `begin`."""
 
 from typing import Any, NotRequired, TypedDict
 
 ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE, ORDER_JOIN = "freeze", "crash", "leave", "join"
-"""The orders of a group's plan: a member stops polling for a while, dies or leaves, or a new member joins."""
+"""The orders of a group's plan. Freeze: a member stops polling for a while. Crash: it dies."""
 
 MEMBER = "member"
-"""The role of the members of consumer groups in the client protocol, those of loops included."""
+"""The role of members of consumer groups in the client protocol, also of those that are loops."""
 
 REPLACE_ME = 3
 """The exit code of a member that ends because its client failed for good: a new member takes its place."""
 
 
 class OutputSettings(TypedDict):
-    """The output of a loop: the lane that it writes, and how.
+    """How a loop's member writes its output, the lane `lane`.
 
     `offsets` as in `Loop`; `size` and `abort` as in `Transactional`. `configs` are the producer's; with transactions
     they have its `transactional.id`. `names_generation`: whether its offsets in a transaction name the member and its
@@ -35,10 +35,10 @@ class OutputSettings(TypedDict):
 
 
 class MemberSettings(TypedDict):
-    """A member of `group`, which reads `lane`. Its consumer ids in `assignments/` begin with `name`.
+    """The settings of a member of `group`, which reads `lane`. Its consumer names in the history begin with `name`.
 
-    `commits` as in `Group`; in a loop, the `output` says when the member commits. `freeze_seconds`: how long it stops
-    polling when it is told to freeze.
+    `commits` as in `Group`; in a loop, the `output` says when the member commits. `freeze_seconds`: how long the member
+    stops polling when it is ordered to freeze.
     """
 
     group: str

@@ -67,7 +67,7 @@ def test_a_position_that_is_set_back_may_have_been_reached_before(positions: Pos
 def test_polls_shortly_after_one_another_are_kept_together(
     positions: Positions, held: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits_module, "_TOGETHER_NS", 60 * SECOND)
+    monkeypatch.setattr(commits_module, "_MERGED_NS", 60 * SECOND)
     for offset in range(1, 40):
         positions.note_positions({0: offset})
     assert since(positions, 0, 39) == (1, "m-1")
