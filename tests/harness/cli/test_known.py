@@ -102,7 +102,6 @@ def test_both_verdicts_of_two_clusters(file: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "status", "code"),
     [
-        (LOST, CLEAN, Status.FORBIDDEN, ExitCode.CONFORMS),
         # What settings permit is a defect of the promise: it is found, and no violation.
         (PERMITTED_LOSS, CLEAN, Status.PERMITTED, ExitCode.CONFORMS),
         (CLEAN, CLEAN, Status.FORBIDDEN, ExitCode.UNKNOWN),

@@ -51,7 +51,6 @@ def test_a_broker_is_only_given_keys_that_its_version_has(number: str) -> None:
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
-        ({"brokers": 0}, "brokers: 0 is not valid: expected 1 to 9"),
         ({"zookeepers": 2}, "zookeepers: 2 is not valid: expected 1 or 3"),
         ({"configs_of": {4: {}}}, "configs_of: 4 is not a broker"),
         ({"broker_versions": {4: "3.8.1"}}, "broker_versions: 4 is not a broker: expected 1 to 3"),
@@ -116,13 +115,6 @@ def test_the_controller_s_port_can_not_be_cut_where_there_is_none() -> None:
     with pytest.raises(UsageFailure, match=r"schedule\[0\]\.port: Kafka 2\.0\.0 has no such listener"):
         experiment_of(document, "test")
     assert experiment_of({**document, "cluster": {"kafka_version": "2.4.1"}}, "test").phases
-
-
-def test_predictions_are_those_of_the_oldest_broker() -> None:
-    experiment = experiment_of(
-        {"name": "x", "cluster": {"broker_versions": {3: "2.4.1"}}, "lanes": [{"lane": "a"}]}, "test"
-    )
-    assert experiment.as_lane(experiment.phases[0], experiment.phases[0].lanes[0]).kafka_version == "2.4.1"
 
 
 @pytest.mark.cluster

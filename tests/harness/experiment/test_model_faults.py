@@ -75,13 +75,15 @@ def test_controllers_that_run_on_behind_a_cut_may_end_every_session(fault: str, 
     assert lane(DEDICATED, f"{fault}, at: 1, duration: 5").faults == expected
 
 
-def test_a_lane_says_what_its_cluster_is() -> None:
+def test_a_lane_says_what_its_cluster_and_its_oldest_broker_are() -> None:
     found = lane(COMBINED, "fault: kill, target: broker:1, at: 1")
     assert (found.metadata_mode, found.kafka_version, found.elr) == ("kraft", "4.3.1", True)
     found = lane(COMBINED.replace("}", ", elr: false}"), "fault: kill, target: broker:1, at: 1")
     assert found.elr is False
     found = lane("{}", "fault: kill, target: broker:1, at: 1")
     assert (found.metadata_mode, found.kafka_version, found.elr) == ("zookeeper", "3.9.1", None)
+    mixed = lane("{broker_versions: {3: 2.4.1}}", "fault: kill, target: broker:1, at: 1")
+    assert mixed.kafka_version == "2.4.1"
 
 
 CUT = "partition, target"

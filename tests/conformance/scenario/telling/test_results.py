@@ -34,12 +34,6 @@ def test_an_index_is_read_back(tmp_path: Path) -> None:
     assert read_results(file).index == [entry]
 
 
-def test_runs_are_counted_and_the_gravest_decides() -> None:
-    (tally,) = tallies([truncation(), truncation(), planted_difference(), truncation()]).values()
-    assert (tally.conforms, tally.violation, tally.unknown, tally.runs) == (3, 1, 0, 4)
-    assert tally.verdict == "violation"
-
-
 def test_bad_results_are_refused_with_their_place(tmp_path: Path) -> None:
     document = results_json([truncation()], seconds=1)
     del document["scenarios"][0]["acts"][0]["steps"][3]["sentence"]
