@@ -19,18 +19,13 @@ FROM_OUTSIDE = ("PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE")
 """Variables of who runs these tests. Without compiled modules, each process would compile the plugin again."""
 
 
-def environment() -> dict[str, str]:
-    """Without what is `FROM_OUTSIDE`, and with the package that these tests import."""
+def python(*arguments: str, cwd: Path | None = None) -> str:
+    """The output of Python without what is `FROM_OUTSIDE`, and with the package that these tests import."""
     import kafka_chaos
 
     home = str(Path(kafka_chaos.__file__).parents[1])
-    return {name: value for name, value in os.environ.items() if name not in FROM_OUTSIDE} | {"PYTHONPATH": home}
-
-
-def python(*arguments: str, cwd: Path | None = None) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, env=environment(), capture_output=True, text=True, check=False
-    )
+    env = {name: value for name, value in os.environ.items() if name not in FROM_OUTSIDE} | {"PYTHONPATH": home}
+    done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{arguments} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -11,7 +11,7 @@ import cluster_search
 import pytest
 
 from kafka_chaos.reference_model import Lane
-from kafka_chaos.reference_model.lane.state import OK, LaneState, Scope, record_of
+from kafka_chaos.reference_model.lane.state import OK, Scope, record_of
 from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
 from kafka_chaos.reference_model.lockstep.state import LEADER, ClusterConfig, ClusterState
 from kafka_chaos.reference_model.lockstep.stepping import Step
@@ -51,16 +51,13 @@ def outcome_of_cluster(state: ClusterState) -> Outcome | None:
 
 
 def outcomes_of_lane(lane: Lane) -> set[Outcome]:
-    states = search_in_full(lane, scope=SCOPE).parents
-    return {outcome for state in states if (outcome := outcome_of_lane(state))}
-
-
-def outcome_of_lane(state: LaneState) -> Outcome | None:
-    leader = state.leader
-    if leader < 0:
-        return None
-    log = tuple(record_of(value) for value in state.replicas[leader].log)
-    return log, frozenset((index, one.offset) for index, one in enumerate(state.records) if one.status == OK)
+    outcomes = set()
+    for state in search_in_full(lane, scope=SCOPE).parents:
+        if state.leader >= 0:
+            log = tuple(record_of(value) for value in state.replicas[state.leader].log)
+            acknowledged = ((index, one.offset) for index, one in enumerate(state.records) if one.status == OK)
+            outcomes.add((log, frozenset(acknowledged)))
+    return outcomes
 
 
 def is_in_scope(outcome: Outcome, lane: Lane) -> bool:

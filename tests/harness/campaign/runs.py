@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.harness.campaign.loop import Attempt, Budget, Policy, follow
-from tests.harness.report.report_runs import event
+from tests.harness.report.report_runs import event, write
 
 
 def ended(policy: Policy[Any]) -> Any:
@@ -49,10 +49,6 @@ EVENTS = [
 
 
 def write_run(path: Path, *, events: list[dict[str, Any]] = EVENTS, found: dict[str, Any] | None = None) -> Path:
-    path.mkdir()
     # JSON is YAML, too.
-    (path / "experiment.yaml").write_text(json.dumps(EXPERIMENT))
-    (path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    verdict = {"verdict": "conforms", "lanes": [{"lane": "acks1", "anomalies": found or {}}]}
-    (path / "verdict.json").write_text(json.dumps(verdict))
-    return path
+    verdicts = [{"lane": "acks1", "anomalies": found or {}}]
+    return write(path, [LANE], verdicts, experiment=json.dumps(EXPERIMENT), events=events)

@@ -80,9 +80,7 @@ class InTurn(Night):
         return self.to_json()
 
 
-def nightly_of(
-    tmp_path: Path, runs: Runs, *names: str, minutes: float = 60, repeats: int | None = None, record: Path | None = None
-) -> InTurn:
+def nightly_of(tmp_path: Path, runs: Runs, *names: str, minutes: float = 60, repeats: int | None = None) -> InTurn:
     files = []
     for name in names or ("a",):
         files.append(tmp_path / f"{name}.yaml")
@@ -92,7 +90,7 @@ def nightly_of(
         out=tmp_path / "out",
         budget=Budget(minutes, repeats and repeats * len(files), clock=lambda: runs.now),
         seed=1,
-        record=record,
+        record=None,
         say=lambda text: None,
         run_experiment=runs,
     )

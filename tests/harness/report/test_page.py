@@ -1,6 +1,7 @@
 import itertools
 import json
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -180,15 +181,9 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     experiment = json.dumps({"name": HOSTILE, "seed": HOSTILE, "versions": {HOSTILE: HOSTILE}, "run_id": HOSTILE})
     prediction = {HOSTILE: {"anomalies": {"lost_write": {"status": HOSTILE, "why": [HOSTILE]}}}}
     run = runs.write(tmp_path / "run", lanes, verdicts, prediction=prediction, experiment=experiment, events=events)
-    base = series_of(HOSTILE)
-    lane = base.lanes[HOSTILE]
-    errors = (ErrorCount(HOSTILE, HOSTILE, 1),)
+    lane = replace(series_of(HOSTILE).lanes[HOSTILE], errors=(ErrorCount(HOSTILE, HOSTILE, 1),))
     ranges = [FindingRange(HOSTILE, "duplicate", 0, None, 1, 2, 2, HOSTILE)]
-    hostile = Series(
-        {HOSTILE: LaneSeries(lane.start_ns, lane.width_ns, lane.buckets, lane.gaps, lane.longest_gap_ns, errors)},
-        ranges,
-    )
-    page = page_of(run, hostile)
+    page = page_of(run, Series({HOSTILE: lane}, ranges))
     assert [tag for tag, _ in page.tags].count("script") == 1
     assert not [tag for tag, _ in page.tags if tag == "img"]
     assert not page.values("onerror")

@@ -44,13 +44,8 @@ def told_run(path: Path) -> Path:
     return run
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return told_run(tmp_path)
-
-
-def test_a_record_s_story_is_in_order_of_time_and_says_where_its_bytes_are(run: Path) -> None:
-    page = Page(write_report(run).read_text())
+def test_a_record_s_story_is_in_order_of_time_and_says_where_its_bytes_are(tmp_path: Path) -> None:
+    page = Page(write_report(told_run(tmp_path)).read_text())
     story = " ".join(page.text[page.text.index("record 41 of producer 0, partition 0, offset 41") :].split())
     told = [
         "fault pause of broker-1 begins",
@@ -75,15 +70,16 @@ def test_a_record_s_story_is_in_order_of_time_and_says_where_its_bytes_are(run: 
     assert "kafka-chaos shrink test_a_record_s_story_is_in_or0/run --finding orders:lost_write" in story
 
 
-def test_the_matrix_links_to_each_finding_and_its_cases_have_anchors(run: Path) -> None:
-    page = Page(write_report(run).read_text())
+def test_the_matrix_links_to_each_finding_and_its_cases_have_anchors(tmp_path: Path) -> None:
+    page = Page(write_report(told_run(tmp_path)).read_text())
     assert "#finding-orders-lost_write" in page.values("href")
     assert {"finding-orders-lost_write", "finding-orders-lost_write-1", "time-orders"} <= {*page.values("id")}
     # The verdict counts a duplicate that `findings/` lacks.
     assert "1 more finding has no stories here" in page.text
 
 
-def test_of_very_many_findings_the_first_of_the_largest_ranges_are_told(run: Path) -> None:
+def test_of_very_many_findings_the_first_of_the_largest_ranges_are_told(tmp_path: Path) -> None:
+    run = told_run(tmp_path)
     case = {"lane": "orders", "anomaly": "duplicate", "partition": 0, "producer_id": 0}
     places = [(at, at + at // 7_000 * 10**9) for at in range(20_000)]
     table(run, "findings", [{**case, "offset": offset, "seq": at, "cause": f"case {at}"} for at, offset in places])
@@ -94,7 +90,8 @@ def test_of_very_many_findings_the_first_of_the_largest_ranges_are_told(run: Pat
 
 
 @pytest.mark.parametrize("name", ["experiment.yaml", "events.jsonl", CHECKPOINTS_FILE, "log", "consumed", "produced"])
-def test_what_a_run_directory_lacks_is_left_out(run: Path, name: str) -> None:
+def test_what_a_run_directory_lacks_is_left_out(tmp_path: Path, name: str) -> None:
+    run = told_run(tmp_path)
     path = run / name
     if path.is_dir():
         (path / "00000.parquet").unlink()

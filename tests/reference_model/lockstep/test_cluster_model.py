@@ -9,7 +9,6 @@ from kafka_chaos.reference_model.lockstep.observation import NO_EPOCH, Observati
 from kafka_chaos.reference_model.lockstep.producers import ProducerState
 from kafka_chaos.reference_model.lockstep.state import ActionError, ClusterConfig
 from kafka_chaos.reference_model.lockstep.stepping import step
-from kafka_chaos.reference_model.protocol import PROTOCOLS
 from tests.reference_model.lockstep.cluster_steps import cut, heal, produce, run, the_partition
 
 
@@ -19,16 +18,11 @@ def records(model: ClusterModel, broker: int) -> list[str]:
     return list(logs.pop())
 
 
-SCENARIO_A = (produce("m1"), produce("m2"), cut(3, 2), step("kill", broker=1))
-KNOWS_ONE = Observation(replicas={3: ReplicaObservation(high_watermark=1)})
-
-
-def scenario_a(protocol: str) -> ClusterModel:
-    model = ClusterModel(ClusterConfig(controller=3, protocol=PROTOCOLS[protocol]))
-    for action in SCENARIO_A[:3]:
-        model.apply(action)
-    assert model.narrow(KNOWS_ONE).conforms
-    model.apply(SCENARIO_A[3])
+def scenario_a() -> ClusterModel:
+    """The follower that knows of one record alone is cut off from the next leader, and its own is killed."""
+    model = run(ClusterConfig(controller=3), produce("m1"), produce("m2"), cut(3, 2))
+    assert model.narrow(Observation(replicas={3: ReplicaObservation(high_watermark=1)})).conforms
+    model.apply(step("kill", broker=1))
     return model
 
 
@@ -50,7 +44,7 @@ def test_a_broker_that_is_told_of_no_leader_keeps_its_epoch_and_its_log() -> Non
 
 
 def test_an_observation_outside_the_model_names_replica_and_field() -> None:
-    model = scenario_a("kip320")
+    model = scenario_a()
     seen = Observation(
         leader=2,
         replicas={
@@ -73,7 +67,7 @@ def test_a_controller_that_is_none_of_the_brokers_outlives_them() -> None:
 
 
 def test_a_log_without_leader_epochs_matches_by_its_records_alone() -> None:
-    model = scenario_a("kip320")
+    model = scenario_a()
     (log,) = {state.replica(3).log for state in model.states}
     bare = tuple((entry.offset, entry.record, NO_EPOCH) for entry in log)
     assert model.compare(Observation(replicas={3: ReplicaObservation(log=bare)})).conforms
@@ -81,7 +75,7 @@ def test_a_log_without_leader_epochs_matches_by_its_records_alone() -> None:
 
 
 def test_every_state_of_the_model_conforms_to_itself() -> None:
-    model = scenario_a("kip320")
+    model = scenario_a()
     for state in model.states:
         assert state in model.compare(model.observe(state)).matching
 

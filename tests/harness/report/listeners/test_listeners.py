@@ -40,14 +40,8 @@ def junit(tmp_path: Path, events: list[Event]) -> ElementTree.Element:
 
 def test_a_lane_is_a_test_case_and_a_violation_a_failure(tmp_path: Path) -> None:
     suite = junit(tmp_path, FINISHED)
-    assert suite.attrib == {
-        "name": "demo",
-        "time": "12.500",
-        "tests": "3",
-        "failures": "1",
-        "errors": "1",
-        "skipped": "0",
-    }
+    counts = {"tests": "3", "failures": "1", "errors": "1", "skipped": "0"}
+    assert suite.attrib == {"name": "demo", "time": "12.500", **counts}
     good, bad, undecided = suite.findall("testcase")
     assert good.find("failure") is None
     assert good.find("error") is None

@@ -3,7 +3,6 @@
 import io
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -17,6 +16,10 @@ from kafka_chaos.harness.report.listeners.waiting import Waiting
 from kafka_chaos.verification import Observation, RunVerdict
 from kafka_chaos.verification.telling import describe_prediction, print_verdict
 from tests.verification.samples.verdicts import lane_verdict
+
+KILL = event_types.FaultRequested(
+    fault_id="a/kill-1", kind="kill", target="leader(a)", resolved=("broker-1",), lanes=("a",), parameters={}
+)
 
 
 def printed(*events: Event) -> str:
@@ -35,17 +38,7 @@ def printed(*events: Event) -> str:
             event_types.ClusterReady(seconds=3.6, bootstrap_servers="x", network="n", bootstrap_servers_in_network="y"),
             f"3.6 s\n{' ' * 10}bootstrap.servers=x\n{' ' * 10}in containers of the network n: bootstrap.servers=y",
         ),
-        (
-            event_types.FaultRequested(
-                fault_id="a/kill-1",
-                kind="kill",
-                target="leader(a)",
-                resolved=("broker-1",),
-                lanes=("a",),
-                parameters={},
-            ),
-            "kill leader(a) = broker-1",
-        ),
+        (KILL, "kill leader(a) = broker-1"),
         (event_types.RunStarted(run_id="r", experiment="x", lanes=("a",)), "run r: 1 lane\n"),
         (event_types.RunStarted(run_id="r", experiment="x", lanes=("a", "b")), "run r: 2 lanes\n"),
         (
@@ -73,9 +66,8 @@ def test_of_many_leaders_that_change_at_once_some_are_named_and_the_rest_is_coun
 
 def test_the_live_view_has_each_state_of_a_fault_however_short_it_is() -> None:
     console = Console(file=io.StringIO(), width=150, force_terminal=True)
-    kill: dict[str, Any] = {"kind": "kill", "target": "leader(a)", "resolved": ("broker-1",), "lanes": ("a",)}
     with TerminalListener(console) as listener:
-        listener(event_types.FaultRequested(fault_id="a/kill-1", parameters={}, **kill))
+        listener(KILL)
         listener(event_types.FaultProven(fault_id="a/kill-1", evidence={}))
         listener(event_types.FaultHealed(fault_id="a/kill-1"))
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())  # type: ignore[attr-defined]

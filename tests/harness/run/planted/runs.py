@@ -21,6 +21,4 @@ AGENTS = {"cut": {2: AT_ELECTION, 3: AT_ELECTION}, "follower": {1: AFTER_TRUNCAT
 def planted_run(out: Path) -> RunVerdict:
     """The verdict on one run of planted.yaml, below `out`."""
     experiment = load_experiment(EXPERIMENT)
-    result = run_experiment(experiment, root=out, listeners=[Planting(AGENTS)], engine=Engine.DUCKDB)
-    assert result.verdict is not None
-    return result.verdict
+    return run_experiment(experiment, root=out, listeners=[Planting(AGENTS)], engine=Engine.DUCKDB).verdict

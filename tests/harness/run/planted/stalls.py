@@ -65,6 +65,4 @@ def run_with_stalls(out: Path) -> RunVerdict:
 
     with patch.object(RecordedConsumer, "_take", pausing):
         experiment = load_experiment(EXPERIMENT)
-        result = run_experiment(experiment, root=out, listeners=[Stalling()], engine=Engine.DUCKDB)
-    assert result.verdict is not None
-    return result.verdict
+        return run_experiment(experiment, root=out, listeners=[Stalling()], engine=Engine.DUCKDB).verdict
