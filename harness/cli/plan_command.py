@@ -113,9 +113,14 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         progress(number, len(grown), spec.lane)
         lane = experiment.as_lane(phase, spec)
         prediction = predicted(phase, lane)
-        families = [prediction.get(part, {}) for part in PREDICTED_IN]
-        statuses = {str(name): answer["status"] for family in families for name, answer in family.items()}
-        entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses}
+        answers = {str(name): answer for part in PREDICTED_IN for name, answer in prediction.get(part, {}).items()}
+        statuses = {name: answer["status"] for name, answer in answers.items()}
+        defects = {
+            name: sorted({" with ".join([trace["id"], *trace["with"]]) for trace in traces})
+            for name, answer in answers.items()
+            if (traces := answer["known_defects"])
+        }
+        entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses, "known_defects": defects}
         clients = {key: value for key, value in lane.to_json().items() if key in ("transactional", "group", "loop")}
         bounds = bounds_of(lane, timings_of(spec, cluster), lane.faults)
         recovery = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
@@ -168,6 +173,10 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
         table.add_row(lane["lane"], *(names or "–" for names in columns))
     terminal.print(table)
     for lane in phase["lanes"]:
+        if lane["known_defects"]:
+            listed = ", ".join(f"{name} ({' or '.join(ids)})" for name, ids in lane["known_defects"].items())
+            text = f"  {lane['lane']}: forbidden, yet known defects can cause it: {listed}"
+            terminal.print(text, highlight=False)
         for why in dict.fromkeys(lane["not_judged"].values()):
             names = ", ".join(name for name, reason in lane["not_judged"].items() if reason == why)
             terminal.print(f"  {lane['lane']}: not judged, since {why}: {names}", highlight=False)
