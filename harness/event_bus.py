@@ -30,7 +30,7 @@ class EventBus:
 
 
 class EventFile:
-    """A listener that writes each event as one line to events.jsonl at once."""
+    """A listener that appends each event to a file such as events.jsonl at once, as one line of JSON."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8")

@@ -1,10 +1,10 @@
-"""The identity that a record carries: producer_id and seq under a checksum, in a layout that any client can write.
+"""The identity that a record carries: producer_id and seq, with a checksum, in a layout that any client can write.
 
 Layout of a value, all numbers big-endian, at least `IDENTITY_BYTES` long:
 
     crc32 uint32 | magic b"KC01" | producer_id int32 | seq int64 | zero padding up to the record's size
 
-The crc32 (zlib's) covers the lane's name in UTF-8 followed by value[4:]. So neither a damaged record nor one that
+The crc32 (zlib's) covers the lane's name in UTF-8 followed by value[4:]. So neither a damaged record nor a record that
 strayed into another lane's topic can be mistaken for another record. If a record's value is null or the user's own, the
 header `kafka-chaos-id` carries the same 20 bytes, without padding. A header takes precedence over the value.
 
@@ -49,8 +49,8 @@ class IdentityCodec:
     def encode_many(self, producer_id: int, first_seq: int, count: int) -> list[bytes]:
         """`count` values with consecutive seqs.
 
-        CRC-32 is affine over bits. So a value's checksum is the checksum of seq 0, XORed with one table entry for each
-        byte of seq that is not 0 everywhere. The padding is read only once.
+        CRC-32 is affine over bits. So a value's checksum is the checksum of the value with seq 0, XORed with one table
+        entry for each byte of seq. Bytes that are 0 in all seqs have no effect. The padding is read only once.
         """
         size = self.record_size
         values = np.zeros((count, size), dtype=np.uint8)
@@ -59,12 +59,13 @@ class IdentityCodec:
         seq_bytes = seqs.view(np.uint8).reshape(count, _SEQ_BYTES)
         crc = np.full(count, int.from_bytes(self.encode(producer_id, 0)[:_CHECKSUM_BYTES], "big"), dtype=np.uint32)
         for position in range(_SEQ_BYTES):
+            # Else, this byte is 0 in all seqs: it is in the first and the last, and they are too near for it to change.
             if seq_bytes[0, position] or seq_bytes[-1, position] or count > 256 ** (_SEQ_BYTES - position - 1):
                 crc ^= self._byte_effects[position][seq_bytes[:, position]]
-        values[:, :4] = crc.astype(">u4").view(np.uint8).reshape(count, 4)
+        values[:, :_CHECKSUM_BYTES] = crc.astype(">u4").view(np.uint8).reshape(count, _CHECKSUM_BYTES)
         values[:, _SEQ_START:IDENTITY_BYTES] = seq_bytes
-        whole = values.tobytes()
-        return [whole[start : start + size] for start in range(0, count * size, size)]
+        joined = values.tobytes()
+        return [joined[start : start + size] for start in range(0, count * size, size)]
 
     def checksums(self, producer_ids: npt.NDArray[np.int64], seqs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The checksums of values with these identities, computed without writing the values."""
@@ -77,7 +78,7 @@ class IdentityCodec:
         return crc.astype(np.int64)
 
     def decode(self, value: bytes | None) -> tuple[int, int]:
-        """(producer_id, seq), or `UNDECODABLE` if this is not a value of this lane."""
+        """The (producer_id, seq) in a value, or `UNDECODABLE` if the value is not of this lane."""
         if value is None or len(value) < IDENTITY_BYTES:
             return UNDECODABLE
         crc, magic, producer_id, seq = _LAYOUT.unpack_from(value)
@@ -112,7 +113,7 @@ class IdentityCodec:
 
     @cached_property
     def _byte_effects(self) -> npt.NDArray[np.uint32]:
-        """How each value of each byte of seq changes the checksum: an array of shape (8, 256)."""
+        """How each byte of seq changes the checksum: an array of shape (8, 256), by position and value of the byte."""
         body = bytearray(self.record_size - _CHECKSUM_BYTES)
         crc_of_zeros = zlib.crc32(body)
         effects = np.zeros((_SEQ_BYTES, 256), dtype=np.uint32)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals that ask a run to end."""
 
-_RESEND_SECONDS = 0.02
+_RESEND_DELAY_S = 0.02
 
 _arrived: list[int] = []
 
@@ -28,7 +28,7 @@ def end_on_signals() -> None:
     """Let every signal of `ENDING` raise `KeyboardInterrupt` in the main thread of this process, and lose none.
 
     A signal that the process ignores stays ignored (nohup, background jobs of scripts). Python drops an exception that
-    is raised within a finalizer or a callback of the garbage collector. A signal that arrives just then is sent again.
+    is raised within a finalizer or a callback of the garbage collector: a signal that arrives just then is sent again.
     """
     _arrived.clear()
     for number in ENDING:
@@ -44,35 +44,35 @@ def was_interrupted() -> bool:
 
 @contextlib.contextmanager
 def signals_held_back() -> Iterator[None]:
-    """Hold back the signals of `ENDING` until the block ends, even if it raises. Then deliver the last signal.
+    """Hold back the signals of `ENDING` until the block ends, even if it raises. Then deliver the last that arrived.
 
     Does nothing outside the main thread, where Python runs no signal handler.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    held: list[int] = []
+    arrived: list[int] = []
 
     def hold(number: int, frame: FrameType | None) -> None:
-        held.append(number)
+        arrived.append(number)
 
     # A handler that was not installed by Python (None) could not be restored.
-    held_back = [number for number in ENDING if signal.getsignal(number) is not None]
-    before = {number: signal.signal(number, hold) for number in held_back}
+    replaceable = [number for number in ENDING if signal.getsignal(number) is not None]
+    handlers = {number: signal.signal(number, hold) for number in replaceable}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        if held:
-            signal.raise_signal(held[-1])
+        if arrived:
+            signal.raise_signal(arrived[-1])
 
 
 def new_client(kind: Callable[[dict[str, Any]], T], configs: Mapping[str, object]) -> T:
-    """Construct a confluent-kafka client while the signals are held back.
+    """Make a confluent-kafka client of this class while the signals are held back.
 
     The client's constructor is written in C and reads the configs with `PyObject_Str`, which runs signal handlers. If a
-    handler raises, the constructor raises a `TypeError` instead: an interrupt would look like a wrong config.
+    handler raised, the constructor would raise a `TypeError` instead, and the interrupt would look like a wrong config.
     """
     with signals_held_back():
         return kind(dict(configs))
@@ -85,7 +85,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _send_again(lost: UnraisableHookArgs) -> None:
     if isinstance(lost.exc_value, KeyboardInterrupt):
-        # A thread sends the signal a moment later. Sent here, it would be lost again.
-        threading.Timer(_RESEND_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
+        # A thread sends the signal a moment later: sent at once, it would be lost again.
+        threading.Timer(_RESEND_DELAY_S, os.kill, (os.getpid(), signal.SIGINT)).start()
     else:
         sys.__unraisablehook__(lost)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
 from kafka_chaos.harness.campaign.record import Cell, client_named, faults_of, read_record, settings_of
-from kafka_chaos.harness.clients.kinds import lacking
+from kafka_chaos.harness.clients.kinds import missing_programs
 from kafka_chaos.harness.experiment.file import experiment_of, model_of
 from kafka_chaos.harness.experiment.schedule import lane_of_client
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -83,7 +83,7 @@ class Atlas(BaseModel):
     @cached_property
     def left_out(self) -> Mapping[str, str]:
         """The clients that this machine can't run, and what it lacks for each."""
-        return lacking(self.clients)
+        return missing_programs(self.clients)
 
     def policy(self, record: Path, seeds: random.Random) -> Policy[None]:
         """Yield attempts of the trials with the fewest runs in the record. The first attempt is made in any case."""

@@ -24,7 +24,7 @@ from kafka_chaos.contract.lane.families import ALL_ANOMALIES
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
 from kafka_chaos.harness.campaign.record import append_lines, read_lines
-from kafka_chaos.harness.clients.kinds import IN_PROCESS, lacking, parse_client
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, missing_programs, parse_client
 from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.report.inputs.actions import actions_of, lanes_and_events, outcomes_of
@@ -150,7 +150,7 @@ class Hunt:
         if "phases" in values or not isinstance(schedule, Mapping) or "generate" not in schedule:
             raise UsageFailure(f"{path}: expected an experiment with one phase and `schedule: {{generate: …}}`")
         generate, left_out = dict(schedule["generate"]), dict[str, str]()
-        for key, missing_for in (("clients", lacking), ("faults", _impossible)):
+        for key, missing_for in (("clients", missing_programs), ("faults", _impossible)):
             if names := generate.get(key):
                 left_out |= missing_for(names)
                 generate[key] = [name for name in names if name not in left_out]

@@ -105,7 +105,7 @@ def clean_command(kept: bool) -> None:
 @click.option("--clocks", is_flag=True, help="Also build the image of nodes whose clocks can be moved.")
 def prepare_command(kafka_versions: tuple[str, ...], clients: tuple[str, ...], clocks: bool) -> None:
     """Build the broker image, which all runs share."""
-    from kafka_chaos.harness.clients.kinds import fetched
+    from kafka_chaos.harness.clients.kinds import fetch_clients
     from kafka_chaos.harness.cluster.containers.cleanup import try_to_pull_reaper
     from kafka_chaos.harness.cluster.containers.engine import docker_client
     from kafka_chaos.harness.cluster.containers.image import ensure_image, image_tag, is_built
@@ -114,7 +114,7 @@ def prepare_command(kafka_versions: tuple[str, ...], clients: tuple[str, ...], c
 
     versions = [known_version(number).number for number in kafka_versions]
     with Waiting() as waiting:
-        fetched(clients, waiting.say)
+        fetch_clients(clients, waiting.say)
         if is_built():
             waiting.say(f"the broker image is there: {image_tag()}")
         else:

@@ -1,8 +1,8 @@
 """Fetches client libraries with the package managers of their languages, once, into a folder for each version.
 
-Guarantee: a folder is complete or not there. A version that a registry does not have is a `UsageFailure`; a toolchain
-that is missing, or a registry that does not answer, an `EnvironmentFailure`; an adapter that does not compile a
-`BuildFailure`. Each has the tool's own words.
+Guarantee: a folder is complete or not there. If the registry lacks a version, a `UsageFailure` is raised; if a program
+is missing or the registry does not answer, an `EnvironmentFailure`; if an adapter does not compile, a `BuildFailure`.
+Each has the tool's own words.
 """
 
 import hashlib
@@ -25,26 +25,23 @@ _NO_SUCH_VERSION = re.compile(
     r"Could not find a version that satisfies .*\(from versions: (?P<known>(?!none).*)\)"
     r"|Could not find artifact|ETARGET|unknown revision|No match(?:ing version|  *found for version)"
 )
-_SAID, _NEWEST = 2_000, 3
-_ASKED_FOR = 45
-"""Seconds that a registry is waited for. Maven alone takes some 20 s."""
-_LISTED = toml_of(__package__, "managers.toml")
-_INSTALL: Mapping[str, str] = _LISTED.pop("programs")
-_ELSEWHERE = {"go": "/usr/local/go/bin"}
-"""Where the installation of a program leaves it, if not in PATH."""
-
-
-_OF_SHARES = "Sharer.java"
-"""The source of the Java adapter that older clients, which have no share consumers, are not compiled with."""
+_OUTPUT_CHARACTERS, _NEWEST_VERSIONS = 2_000, 3  # What messages show.
+_ANSWER_TIMEOUT_S = 45  # For a registry's answer: Maven alone takes some 20 s.
+_MANAGERS = toml_of(__package__, "managers.toml")
+_INSTALL: Mapping[str, str] = _MANAGERS.pop("programs")
+_OUTSIDE_PATH = {"go": "/usr/local/go/bin"}
+"""By program, the folder that its installer uses, which may not be in PATH."""
+_SHARE_SOURCE = "Sharer.java"
+"""The source file of the Java adapter that only versions with share consumers can compile."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manager:
-    """The package manager of a language, as managers.toml describes it by its commands.
+    """The package manager of a language: commands in managers.toml, whose words in braces `filled` replaces.
 
     `asks` asks the registry for a version of a package. `fetches` fill a folder with it, and `builds` compiles the
-    adapter there; `compile_java` compiles one of Java. `starts` starts the client; without it, that is a program of
-    Python. `needs`: the programs for all that. `filled` says what the words in braces stand for.
+    adapter there (`compile_java` a Java adapter). `starts` starts the client; it is empty for Python's libraries, which
+    `python_client.py` drives. `needs`: the programs that these commands need.
     """
 
     asks: Sequence[str] = ()
@@ -54,20 +51,19 @@ class Manager:
     needs: Sequence[str] = ()
 
 
-MANAGERS = {name: Manager(**commands) for name, commands in _LISTED.items()}
+MANAGERS = {name: Manager(**commands) for name, commands in _MANAGERS.items()}
 
 
 def filled(
     command: Sequence[str], package: str = "", version: str = "0", folder: Path = Path(), name: str = ""
 ) -> list[str]:
-    """A command of a `Manager`: `python` stands for this interpreter, and `name` for the client's.
+    """A command of a `Manager`, with `{python}` replaced by this interpreter, and other words by these arguments.
 
-    `release` is a version of pip's, and `tags` has a tag of Go's for the version and for each minor version before it,
-    such as `v1_22`.
+    `{release}` becomes the version as pip takes it: 2.3 means the newest 2.3.x. `{tags}` becomes build tags of Go for
+    this minor version and all before it, such as `v1_22`.
     """
     major, minor = (int(part) for part in [*version.split("."), "0"][:2])
     words = {"package": package, "version": version, "folder": folder, "name": name, "python": sys.executable}
-    # `version` may be the beginning of one.
     words["release"] = version + ("" if version.count(".") > 1 else ".*")
     words["tags"] = ",".join(f"v{major}_{number}" for number in range(minor + 1))
     return [word.format(**words) for word in command]
@@ -80,13 +76,13 @@ class BuildFailure(KafkaChaosError):
 
 
 def folder_of(client: str, version: str, sources: Sequence[str]) -> Path:
-    """The folder of a client in a version, and with these `sources` of its adapter."""
+    """The folder of a client in a version; it has another name once the `sources` of its adapter change."""
     digest = hashlib.sha256(b"".join((ADAPTERS / source).read_bytes() for source in sources)).hexdigest()[:8]
     return cache_home() / "clients" / f"{client}-{version}-{digest}"
 
 
 def prepare(folder: Path, sources: Sequence[str], fill: Callable[[Path], None]) -> None:
-    """Make the folder of a client, with its `sources`, and let `fill` add its library."""
+    """Make the folder of a client, copy the `sources` of its adapter to it, and let `fill` add the library."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with appearing_whole(folder) as fresh:
@@ -101,68 +97,75 @@ def prepare(folder: Path, sources: Sequence[str], fill: Callable[[Path], None]) 
 
 
 def fetch(manager: Manager, package: str, version: str, folder: Path) -> None:
-    """Fill a folder with a version of a package, and compile the adapter that is there."""
+    """Fill a folder with a version of a package, and compile the adapter whose sources are there."""
     for program in manager.needs:
         required(program)
-    what = f"{package.rpartition(':')[2]} {version}"
+    subject = f"{package.rpartition(':')[2]} {version}"
     for command in manager.fetches:
-        _call(filled(command, package, version, folder), what=what, folder=folder)
+        _call(filled(command, package, version, folder), subject=subject, folder=folder)
     if manager.builds:
-        _call(filled(manager.builds, package, version), what=str(folder), folder=folder, compiles=True)
+        _call(filled(manager.builds, package, version), subject=str(folder), folder=folder, compiles=True)
     elif sources := [*folder.glob("*.java")]:
-        shares = release(version) >= release(FIRST_PRODUCTION)
-        compiled = [path for path in sources if shares or path.name != _OF_SHARES]
+        has_shares = release(version) >= release(FIRST_PRODUCTION)
+        compiled = [path for path in sources if has_shares or path.name != _SHARE_SOURCE]
         compile_java(compiled, folder / "jars", folder / "classes")
 
 
 def compile_java(sources: Sequence[Path], jars: Path, classes: Path) -> None:
-    """Compile with the folder `jars`, which has Eclipse's compiler: a JRE suffices. Raises `BuildFailure`."""
+    """Compile by Eclipse's compiler, which is in the folder `jars`, so that a JRE suffices. Raises `BuildFailure`."""
     (compiler,) = jars.glob("ecj-*.jar")
     path = os.pathsep.join(map(str, jars.glob("*.jar")))
     command = ["java", "-jar", str(compiler), "-source", "17", "-target", "17", "-nowarn", "-cp", path]
-    _call([*command, "-d", str(classes), *map(str, sources)], what=str(sources[0]), compiles=True)
+    _call([*command, "-d", str(classes), *map(str, sources)], subject=str(sources[0]), compiles=True)
 
 
-def no_answer(what: str, command: Sequence[str]) -> str:
-    """Ask a registry for a version by this command; returns why there is no answer, or nothing if there is the version.
+def no_answer(client: str, command: Sequence[str]) -> str:
+    """Ask a registry for a client's version; returns why it did not answer, or "" if it has the version.
 
     Raises `UsageFailure` if there is no such version.
     """
     try:
-        failure = _failure(command, what, timeout=_ASKED_FOR)
+        failure = _failure(command, client, timeout=_ANSWER_TIMEOUT_S)
     except EnvironmentFailure as missing:
         return str(missing)
     except subprocess.TimeoutExpired:
-        return f"{command[0]} took longer than {_ASKED_FOR} s"
+        return f"{command[0]} took longer than {_ANSWER_TIMEOUT_S} s"
     if failure is None:
         return ""
     return f"{command[0]} said: {failure.splitlines()[-1]}"
 
 
-def _failure(command: Sequence[str], what: str, folder: Path | None = None, timeout: float | None = None) -> str | None:
-    """Run a command; returns what it said if it failed. Raises `UsageFailure` where it said: no such version."""
+def _failure(
+    command: Sequence[str], subject: str, folder: Path | None = None, timeout: float | None = None
+) -> str | None:
+    """Run a command; returns its output if it failed, else None. Raises `UsageFailure` if the version does not exist.
+
+    `subject`: what the command is about, in messages.
+    """
     command = [required(command[0]), *command[1:]]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=timeout)
     if done.returncode == 0:
         return None
-    said = (done.stdout + done.stderr).strip() or f"exit code {done.returncode}"
-    if missing := _NO_SUCH_VERSION.search(said):
-        known = (missing["known"] or "").split(", ")[-_NEWEST:]
-        raise UsageFailure(f"{what}: there is no such version" + f"; the newest are {', '.join(known)}" * any(known))
-    return said
+    output = (done.stdout + done.stderr).strip() or f"exit code {done.returncode}"
+    if missing := _NO_SUCH_VERSION.search(output):
+        newest = (missing["known"] or "").split(", ")[-_NEWEST_VERSIONS:]
+        hint = f"; the newest are {', '.join(newest)}" if any(newest) else ""
+        raise UsageFailure(f"{subject}: there is no such version{hint}")
+    return output
 
 
 def required(program: str) -> str:
     """The path of a program; raises `EnvironmentFailure` with what to install."""
-    found = shutil.which(program) or shutil.which(program, path=_ELSEWHERE.get(program, ""))
-    if found is None:
-        what = _INSTALL.get(program, "it, or name it with its path")
-        raise EnvironmentFailure(f"{program} is missing: install {what}")
-    return found
+    path = shutil.which(program) or shutil.which(program, path=_OUTSIDE_PATH.get(program, ""))
+    if path is None:
+        package = _INSTALL.get(program, "it, or name it with its path")
+        raise EnvironmentFailure(f"{program} is missing: install {package}")
+    return path
 
 
-def _call(command: Sequence[str], *, what: str, folder: Path | None = None, compiles: bool = False) -> None:
-    if (failure := _failure(command, what, folder)) is not None:
+def _call(command: Sequence[str], *, subject: str, folder: Path | None = None, compiles: bool = False) -> None:
+    if (failure := _failure(command, subject, folder)) is not None:
+        output = failure[-_OUTPUT_CHARACTERS:]
         if compiles:
-            raise BuildFailure(f"{what} does not compile:\n{failure[-_SAID:]}")
-        raise EnvironmentFailure(f"{what} could not be fetched: {command[0]} said:\n{failure[-_SAID:]}")
+            raise BuildFailure(f"{subject} does not compile:\n{output}")
+        raise EnvironmentFailure(f"{subject} could not be fetched: {command[0]} said:\n{output}")

@@ -11,13 +11,13 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-_SAME = ("security.protocol", "ssl.key.password", "ssl.keystore.password", "ssl.cipher.suites")
+_SAME_NAMES = ("security.protocol", "ssl.key.password", "ssl.keystore.password", "ssl.cipher.suites")
 
 
 def read_client_config(path: Path, *, owned: Collection[str] = ()) -> dict[str, str]:
-    """librdkafka's keys from a file of `key=value` lines, `#` comments; `UsageFailure` names file and line.
+    """librdkafka's keys from a file of `key=value` lines and `#` comments. Raises `UsageFailure` with file and line.
 
-    `owned`: keys that the caller sets. Values never appear in messages: they may be secrets.
+    `owned`: keys that the file may not have, since the caller sets them. Messages have no values: they may be secrets.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -44,7 +44,7 @@ def java_client_configs(configs: Mapping[str, str]) -> dict[str, str]:
 
     Raises `UsageFailure`, which shows no value, for a setting that the Java client does not have.
     """
-    java = {key: configs[key] for key in _SAME if key in configs}
+    java = {key: configs[key] for key in _SAME_NAMES if key in configs}
     if str(configs.get("enable.ssl.certificate.verification", "true")).lower() == "false":
         raise UsageFailure("enable.ssl.certificate.verification=false: Kafka's Java client has no such setting")
     if "ssl.endpoint.identification.algorithm" in configs:
@@ -56,6 +56,7 @@ def java_client_configs(configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def _own_certificate(configs: Mapping[str, str]) -> dict[str, str]:
+    """The keys for the certificate by which the client authenticates itself, if it has one."""
     if "ssl.keystore.location" in configs:
         return {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": configs["ssl.keystore.location"]}
     chain, key = _pem(configs, "ssl.certificate"), _pem(configs, "ssl.key")
@@ -70,13 +71,14 @@ def _login(configs: Mapping[str, str]) -> dict[str, str]:
     mechanism = configs.get("sasl.mechanisms") or configs.get("sasl.mechanism", "GSSAPI")
     if mechanism not in _LOGIN_MODULES:
         raise UsageFailure(f"sasl.mechanisms: {mechanism}: expected {', '.join(_LOGIN_MODULES)}")
-    given = (configs.get(f"sasl.{key}", "") for key in ("username", "password"))
-    user, password = (json.dumps(value, ensure_ascii=False) for value in given)  # JAAS quotes as JSON does.
+    credentials = (configs.get(f"sasl.{key}", "") for key in ("username", "password"))
+    user, password = (json.dumps(value, ensure_ascii=False) for value in credentials)  # JAAS quotes as JSON does.
     login = f"{_LOGIN_MODULES[mechanism]} required username={user} password={password};"
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
 
 
 def _pem(configs: Mapping[str, str], key: str) -> str:
+    """The PEM text of a key such as `ssl.ca`, in `.pem` or in the file `.location`; empty if there is neither."""
     if f"{key}.pem" in configs:
         return configs[f"{key}.pem"]
     path = configs.get(f"{key}.location")

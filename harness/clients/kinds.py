@@ -1,7 +1,7 @@
-"""The kinds of clients: which there are, what each can do, and how one is started.
+"""The kinds of clients that produce and consume in a run: what each can do, and how it is started.
 
-Written `NAME` or `NAME VERSION`, such as `java 3.9.1`; `librdkafka` without a version runs in process, as the harness's
-own client.
+A client is written `NAME` or `NAME VERSION`, such as `java 3.9.1`. `librdkafka` without a version is the harness's own
+client, in its process; any other is a process of its own.
 """
 
 import re
@@ -29,15 +29,15 @@ from kafka_chaos.harness.clients.java_client import java_client_configs
 
 IN_PROCESS = "librdkafka"
 OWN = "own"
-"""The name in lanes.json of a client that is a command of the user's."""
-_OF_PYTHON = "kafka_chaos.harness.clients.python_client"
-_WRITTEN = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
+"""The name in lanes.json of a user's own client, which the experiment names by its command."""
+_PYTHON_CLIENT = "kafka_chaos.harness.clients.python_client"
+_CLIENT_NAME = re.compile(r"(?P<name>[\w-]+)(?:[ :](?P<version>\d+(?:\.\d+)*))?")
 
 TRANSACTIONAL, MEMBER, LOOP = "transactional producer", "member of a group", "loop"
 SHARER = "member of a share group"
-_OF_ALL = ("producer", "idempotent producer", "consumer", TRANSACTIONAL)
+_COMMON_ROLES = ("producer", "idempotent producer", "consumer", TRANSACTIONAL)
 ROLES: Mapping[str, str] = {"transactional": TRANSACTIONAL, "group": MEMBER, "loop": LOOP, "share": SHARER}
-"""The role that a client needs for each key of a lane."""
+"""By key of a lane, the role that the lane's client then needs."""
 
 Say = Callable[[str], None]
 Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -48,14 +48,15 @@ _SECURED: Mapping[str, Secured] = {"librdkafka": dict, "java": java_client_confi
 
 @dataclass(frozen=True, kw_only=True)
 class ClientKind:
-    """A client library, as clients.toml describes it. `version`: the usual one. `sources`: the files of its adapter.
+    """A client library, as clients.toml describes it. `version`: the one without which none is named.
 
-    `manager` fetches its `package`. `roles`: what it can be; the file has only those that not all clients can be.
-    `idempotent_in_flight`: how many requests an idempotent producer may have in flight. `of_groups`: by key of a
-    `group`, the values that its members can have; `assigned_by_brokers_since`: the first version whose members can
-    have the protocol `consumer` (KIP-848). `separator`: of the words in the names of its configs. `secured`:
-    translates librdkafka's keys for a secured listener; None where the client can't connect to one. In the file, that
-    is the client whose keys it has. `timeouts`: its usual time-outs, in milliseconds.
+    `manager` fetches the `package`. `sources`: the source files of its adapter, a program that speaks the client
+    protocol. `roles`: what it can be. `idempotent_in_flight`: the numbers of requests in flight that its idempotent
+    producer can have. `group_settings`: by key of a lane's `group`, the values that its members can have.
+    `assigned_by_brokers_since`: the first version whose members can have the protocol `consumer` (KIP-848).
+    `has_configs`: whether it takes configs by name; `separator` joins the words in them. `secured`: translates
+    librdkafka's keys for a secured listener; None if the client can't connect to one. `timeouts`: its usual time-outs,
+    in milliseconds.
     """
 
     name: str
@@ -63,29 +64,32 @@ class ClientKind:
     manager: Manager
     package: str = ""
     sources: Sequence[str] = ()
-    roles: Sequence[str] = _OF_ALL
+    roles: Sequence[str] = _COMMON_ROLES
     idempotent_in_flight: Sequence[int] = range(1, 6)
-    of_groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    group_settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
     assigned_by_brokers_since: list[int] | None = None
     has_configs: bool = True
     separator: str = "."
     secured: Secured | None = None
     timeouts: Mapping[str, int] = field(default_factory=dict)
 
-    def lacks(self) -> list[str]:
-        """The programs that the client needs and this machine lacks: for each, what to install."""
-        found = []
+    def missing_programs(self) -> list[str]:
+        """A message for each program that the client needs and this machine lacks, which says what to install."""
+        messages = []
         for program in self.manager.needs:
             try:
                 required(program)
             except EnvironmentFailure as failure:
-                found.append(str(failure))
-        return found
+                messages.append(str(failure))
+        return messages
 
 
 def _kind(name: str, manager: str, further_roles: Sequence[str] = (), secured: str = "", **keys: Any) -> ClientKind:
-    """The client of an entry of clients.toml."""
-    roles = (*_OF_ALL, *further_roles)
+    """The client of an entry of clients.toml. `further_roles`: those that not all clients can be.
+
+    `secured`: the client whose keys for a secured listener it has, too.
+    """
+    roles = (*_COMMON_ROLES, *further_roles)
     return ClientKind(name=name, manager=MANAGERS[manager], roles=roles, secured=_SECURED.get(secured), **keys)
 
 
@@ -104,13 +108,13 @@ class ChosenClient:
 
     @property
     def folder(self) -> Path:
-        """Where the client is, or will be once it is fetched."""
+        """The folder that the client is in, once it is fetched."""
         return folder_of(self.kind.name, self.version, self.kind.sources)
 
     def unconfirmed(self) -> str:
-        """Why it is not known whether there is such a version; nothing if there is one.
+        """Ask the registry whether the version exists; returns why that stays unknown, or "" if the version exists.
 
-        Raises `UsageFailure` if there is none. Asks the registry, unless it is fetched already or the usual version.
+        Raises `UsageFailure` if it does not exist. The usual version, and a fetched one, exist without asking.
         """
         if self.version == self.kind.version or self.folder.is_dir():
             return ""
@@ -126,15 +130,15 @@ class ChosenClient:
 
     @cached_property
     def command(self) -> list[str]:
-        """The command that starts the client, which is fetched now if it is not there."""
+        """The command that starts the client. Fetches the client if it is not there."""
         if starts := self.kind.manager.starts:
             program, *words = filled(starts, folder=self.fetch(), name=self.kind.name)
             return [required(program), *words]
-        return command_of(_OF_PYTHON, self.kind.name, packages=self._packages)
+        return command_of(_PYTHON_CLIENT, self.kind.name, packages=self._packages)
 
     @property
     def packages(self) -> Path | None:
-        """The folder from which a program can import this version of librdkafka; None for another client."""
+        """If this is librdkafka, the folder from which a program can import this version; else None."""
         return self._packages if self.kind.name == IN_PROCESS else None
 
     @property
@@ -144,7 +148,7 @@ class ChosenClient:
 
 @dataclass(frozen=True)
 class OwnClient:
-    """A client of the user's own, which speaks the client protocol. `command`: the words of the command."""
+    """A client of the user's own, which speaks the client protocol. `command`: the words of the command line."""
 
     command: Sequence[str]
     version: str = ""
@@ -160,40 +164,40 @@ class OwnClient:
         return Path(required(self.command[0]))
 
 
-def lacking(clients: Iterable[str]) -> dict[str, str]:
-    """The clients among these that this machine can't run, with the programs that it lacks for each."""
-    known = {text: parse_client(text) for text in clients}
-    lacks = {text: "; ".join(client.kind.lacks()) for text, client in known.items() if client is not None}
-    return {text: programs for text, programs in lacks.items() if programs}
+def missing_programs(clients: Iterable[str]) -> dict[str, str]:
+    """The clients among these that this machine can't run: by client, what to install."""
+    parsed = {text: parse_client(text) for text in clients}
+    missing = {text: "; ".join(client.kind.missing_programs()) for text, client in parsed.items() if client is not None}
+    return {text: programs for text, programs in missing.items() if programs}
 
 
 def parse_client(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
-    """The client that a text names, or that a command starts; None for the harness's own client, in its process.
+    """The client that a text names, or that the words of a command start; None for the harness's own client.
 
     Raises `UsageFailure`, with the nearest names, if no client has the name.
     """
     if not isinstance(text, str):
         return OwnClient(tuple(text))
-    found = _WRITTEN.fullmatch(text)
-    if found is None or found["name"] not in KINDS:
+    parts = _CLIENT_NAME.fullmatch(text)
+    if parts is None or parts["name"] not in KINDS:
         near = get_close_matches(re.split("[ :]", text)[0][:MOST_QUOTED], KINDS, n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         expected = f"expected {', '.join(KINDS)}, with a version or without, such as java 3.9.1"
         raise UsageFailure(f"{quoted(text)} is no client: {expected}{hint}")
-    kind = KINDS[found["name"]]
-    if found["version"] is None and kind.name == IN_PROCESS:
+    kind = KINDS[parts["name"]]
+    if parts["version"] is None and kind.name == IN_PROCESS:
         return None
-    return ChosenClient(kind, found["version"] or kind.version)
+    return ChosenClient(kind, parts["version"] or kind.version)
 
 
 def has_kafkas_names(client: str | Sequence[str]) -> bool:
     """Whether the configs of a client have the names that librdkafka and Kafka's own client share."""
-    known = parse_client(client)
-    return known is None or known.kind.name in (IN_PROCESS, "java")
+    parsed = parse_client(client)
+    return parsed is None or parsed.kind.name in (IN_PROCESS, "java")
 
 
-def fetched(clients: Iterable[str | tuple[str, ...]], say: Say) -> None:
-    """Fetch these clients. Raises `UsageFailure` before anything is fetched, if one of them is no client."""
+def fetch_clients(clients: Iterable[str | tuple[str, ...]], say: Say) -> None:
+    """Fetch these clients. Raises `UsageFailure` before anything is fetch_clients, if one of them is no client."""
     for client in [parse_client(text) for text in dict.fromkeys(clients)]:
         if client is not None:
             client.fetch(say)

@@ -21,7 +21,7 @@ from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress, reporting_to
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, MANIFEST_FILE
-from kafka_chaos.harness.clients.kinds import fetched
+from kafka_chaos.harness.clients.kinds import fetch_clients
 from kafka_chaos.harness.event_bus import EventBus, EventFile, Listener
 from kafka_chaos.harness.experiment.file import dump_experiment
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
@@ -67,7 +67,7 @@ class Run:
         require_engine(engine)
         early_events = EventBus(*listeners)  # There is no run directory yet.
         clients = (lane.client for phase in experiment.phases for lane in phase.lanes)
-        fetched(clients, lambda text: early_events.emit(event_types.Step(text=text)))
+        fetch_clients(clients, lambda text: early_events.emit(event_types.Step(text=text)))
         self.experiment = experiment
         self.gaps: dict[str, float] = {}
         self.started_at = time.time()

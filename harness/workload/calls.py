@@ -1,7 +1,7 @@
 """Notes the calls of clients that take long: when each began, and when its answer came.
 
-A client that hangs in a call sends no record, so that no record of it can be late. Whoever calls a client says when a
-call begins and ends. Once a call takes a second, an event tells of it, so that a call without an answer is in
+A client that hangs in a call sends no records, so no late record shows that it hangs. Whoever calls a client says when
+a call begins and ends. Once a call takes a second, an event is emitted, so that a call without an answer is in
 events.jsonl even if the harness dies. Another event follows when the call ends. Short calls leave no trace.
 """
 
@@ -14,14 +14,14 @@ from dataclasses import replace
 from kafka_chaos.contract.events import CallNoted
 from kafka_chaos.harness.workload.worker import Worker
 
-_LONG = 1.0
-_LOOKS_EVERY = 0.25
+_LONG_S = 1.0
+_CHECK_INTERVAL_S = 0.25
 
 
 class Calls:
-    """The calls of all clients of a load; `note` takes an event for each that takes `seconds`. Threads may share it."""
+    """The calls of all clients of a load; `note` gets an event for each that takes `seconds`. Threads may share it."""
 
-    def __init__(self, note: Callable[[CallNoted], None] = lambda event: None, *, seconds: float = _LONG) -> None:
+    def __init__(self, note: Callable[[CallNoted], None] = lambda event: None, *, seconds: float = _LONG_S) -> None:
         self._note = note
         self._long_ns = seconds * 1e9
         self._numbers = itertools.count()
@@ -40,20 +40,20 @@ class Calls:
         self._worker.raise_error()
 
     def begins(self, lane: str, client: str, call: str) -> int:
-        """Note that a client of the lane makes a `call`, one of `CALLS`; returns the number for `ends`."""
+        """Note that a client of the lane makes a `call`, one of `CALLS`; returns the call's number, for `ends`."""
         number = next(self._numbers)
         self._open[number] = CallNoted(lane=lane, client=client, call=call, began_ns=time.monotonic_ns())
         return number
 
     def ends(self, number: int, error: str | None = None) -> None:
-        """Note that the call has its answer, an `error` or not; the death of its client is an answer, too."""
+        """Note that the call has an answer, an `error` or not; the death of the client is an answer, too."""
         call, now = self._open.pop(number), time.monotonic_ns()
         if now - call.began_ns >= self._long_ns or error is not None:
             self._note(replace(call, ts_ns=now, ended_ns=now, error=error))
 
     @contextmanager
     def awaiting(self, lane: str, client: str, call: str) -> Iterator[None]:
-        """The block makes the call: an error that it raises is an answer, too."""
+        """A context manager whose block makes the call: an error that it raises is an answer, too."""
         number = self.begins(lane, client, call)
         try:
             yield
@@ -61,7 +61,7 @@ class Calls:
             self.ends(number)
 
     def _watch(self) -> None:
-        while not self._worker.ending.wait(_LOOKS_EVERY):
+        while not self._worker.ending.wait(_CHECK_INTERVAL_S):
             self._tell_open()
 
     def _tell_open(self) -> None:

@@ -1,8 +1,9 @@
 """Which clients a lane has, and how each is made.
 
-A transactional lane has as many producers as it says, and a consumer in each isolation level. Functions of a user's
-application can replace either. The members of a lane's group read it, too; those of a loop write it instead of
-producers. Beside the producer and the consumer of a plain lane, its `lives` bring others, which come and go.
+A plain lane has one producer and one consumer, and further ones that come and go, as the lane's `lives` say. A lane
+with transactions has one or more producers, and a consumer in each isolation level. Functions of a user's application
+can replace producers or consumers. If the lane has a group, the group's members read it, too. If it has a loop, the
+loop's members write it instead of producers.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,17 +32,17 @@ from kafka_chaos.harness.workload.settings import LINGER_MS, LoadSettings
 from kafka_chaos.harness.workload.transactions.load import TransactionalProducers
 
 Members = GroupLoad | ApplicationMembers
-"""The members of a group, the harness's own or the application's."""
+"""The members of a group: the harness's own, or the application's."""
 LaneReaders = tuple[Follower | ApplicationMembers, ...]
-"""The readers of a lane, from its start to its end; the first one reads everything."""
+"""The consumers that read a lane from its start to its end; their first reads all that is ever read."""
 
 
 @dataclass(frozen=True)
 class LaneClients:
     """Makes the clients of one lane.
 
-    `application`: its functions in slot of clients. `start_offsets`: by partition, the first offset of this run, where
-    the topic already holds records. `source`: the lane that a loop reads.
+    `application`: functions that replace its clients. `start_offsets`: by partition, the first offset of this run, if
+    the topic already holds records. `source`: the lane that the lane's loop reads.
     """
 
     lane: LaneSpec
@@ -52,7 +53,7 @@ class LaneClients:
     source: LaneSpec | None = None
 
     def producing(self) -> LaneProducers:
-        """The writer of a lane that no loop writes."""
+        """Make the producers of the lane, which has no loop."""
         lane, load, function = self.lane, self.load, self.application.producer
         lives = self._lives(PRODUCER, function)
         if function is not None:
@@ -62,7 +63,7 @@ class LaneClients:
         return PacedProducers(self._producer, load, lives)
 
     def looping(self) -> Members:
-        """The loop that reads the source and writes the lane."""
+        """Make the loop that reads the source and writes the lane."""
         function, source = self.application.producer, self.source
         assert source is not None
         if function is None:
@@ -70,36 +71,36 @@ class LaneClients:
         return ApplicationMembers(self.lane, function, self.load, source=source, has_groups=True)
 
     def reading(self) -> tuple[LaneReaders, Members | None]:
-        """The consumers that read every record of the lane, and the group that reads it beside, if one does.
+        """Make the consumers that read the whole lane, and the members of its group, if it has one.
 
-        The application's function, if there is one, is the first in a plain lane, and the second in one with a group or
-        transactions.
+        The application's consumer function takes the place of the consumers in a plain lane. In a lane with a group or
+        transactions, it takes the place of the members.
         """
         lane, load = self.lane, self.load
         if (function := self.application.consumer) is not None:
-            is_followed = lane.group is not None or lane.transactional is not None
-            application = ApplicationMembers(lane, function, load, has_groups=is_followed)
-            return (self._followers(), application) if is_followed else ((application,), None)
+            has_followers = lane.group is not None or lane.transactional is not None
+            application = ApplicationMembers(lane, function, load, has_groups=has_followers)
+            return (self._followers(), application) if has_followers else ((application,), None)
         if lane.share is not None:
             return self._followers(), ShareGroup(lane, load).begin()
         return self._followers(), None if lane.group is None else ConsumerGroup(lane, lane, load).begin()
 
     def further_consumers(self) -> FurtherConsumers:
-        """The consumers that come and go beside those, as the lane's `lives` say."""
+        """Make the consumers that come and go, as the lane's `lives` say."""
         lives = self._lives(CONSUMER, self.application.consumer)
         return FurtherConsumers(
             lambda number, slot: self._follower(f"{CONSUMER}-{slot}", number=number), self.lane.lane, self.load, lives
         )
 
     def _lives(self, role: Role, function: Callable[..., object] | None) -> list[LifeSpec]:
-        """The lives of the lane's clients in a role; none where a `function` of the application has it."""
+        """The lives of the lane's further clients in a role. Raises `UsageFailure` if a `function` has the role."""
         lives = [life for life in self.lane.lives if life.role == role for _ in range(life.count)]
         if lives and function is not None:
             raise UsageFailure(f"lane {self.lane.lane}: an application is its {role}: expected no lives of a {role}")
         return lives
 
     def _producer(self, number: int, slot: int, transactional_id: str | None = None) -> LaneProducer:
-        """The producer of this number. That of slot 0 writes to all partitions, every other one to one of them."""
+        """Make the producer of this number. In slot 0, it writes to all partitions; in any other slot, to one."""
         lane, load = self.lane, self.load
         partitions = 1 if slot else lane.first_partitions
         first = (slot - 1) % lane.first_partitions if slot else 0
@@ -112,10 +113,14 @@ class LaneClients:
         if client is not None and client.kind.name != IN_PROCESS:
             watch = repeat_watch_of(lane.as_lane(()), load.on_precondition, producer_id=number)
         else:
-            # The logger that keeps a transactional producer silent gives way to one that reads.
-            read = {key: value for key, value in configs.items() if key != "logger"}
-            of = {"lane": lane.lane, "topic": lane.topic_name}
-            watch = watch_of(read, load.on_precondition, **of, producer_id=number)
+            # The log watch's logger takes the place of the harness's, which only keeps transactional producers silent.
+            watch = watch_of(
+                {key: value for key, value in configs.items() if key != "logger"},
+                load.on_precondition,
+                lane=lane.lane,
+                topic=lane.topic_name,
+                producer_id=number,
+            )
         rows = ProducedRows(
             load.tables,
             lane=lane.lane,
@@ -149,19 +154,20 @@ class LaneClients:
         return ProcessProducer(start, rows, watch=watch)
 
     def _followers(self) -> tuple[Follower, ...]:
-        """The consumer of the lane's topic, or of one with transactions a consumer in each isolation level."""
+        """Make a consumer of the lane's topic or, if the lane has transactions, one in each isolation level."""
         if self.lane.transactional is None:
             return (self._follower(),)
-        with ExitStack() as begun:
-            both = []
+        # If the second can't be made, the first is closed.
+        with ExitStack() as closing:
+            followers = []
             for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
-                both.append(self._follower(isolation, isolation=isolation))
-                begun.callback(both[-1].close)
-            begun.pop_all()
-        return tuple(both)
+                followers.append(self._follower(isolation, isolation=isolation))
+                closing.callback(followers[-1].close)
+            closing.pop_all()
+        return tuple(followers)
 
     def _follower(self, name: str = "", *, isolation: str | None = None, number: int | None = None) -> Follower:
-        """A consumer that reads the topic from its start; its process, if it is one, is named after lane and `name`."""
+        """Make a consumer that reads the topic from its start. `name`: distinguishes the processes of the lane."""
         lane, load = self.lane, self.load
         options: dict[str, Any] = {"start_offsets": self.start_offsets, "isolation": isolation, "number": number}
         if lane.client == IN_PROCESS:

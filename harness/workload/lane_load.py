@@ -1,4 +1,4 @@
-"""The clients of one lane under load: its producers in a thread of their own, and what reads it."""
+"""The clients of one lane under load: its producers in a thread of their own, and all that read the lane."""
 
 import threading
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class Counts(NamedTuple):
 
 
 class LaneLoad:
-    """The clients of one lane at work. `written`: what its producers, or the members of its loop, have sent."""
+    """The clients of one lane at work. `written`: the records of its producers, or of the members of its loop."""
 
     def __init__(self, clients: LaneClients) -> None:
         self.lane = clients.lane
@@ -35,11 +35,11 @@ class LaneLoad:
         else:
             self.loop = clients.looping()
             self.written = self.loop.output
-        self._further = clients.further_consumers()
+        self._further_consumers = clients.further_consumers()
         self.consumers, self.group = clients.reading()
         groups = [members for members in (self.group, self.loop) if members is not None]
-        self._all: Sequence[Readers] = (self._further, *groups, *self.consumers)
-        self._members = groups[:1]
+        self._all_readers: Sequence[Readers] = (self._further_consumers, *groups, *self.consumers)
+        self._members = groups[:1]  # Those that faults hit: of the lane's group, or else of its loop.
         self._settle_timeout = clients.load.workload.settle_timeout
         self._sending = threading.Event()
         self._sending.set()
@@ -48,7 +48,7 @@ class LaneLoad:
 
     @property
     def counts(self) -> Counts:
-        """The counts of the lane; of several consumers, those of the first."""
+        """The counts of the lane; only the first of its consumers counts, which reads everything."""
         return Counts(self.written.sent, self.written.acknowledged, self.consumers[0].consumed)
 
     @property
@@ -57,50 +57,51 @@ class LaneLoad:
         return all(producer.failed_for_good for producer in self._processes) and bool(self._processes)
 
     def report_silence(self, seconds: float) -> bool:
-        """Give the producers that are processes the problem that nothing was acknowledged; returns whether any are."""
+        """Note as a problem of producers that are processes that nothing was acknowledged; returns whether any are."""
         for producer in self._processes:
             producer.note_problem(f"had no record acknowledged within {seconds:g} s")
         return bool(self._processes)
 
     @property
     def _processes(self) -> Sequence[ProcessProducer | GroupLoad]:
+        """The producers that are processes of their own; the members of a loop count as one."""
         if self.producer is None:
             return [self.loop] if isinstance(self.loop, GroupLoad) else []
         return [producer for producer in self.producer.present if isinstance(producer, ProcessProducer)]
 
     def processes(self, role: str) -> Sequence[SupervisedProcess]:
         """The lane's clients in a role that are processes of their own and run, for faults to hit."""
-        by_role: dict[str, Sequence[Readers | LaneProducers]] = {
-            CONSUMER: [*self.consumers, self._further],
-            MEMBER: self._members,
-        }
-        clients = by_role.get(role, [] if self.producer is None else [self.producer])
+        clients: Sequence[Readers | LaneProducers] = [] if self.producer is None else [self.producer]
+        if role == CONSUMER:
+            clients = [*self.consumers, self._further_consumers]
+        elif role == MEMBER:
+            clients = self._members
         return [process for each in clients for process in each.processes() if process.is_running()]
 
     def readers(self) -> LaneReaders:
         """The consumers that have to read to the end: those that stay, and those that live when the load has ended."""
-        return (*self.consumers, *self._further.left())
+        return (*self.consumers, *self._further_consumers.living())
 
     def start(self) -> None:
         """Start sending."""
-        for readers in self._all:
-            readers.starts()
+        for readers in self._all_readers:
+            readers.begin_load()
         if self.producer is not None:
             self._worker.start()
 
     def stop_sending(self) -> None:
         """Stop sending; records in flight still get their outcomes."""
         self._sending.clear()
-        self._further.stop()
+        self._further_consumers.stop()
 
     def await_outcomes(self) -> None:
-        """Wait until every record but a loop's has an outcome; raises what a thread of the lane raised."""
+        """Wait until every record has an outcome, except a loop's; raises what a thread of the lane raised."""
         self._worker.join()
         self.raise_error()
 
     def raise_error(self) -> None:
         """Raise an error of the producer's thread, of an application's function or of a group, if there was one."""
-        for readers in self._all:
+        for readers in self._all_readers:
             readers.raise_error()
         self._worker.raise_error()
 
@@ -113,10 +114,10 @@ class LaneLoad:
         """End the threads, and pass the last rows to the writers."""
         self.cancel()
         if self.producer is not None and not self._worker.has_begun:
-            # Its clients were made all the same, and may be processes.
+            # The load never started, but its clients exist, and may be processes.
             self.producer.finish(0.0, self._cancelled)
         self._worker.join()
-        for readers in self._all:
+        for readers in self._all_readers:
             readers.close()
 
     def _run(self) -> None:

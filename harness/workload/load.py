@@ -32,9 +32,9 @@ _FIRST_ACKNOWLEDGEMENT_TIMEOUT_S = 3.0
 class PhaseLoad:
     """All lanes of a phase under load, as a context manager that leaves no thread behind.
 
-    `applications` maps lanes to the functions that replace their clients. `start_offsets`, for topics that already hold
-    records: per lane and partition, the first offset of this run. `create` asks for the topic of a lane that has
-    `created_at`, and returns whether the topic exists; then the lane joins `lanes`.
+    `applications`: by lane, the functions that replace its clients. `start_offsets`: by lane and partition, the first
+    offset of this run, for topics that already hold records. `create` asks for the topic of a lane that has
+    `created_at` (seconds of load), and returns whether the topic exists; then the lane joins `lanes`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class PhaseLoad:
         create: Callable[[LaneSpec], bool] = lambda _: True,
         **settings: Any,
     ) -> None:
-        """`settings`: the further fields of `LoadSettings`."""
+        """`settings`: further fields of `LoadSettings`."""
         self._groups_file = run_directory / GROUPS_FILE
         self._tables = LoadTables(run_directory, lanes)
         self._calls = Calls(settings.get("on_client", lambda event: None))
@@ -69,10 +69,10 @@ class PhaseLoad:
 
         self.lanes: Mapping[str, LaneLoad] = {lane.lane: load_of(lane) for lane in lanes if lane.created_at is None}
         self._create, self._load_of = create, load_of
-        self._late = sorted((lane.created_at, lane.lane, lane) for lane in lanes if lane.created_at is not None)
+        self._late_lanes = sorted((lane.created_at, lane.lane, lane) for lane in lanes if lane.created_at is not None)
         self.span_ns: tuple[int, int] | None = None
         """Begin and end of the load, in ns of the monotonic clock; None until the load has ended."""
-        self._creation = Worker(self._create_late, name="creation-of-topics")
+        self._creation = Worker(self._create_late_lanes, name="creation-of-topics")
 
     def __enter__(self) -> Self:
         self._calls.start()
@@ -88,24 +88,24 @@ class PhaseLoad:
     def _start(self, lane: LaneLoad) -> None:
         """Start a lane, and wait up to three seconds for its first acknowledgement.
 
-        The threads of an idempotent librdkafka never rest while brokers answer slowly: if many lanes start at once,
-        their threads take the processors from the brokers that are to answer.
+        If many lanes started at once, their clients would take the processors from the brokers that are to answer: the
+        threads of an idempotent librdkafka never rest while brokers answer slowly.
         """
         lane.start()
         with suppress(WaitTimeout):
-            has_begun = f"lane {lane.lane.lane} to have a record acknowledged"
+            condition = f"lane {lane.lane.lane} to have a record acknowledged"
             wait_until(
-                lambda: lane.counts.acknowledged or lane.has_failed, has_begun, timeout=_FIRST_ACKNOWLEDGEMENT_TIMEOUT_S
+                lambda: lane.counts.acknowledged or lane.has_failed, condition, timeout=_FIRST_ACKNOWLEDGEMENT_TIMEOUT_S
             )
 
-    def _create_late(self) -> None:
-        """Create topics amid faults, asking again until they are there, and put their lanes under load."""
-        for at, name, lane in self._late:
+    def _create_late_lanes(self) -> None:
+        """Create the topics of late lanes, asking again until they exist, and start the load of each lane."""
+        for at, name, lane in self._late_lanes:
             began = self._clock.began or time.monotonic()
             if self._creation.ending.wait(max(0.0, began + at - time.monotonic())):
                 raise WaitTimeout(f"the load ended before the topic of lane {name} was to be created")
-            create, message = partial(self._create, lane), f"the topic of lane {name} to be created"
-            wait_until(create, message, timeout=float("inf"), interval=1.0, cancelled=self._creation.ending)
+            create, condition = partial(self._create, lane), f"the topic of lane {name} to be created"
+            wait_until(create, condition, timeout=float("inf"), interval=1.0, cancelled=self._creation.ending)
             load = self._load_of(lane)
             self.lanes = {**self.lanes, name: load}
             load.start()
@@ -123,11 +123,11 @@ class PhaseLoad:
                 stack.callback(lane.close)
 
     def clients(self, lane: str, role: str) -> Sequence[SupervisedProcess]:
-        """The lane's clients in `role` that are processes of their own, as targets of faults; see `ClusterControl`."""
+        """The lane's clients in `role` that are processes of their own, for faults; see `ClusterControl`."""
         return self.lanes[lane].processes(role) if lane in self.lanes else ()
 
     def start_again(self, clients: Sequence[object]) -> None:
-        """Start a new process for each client that a fault has ended."""
+        """Start a new process for each of these clients that a fault has killed."""
         for client in clients:
             if isinstance(client, SupervisedProcess):
                 client.start()
@@ -140,16 +140,17 @@ class PhaseLoad:
     def await_first_acknowledgements(self, *, timeout: float) -> None:
         """Wait until every lane has an acknowledged record and a consumed record; then the phase's clock begins.
 
-        Raises `WaitTimeout` if a lane has no acknowledgement after `timeout` seconds. A consumer that reads nothing is
-        only reported, after 15 s: its lane will be `unknown`.
+        Raises `WaitTimeout` if a lane has no acknowledgement after `timeout` seconds, unless its producers are
+        processes: these then have a problem, and the run goes on. A consumer that reads nothing is only reported, after
+        15 s: the verdict on its lane will be `unknown`.
         """
-        lacking = partial(self._lanes_without, attrgetter("acknowledged"))
-        message, seen = "every lane to have a record acknowledged", lambda: f"none yet in {', '.join(lacking())}"
+        silent = partial(self._lanes_without, attrgetter("acknowledged"))
+        condition, seen = "every lane to have a record acknowledged", lambda: f"none yet in {', '.join(silent())}"
         try:
-            wait_until(lambda: not lacking(), message, timeout=timeout, seen=seen)
+            wait_until(lambda: not silent(), condition, timeout=timeout, seen=seen)
         except WaitTimeout:
-            fell_silent = [self.lanes[name].report_silence(timeout) for name in lacking()]
-            if not all(fell_silent):
+            are_processes = [self.lanes[name].report_silence(timeout) for name in silent()]
+            if not all(are_processes):
                 raise
         unread = partial(self._lanes_without, attrgetter("consumed"))
         try:
@@ -164,10 +165,7 @@ class PhaseLoad:
         self._creation.start()
 
     def _lanes_without(self, count: Callable[[Counts], int]) -> list[str]:
-        """The lanes of which this count is 0, but not those whose producer has failed for good.
-
-        Raises what a lane's thread raised.
-        """
+        """The lanes whose `count` is 0, without failed ones. Raises what the thread of any lane raised."""
         for lane in self.lanes.values():
             lane.raise_error()
         return [name for name, counts in self.counts.items() if not count(counts) and not self.lanes[name].has_failed]
@@ -184,13 +182,13 @@ class PhaseLoad:
             lane.await_outcomes()
 
     def end_loops(self, end_offsets: Mapping[str, Mapping[int, int]], *, timeout: float) -> None:
-        """Let every loop process its source to the end offsets, in `timeout` seconds for all; then end the loops."""
+        """Let every loop read its source to the end offsets, at most `timeout` seconds in all; then end the loops."""
         deadline = time.monotonic() + timeout
         loops = [lane.loop for lane in self.lanes.values() if lane.loop is not None]
         for members in loops:
-            left = max(0.0, deadline - time.monotonic())
-            members.drain(end_offsets[members.reads], timeout=left, cancelled=threading.Event())
-        self._end(loops)
+            remaining = max(0.0, deadline - time.monotonic())
+            members.drain(end_offsets[members.reads], timeout=remaining, cancelled=threading.Event())
+        self._end_groups(loops)
 
     def drain(
         self,
@@ -199,24 +197,23 @@ class PhaseLoad:
         timeout: float,
         patience: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """Let every consumer read up to its lane's end offsets, at most `timeout` seconds for all of them.
+        """Let every consumer read up to its lane's end offsets, at most `timeout` seconds in all; then end the groups.
 
-        `patience`: by lane, a longer time-out in seconds for its consumers. Then the members of groups leave.
+        `patience`: by lane, a longer time-out in seconds for its consumers.
         """
-        never = threading.Event()
         missing = [name for name in self.lanes if name not in end_offsets]
         if missing:
             raise ClusterFailure(f"no end offsets for the lanes {', '.join(missing)}")
-        since = time.monotonic()
+        began = time.monotonic()
         for name, lane in self.lanes.items():
-            deadline = since + max(timeout, patience.get(name, 0.0))
+            deadline = began + max(timeout, patience.get(name, 0.0))
             for reader in (*lane.readers(), lane.group):
                 if reader is not None:
-                    left = max(0.0, deadline - time.monotonic())
-                    reader.drain(end_offsets[name], timeout=left, cancelled=never)
-        self._end([lane.group for lane in self.lanes.values() if lane.group is not None])
+                    remaining = max(0.0, deadline - time.monotonic())
+                    reader.drain(end_offsets[name], timeout=remaining, cancelled=threading.Event())
+        self._end_groups([lane.group for lane in self.lanes.values() if lane.group is not None])
 
-    def _end(self, groups: Sequence[Members]) -> None:
+    def _end_groups(self, groups: Sequence[Members]) -> None:
         """Let the members of these groups leave, and add the groups' committed offsets to the run directory."""
         for members in groups:
             members.leave()
@@ -228,7 +225,6 @@ class PhaseLoad:
                 self._on_notice(str(failure))
             else:
                 for group, offsets in committed.items():
-                    named = {f"{members.reads}/{partition}": offset for partition, offset in sorted(offsets.items())}
-                    document["groups"][group] = named
+                    document["groups"][group] = {f"{members.reads}/{n}": at for n, at in sorted(offsets.items())}
         if groups:
             write_whole(self._groups_file, json.dumps(document, indent=1) + "\n")

@@ -22,8 +22,8 @@ from kafka_chaos.harness.workload.client_process import EventHandler, Start, Sup
 from kafka_chaos.harness.workload.tables import LoadTables
 
 LINGER_MS = 5
-_SILENT = logging.Logger("kafka_chaos.transactional_producer")
-_SILENT.addHandler(logging.NullHandler())
+_SILENT_LOGGER = logging.Logger("kafka_chaos.transactional_producer")
+_SILENT_LOGGER.addHandler(logging.NullHandler())
 _DELIVERY_TIMEOUT_MS = 60_000
 
 OnPrecondition = Callable[[DefectPrecondition | AcknowledgedWithoutOffset], None]
@@ -32,20 +32,17 @@ OnClient = Callable[[ClientStarted | ClientFailed | ReaderStarted | ReaderEnded 
 
 @dataclass
 class LoadClock:
-    """When the times of a phase began to count, in seconds of the monotonic clock; None until then.
+    """The clock of a phase. It begins when every lane has its first acknowledgement, as that of timed faults does."""
 
-    They count from the moment when every lane has its first acknowledgement, as those of a schedule's faults do.
-    """
-
-    began: float | None = None
+    began: float | None = None  # In seconds of the monotonic clock; None until then.
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadSettings:
     """Settings that all lanes of a load share.
 
-    `client_configs`: what all clients get for a secured listener, as keys of librdkafka. `seed` decides what is random.
-    `on_change` learns what became of a member: its group, its name, and a change of `MemberChanged`.
+    `client_configs`: librdkafka's keys for a secured listener, which all clients get. `seed`: of all random choices.
+    `on_change` gets a group, the name of its member, and what happened to it, as in the event `MemberChanged`.
     """
 
     bootstrap_servers: str
@@ -61,35 +58,34 @@ class LoadSettings:
     calls: Calls = field(default_factory=Calls)
 
     def producer_configs(self, lane: LaneSpec) -> dict[str, object]:
-        """librdkafka's configuration of the lane's producers, the keys for a secured listener included.
+        """librdkafka's configs of the lane's producers, with those for a secured listener, without `transactional.id`.
 
-        What the experiment says goes before the keys that the lane gives, and those before the harness's own. There is
-        no `transactional.id`.
+        `producer_configs` of the lane override the harness's own, and its other keys, such as `acks`, override these.
         """
         configs = {
             "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
             "linger.ms": LINGER_MS,
-            # A producer that asks for a topic's metadata would create the topic if brokers allow it.
+            # Else, a producer that asks for a topic's metadata would create the topic if brokers allow it.
             "allow.auto.create.topics": False,
             **lane.producer_configs,
             "bootstrap.servers": self.bootstrap_servers,
             "acks": lane.acks,
             "enable.idempotence": lane.idempotence,
             "max.in.flight.requests.per.connection": lane.max_in_flight,
-            # Brokers are broken on purpose: the errors that the client would print are in the history.
+            # Brokers are broken on purpose, and the errors that the client would print are in the history.
             "log_level": 0,
         }
         if lane.transactional is not None:
             timeout_ms = lane.transactional.timeout_ms
             configs["transaction.timeout.ms"] = timeout_ms
-            # Records time out before their transaction.
+            # Records must not outlive their transaction.
             configs["message.timeout.ms"] = min(int(str(configs["message.timeout.ms"])), timeout_ms)
             # Without a logger, the client prints that it was fenced, whatever its log_level is.
-            configs["logger"] = _SILENT
+            configs["logger"] = _SILENT_LOGGER
         return {**configs, **self.secured(lane)}
 
     def secured(self, lane: LaneSpec) -> Mapping[str, str]:
-        """The keys for a secured listener, as the lane's client has them."""
+        """The configs for a secured listener, by the names that the lane's client has for them."""
         client = parse_client(lane.client)
         if client is None or not self.client_configs:
             return self.client_configs
@@ -110,9 +106,9 @@ class LoadSettings:
     ) -> Start:
         """A function that starts a process of the lane's client in this role, and passes its events to a handler.
 
-        `name`: its `client.id`, also in messages. `settings`: what the order `begin` says beside what all roles have.
-        `configs`: of the client's library, beside those for a secured listener. `command`: instead of the client's
-        usual command; the client that runs in this process needs one. `may_end`: see `SupervisedProcess`.
+        `name`: its `client.id`, also in messages. `settings`: fields of the order `begin` that not all roles have.
+        `configs`: of the client's library, beside those for a secured listener. `command`: overrides the client's
+        usual command, which the harness's own client lacks. `may_end`: see `SupervisedProcess`.
         """
         client = parse_client(lane.client)
         begin = {
@@ -135,8 +131,8 @@ class LoadSettings:
                 handler,
                 name=name if client is None else f"{name}, {client}",
                 on_notice=self.on_notice,
-                on_ready=lambda found, version, timeouts: self.on_client(
-                    ClientStarted(lane=lane.lane, role=role, client=found, version=version, timeouts=timeouts)
+                on_ready=lambda library, version, timeouts: self.on_client(
+                    ClientStarted(lane=lane.lane, role=role, client=library, version=version, timeouts=timeouts)
                 ),
                 on_problem=lambda process, problem: self.on_client(
                     ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)

@@ -14,9 +14,9 @@ from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, History
 
 
 class LoadTables:
-    """The tables of these lanes, each with its writer, and `reservations`: the journal of what is noted at once.
+    """The tables that some of the lanes needs, each with its writer, and the journal `reservations`.
 
-    The journal is for the case that the harness dies. Only tables that some lane needs are there.
+    The journal notes at once what would be lost if the harness died.
     """
 
     def __init__(self, run_directory: Path, lanes: Iterable[LaneSpec] = ()) -> None:
@@ -26,11 +26,10 @@ class LoadTables:
         has_transactions = any(lane.transactional is not None for lane in lanes)
         has_groups = any(lane.group is not None or lane.loop is not None for lane in lanes)
         has_shares = any(lane.share is not None for lane in lanes)
-        needs = {"commits": has_groups, "assignments": has_transactions or has_groups, "transactions": has_transactions}
-        needs |= {"deliveries": has_shares, "share_starts": has_shares}
-        self._tables = {
-            name: self._writer(name, arrow_schema(TABLES[name]), keeps_empty=True) for name in needs if needs[name]
-        }
+        is_needed = {"commits": has_groups, "assignments": has_transactions or has_groups}
+        is_needed |= {"transactions": has_transactions, "deliveries": has_shares, "share_starts": has_shares}
+        names = [name for name in is_needed if is_needed[name]]
+        self._tables = {name: self._writer(name, arrow_schema(TABLES[name]), keeps_empty=True) for name in names}
         self.produced = self._writer("produced")
         self.reservations = Reservations(run_directory)
         self._closing.callback(self.reservations.close)
@@ -46,5 +45,5 @@ class LoadTables:
         self._tables[table].add(row)
 
     def close(self) -> None:
-        """Write the remaining rows of all, also if one of them fails."""
+        """Write the remaining rows of all tables, even if one of them fails."""
         self._closing.close()

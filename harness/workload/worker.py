@@ -1,11 +1,11 @@
-"""A function that runs in a thread of its own, and whose error is raised again in the thread that asks for it."""
+"""Runs a function in a thread of its own, and raises its error again in the thread that asks for it."""
 
 import threading
 from collections.abc import Callable
 
 
 class Worker:
-    """Calls `work` once, in a thread that does not keep the process alive. `ending` tells it that it should return."""
+    """Calls `work` once, in a thread that does not keep the process alive. It should return once `ending` is set."""
 
     def __init__(self, work: Callable[[], object], *, name: str) -> None:
         self.ending = threading.Event()

@@ -140,7 +140,7 @@ def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
         if needed and role not in kind.roles:
             has = ", ".join(other.name for other in KINDS.values() if role in other.roles)
             yield (key,), f"the client {client} can be no {role} here: expected {IN_PROCESS}, or a version of {has}"
-    for key, supported in () if lane.group is None else kind.of_groups.items():
+    for key, supported in () if lane.group is None else kind.group_settings.items():
         if (value := getattr(lane.group, key)) not in supported:
             yield ("group", key), f"members of {client} can have {' or '.join(supported)} here, got {value}"
     for place, group in _groups_of(lane):

@@ -69,12 +69,15 @@ class ApplicationConsumers(Readers):
 
 
 class ApplicationConsumer:
-    """A `confluent_kafka.Consumer` that records what it receives; methods that are not here are the client's own."""
+    """A `confluent_kafka.Consumer` that records what it receives; callbacks get this object.
+
+    Methods without a docstring do what the client's methods of these names do; methods that are not here are its own.
+    """
 
     def __init__(
         self, recorder: ApplicationConsumers, configs: Mapping[str, object], rows: ConsumedRows, name: str
     ) -> None:
-        """The names of its assignments begin with `name`."""
+        """The names of the consumer's assignments begin with `name`."""
         self._recorder = recorder
         self._rows: ConsumedRows | None = rows
         self._resets_to = str(configs.get("auto.offset.reset", "latest"))
@@ -96,7 +99,6 @@ class ApplicationConsumer:
         on_revoke: RebalanceCallback | None = None,
         on_lost: RebalanceCallback | None = None,
     ) -> None:
-        """As `confluent_kafka.Consumer.subscribe`; callbacks get this consumer."""
 
         def assigned(_: Any, partitions: Any) -> None:
             self._note_assigned(partitions)
@@ -119,29 +121,24 @@ class ApplicationConsumer:
         self._client.subscribe(list(topics), on_assign=assigned, **callbacks)
 
     def assign(self, partitions: Sequence[Any]) -> None:
-        """As `confluent_kafka.Consumer.assign`."""
         self._assignment.revoked(self._assignment.held - set(self._in_topic(partitions)))
         self._note_assigned(partitions)
         self._client.assign(list(partitions))
 
     def incremental_assign(self, partitions: Sequence[Any]) -> None:
-        """As `confluent_kafka.Consumer.incremental_assign`."""
         self._note_assigned(partitions)
         self._client.incremental_assign(list(partitions))
 
     def seek(self, partition: Any) -> None:
-        """As `confluent_kafka.Consumer.seek`."""
         self._client.seek(partition)
         self._note_set_back(partition.partition)
 
     def poll(self, timeout: float = -1) -> Any:
-        """As `confluent_kafka.Consumer.poll`."""
         message = self._client.poll(timeout)
         self._record([message])
         return message
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
-        """As `confluent_kafka.Consumer.consume`."""
         messages = self._client.consume(num_messages, timeout)
         self._record(messages)
         return list(messages)
@@ -149,7 +146,6 @@ class ApplicationConsumer:
     def commit(
         self, message: Any = None, offsets: Sequence[TopicPartition] | None = None, asynchronous: bool = True
     ) -> Any:
-        """As `confluent_kafka.Consumer.commit`."""
         commits, committed = self._commits, self._committed_offsets(message, offsets)
         choices = {"message": message, "offsets": offsets}
         arguments: dict[str, Any] = {name: choice for name, choice in choices.items() if choice is not None}
@@ -172,7 +168,6 @@ class ApplicationConsumer:
         return self._commits.committing(self._committed_offsets(None, offsets), **transaction)
 
     def close(self) -> None:
-        """As `confluent_kafka.Consumer.close`."""
         self._client.close()
         self._assignment.revoked(self._assignment.held)
 
@@ -227,7 +222,7 @@ class ApplicationConsumer:
         self._assignment.position_changed()
 
     def _note_committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
-        """Take the answer to a commit that the application asked for, or else to an automatic one of the client."""
+        """Tell the answer to a commit that the application asked for, or else to an automatic commit of the client."""
         answers = [answer for answer in partitions if answer.topic == self._recorder.topic]
         answered = {answer.partition: answer.offset for answer in answers if answer.offset >= 0}
         # librdkafka leaves out partitions whose position it has committed already, and reports _NO_OFFSET if these are

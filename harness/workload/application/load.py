@@ -63,7 +63,7 @@ class ApplicationMembers(ApplicationConsumers):
             handle = LoopHandle(lane, source, load, self.output)
         self._worker: ApplicationThread = ApplicationThread(function, handle, name=self._name)
 
-    def starts(self) -> None:
+    def begin_load(self) -> None:
         """Call the function."""
         self._worker.start()
 

@@ -79,7 +79,10 @@ class ApplicationProducers(WrittenRecords):
 
 
 class ApplicationProducer:
-    """A `confluent_kafka.Producer` that records what it sends; methods that are not here are the client's own."""
+    """A `confluent_kafka.Producer` that records what it sends.
+
+    Methods without a docstring do what the client's methods of these names do; methods that are not here are its own.
+    """
 
     def __init__(self, recorder: ApplicationProducers, rows: ProducedRows, configs: Mapping[str, object]) -> None:
         self._recorder = recorder
@@ -91,20 +94,17 @@ class ApplicationProducer:
         )
 
     def init_transactions(self, timeout: float = -1) -> None:
-        """As `confluent_kafka.Producer.init_transactions`."""
         with self._timed("init_transactions"):
             self._client.init_transactions(timeout)
         self._transactions.note_initialised()
 
     def begin_transaction(self) -> None:
-        """As `confluent_kafka.Producer.begin_transaction`."""
         begin_ns = time.monotonic_ns()
         with self._timed("begin_transaction"):
             self._client.begin_transaction()
         self._transactions.begins(begin_ns)
 
     def send_offsets_to_transaction(self, positions: Sequence[Any], group_metadata: Any, timeout: float = -1) -> None:
-        """As `confluent_kafka.Producer.send_offsets_to_transaction`."""
         send = partial(self._client.send_offsets_to_transaction, list(positions), group_metadata, timeout)
         consumers = () if self._recorder.inputs is None else self._recorder.inputs.clients
         consumer = next((each for each in consumers if each.consumer_group_metadata() == group_metadata), None)
@@ -117,12 +117,10 @@ class ApplicationProducer:
                 send()
 
     def commit_transaction(self, timeout: float = -1) -> None:
-        """As `confluent_kafka.Producer.commit_transaction`."""
         self._transactions.asks_for_commit()
         self._end("commit_transaction", COMMITTED, timeout)
 
     def abort_transaction(self, timeout: float = -1) -> None:
-        """As `confluent_kafka.Producer.abort_transaction`."""
         self._end("abort_transaction", ABORTED, timeout)
 
     def _end(self, call: str, outcome: str, timeout: float) -> None:
@@ -143,7 +141,6 @@ class ApplicationProducer:
                 self._rows.in_transaction(None)
 
     def flush(self, timeout: float = -1) -> int:
-        """As `confluent_kafka.Producer.flush`."""
         with self._timed("flush"):
             return int(self._client.flush(timeout))
 
@@ -159,7 +156,7 @@ class ApplicationProducer:
         headers: Headers = None,
         source: Any = None,
     ) -> None:
-        """As `confluent_kafka.Producer.produce`; a record to another topic than the lane's is sent but not recorded.
+        """Send a record; to another topic than the lane's, without recording it.
 
         In a loop, `source` is the message that the record was made of; without it, the header `kafka-chaos-id` counts
         that the application has passed on from its input. Raises `UsageFailure` if there is neither.

@@ -66,7 +66,7 @@ class Readers:
         """The consumers that are processes of their own, for faults to hit."""
         return []
 
-    def starts(self) -> None:
+    def begin_load(self) -> None:
         """Start what the consumers do only while records are sent, such as to crash and leave as planned."""
 
     def raise_error(self) -> None:

@@ -1,7 +1,7 @@
-"""Tells from a client's log when a producer meets the precondition of a known defect.
+"""Tells from a producer's log when it meets the precondition of a known defect of its client library.
 
-A version whose log has other texts records nothing, and no defect is named. The log of a producer in a process of its
-own comes as events of the client protocol. librdkafka logs two preconditions with `debug=eos`, in a few lines per run:
+If a version logs other texts, nothing is recorded, and no defect is named. A producer in a process of its own tells its
+log by events of the client protocol. librdkafka logs two preconditions with `debug=eos`, in a few lines per run:
 
 - librdkafka-4953: messages timed out or sequence numbers were skipped, so an idempotent producer renews its producer
   epoch. The log names the reason of each renewal. A renewal for another reason is no precondition: KIP-360 asks for
@@ -9,13 +9,13 @@ own comes as events of the client protocol. librdkafka logs two preconditions wi
 - KAFKA-15591: the first messages to a partition are acknowledged because a later one was (`IMPLICITACK`). They begin
   with message 1: no broker knew anything of the producer in that partition.
 
-Two lines of that log tell of acknowledgements without an offset that are no defect: `IMPLICITACK` of later messages,
-which a broker can only have refused if it had those before them, and `DUPSEQ`, a retry of what a broker had already
-(`rd_kafka_dr_implicit_ack` and `rd_kafka_handle_idempotent_Produce_error` in librdkafka).
+Two lines of that log report acknowledgements without an offset that are no defect: `IMPLICITACK` of later messages,
+which a broker can only have refused if it had the messages before them, and `DUPSEQ`, a retry of messages that a broker
+had already (`rd_kafka_dr_implicit_ack` and `rd_kafka_handle_idempotent_Produce_error` in librdkafka).
 
-Other clients log a line for each call or partition, whose form is in known_defects.toml (`log`). kafkajs (kafkajs-1005,
-kafkajs-822): a send() has to be repeated; sarama: messages of a partition have to be sent again (sarama-2619), or
-waited behind such messages (sarama-3354); kafka-python: messages expired (KAFKA-5385).
+For other clients, known_defects.toml has the form of the log line that shows the precondition (`log`): in kafkajs, a
+send() has to be repeated (kafkajs-1005, kafkajs-822); in sarama, messages of a partition have to be sent again
+(sarama-2619), or waited behind such messages (sarama-3354); in kafka-python, messages expired (KAFKA-5385).
 """
 
 import logging
@@ -29,9 +29,11 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.workload.settings import OnPrecondition
 from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS, KnownDefect
 
-_RENEWAL = re.compile(r"drain in state .* epoch bump .*: (?P<why>\d+ message\(s\) timed out on .*|skipped sequence .*)")
-_UNPLACED = re.compile(
-    r"(?:^|\s)(?P<told>(?P<topic>\S+) \[(?P<partition>\d+)\] (?:with )?(?P<messages>\d+) message\(s\) "
+_EPOCH_BUMP = re.compile(
+    r"drain in state .* epoch bump .*: (?P<why>\d+ message\(s\) timed out on .*|skipped sequence .*)"
+)
+_NO_OFFSET = re.compile(
+    r"(?:^|\s)(?P<text>(?P<topic>\S+) \[(?P<partition>\d+)\] (?:with )?(?P<messages>\d+) message\(s\) "
     r"(?:implicitly acked by .*?\(msgids (?P<first>\d+)\.\.(?P<last>\d+)\b|failed due to duplicate sequence number).*)"
 )
 _DEBUG = 7
@@ -40,9 +42,10 @@ _LOG_KEYS = frozenset(("debug", "logger"))
 
 @dataclass(slots=True)
 class Watch:
-    """Reads the log of one idempotent producer of librdkafka; tells of renewals, and of acknowledgements by partition.
+    """Reads the log of one idempotent producer of librdkafka.
 
-    `transactional`: neither defect concerns the producer, but its acknowledgements may lack an offset.
+    `on_precondition` gets an event for each precondition, and for acknowledgements without an offset. `transactional`:
+    neither defect concerns the producer, but its acknowledgements may lack an offset.
     """
 
     on_precondition: OnPrecondition
@@ -53,17 +56,17 @@ class Watch:
     transactional: bool = False
 
     def reads(self, line: str) -> None:
-        """Read a line of the log, and tell `on_precondition` what it means."""
-        if (unplaced := _UNPLACED.search(line)) is not None and unplaced["topic"] == self.topic:
-            place = {key: int(unplaced[key]) for key in ("partition", "messages")}
-            evidence = f"librdkafka: {unplaced['told']}"
-            is_first = (unplaced["first"], unplaced["last"]) == ("1", unplaced["messages"])
-            if is_first and not self.transactional:
-                self._tell(DefectPrecondition, evidence, defect="KAFKA-15591", **place)
+        """Read a line of the log, and emit an event for a precondition or a missing offset."""
+        if (no_offset := _NO_OFFSET.search(line)) is not None and no_offset["topic"] == self.topic:
+            values = {key: int(no_offset[key]) for key in ("partition", "messages")}
+            evidence = f"librdkafka: {no_offset['text']}"
+            begins_with_first = (no_offset["first"], no_offset["last"]) == ("1", no_offset["messages"])
+            if begins_with_first and not self.transactional:
+                self._tell(DefectPrecondition, evidence, defect="KAFKA-15591", **values)
             else:
-                self._tell(AcknowledgedWithoutOffset, evidence, **place)
-        elif not self.transactional and (renewal := _RENEWAL.search(line)) is not None:
-            evidence = f"librdkafka renews the producer epoch: {renewal['why']}"
+                self._tell(AcknowledgedWithoutOffset, evidence, **values)
+        elif not self.transactional and (epoch_bump := _EPOCH_BUMP.search(line)) is not None:
+            evidence = f"librdkafka renews the producer epoch: {epoch_bump['why']}"
             self._tell(DefectPrecondition, evidence, defect="librdkafka-4953")
 
     def _tell(self, kind: type[DefectPrecondition | AcknowledgedWithoutOffset], evidence: str, **more: Any) -> None:
@@ -72,23 +75,23 @@ class Watch:
 
 @dataclass(slots=True)
 class RepeatWatch(Watch):
-    """Reads the log of one producer of another client, which has a form of line for each of the `defects`."""
+    """Reads the log of one producer of another client. Each of the `defects` has the form of the line that shows it."""
 
     defects: Sequence[KnownDefect]
 
     def reads(self, line: str) -> None:
-        """Read a line of the log, and tell `on_precondition` what it means."""
+        """Read a line of the log, and emit an event for each defect whose precondition the line shows."""
         for defect in self.defects:
-            found = re.search(defect.log, line)
-            if found is not None and (place := found.groupdict()).get("topic", self.topic) == self.topic:
-                at = {"partition": int(place["partition"])} if "partition" in place else {}
-                self._tell(DefectPrecondition, f"{defect.component}: {place['told']}", defect=defect.id, **at)
+            match = re.search(defect.log, line)
+            if match is not None and (values := match.groupdict()).get("topic", self.topic) == self.topic:
+                partition = {"partition": int(values["partition"])} if "partition" in values else {}
+                self._tell(DefectPrecondition, f"{defect.component}: {values['told']}", defect=defect.id, **partition)
 
 
 def watch_of(
     configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, lane: str, topic: str, producer_id: int
 ) -> Watch | None:
-    """The reader of the log of a producer with these configs; None if it isn't idempotent or has a logger."""
+    """A watch for a librdkafka producer with these configs; None if it isn't idempotent or has a logger already."""
     if on_precondition is None or configs.get("enable.idempotence") is not True or configs.keys() & _LOG_KEYS:
         return None
     transactional = "transactional.id" in configs
@@ -96,7 +99,7 @@ def watch_of(
 
 
 def repeat_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, producer_id: int) -> RepeatWatch | None:
-    """The reader of the log of a lane's producer; None if its client has no such defect with the lane's settings."""
+    """A watch for a producer of another client; None if its client has no such defect with the lane's settings."""
     concerned = [defect for defect in MODELLED_DEFECTS.values() if defect.log and defect.concerns(lane)]
     if on_precondition is None or not concerned:
         return None
@@ -104,7 +107,7 @@ def repeat_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, produ
 
 
 def with_log_watch(configs: Mapping[str, object], watch: Watch | None) -> dict[str, object]:
-    """A producer's configs, with a logger that passes lines to `watch`, if any, from within `poll` and `flush`."""
+    """A producer's configs, with a logger that passes log lines to `watch`, if any, from within `poll` and `flush`."""
     if watch is None:
         return dict(configs)
 
@@ -112,7 +115,7 @@ def with_log_watch(configs: Mapping[str, object], watch: Watch | None) -> dict[s
         watch.reads(record.getMessage())
         return False
 
-    # Not by getLogger, which keeps each logger for good. No handler is needed: the filter lets no line pass.
+    # Not by getLogger, which keeps each logger for ever. No handler is needed: the filter lets no line pass.
     logger = logging.Logger(f"kafka_chaos.producer.{watch.lane}")
     logger.addFilter(read)
     return {**configs, "debug": "eos", "log_level": _DEBUG, "logger": logger}

@@ -1,4 +1,4 @@
-"""The lives of a lane's clients: clients that start amid the load, end, and are followed by others in their slots."""
+"""Clients of a lane that come and go: they start amid the load, end, and are followed by others (key `lives`)."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,9 +17,9 @@ C = TypeVar("C")
 
 
 class ClientSlot(Generic[C]):
-    """A slot for one client at a time: `client` is who lives there now, `since` when that life began.
+    """A slot for one client at a time. `client`: the one that lives there now; `since`: when its life began.
 
-    No other client follows one whose process a fault has ended, as long as that fault goes on.
+    After a fault has killed a client that is a process, no other client follows until that fault is over.
     """
 
     def __init__(self, number: int, life: LifeSpec) -> None:
@@ -27,20 +27,19 @@ class ClientSlot(Generic[C]):
         self.client: C | None = None
         self.since = 0.0
         self._life = life
-        self._starts = life.at
-        self._ends = _NEVER
-        self._process: SupervisedProcess | None = None
-        """The process of the last client that lived here, if that client was a process of its own."""
+        self._next_start = life.at  # In seconds of the load.
+        self._end = _NEVER  # In seconds of the monotonic clock.
+        self._process: SupervisedProcess | None = None  # Of the last client that lived here, if it was a process.
 
     @property
     def is_over(self) -> bool:
         """Whether no client lives in this slot, nor ever will."""
-        return self.client is None and self._starts == _NEVER and not self._is_down
+        return self.client is None and self._next_start == _NEVER and not self._is_down
 
     def begin_life(self, client: C, now: float) -> None:
         """Let a client begin its life in this slot."""
         self.client, self.since, self._process = client, now, getattr(client, "process", None)
-        self._starts, self._ends = _NEVER, now + (self._life.lasts or _NEVER)
+        self._next_start, self._end = _NEVER, now + (self._life.lasts or _NEVER)
 
     @property
     def _is_down(self) -> bool:
@@ -49,18 +48,18 @@ class ClientSlot(Generic[C]):
     def step(
         self, now: float, elapsed: float, *, start: Callable[[int], C], end: Callable[[int, C, bool], None]
     ) -> None:
-        """End the client whose life is over, and start the next one that is due.
+        """End the client if its life is over, and start the next one if it is due.
 
         `elapsed`: seconds since the clock of the load began. `start` makes a client for the slot of a number. `end`
         takes that number, the client, and whether it was killed.
         """
         by_fault = self._process is not None and self._process.ended_by_fault
-        if self.client is not None and (now >= self._ends or by_fault):
+        if self.client is not None and (now >= self._end or by_fault):
             ended, self.client = self.client, None
-            returns = _NEVER if self._life.returns is None else self._life.returns
-            self._starts, self._ends = elapsed + (0.0 if by_fault else returns), _NEVER
+            pause = _NEVER if self._life.returns is None else self._life.returns
+            self._next_start, self._end = elapsed + (0.0 if by_fault else pause), _NEVER
             end(self.number, ended, by_fault or self._life.ends == KILL)
-        if self.client is None and elapsed >= self._starts and not self._is_down:
+        if self.client is None and elapsed >= self._next_start and not self._is_down:
             self.begin_life(start(self.number), now)
 
 
@@ -70,16 +69,16 @@ def living(slots: Sequence[ClientSlot[C]]) -> list[C]:
 
 
 def processes_in(slots: Sequence[ClientSlot[Any]]) -> list[SupervisedProcess]:
-    """The clients that live in these slots and are processes of their own, for faults to hit."""
+    """The processes of the clients that live in these slots and are processes, for faults to hit."""
     processes = [getattr(client, "process", None) for client in living(slots)]
     return [process for process in processes if process is not None]
 
 
 class FurtherConsumers(Readers):
-    """The consumers of a lane that come and go beside the one that stays, looked after by a thread of their own.
+    """The consumers of a lane that come and go beside the one that stays; a thread starts and ends them.
 
     `connect` makes the consumer of a number, counted from 1, in a slot. Each reads the whole topic from its start.
-    Those that live when `stop` is called live on, to read it to its end.
+    Consumers that live when `stop` is called live on, to read the topic to its end.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class FurtherConsumers(Readers):
         self._number = 0
         self._worker: Worker = Worker(self._run, name=f"consumers-{lane}")
 
-    def starts(self) -> None:
+    def begin_load(self) -> None:
         """Start consumers from now on, as they are due."""
         if self.slots:
             self._worker.start()
@@ -102,8 +101,8 @@ class FurtherConsumers(Readers):
         """Start and end no consumer any more."""
         self._worker.ending.set()
 
-    def left(self) -> list[Follower]:
-        """The consumers that live on."""
+    def living(self) -> list[Follower]:
+        """The consumers that live on after `stop`."""
         self._worker.join()
         self.raise_error()
         return living(self.slots)

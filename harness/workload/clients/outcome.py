@@ -61,9 +61,6 @@ REFUSED_BEFORE_APPEND = frozenset(
 
 
 def outcome_of(error: KafkaError, *, retries: bool) -> tuple[Outcome, str]:
-    """The outcome and the error's name for a delivery report with an error; `retries`: whether the producer ever does.
-
-    What `produce()` itself refuses fails: it never entered the client's queue.
-    """
+    """The outcome for the error of a delivery report, and the error's name; `retries`: if the producer ever retries."""
     is_certain = error.code() in REFUSED_BEFORE_APPEND and not retries
     return Outcome.FAIL if is_certain else Outcome.INFO, error.name()

@@ -1,4 +1,4 @@
-"""The partitions to which a producer sends: all known partitions in turn, and new partitions once it learns of them."""
+"""The partitions to which a producer sends: all partitions in turn, and new partitions once it learns of them."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ _ASK_TIMEOUT_S = 1.0
 
 
 class RoundRobin:
-    """Round robin: record `seq` goes to partition `first` + `seq` modulo the number of partitions when it was sent.
+    """Sends record `seq` to partition `first` + `seq` modulo the number of partitions at that time.
 
-    Only the thread that sends may call `grow`.
+    `count`: the present number of partitions. Only the thread that sends may call `grow`.
     """
 
     def __init__(self, count: int, *, first: int = 0) -> None:
@@ -38,7 +38,7 @@ class RoundRobin:
 
 
 def known_partitions(client: Any, topic: str) -> int:
-    """Ask the cluster for a topic's number of partitions, which the client then knows; 0 if there is no answer."""
+    """Ask the cluster for a topic's number of partitions; 0 if there is no answer. The client learns it as well."""
     try:
         metadata = client.list_topics(topic, timeout=_ASK_TIMEOUT_S).topics[topic]
     except KafkaException:
@@ -47,7 +47,7 @@ def known_partitions(client: Any, topic: str) -> int:
 
 
 class PartitionWatch:
-    """Asks the cluster again and again, in a thread, until a topic has grown to `most` partitions.
+    """Asks the cluster every half second, in a thread, until a topic has grown to `most` partitions.
 
     `known`: the number of partitions by the last answer; 0 before. By itself, a client asks only every five minutes
     (`topic.metadata.refresh.interval.ms`).

@@ -1,4 +1,4 @@
-"""The producers of a lane: what all kinds have in common, and those that send at a fixed rate, and may come and go."""
+"""The producers of a lane: what all kinds share, and the kind that sends at a fixed rate, and may come and go."""
 
 import threading
 import time
@@ -13,23 +13,23 @@ from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
 
 _TICK = 0.01
-_NEVER_SET = threading.Event()
+_NOT_CANCELLED = threading.Event()
 
 
 class WrittenRecords:
-    """What the producers of a lane wrote: `rows` has the records of each. The counts may be read from any thread."""
+    """The records that a lane's producers wrote; `rows`: those of each producer. Any thread may read the counts."""
 
     def __init__(self) -> None:
         self.rows: list[ProducedRows] = []
 
     @property
     def sent(self) -> int:
-        """Records that clients accepted so far."""
+        """How many records clients accepted so far."""
         return sum(rows.sent for rows in list(self.rows))
 
     @property
     def acknowledged(self) -> int:
-        """Records acknowledged so far."""
+        """How many records were acknowledged so far."""
         return sum(rows.acknowledged for rows in list(self.rows))
 
     @property
@@ -38,14 +38,14 @@ class WrittenRecords:
         return max((rows.longest_gap_ns for rows in list(self.rows)), default=0)
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until every record has an outcome, at most `timeout` seconds: others become info.
+        """Wait until every record has an outcome, at most `timeout` seconds, or `cancelled`; others become info.
 
-        `cancelled` ends the wait early. The members of a group need no wait: they leave once they have their outcomes.
+        Does nothing here, for the members of a loop: they wait for outcomes before they leave.
         """
 
 
 class LaneProducers(WrittenRecords, ABC):
-    """The producers of a lane, to which more may be added while they send."""
+    """The producers of a lane; more may be added while they send."""
 
     @property
     def present(self) -> Sequence[LaneProducer]:
@@ -62,11 +62,11 @@ class LaneProducers(WrittenRecords, ABC):
 
 
 class PacedProducers(LaneProducers):
-    """Producers that share the rate of the load, and send until all have failed for good.
+    """Producers that share the rate of the load.
 
     `connect` makes the producer of a number, counted from 0, in a slot. The first is made at once, in slot 0, and
-    stays. Each of the `lives` has one more slot, and starts once the clock of the load has begun: brokers know nothing
-    of its producers until then.
+    stays. Each of the `lives` has one more slot, whose producers are made once the clock of the load has begun: until
+    then, brokers know nothing of them.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class PacedProducers(LaneProducers):
             ClientSlot(number, life) for number, life in enumerate((LifeSpec(at=0.0), *lives))
         ]
         self._rate = load.workload.rate / len(self.slots)
-        self._leaving: list[LaneProducer] = []
+        self._ending: list[LaneProducer] = []
         self.producers: list[LaneProducer] = []
         self._add(0)
 
@@ -87,7 +87,7 @@ class PacedProducers(LaneProducers):
         """Send until `sending` is cleared, or every producer has failed for good."""
         self.slots[0].begin_life(self.producers[0], time.monotonic())
         failed: set[int] = set()
-        while sending.is_set() and self._goes_on():
+        while sending.is_set() and self._may_send_more():
             now = time.monotonic()
             if (began := self._load.clock.began) is not None:
                 for slot in self.slots:
@@ -95,51 +95,53 @@ class PacedProducers(LaneProducers):
             for slot in self.slots:
                 if (producer := slot.client) is not None and not producer.failed_for_good:
                     with self._calls.awaiting(producer.lane, f"{producer.lane}-{slot.number}", "send"):
+                        # As many as are due by now at the rate, and were not sent yet.
                         producer.send(max(0, int((now - slot.since) * self._rate) - producer.sent))
             self._poll(_TICK)
             for number, producer in enumerate(self.producers):
-                if producer.failed_for_good and number not in failed:
+                if (why := producer.failed_for_good) and number not in failed:
                     failed.add(number)
-                    why = producer.failed_for_good
-                    call = self._calls.begins(producer.lane, f"{producer.lane}-{number}", "send")
-                    self._calls.ends(call, why)
+                    # A call that ends with an error has an event, however short it was.
+                    self._calls.ends(self._calls.begins(producer.lane, f"{producer.lane}-{number}", "send"), why)
                     self._load.on_notice(f"{producer.lane}: its producer has failed for good and sends no more: {why}")
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until every record has an outcome, at most `timeout` seconds: others become info."""
+        """Wait until every record has an outcome, at most `timeout` seconds, or `cancelled`; others become info."""
         deadline = time.monotonic() + timeout
-        self._leaving += living(self.slots)
+        self._ending += living(self.slots)
         for slot in self.slots:
             slot.client = None
-        if self._leaving:
-            lane = self._leaving[0].lane
+        if self._ending:
+            lane = self._ending[0].lane
             call = self._calls.begins(lane, lane, "flush")
-        while self._is_unsettled() and time.monotonic() < deadline and not cancelled.is_set():
+        while self._has_unanswered() and time.monotonic() < deadline and not cancelled.is_set():
             self._poll(_TICK)
-        if self._leaving and (cancelled.is_set() or not self._is_unsettled()):
+        # If records are unanswered after the time-out, the call stays without an end: the client hung.
+        if self._ending and (cancelled.is_set() or not self._has_unanswered()):
             self._calls.ends(call)
-        for producer in self._leaving:
+        for producer in self._ending:
             producer.finish(max(0.0, deadline - time.monotonic()), cancelled)
-        self._leaving = []
+        self._ending = []
 
-    def _is_unsettled(self) -> bool:
-        return any(producer.unanswered for producer in self._leaving)
+    def _has_unanswered(self) -> bool:
+        return any(producer.unanswered for producer in self._ending)
 
     def processes(self) -> list[SupervisedProcess]:
-        """The producers that live and are processes."""
+        """The producers that live and are processes of their own, for faults to hit."""
         return processes_in(self.slots)
 
-    def _goes_on(self) -> bool:
+    def _may_send_more(self) -> bool:
         return any(slot.client is None and not slot.is_over for slot in self.slots) or any(
             not producer.failed_for_good for producer in living(self.slots)
         )
 
     @property
     def present(self) -> Sequence[LaneProducer]:
-        """All producers that there were: one that has failed is still the lane's."""
+        """All producers that the lane had, also those that have ended or failed."""
         return self.producers
 
     def _add(self, slot: int) -> LaneProducer:
+        """Make a producer for a slot."""
         self.producers.append(self._connect(len(self.producers), slot))
         self.rows.append(self.producers[-1].rows)
         return self.producers[-1]
@@ -149,15 +151,15 @@ class PacedProducers(LaneProducers):
             self._load.on_notice(f"{ended.lane}: the producer in slot {slot} is killed")
             ended.abandon(open_transaction=False)
         else:
-            self._leaving.append(ended)
+            self._ending.append(ended)
 
     def _poll(self, seconds: float) -> None:
-        """Serve all producers; one that leaves is closed once it has all its outcomes."""
-        served = [*living(self.slots), *self._leaving]
-        for producer in served:
-            producer.poll(seconds / len(served))
-        if not served:
+        """Serve all producers for `seconds`; close those whose life is over once they have all their outcomes."""
+        producers = [*living(self.slots), *self._ending]
+        for producer in producers:
+            producer.poll(seconds / len(producers))
+        if not producers:
             time.sleep(seconds)
-        for producer in [leaving for leaving in self._leaving if not leaving.unanswered]:
-            self._leaving.remove(producer)
-            producer.finish(0.0, _NEVER_SET)
+        for producer in [ending for ending in self._ending if not ending.unanswered]:
+            self._ending.remove(producer)
+            producer.finish(0.0, _NOT_CANCELLED)

@@ -96,7 +96,7 @@ class GroupLoad(Readers, ABC):
         self._worker.start()
         return self
 
-    def starts(self) -> None:
+    def begin_load(self) -> None:
         """Let members crash, freeze, join and leave as planned from now on: the load has begun."""
         self._began = time.monotonic()
         self._plan = plan_orders(self.group, self.load.workload.duration - (self.lane.created_at or 0.0))

@@ -1,7 +1,8 @@
 """Completes the history of a harness that died.
 
-A producer reserves seqs in `reservations.jsonl` before it sends the first of them. After a crash, a reserved seq
-without a row counts as `info`, never as a phantom. Of transactions and assignments, what other rows show is completed.
+A producer reserves seqs in `reservations.jsonl` (the journal) before it sends the first of them. After a crash, a
+reserved seq without a row gets one with the outcome `info`, so that no record that is read counts as a phantom.
+Transactions get rows if records show that they began, assignments if the journal does.
 """
 
 from pathlib import Path
@@ -33,14 +34,13 @@ _JOURNAL = pa.schema(
         "transactional_id": pa.string(),
     }
 )
-_OF_PRODUCER = ["lane", "producer_id"]
+_PRODUCER_KEY = ["lane", "producer_id"]
 
 
 def recover(run_directory: Path) -> int:
-    """Give every reserved seq without a row the outcome `info`; returns the number of added rows in `produced/`.
+    """Add the rows that a harness that died did not write, and the manifest; returns how many went to `produced/`.
 
-    Transactions and assignments without a row get theirs, too; then the manifest is written. For run directories whose
-    harness died. Does nothing without a journal, since then the run ended in order.
+    Does nothing without a journal, since then the run ended in order.
     """
     journal = run_directory / RESERVATIONS
     if not journal.exists():
@@ -51,11 +51,11 @@ def recover(run_directory: Path) -> int:
             unfinished.unlink()
     entries = list(reservations_in(journal))
     reservations = pa.Table.from_pylist([entry for entry in entries if "first_seq" in entry], schema=_JOURNAL)
-    added = _append(run_directory / "produced", [*_OF_PRODUCER, "seq"], _reserved(reservations), PRODUCED_SCHEMA)
-    ids = reservations.select([*_OF_PRODUCER, "transactional_id"]).drop_null()
+    added = _append(run_directory / "produced", [*_PRODUCER_KEY, "seq"], _reserved(reservations), PRODUCED_SCHEMA)
+    ids = reservations.select([*_PRODUCER_KEY, "transactional_id"]).drop_null()
     if ids.num_rows:
-        transactions = _begun(run_directory / "produced", ids)
-        key = [*_OF_PRODUCER, "transaction"]
+        transactions = _begun_transactions(run_directory / "produced", ids)
+        key = [*_PRODUCER_KEY, "transaction"]
         _append(run_directory / "transactions", key, transactions, arrow_schema(TRANSACTIONS))
     if assigned := [row for entry in entries for row in entry.get("assigned", ())]:
         schema = arrow_schema(ASSIGNMENTS)
@@ -66,21 +66,22 @@ def recover(run_directory: Path) -> int:
 
 
 def _append(folder: Path, key: list[str], rows: pa.Table, schema: pa.Schema) -> int:
-    """Add to a table those rows whose key it does not have yet, as a file of this schema; returns how many."""
+    """Add to the table in `folder` those rows whose `key` it does not have yet; returns how many."""
     for path in sorted(folder.glob("*.parquet")):
         rows = rows.join(pq.read_table(path, columns=key), keys=key, join_type="left anti")
     folder.mkdir(exist_ok=True)
     if rows.num_rows:
         ordered = rows.sort_by([(name, "ascending") for name in key])
         # Columns that the rows lack become null.
-        whole = pa.concat_tables([schema.empty_table(), ordered], promote_options="default")
-        write_parquet(whole, folder / f"part-{last_number(folder) + 1:06d}.parquet")
+        table = pa.concat_tables([schema.empty_table(), ordered], promote_options="default")
+        write_parquet(table, folder / f"part-{last_number(folder) + 1:06d}.parquet")
     return int(rows.num_rows)
 
 
 def _reserved(reservations: pa.Table) -> pa.Table:
     """A row for every reserved seq; the time of the reservation counts as the time of sending."""
     counts = reservations["count"].to_numpy()
+    # Each reservation as often as it has seqs, and the number of each seq within its reservation.
     reserved = reservations.take(np.repeat(np.arange(len(counts)), counts))
     within = np.arange(reserved.num_rows) - np.repeat(np.cumsum(counts) - counts, counts)
     columns = {
@@ -92,18 +93,18 @@ def _reserved(reservations: pa.Table) -> pa.Table:
     return _in_doubt(pa.table(columns))
 
 
-def _begun(produced: Path, ids: pa.Table) -> pa.Table:
-    """A row for every transaction that has records: its outcome is not known. `ids` has those of the producers."""
-    columns = [*_OF_PRODUCER, "transaction", "invoke_ns"]
+def _begun_transactions(produced: Path, ids: pa.Table) -> pa.Table:
+    """A row for every transaction that has records. `ids`: the transactional ids, by lane and producer_id."""
+    columns = [*_PRODUCER_KEY, "transaction", "invoke_ns"]
     records = pa.concat_tables(pq.read_table(path, columns=columns) for path in sorted(produced.glob("*.parquet")))
     records = records.filter(pc.is_valid(records["transaction"]))
-    begun = records.group_by([*_OF_PRODUCER, "transaction"]).aggregate([("invoke_ns", "min")])
-    ids = ids.group_by(ids.column_names).aggregate([])
-    named = begun.rename_columns({"invoke_ns_min": "begin_ns"}).join(ids, keys=_OF_PRODUCER, join_type="inner")
+    begun = records.group_by([*_PRODUCER_KEY, "transaction"]).aggregate([("invoke_ns", "min")])
+    ids = ids.group_by(ids.column_names).aggregate([])  # Each once.
+    named = begun.rename_columns({"invoke_ns_min": "begin_ns"}).join(ids, keys=_PRODUCER_KEY, join_type="inner")
     return _in_doubt(named)
 
 
 def _in_doubt(rows: pa.Table) -> pa.Table:
-    """These rows, with the outcome that nobody knows theirs."""
+    """These rows with the outcome `info`, since the harness died before it learned theirs."""
     rows = rows.append_column("outcome", pa.repeat(IN_DOUBT, rows.num_rows))
     return rows.append_column("error", pa.repeat("the harness died", rows.num_rows))

@@ -1,6 +1,6 @@
-"""The journal of a load: which records are about to be sent, before they are, and which partitions members are given.
+"""The journal of a load: which records are about to be sent, and which partitions consumers are assigned.
 
-It stays in the run directory only if the harness died. Then rows may be missing, and are recovered from it.
+It stays in the run directory only if the harness died. Then rows may be missing, and are recovered from the journal.
 """
 
 import json
@@ -13,11 +13,11 @@ from typing import Any
 
 RESERVATIONS = "reservations.jsonl"
 RESERVED = 256
-"""Seqs per reservation. Few, since after a crash reserved seqs that were not sent count as `info`, too."""
+"""Seqs per reservation. Few, since after a crash, reserved seqs that were never sent count as `info`, too."""
 
 
 class Reservations:
-    """One JSON line per range of seqs, on disk before the first of them is sent. Processes may share the file."""
+    """The journal's file, to which each entry is written at once as a line of JSON. Processes may share the file."""
 
     def __init__(self, run_directory: Path) -> None:
         self._file = (run_directory / RESERVATIONS).open("a", encoding="utf-8")
@@ -36,7 +36,7 @@ class Reservations:
 
 @dataclass(slots=True)
 class ReservedSeqs:
-    """The seqs that one producer has reserved, from 0 on."""
+    """The seqs that one producer has reserved in the journal, from 0 on."""
 
     reservations: Reservations
     _: KW_ONLY
@@ -46,17 +46,19 @@ class ReservedSeqs:
     _end: int = 0
 
     def up_to(self, end: int) -> None:
-        """Reserve the seqs below `end` that are not reserved yet; if there are any, some more with them."""
+        """Reserve the seqs below `end`, unless they are reserved already; at least `RESERVED` at once."""
         if end > self._end:
             count = max(RESERVED, end - self._end)
             entry = {"lane": self.lane, "producer_id": self.producer_id, "first_seq": self._end, "count": count}
-            named = {} if self.transactional_id is None else {"transactional_id": self.transactional_id}
-            self.reservations.write({**entry, "ns": time.monotonic_ns(), **named})
+            entry["ns"] = time.monotonic_ns()
+            if self.transactional_id is not None:
+                entry["transactional_id"] = self.transactional_id
+            self.reservations.write(entry)
             self._end += count
 
 
 def reservations_in(journal: Path) -> Iterator[Mapping[str, Any]]:
-    """The journal's entries, but for a last line that a crash cut short: nothing that it reserved was sent yet."""
+    """The journal's entries, except a last line that a crash cut short: none of its seqs was sent yet."""
     with journal.open(encoding="utf-8") as lines:
         for line in lines:
             if line.endswith("\n"):

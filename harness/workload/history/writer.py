@@ -3,9 +3,9 @@
 A file gets its name only when it is complete, so everything that a killed harness left behind can be read. Once all
 rows are there, the many small files become few (`gather_parts`), since an engine opens each of them for each query.
 
-Once all evidence of a run is there, the history is completed: manifest.json names the rows and the SHA-256 of each
-file. The verdict, the findings and the report come later, since they follow from the files that the manifest names. So
-do the last lines of events.jsonl, which tell of the verification: the manifest names as many bytes of it as there were.
+Once all evidence of a run is there, the history is completed: manifest.json has the rows and the SHA-256 of each file.
+The verdict, the findings and the report are not in it: they are made later, from the files that it names. Nor are the
+last lines of events.jsonl, which report the verification: the manifest covers the bytes that the file has by then.
 """
 
 import json
@@ -29,14 +29,14 @@ from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key",))
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
 
-_GATHER_INTERVAL = 0.5
-"""How many seconds a writer gathers rows: with the time to write a file, less than a second."""
+_GATHER_INTERVAL = 0.5  # Seconds. With the time that it takes to write a file, less than a second.
 ROWS_PER_FILE = 100_000
-_QUEUED_TABLES = 16
-_MOST_BUFFERED = 16_384
-_STOP = None
+_MAX_QUEUED_TABLES = 16
+_MAX_SINGLE_ROWS = 16_384
+_LAST = None
 
-Take = Callable[[], pa.Table | None]
+Source = Callable[[], pa.Table | None]
+"""Returns the rows that have come since the last call; None if there are none."""
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
@@ -72,22 +72,22 @@ def consumed_rows(
 
 
 class HistoryWriter:
-    """Writes the rows of one kind of history (`produced` or `consumed`) of all lanes, in its own thread.
+    """Writes the rows of one table of the history, such as `produced`, for all lanes, in a thread of its own.
 
     Rows of all lanes share files, so the number of files grows with time, not with lanes. The queue is bounded: a slow
     disk slows the load instead of filling the memory. The next `write`, or `close`, raises an error of the thread.
-    `schema`: the columns of single rows. With `keeps_empty`, a history without any row has a file of these columns, so
-    that readers don't take it for a lost one.
+    `schema`: the columns of rows that come by `add`. With `keeps_empty`, a table without any row has a file of these
+    columns, so that readers don't take the table for a lost one.
     """
 
     def __init__(self, folder: Path, schema: pa.Schema | None = None, *, keeps_empty: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._schema, self._keeps_empty = folder, schema, keeps_empty
         self._number = last_number(folder)
-        self._tables: queue.Queue[pa.Table | None] = queue.Queue(maxsize=_QUEUED_TABLES)
+        self._tables: queue.Queue[pa.Table | None] = queue.Queue(maxsize=_MAX_QUEUED_TABLES)
         self._rows: list[dict[str, Any]] = []
-        self._adding = threading.Lock()
-        self._sources: list[Take] = [self._take]
+        self._rows_lock = threading.Lock()
+        self._sources: list[Source] = [self._take_rows]
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"history-{folder.name}", daemon=True)
         self._thread.start()
@@ -100,25 +100,25 @@ class HistoryWriter:
 
     def add(self, row: dict[str, Any]) -> None:
         """Add a single row, which is written together with others; columns that it lacks are null."""
-        with self._adding:
+        with self._rows_lock:
             self._rows.append(row)
-            is_full = len(self._rows) >= _MOST_BUFFERED
-        # Not under the lock, which the writer's thread also takes.
-        if is_full and (table := self._take()) is not None:
+            is_full = len(self._rows) >= _MAX_SINGLE_ROWS
+        # Not under the lock: `write` may wait for the writer's thread, which takes the lock, too.
+        if is_full and (table := self._take_rows()) is not None:
             self.write(table)
 
-    def _take(self) -> pa.Table | None:
-        with self._adding:
+    def _take_rows(self) -> pa.Table | None:
+        with self._rows_lock:
             rows, self._rows = self._rows, []
         return pa.Table.from_pylist(rows, schema=self._schema) if rows else None
 
-    def add_source(self, take: Take) -> None:
-        """Call `take` for more rows at least every half second, and once at the end. It must not wait."""
-        self._sources.append(take)
+    def add_source(self, source: Source) -> None:
+        """Call `source` for more rows at least every half second, and once at the end. It must not wait."""
+        self._sources.append(source)
 
     def close(self) -> None:
         """Write the remaining rows and end the thread."""
-        self._tables.put(_STOP)
+        self._tables.put(_LAST)
         self._thread.join()
         self._raise_error()
         if self._keeps_empty and self._schema is not None and self._number == 0:
@@ -130,22 +130,22 @@ class HistoryWriter:
             pending, ended = self._gather()
             if self._error is None:
                 try:
-                    taken = [table for take in list(self._sources) if (table := take()) is not None]
-                    if pending or taken:
-                        self._write_file([*pending, *taken])
-                except Exception as error:  # noqa: BLE001 - handed to the thread that writes next
+                    tables = pending + [table for source in list(self._sources) if (table := source()) is not None]
+                    if tables:
+                        self._write_file(tables)
+                except Exception as error:  # noqa: BLE001 - raised in the thread that writes next
                     self._error = error
 
     def _gather(self) -> tuple[list[pa.Table], bool]:
-        """The rows of one file, and whether they are the last."""
+        """Wait for the queued rows of one file; returns them, and whether they are the last."""
         pending: list[pa.Table] = []
-        rows, until = 0, time.monotonic() + _GATHER_INTERVAL
+        rows, deadline = 0, time.monotonic() + _GATHER_INTERVAL
         while rows < ROWS_PER_FILE:
             try:
-                table = self._tables.get(timeout=max(0.0, until - time.monotonic()))
+                table = self._tables.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 return pending, False
-            if table is _STOP:
+            if table is _LAST:
                 return pending, True
             pending.append(table)
             rows += table.num_rows
@@ -153,9 +153,8 @@ class HistoryWriter:
 
     def _write_file(self, tables: list[pa.Table]) -> None:
         self._number += 1
-        write_parquet(
-            pa.concat_tables(tables, promote_options="default"), self._folder / f"part-{self._number:06d}.parquet"
-        )
+        table = pa.concat_tables(tables, promote_options="default")
+        write_parquet(table, self._folder / f"part-{self._number:06d}.parquet")
 
     def _raise_error(self) -> None:
         if self._error is not None:
@@ -163,18 +162,21 @@ class HistoryWriter:
 
 
 def last_number(folder: Path) -> int:
-    """The number of the newest file that a writer left in `folder`: the next phase continues from it."""
+    """The number of the newest file that a writer left in `folder`, from which the next phase's writer counts on."""
     return max((last for _, last in parts_in(folder).values()), default=0)
 
 
 def parts_in(folder: Path) -> dict[Path, tuple[int, int]]:
-    """A writer's files in `folder`, in order, each with the first and the last number of the files that it holds."""
+    """A writer's files in `folder`, in order, each with the first and the last number in its name.
+
+    A file has one number, such as part-000007, or two if files were gathered in it: part-000001-000006.
+    """
     numbers = {path: path.stem.split("-")[1:] for path in sorted(folder.glob("part-*.parquet"))}
     return {path: (int(own[0]), int(own[-1])) for path, own in numbers.items() if all(map(str.isdecimal, own))}
 
 
 def gather_parts(folder: Path) -> None:
-    """Gather the files of a folder that nobody writes to any more, in order, each up to `ROWS_PER_FILE` rows."""
+    """Replace the files of a folder that nobody writes to any more by fewer, of up to `ROWS_PER_FILE` rows each."""
     parts, groups, rows = parts_in(folder), [list[Path]()], 0
     for path in parts:
         more = pq.read_metadata(path).num_rows
@@ -193,19 +195,16 @@ def gather_parts(folder: Path) -> None:
 
 
 def delete_gathered(folder: Path) -> None:
-    """Delete the files that another one holds: a harness that died while it gathered them has left both."""
+    """Delete files whose rows are in a gathered file, too: a harness that died while it gathered them left both."""
     parts = parts_in(folder)
-    spans = [(start, end) for start, end in parts.values() if start < end]
+    gathered = [(start, end) for start, end in parts.values() if start < end]
     for path, (first, last) in parts.items():
-        if any(start <= first and last <= end and (start, end) != (first, last) for start, end in spans):
+        if any(start <= first and last <= end and (start, end) != (first, last) for start, end in gathered):
             path.unlink()
 
 
 def complete_history(run_directory: Path) -> None:
-    """Gather the small files of a run whose evidence is complete, write its manifest and delete the journal.
-
-    From now on there is nothing to recover.
-    """
+    """Gather the small files of a run whose evidence is complete, write its manifest, and delete the journal."""
     for table in TABLES:
         gather_parts(run_directory / table)
     write_manifest(run_directory)
@@ -213,7 +212,7 @@ def complete_history(run_directory: Path) -> None:
 
 
 def write_manifest(run_directory: Path) -> None:
-    """Write the manifest."""
+    """Write manifest.json, with an entry for each file of evidence."""
     files = [run_directory / name for name in DOCUMENTS if (run_directory / name).exists()]
     for table in TABLES:
         files += sorted((run_directory / table).glob("*.parquet"))
@@ -227,7 +226,7 @@ def write_manifest(run_directory: Path) -> None:
 def _entry(file: Path) -> dict[str, Any]:
     size = file.stat().st_size
     if file.name == EVENTS_FILE:
-        # Another thread may be about to write a line.
+        # Another thread may be writing a line: only whole lines count.
         size = file.read_bytes()[:size].rfind(b"\n") + 1
     with file.open("rb") as content:
         entry: dict[str, Any] = {"bytes": size, "sha256": sha256_of(content, size)}

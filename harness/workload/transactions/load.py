@@ -1,8 +1,8 @@
 """A lane's transactional producers under load: paced, killed and fenced, each in a thread of its own.
 
 Each producer has a transactional id of its own and writes one transaction after the other. To end a transaction takes
-1 to 5 s on an overloaded machine, however small it is: a producer that is behind its rate writes transactions of a
-multiple of the lane's `size`.
+1 to 5 s on an overloaded machine, however small it is: a producer that is behind its rate writes larger transactions,
+of a multiple of the lane's `size`.
 
 A transactional id has one incarnation after the other, each a client with a producer_id of its own: the next begins
 after an error, or after a kill that the lane asks for (`restarts`). A killed incarnation is not closed. Once the next
@@ -29,11 +29,10 @@ from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.01
 _DELIVERY_TIMEOUT = 5.0
-_WRITTEN_FIRST = 0.5
-_MOST_FAILED_STARTS = 3
+_DELIVERED_SHARE = 0.5  # Of aborted transactions: those whose records are all delivered before the abort.
+_MAX_FAILED_STARTS = 3
 _NEVER = float("inf")
-_MOST_TOGETHER = 10_000
-"""Records of a transaction that is larger than the lane's `size` because its producer is behind its rate."""
+_MAX_RECORDS = 10_000  # Of a transaction that is larger than the lane's `size`.
 
 
 class TransactionalProducers(LaneProducers):
@@ -50,17 +49,17 @@ class TransactionalProducers(LaneProducers):
         self._cancelled = threading.Event()
         self._connecting = threading.Lock()
         self._connect = connect
-        self._ids = [_Incarnations(self, number) for number in range(self.settings.producers)]
+        self._ids = [_TransactionalId(self, number) for number in range(self.settings.producers)]
 
     def connect_next(self, transactional_id: str) -> LaneProducer:
-        """Connect the next incarnation of a transactional id, and keep its rows."""
+        """Make the producer of the next incarnation of a transactional id, and keep its rows."""
         with self._connecting:
             producer = self._connect(len(self.rows), transactional_id)
             self.rows.append(producer.rows)
             return producer
 
     def gives_up(self) -> bool:
-        """Whether the producers should wait for nothing any longer."""
+        """Whether the producers should stop waiting for answers."""
         return self._cancelled.is_set() or time.monotonic() > self._deadline
 
     @property
@@ -69,11 +68,11 @@ class TransactionalProducers(LaneProducers):
         return [producer.records for producer in self._ids if producer.records is not None]
 
     def processes(self) -> list[SupervisedProcess]:
-        """The present incarnations that are processes: if a fault ends one, the next begins at once."""
+        """The present incarnations that are processes, for faults to hit: if one is killed, the next begins at once."""
         return [producer.process for producer in self.present if isinstance(producer, ProcessProducer)]
 
     def run(self, sending: threading.Event) -> None:
-        """Let the producers write transactions until `sending` is cleared; raises what a producer raised."""
+        """Let the producers write transactions until `sending` is cleared, or one of them raises an error."""
         for producer in self._ids:
             producer.sending = sending
             producer.start()
@@ -94,35 +93,35 @@ class TransactionalProducers(LaneProducers):
 
 
 def restart_times(settings: Transactional, number: int, duration: float) -> list[float]:
-    """When producer `number` is killed, in seconds after the load began: evenly, and each producer in turn."""
+    """When producer `number` is killed, in seconds of load: kills are spread evenly, and hit each producer in turn."""
     pause = duration / (settings.restarts + 1)
     return [pause * (turn + 1) for turn in range(settings.restarts) if turn % settings.producers == number]
 
 
-class _Incarnations(Worker):
-    """The incarnations of one transactional id of the lane, one after the other, in one thread."""
+class _TransactionalId(Worker):
+    """A transactional id of the lane, whose incarnations write transactions one after the other, in one thread."""
 
     sending: threading.Event
 
     def __init__(self, producing: TransactionalProducers, number: int) -> None:
         lane, settings, load = producing.lane, producing.settings, producing.load
         self.id = transactional_id(lane.lane, number)
-        super().__init__(self._write_all, name=f"producer-{self.id}")
+        super().__init__(self._write_transactions, name=f"producer-{self.id}")
         self.records: LaneProducer | None = None
-        self._of, self._load, self._size = producing, load, settings.size
+        self._producers, self._load, self._size = producing, load, settings.size
         self._rate = load.workload.rate / settings.producers
         self._restarts = restart_times(settings, number, load.workload.duration - (lane.created_at or 0.0))
-        self._chance = random.Random(f"{load.seed}/{lane.lane}-{number}")
+        self._random = random.Random(f"{load.seed}/{lane.lane}-{number}")
         self._current: TransactionalProducer | None = None
 
-    def _write_all(self) -> None:
+    def _write_transactions(self) -> None:
         try:
-            self._current = self._begin()
+            self._current = self._begin_incarnation()
             start = time.monotonic()
             size, written = self._size, 0
             while self.sending.is_set() and self._current is not None:
                 due = int((time.monotonic() - start) * self._rate) - written
-                # The first transaction is written at once: lanes wait for each other's first acknowledgement.
+                # The first transaction is not paced: all lanes wait until each has an acknowledgement.
                 if written and due < size:
                     self._current.records.poll(min((size - due) / self._rate, _TICK))
                     continue
@@ -130,41 +129,41 @@ class _Incarnations(Worker):
                     if self._restarts and time.monotonic() - start >= self._restarts[0]:
                         self._restarts.pop(0)
                         written += size
-                        self._kill(self._current)
+                        self._write_fenced(self._current)
                     else:
-                        count = max(size, min(due, _MOST_TOGETHER) // size * size)
+                        count = max(size, min(due, _MAX_RECORDS) // size * size)
                         written += count
-                        self._write(self._current, count)
+                        self._write_transaction(self._current, count)
                 except ProducerLost as lost:
                     self._load.on_notice(f"{self.id}: producer {self._current.records.producer_id} is lost: {lost}")
                     self._current.abandon()
-                    self._current = self._begin()
+                    self._current = self._begin_incarnation()
         finally:
             if self._current is not None:
                 self._current.abandon()
 
-    def _write(self, producer: TransactionalProducer, count: int) -> None:
+    def _write_transaction(self, producer: TransactionalProducer, count: int) -> None:
         """Write a transaction of `count` records, and commit or abort it.
 
-        Half of those that are aborted have all their records written before. The abort of the other half purges what
-        was not sent yet, and overtakes what is on its way.
+        Half of the aborted transactions have all their records delivered before. In the other half, the abort purges
+        records that were not sent yet, and overtakes records on their way.
         """
         producer.begin()
         producer.send(count)
-        if self._chance.random() < self._of.settings.abort:
-            if self._chance.random() < _WRITTEN_FIRST:
+        if self._random.random() < self._producers.settings.abort:
+            if self._random.random() < _DELIVERED_SHARE:
                 producer.deliver(_DELIVERY_TIMEOUT)
             producer.abort()
         else:
             producer.commit()
 
-    def _kill(self, producer: TransactionalProducer) -> None:
-        """Let the next incarnation fence this producer amid a transaction; then it goes on all the same."""
+    def _write_fenced(self, producer: TransactionalProducer) -> None:
+        """Let the next incarnation fence this producer amid a transaction, which it then tries to commit."""
         producer.begin()
         first = self._size // 2
         producer.send(first)
         producer.deliver(_DELIVERY_TIMEOUT)
-        self._current = self._begin()
+        self._current = self._begin_incarnation()
         if self._current is not None:
             producer.send(self._size - first)
             try:
@@ -175,18 +174,18 @@ class _Incarnations(Worker):
                 )
         producer.abandon()
 
-    def _begin(self) -> TransactionalProducer | None:
-        """Begin and initialise the next incarnation; returns None if the load gave up before, or its process failed.
+    def _begin_incarnation(self) -> TransactionalProducer | None:
+        """Make and initialise the next incarnation; returns None if the load gave up before, or its process failed.
 
-        Raises `ClusterFailure` if no incarnation can be initialised.
+        Raises `ClusterFailure` if several incarnations in a row can't be initialised.
         """
-        for _ in range(_MOST_FAILED_STARTS):
-            self.records = self._of.connect_next(self.id)
+        for _ in range(_MAX_FAILED_STARTS):
+            self.records = self._producers.connect_next(self.id)
             producer = TransactionalProducer(
                 self.records,
                 transactional_id=self.id,
                 rows=partial(self._load.tables.add, "transactions"),
-                give_up=self._of.gives_up,
+                give_up=self._producers.gives_up,
                 calls=self._load.calls,
             )
             try:
@@ -194,7 +193,7 @@ class _Incarnations(Worker):
                 return producer
             except ProducerLost as lost:
                 producer.abandon()
-                if self._of.gives_up() or self.records.failed_for_good:
+                if self._producers.gives_up() or self.records.failed_for_good:
                     return None
                 error = lost.error
         raise ClusterFailure(f"the producer {self.id} can't begin its transactions: {error.str()}")

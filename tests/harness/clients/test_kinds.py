@@ -15,7 +15,7 @@ from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
 from kafka_chaos.harness.cli.kinds_command import clients_command
 from kafka_chaos.harness.clients import fetching
 from kafka_chaos.harness.clients.fetching import ADAPTERS
-from kafka_chaos.harness.clients.kinds import KINDS, ChosenClient, fetched, parse_client
+from kafka_chaos.harness.clients.kinds import KINDS, ChosenClient, fetch_clients, parse_client
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.pytest_plugin.values import lane as planned_lane
 
@@ -118,7 +118,7 @@ def test_a_client_of_one_s_own_is_a_command() -> None:
     for wrong in ([], 3, ["a", 3], {"java": 4}):
         assert "lanes[0].client: expected the name of a client, or a command as a list" in experiment(client=wrong)
     with pytest.raises(EnvironmentFailure, match="no-such-service is missing: install it, or name it with its path"):
-        fetched([lane.client], print)
+        fetch_clients([lane.client], print)
 
 
 def test_a_lane_of_a_test_has_a_client_too() -> None:
@@ -175,7 +175,7 @@ def test_a_version_that_is_not_there_is_refused_when_asked_for_and_when_fetched(
     with pytest.raises(UsageFailure, match=f"{client}: {message}"):
         found.unconfirmed()
     with pytest.raises(UsageFailure, match=f"{found.version}: {message}"):
-        fetched([client], print)
+        fetch_clients([client], print)
     assert [path for path in cache.rglob("*") if path.is_file()] == []
 
 
@@ -193,7 +193,7 @@ def test_a_registry_that_does_not_answer_refuses_nothing(
     assert ChosenClient(KINDS[kind], version).unconfirmed() == f"{program} said: {said}"
     assert ChosenClient(KINDS[kind], KINDS[kind].version).unconfirmed() == "", "the usual version is not asked for"
     with pytest.raises(EnvironmentFailure, match=f"{version} could not be fetched"):
-        fetched([f"{kind} {version}"], print)
+        fetch_clients([f"{kind} {version}"], print)
     assert [path for path in cache.rglob("*") if path.is_file()] == []
 
 
@@ -202,7 +202,7 @@ def test_a_client_is_fetched_once_and_its_folder_appears_whole(
 ) -> None:
     called, said = registry(0, ""), list[str]()
     for _ in range(2):
-        fetched(["aiokafka 0.14", "aiokafka 0.14", "librdkafka", "kafkajs"], said.append)
+        fetch_clients(["aiokafka 0.14", "aiokafka 0.14", "librdkafka", "kafkajs"], said.append)
     assert said == ["fetching the client aiokafka 0.14", "fetching the client kafkajs 2.2.4"]
     assert [command[-1] for command in called if "install" in command] == ["aiokafka==0.14.*", "kafkajs@2.2.4"]
     folders = sorted((cache / "clients").iterdir())
@@ -213,7 +213,7 @@ def test_a_client_is_fetched_once_and_its_folder_appears_whole(
 def test_nothing_is_fetched_if_one_of_the_clients_is_none(registry: Callable[[int, str], list[list[str]]]) -> None:
     called = registry(0, "")
     with pytest.raises(UsageFailure):
-        fetched(["aiokafka", "perl"], print)
+        fetch_clients(["aiokafka", "perl"], print)
     assert called == []
 
 
@@ -278,7 +278,7 @@ def test_the_command_ends_with_70_and_the_compiler_s_message(
 def test_a_missing_toolchain_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentFailure, match=r"mvn is missing: install Maven 3\.6 or later"):
-        fetched(["java"], print)
+        fetch_clients(["java"], print)
 
 
 def test_the_list_says_what_each_can_do_and_what_is_lacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def _can_be(values: list[Any]) -> bool:
     kind = KINDS[IN_PROCESS] if client is None else client.kind
     roles = {role for key, role in ROLES.items() if key in use}
     of_group = {"protocol": CLASSIC, "commits": AFTER, **use.get("group", {})}
-    limits = kind.of_groups.items() if client is not None and "group" in use else ()
+    limits = kind.group_settings.items() if client is not None and "group" in use else ()
     return not (
         (row["acks"] != "all, idempotent" and ("transactional" in use or "loop" in use))
         or not roles <= set(kind.roles)

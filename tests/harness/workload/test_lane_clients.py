@@ -149,7 +149,7 @@ def test_an_application_s_consumer_reports_where_it_ended(tmp_path: Path) -> Non
     lane = LaneSpec(lane="orders", partitions=2)
     load = load_of(tmp_path, lane, on_notice=notices.append)
     consuming = ApplicationMembers(lane, sleep, load)
-    consuming.starts()
+    consuming.begin_load()
     consuming.drain({0: 7, 1: 9}, timeout=0.1, cancelled=threading.Event())
     consuming.close()
     load.tables.close()
