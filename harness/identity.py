@@ -59,7 +59,7 @@ class IdentityCodec:
         seq_bytes = seqs.view(np.uint8).reshape(count, _SEQ_BYTES)
         crc = np.full(count, int.from_bytes(self.encode(producer_id, 0)[:_CHECKSUM_BYTES], "big"), dtype=np.uint32)
         for position in range(_SEQ_BYTES):
-            # Else, this byte is 0 in all seqs: it is in the first and the last, and they are too near for it to change.
+            # Else, this byte is 0 in all seqs: they are too few for it to wrap around between the first and the last.
             if seq_bytes[0, position] or seq_bytes[-1, position] or count > 256 ** (_SEQ_BYTES - position - 1):
                 crc ^= self._byte_effects[position][seq_bytes[:, position]]
         values[:, :_CHECKSUM_BYTES] = crc.astype(">u4").view(np.uint8).reshape(count, _CHECKSUM_BYTES)

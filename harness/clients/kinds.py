@@ -41,8 +41,6 @@ ROLES: Mapping[str, str] = {"transactional": TRANSACTIONAL, "group": MEMBER, "lo
 
 Say = Callable[[str], None]
 Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
-
-
 _SECURED: Mapping[str, Secured] = {"librdkafka": dict, "java": java_client_configs}
 
 
@@ -85,10 +83,7 @@ class ClientKind:
 
 
 def _kind(name: str, manager: str, further_roles: Sequence[str] = (), secured: str = "", **keys: Any) -> ClientKind:
-    """The client of an entry of clients.toml. `further_roles`: those that not all clients can be.
-
-    `secured`: the client whose keys for a secured listener it has, too.
-    """
+    """The client of an entry of clients.toml. `secured`: the client whose keys for a secured listener it has."""
     roles = (*_COMMON_ROLES, *further_roles)
     return ClientKind(name=name, manager=MANAGERS[manager], roles=roles, secured=_SECURED.get(secured), **keys)
 
@@ -122,11 +117,11 @@ class ChosenClient:
 
     def fetch(self, say: Say = lambda _: None) -> Path:
         """Fetch and compile the client, unless it is there; returns its folder. See `fetching` for what is raised."""
-        folder = self.folder
-        if not folder.is_dir():
+        if not self.folder.is_dir():
             say(f"fetching the client {self}")
-            prepare(folder, self.kind.sources, partial(fetch, self.kind.manager, self.kind.package, self.version))
-        return folder
+            fill = partial(fetch, self.kind.manager, self.kind.package, self.version)
+            prepare(self.folder, self.kind.sources, fill)
+        return self.folder
 
     @cached_property
     def command(self) -> list[str]:

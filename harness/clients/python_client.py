@@ -191,8 +191,8 @@ class Library(ABC):
                 "client_id": begin["client_id"],
                 **{key: begin.get(key) for key in ("transactional_id", "transaction_timeout_ms")},
             }
-        settings = {key: value for key, value in settings.items() if value is not None}
-        return {key.replace("_", self.separator): value for key, value in settings.items()} | further
+        named = {key.replace("_", self.separator): value for key, value in settings.items() if value is not None}
+        return named | further
 
     def _configs(self, settings: dict[str, Any]) -> dict[str, Any]:
         """These settings, overridden by the `configs` of the order `begin`: keys that the experiment gives."""
@@ -201,10 +201,7 @@ class Library(ABC):
 
 
 def precondition_logger(outcomes: Outcomes) -> logging.Logger:
-    """A logger for librdkafka that tells the harness the lines which show the precondition of a known defect.
-
-    Outcomes that came before such a line are told before it.
-    """
+    """A logger that tells librdkafka's lines on the precondition of a known defect, after all earlier outcomes."""
 
     def tell_line(record: logging.LogRecord) -> bool:
         line = record.getMessage()
@@ -272,11 +269,10 @@ class ConfluentKafka(Library):
             self._client.poll(POLL_SECONDS)
 
     def transaction(self, method: str) -> None:
-        call = getattr(self._client, method)
         timeout = () if method == "begin_transaction" else (POLL_SECONDS,)
         while True:
             try:
-                call(*timeout)
+                getattr(self._client, method)(*timeout)
                 return
             except self.library.KafkaException as failure:
                 if not failure.args[0].retriable():
@@ -298,9 +294,8 @@ class ConfluentKafka(Library):
 
     def _assign_all(self) -> None:
         topic_partition, beginning = self.library.TopicPartition, self.library.OFFSET_BEGINNING
-        self._client.assign(
-            [topic_partition(self._topic, number, start or beginning) for number, start in self.start_offsets.items()]
-        )
+        starts = self.start_offsets.items()
+        self._client.assign([topic_partition(self._topic, n, start or beginning) for n, start in starts])
 
     def read(self) -> Records:
         records = []
@@ -340,16 +335,16 @@ class PythonLibrary(Library):
     def _call(self, method: str, *values: Any, **options: Any) -> Any:
         """Call a method of the client, and wait for what it returns."""
 
-    def _producer_settings(self, **own: Any) -> dict[str, Any]:
+    def _make_producer(self, client_class: Any, **further: Any) -> None:
         acks = self._begin["acks"]
-        return self._settings("producer", acks=acks if acks == "all" else int(acks), **own)
+        self._make(client_class, self._settings("producer", acks=acks if acks == "all" else int(acks), **further))
 
     def flush(self) -> None:
         self._call("flush")
 
     def consumer(self) -> None:
-        consumer_class = getattr(self.library, self.consumer_class)
-        self._make(consumer_class, self._settings("consumer", auto_offset_reset="none", group_id=None))
+        settings = self._settings("consumer", auto_offset_reset="none", group_id=None)
+        self._make(getattr(self.library, self.consumer_class), settings)
         self._assign_all()
 
     def _assign_all(self) -> None:
@@ -397,9 +392,9 @@ class KafkaPython(PythonLibrary):
 
     def producer(self) -> None:
         timeout_ms = self._begin["delivery_timeout_ms"]
-        own = {"request_timeout_ms": min(30_000, timeout_ms // 2), "delivery_timeout_ms": timeout_ms}
-        own["max_in_flight_requests_per_connection"] = self._begin["max_in_flight"]
-        self._make(self.library.KafkaProducer, self._producer_settings(**own))
+        timeouts = {"request_timeout_ms": min(30_000, timeout_ms // 2), "delivery_timeout_ms": timeout_ms}
+        in_flight = {"max_in_flight_requests_per_connection": self._begin["max_in_flight"]}
+        self._make_producer(self.library.KafkaProducer, **timeouts, **in_flight)
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
         try:
@@ -411,6 +406,7 @@ class KafkaPython(PythonLibrary):
         sent.add_errback(lambda error: self._failed(seq, error))
 
     def _failed(self, seq: int, error: Exception) -> None:
+        # For this library, an error's text takes the place of a log line (see `defect_watch`).
         if self._begin.get("log"):
             tell("log", line=error_text(error))
         self.outcomes.failed(seq, error)
@@ -461,8 +457,7 @@ class Aiokafka(PythonLibrary):
 
     def producer(self) -> None:
         # In aiokafka, this is also the time after which a record is given up.
-        own = {"request_timeout_ms": self._begin["delivery_timeout_ms"]}
-        self._make(self.library.AIOKafkaProducer, self._producer_settings(**own))
+        self._make_producer(self.library.AIOKafkaProducer, request_timeout_ms=self._begin["delivery_timeout_ms"])
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
         self._unsent.append((seq, partition, value))
@@ -478,7 +473,7 @@ class Aiokafka(PythonLibrary):
             except self.library.errors.KafkaError as error:
                 self.outcomes.failed(seq, error)
                 continue
-            sent.add_done_callback(lambda done, seq=seq: self._note_outcome(seq, done))
+            sent.add_done_callback(functools.partial(self._note_outcome, seq))
 
     def _note_outcome(self, seq: int, done: Any) -> None:
         if (error := done.exception()) is not None:
@@ -534,10 +529,7 @@ def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
 
 
 def transact(library: Library, outcomes: Outcomes, sent: int, order: str) -> None:
-    """Follow the order `begin_transaction`, `commit` or `abort`.
-
-    A transaction that could not begin is only a notice: the order that ends it fails as well, and tells the error.
-    """
+    """Follow the order `begin_transaction`, `commit` or `abort`. If it can't begin, its end will fail and tell why."""
     error = None
     try:
         library.transaction(order if order == "begin_transaction" else f"{order}_transaction")
@@ -584,7 +576,8 @@ def run_client(begin: dict[str, Any]) -> int:
     orders: Orders = queue.SimpleQueue()
     signal.signal(signal.SIGTERM, lambda *_: orders.put({"order": "leave"}))
     listen(orders.put)
-    (produce if begin["role"] == "producer" else consume)(LIBRARIES[sys.argv[1]](begin), begin, orders)
+    run_role = produce if begin["role"] == "producer" else consume
+    run_role(LIBRARIES[sys.argv[1]](begin), begin, orders)
     return 0
 
 

@@ -7,7 +7,6 @@ loop's members write it instead of producers.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -113,14 +112,10 @@ class LaneClients:
         if client is not None and client.kind.name != IN_PROCESS:
             watch = repeat_watch_of(lane.as_lane(()), load.on_precondition, producer_id=number)
         else:
-            # The log watch's logger takes the place of the harness's, which only keeps transactional producers silent.
-            watch = watch_of(
-                {key: value for key, value in configs.items() if key != "logger"},
-                load.on_precondition,
-                lane=lane.lane,
-                topic=lane.topic_name,
-                producer_id=number,
-            )
+            # The watch's logger replaces the harness's, which only keeps transactional producers silent.
+            others = {key: value for key, value in configs.items() if key != "logger"}
+            names = {"lane": lane.lane, "topic": lane.topic_name}
+            watch = watch_of(others, load.on_precondition, **names, producer_id=number)
         rows = ProducedRows(
             load.tables,
             lane=lane.lane,
@@ -157,14 +152,12 @@ class LaneClients:
         """Make a consumer of the lane's topic or, if the lane has transactions, one in each isolation level."""
         if self.lane.transactional is None:
             return (self._follower(),)
-        # If the second can't be made, the first is closed.
-        with ExitStack() as closing:
-            followers = []
-            for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
-                followers.append(self._follower(isolation, isolation=isolation))
-                closing.callback(followers[-1].close)
-            closing.pop_all()
-        return tuple(followers)
+        uncommitted = self._follower(READ_UNCOMMITTED, isolation=READ_UNCOMMITTED)
+        try:
+            return uncommitted, self._follower(READ_COMMITTED, isolation=READ_COMMITTED)
+        except BaseException:
+            uncommitted.close()
+            raise
 
     def _follower(self, name: str = "", *, isolation: str | None = None, number: int | None = None) -> Follower:
         """Make a consumer that reads the topic from its start. `name`: distinguishes the processes of the lane."""

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.events import (
@@ -18,7 +19,7 @@ from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.harness.clients.kinds import parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.workload.calls import Calls
-from kafka_chaos.harness.workload.client_process import EventHandler, Start, SupervisedProcess
+from kafka_chaos.harness.workload.client_process import Start, SupervisedProcess
 from kafka_chaos.harness.workload.tables import LoadTables
 
 LINGER_MS = 5
@@ -124,22 +125,19 @@ class LoadSettings:
         log = self.tables.run_directory / LOGS_FOLDER / f"client-{name}-{role}.log"
         log.parent.mkdir(exist_ok=True)
 
-        def started(handler: EventHandler) -> SupervisedProcess:
-            return SupervisedProcess(
-                command or ([] if client is None else client.command),
-                begin,
-                handler,
-                name=name if client is None else f"{name}, {client}",
-                on_notice=self.on_notice,
-                on_ready=lambda library, version, timeouts: self.on_client(
-                    ClientStarted(lane=lane.lane, role=role, client=library, version=version, timeouts=timeouts)
-                ),
-                on_problem=lambda process, problem: self.on_client(
-                    ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)
-                ),
-                version="" if client is None else client.version,
-                may_end=may_end,
-                log=log,
-            )
-
-        return started
+        return partial(
+            SupervisedProcess,
+            command or ([] if client is None else client.command),
+            begin,
+            name=name if client is None else f"{name}, {client}",
+            on_notice=self.on_notice,
+            on_ready=lambda library, version, timeouts: self.on_client(
+                ClientStarted(lane=lane.lane, role=role, client=library, version=version, timeouts=timeouts)
+            ),
+            on_problem=lambda process, problem: self.on_client(
+                ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)
+            ),
+            version="" if client is None else client.version,
+            may_end=may_end,
+            log=log,
+        )

@@ -51,8 +51,7 @@ class ApplicationMembers(ApplicationConsumers):
                 )
         self._own_groups = () if group is None else (group_id,)
         super().__init__(self._read, load, has_groups=has_groups)
-        self.reads = self._read.lane
-        """The name of the lane that the consumers read."""
+        self.reads = self._read.lane  # The lane's name.
         self.output = WrittenRecords()
         self._name = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
         handle: ConsumerHandle | LoopHandle

@@ -40,7 +40,7 @@ class WrittenRecords:
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
         """Wait until every record has an outcome, at most `timeout` seconds, or `cancelled`; others become info.
 
-        Does nothing here, for the members of a loop: they wait for outcomes before they leave.
+        Here, nothing is to be done: the members of a loop wait for their outcomes before they leave.
         """
 
 

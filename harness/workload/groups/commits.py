@@ -35,10 +35,7 @@ def generation_of(metadata: object) -> int | None:
 
 
 class Assignment:
-    """The partitions that one member has now, under a name that changes with each rebalance and seek.
-
-    `tell` is called when partitions are assigned and given back.
-    """
+    """The partitions that one member has now, under a name that changes with each rebalance and seek."""
 
     def __init__(self, name: str, client: Any, tell: Tell) -> None:
         self.name = f"{name}-0"
@@ -188,8 +185,7 @@ class Commits:
     ) -> int:
         """Tell of a commit that is about to be sent; returns its number.
 
-        `consumer` and `since_ns` are for an automatic commit, which was sent already: the name of the assignment that
-        sent it, and the earliest time.
+        `consumer`, `since_ns`: the assignment and the earliest time of an automatic commit, which was sent already.
         """
         number = next(self._numbers)
         self._tell(
@@ -234,14 +230,10 @@ class Commits:
         for answer in partitions:
             if answer.offset >= 0:
                 ns, consumer = self.positions.since(answer.partition, answer.offset)
-                offsets = {answer.partition: answer.offset}
-                number = self.announce(offsets, consumer=consumer, since_ns=self._unused_ns(ns))
+                # The rows of automatic commits are told apart by their times.
+                while ns in self._automatic_ns:
+                    ns += 1
+                self._automatic_ns.add(ns)
+                number = self.announce({answer.partition: answer.offset}, consumer=consumer, since_ns=ns)
                 cause = answer.error or error
                 self.note_answer(number, {} if cause is None else {answer.partition: cause}, certain=False)
-
-    def _unused_ns(self, ns: int) -> int:
-        """This time, or the next that no other automatic commit has, since their rows are told apart by the time."""
-        while ns in self._automatic_ns:
-            ns += 1
-        self._automatic_ns.add(ns)
-        return ns

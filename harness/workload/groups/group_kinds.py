@@ -131,10 +131,8 @@ class ConsumerGroup(GroupLoad):
         # The folder of a version of librdkafka; the harness imports its own without one.
         packages = None if client is None else client.packages
         command = command_of(_MEMBER_MODULE, packages=packages) if client is None or packages is not None else ()
-        start = self.load.start(
-            self.lane, MEMBER, settings["name"], settings, settings["configs"], command=command, may_end=True
-        )
-        return start(rows)
+        name, configs = settings["name"], settings["configs"]
+        return self.load.start(self.lane, MEMBER, name, settings, configs, command=command, may_end=True)(rows)
 
 
 def group_reading(lane: LaneSpec, read: LaneSpec) -> tuple[str, Group | None, str]:

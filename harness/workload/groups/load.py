@@ -70,10 +70,8 @@ class GroupLoad(Readers, ABC):
         super().__init__()
         self.lane, self.read, self.load = lane, read, load
         self.group, self.group_id = group, group_id
-        self.output = WrittenRecords()
-        """The records that the members of a loop write."""
-        self.reads = read.lane
-        """The name of the lane that the group reads."""
+        self.output = WrittenRecords()  # By the members of a loop.
+        self.reads = read.lane  # The lane's name.
         self._on_notice, self._calls = load.on_notice, load.calls
         self._on_change = partial(load.on_change, group_id)
         self._join_call: int | None = None
@@ -128,7 +126,7 @@ class GroupLoad(Readers, ABC):
         return super().may_read_more() and not self.failed_for_good
 
     def report_unread(self, problem: str) -> None:
-        """Report that the group did not reach the end, as a problem of every member."""
+        """Report that the group did not reach the end, which is a problem of every member."""
         self._on_notice(f"the group {self.group_id} {problem}")
         self.note_problem(problem)
 

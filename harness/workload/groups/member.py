@@ -95,13 +95,10 @@ class Member:
         self._ends: dict[int, int] = {}  # By partition, the offset of its end, while the member is at its end.
         self._has_new_ends = False
         self._last_ns = 0
-        self.client = connect(
-            {
-                **settings["configs"],
-                "error_cb": self._note_error,
-                **({"on_commit": self._note_committed} if settings["commits"] == AUTO else {}),
-            }
-        )
+        callbacks: dict[str, Any] = {"error_cb": self._note_error}
+        if settings["commits"] == AUTO:
+            callbacks["on_commit"] = self._note_committed
+        self.client = connect({**settings["configs"], **callbacks})
         self.assignment = Assignment(settings["name"], self.client, tell)
         self.commits = Commits(self.client, settings["topic"], self.assignment, tell)
         self.process = Processing(self, settings["commits"])

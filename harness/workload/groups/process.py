@@ -1,6 +1,7 @@
 """The program of a group's member: a process that speaks the client protocol, and dies with the harness."""
 
 import logging
+from functools import partial
 
 import confluent_kafka
 
@@ -17,12 +18,8 @@ _SILENT.addHandler(logging.NullHandler())
 
 def run_member(settings: MemberSettings) -> int:
     """Run a member until it has to leave; returns the exit code."""
-    inbox = OrderInbox()
-
-    def connect(configs: dict[str, object]) -> confluent_kafka.Consumer:
-        return confluent_kafka.Consumer(configs, logger=_SILENT)
-
-    member = Member(settings, connect=connect, tell=tell, orders=inbox)
+    connect = partial(confluent_kafka.Consumer, logger=_SILENT)
+    member = Member(settings, connect=connect, tell=tell, orders=OrderInbox())
     tell("ready", client="librdkafka", version=version_of_librdkafka(confluent_kafka))
     try:
         if (output := settings.get("output")) is not None:

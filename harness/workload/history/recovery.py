@@ -24,16 +24,9 @@ from kafka_chaos.harness.workload.history.writer import (
     write_parquet,
 )
 
-_JOURNAL = pa.schema(
-    {
-        "lane": pa.string(),
-        "producer_id": pa.int32(),
-        "first_seq": pa.int64(),
-        "count": pa.int64(),
-        "ns": pa.int64(),
-        "transactional_id": pa.string(),
-    }
-)
+_NUMBERS = dict.fromkeys(("first_seq", "count", "ns"), pa.int64())
+_JOURNAL = pa.schema({"lane": pa.string(), "producer_id": pa.int32(), **_NUMBERS, "transactional_id": pa.string()})
+"""The columns of the journal's entries that reserve seqs."""
 _PRODUCER_KEY = ["lane", "producer_id"]
 
 

@@ -50,10 +50,8 @@ class ReservedSeqs:
         if end > self._end:
             count = max(RESERVED, end - self._end)
             entry = {"lane": self.lane, "producer_id": self.producer_id, "first_seq": self._end, "count": count}
-            entry["ns"] = time.monotonic_ns()
-            if self.transactional_id is not None:
-                entry["transactional_id"] = self.transactional_id
-            self.reservations.write(entry)
+            transactional = {} if self.transactional_id is None else {"transactional_id": self.transactional_id}
+            self.reservations.write({**entry, "ns": time.monotonic_ns(), **transactional})
             self._end += count
 
 

@@ -81,10 +81,7 @@ class TransactionalProducers(LaneProducers):
         sending.clear()
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
-        """Let every producer end its transaction, at most `timeout` seconds; raises what a producer raised.
-
-        `cancelled` ends the wait early.
-        """
+        """Let every producer end its transaction, at most `timeout` seconds, or `cancelled`; raises their errors."""
         self._cancelled = cancelled
         self._deadline = time.monotonic() + timeout
         for producer in self._ids:
