@@ -87,7 +87,7 @@ class Migration(ZooKeeperMode):
         version = self._spec.version_of(broker.number)
         configs = {
             **_ENABLED,
-            **properties.quorum_properties(self._with_controllers.voters),
+            **properties.quorum_properties(self._kraft_cluster.voters),
             "inter.broker.protocol.version": version.protocol,
         }
         text = properties.broker_properties(self._spec, broker, version, configs)
@@ -110,12 +110,12 @@ class Migration(ZooKeeperMode):
 
     def _configure_for_kraft(self, node: Node) -> None:
         version = self._spec.version_of(node.number)
-        text = properties.kraft_properties(self._with_controllers.spec, node, version, {})
+        text = properties.kraft_properties(self._kraft_cluster.spec, node, version, {})
         node.write_file(properties.PROPERTIES_FILE, text)
         node.started_text = kraft.STARTED
 
     @property
-    def _with_controllers(self) -> kraft.KRaftMode:
+    def _kraft_cluster(self) -> kraft.KRaftMode:
         assert self._kraft is not None, "the cluster has no controllers yet"
         return self._kraft
 
@@ -152,7 +152,7 @@ class MigratingMetadata:
         return self._source.partition(topic, partition)
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
-        """Depose the broker that is controller, or freeze the KRaft controller, until there is another one."""
+        """Depose the broker that is controller, or freeze the active KRaft controller, and await the next election."""
         self._source.depose_controller(timeout=timeout)
 
     @property

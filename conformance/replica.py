@@ -82,7 +82,7 @@ def _read(node: Node, topic: str, partition: int, data: str) -> ReplicaFiles:
     segments = tuple(read_segment(f"{node.name}:{name}", contents[name]) for name in logs)
     epochs = f"{folder}/{files.LEADER_EPOCHS}"
     chain = contents.get(epochs, b"").decode(errors="replace")
-    # The log start is checkpointed only while it lies within the first segment.
+    # The log start is checkpointed only while it lies inside the first segment, above that segment's base offset.
     first = segments[0].base_offset if segments else 0
     return ReplicaFiles(
         broker=node.number,

@@ -190,8 +190,8 @@ class ClockControl(Protocol):
         """End a shift: only the other shifts move the clock any more."""
 
     def reading(self, name: str) -> Mapping[str, float] | None:
-        """How far the process's clock is `ahead` of the true time, how far all shifts together move it (`wanted`), and
-        how far this shift does (`moved`), in seconds.
+        """In seconds, how far the process's clock is `ahead` of the true time, and how far it should be moved
+        `by_all_shifts` together and `by_this_shift` alone.
 
         None if the process is down or there is no such shift. Raises if the process does not answer.
         """

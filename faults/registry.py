@@ -82,10 +82,10 @@ def appearances() -> Mapping[str, Appearance]:
 
 
 def describe_evidence(kind: str, evidence: Mapping[str, Any]) -> str:
-    """A proof's evidence in words, for each container.
+    """A proof's evidence in words: for several containers each one's name and words, for a single one its words alone.
 
-    The kind's `describe_evidence` chooses the words. Keys and values are shown if the kind is not installed, or if the
-    method cannot describe this evidence, for example because an older version wrote it.
+    The kind's `describe_evidence` chooses the words. Keys and values are shown if they belong to no container, or if
+    the kind is not installed or cannot describe this evidence, for example because an older version wrote it.
     """
     per_container = [_described(kind, value) if isinstance(value, Mapping) else None for value in evidence.values()]
     if len(per_container) == 1 and per_container[0] is not None:

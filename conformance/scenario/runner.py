@@ -78,7 +78,7 @@ def tallies(records: Iterable[ScenarioRecord]) -> dict[str, Tally]:
 
 
 def results_json(records: Sequence[ScenarioRecord], *, seconds: float, not_run: Sequence[str] = ()) -> dict[str, Any]:
-    """All runs as JSON values. `not_run`: the scenarios of planned runs that did not end, which count as `unknown`."""
+    """All runs as JSON values. `not_run`: the scenario of each planned run without a result, counted as `unknown`."""
     verdicts = [*(record.verdict for record in records), *(Verdict.UNKNOWN for _ in not_run)]
     verdict = Verdict.gravest(verdicts, default=Verdict.UNKNOWN)
     return {

@@ -66,9 +66,9 @@ _FULL_OR_READ_ONLY = {"No space left on device": errno.ENOSPC, "Read-only file s
 
 
 def invoke(command: click.Command, prog_name: str) -> int:
-    """Run a command with the arguments of this process; returns the exit code of `--help` and the like.
+    """Run a command with the arguments of this process; returns 0, or click's own exit code, as for `--help`.
 
-    Unlike `command.main`, it raises whatever the command raises, even if the program that read the output has ended.
+    Unlike `command.main`, it raises whatever the command raises: errors, even a broken pipe, and verdicts' SystemExit.
     """
     if f"_{prog_name.upper()}_COMPLETE".replace("-", "_") in os.environ:  # Only `main` completes words for a shell.
         command.main(prog_name=prog_name)
@@ -117,7 +117,7 @@ def _finish(command: Callable[[], int]) -> int:
     except (click.exceptions.Abort, KeyboardInterrupt, Interrupted) as error:
         return _say(str(error) or "interrupted", ExitCode.INTERRUPTED)
     except BaseException as error:  # noqa: BLE001 - none may pass, or Python would end with 1
-        # Discard the buffer of an output that takes no more: flushing it would make Python exit with another code.
+        # If this flush fails, discard the buffer: Python flushes it again at its exit, and would set another exit code.
         try:
             sys.stdout.flush()
         except OSError:

@@ -13,6 +13,8 @@ from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 
 AnyAnomaly = Anomaly | TransactionAnomaly | GroupAnomaly | ShareAnomaly | RecoveryAnomaly
 ALL_ANOMALIES: tuple[AnyAnomaly, ...] = (*Anomaly, *TransactionAnomaly, *GroupAnomaly, *ShareAnomaly, *RecoveryAnomaly)
+FAMILY_KEYS = ("anomalies", "transactions", "groups", "shares")
+"""By key of a prediction's JSON, families of anomalies: every lane has the first, and the others where they apply."""
 
 
 def anomaly_named(name: str) -> AnyAnomaly:

@@ -30,8 +30,6 @@ TRANSACTION_OUTCOMES = (COMMITTED, ABORTED, IN_DOUBT)
 A transaction whose commit nobody ever asked for counts as aborted, even if its producer never saw its end, because
 nothing may commit it.
 """
-PREDICTED_IN = ("anomalies", "transactions", "groups", "shares")
-"""The parts of a prediction that name anomalies: every lane has the first, and the others where they concern it."""
 
 
 class TransactionAnomaly(AnomalyName):

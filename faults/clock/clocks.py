@@ -61,13 +61,13 @@ class MovedClock(Fault):
         if reading is None:
             return Proof(False, {}, "its process does not run, or its clock was not moved")
         evidence = {"ahead": round(reading["ahead"], 3)}
-        if abs(reading["moved"]) < _LEAST_SHOWN:
+        if abs(reading["by_this_shift"]) < _LEAST_SHOWN:
             return Proof(False, evidence, "its clock has hardly moved yet")
-        ahead, wanted, moved = reading["ahead"], reading["wanted"], abs(reading["moved"])
+        ahead, wanted, moved = reading["ahead"], reading["by_all_shifts"], abs(reading["by_this_shift"])
         # The process follows a drift once a second, so it may lag behind. But its clock has to be nearer to
         # where all shifts together want it than to where the other shifts alone would have it.
         tolerance = _LEAST_SHOWN + moved / 5
-        without_this = wanted - reading["moved"]
+        without_this = wanted - reading["by_this_shift"]
         if abs(ahead - wanted) > tolerance or 2 * abs(ahead - without_this) < moved:
             return Proof(False, evidence, f"its process's clock is {ahead:+.2f} s off, not {wanted:+.2f} s")
         return Proof(True, evidence)

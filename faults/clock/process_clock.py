@@ -53,7 +53,7 @@ class _Shift:
 
 
 def with_engine_time(lines: bytes) -> bytes:
-    """Log lines with the engine's time, which begins them, in place of the server's own, which faults may move."""
+    """Log lines in which the engine's time replaces the server's, which faults may move. Other lines get no time."""
     return _STAMPED.sub(lambda stamp: b"[%s %s,%s]" % stamp.groups()[:3] if stamp[4] else b"", lines)
 
 
@@ -90,12 +90,12 @@ class Clock(ClockControl):
             raise ClusterFailure(self._failure)
         pid = self._pid()
         with self._lock:
-            moved = {shift_name: shift.now() for shift_name, shift in self._shifts.items()}
-        if not pid or name not in moved:
+            shifts = {shift_name: shift.now() for shift_name, shift in self._shifts.items()}
+        if not pid or name not in shifts:
             return None
         before = time.time()
-        ahead = _time_of_java(pid) - (before + time.time()) / 2  # than the middle between question and answer
-        return {"ahead": ahead, "wanted": sum(moved.values()), "moved": moved[name]}
+        ahead = _time_of_java(pid) - (before + time.time()) / 2  # it told its time about midway
+        return {"ahead": ahead, "by_all_shifts": sum(shifts.values()), "by_this_shift": shifts[name]}
 
     def _start_or_end_drift(self) -> None:
         """Start a thread that moves the clock on once a shift drifts, and end it once none does."""

@@ -24,13 +24,13 @@ _ALL_BUT_LOOPBACK = {"INPUT": [("!", "-i", "lo", "-j", "DROP")], "OUTPUT": [("!"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition(FiltersPackets):
-    """Cut the target off from the other brokers, or a controller that is no broker from the other controllers.
+    """Cut a broker off from the other brokers, or a controller that is no broker from the other controllers.
 
     `peers` says from whom: `brokers`, `controllers` (KRaft's dedicated ones), or nodes by id, never the targets
     themselves; by default from all nodes of the targets' own kind. `direction` is relative to the target: `in` cuts
     what the peers send to it, `out` what it sends to them. With a `port`, `in` cuts connections to the target's own
-    listener, and `out` its connections to the peers' listeners. Without a port, all traffic between them is cut. Its
-    proof: packets that matched the rules, counted by the kernel.
+    listener, and `out` its connections to the peers' listeners. Without a port, all traffic in that direction is cut.
+    Its proof: packets that matched the rules, counted by the kernel.
     """
 
     direction: Literal["both", "in", "out"] = "both"
@@ -38,7 +38,7 @@ class Partition(FiltersPackets):
     action: Literal["drop", "reject"] = "drop"
     peers: tuple[int, ...] | Literal["brokers", "controllers"] | None = None
     kind: ClassVar[str] = "partition"
-    # Where controllers alone are hit, it counts as `session-expiry` instead (`harness/experiment/model_faults.py`).
+    # If it hits brokers, it counts as a partition; if only controllers, as session-expiry (experiment/model_faults.py).
     appearance: ClassVar[Appearance] = Appearance("#0b7285", "#57c3d6", Pattern.DOTS)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:

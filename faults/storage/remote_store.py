@@ -37,7 +37,7 @@ done
 class OnRemoteStore(Fault):
     """A fault of the remote store."""
 
-    # No `counts_as`: a broker whose store is broken keeps what it has not copied, so the model expects nothing.
+    # Without `counts_as`, unless segments are lost: the model expects nothing, as brokers keep what they can't copy.
     only_brokers: ClassVar[bool] = True
     leaves_nodes_alone: ClassVar[bool] = True
 
@@ -51,28 +51,29 @@ class OnRemoteStore(Fault):
 class BreaksOperations(OnRemoteStore):
     """A fault that makes the targets' operations on the remote store go wrong until it is healed."""
 
-    def _orders(self) -> tuple[str, ...]:
+    def _instructions(self) -> tuple[str, ...]:
         """A line for the plugin for each operation: the operation's name, and how it goes wrong."""
         raise NotImplementedError
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
-        self._noted(cluster).setdefault(node.name, len(_notes(node)))
-        self._write_orders(node, self._orders())
+        self._noted(cluster).setdefault(node.name, len(_plugin_log(node)))
+        self._write_instructions(node, self._instructions())
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether the fault met operations of any target. One is enough: only leaders copy segments, and a broker
         fetches only if a consumer asks it for old records."""
-        noted, orders, evidence = self._noted(cluster), self._orders(), {}
+        lines_before, instructions, evidence = self._noted(cluster), self._instructions(), {}
         for node in nodes:
-            operations = [line.split()[0] for line in _notes(node)[noted.get(node.name, 0) :] if line in orders]
+            lines = _plugin_log(node)[lines_before.get(node.name, 0) :]
+            operations = [line.split()[0] for line in lines if line in instructions]
             evidence[node.name] = {"operations": {name: operations.count(name) for name in sorted(set(operations))}}
         took_effect = any(of_node["operations"] for of_node in evidence.values())
         return Proof(took_effect, evidence, "no operation of a target on the remote store met it")
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        self._write_orders(node, ())
+        self._write_instructions(node, ())
 
-    def _write_orders(self, node: NodeControl, lines: tuple[str, ...]) -> None:
+    def _write_instructions(self, node: NodeControl, lines: tuple[str, ...]) -> None:
         text = "".join(f"{line}\n" for line in lines)
         inside_of(node).write_file(f"{REMOTE_STORE}/faults/{node.number}-{mark(self)}", text)
 
@@ -83,8 +84,8 @@ class BreaksOperations(OnRemoteStore):
         return counts or "it asked nothing of the remote store"
 
 
-def _notes(node: NodeControl) -> list[str]:
-    """The plugin's notes, the oldest first: for each operation that met a fault, the order of `_orders` that it met."""
+def _plugin_log(node: NodeControl) -> list[str]:
+    """A line for each operation that met a fault, the oldest first: the line of `_instructions` that it met."""
     return inside_of(node).read_file(f"{REMOTE_STORE}/affected/{node.number}").decode().splitlines()
 
 
@@ -98,7 +99,7 @@ class FailingRemoteStore(BreaksOperations):
     holds: ClassVar[str] = "remote store failing"
     appearance: ClassVar[Appearance] = Appearance("#7d3c5a", "#d598b5", Pattern.CROSSES)
 
-    def _orders(self) -> tuple[str, ...]:
+    def _instructions(self) -> tuple[str, ...]:
         return tuple(f"{operation} fail" for operation in self.operations)
 
 
@@ -113,7 +114,7 @@ class SlowRemoteStore(BreaksOperations):
     holds: ClassVar[str] = "remote store slow"
     appearance: ClassVar[Appearance] = Appearance("#2f6f73", "#86c5c9", Pattern.LINES)
 
-    def _orders(self) -> tuple[str, ...]:
+    def _instructions(self) -> tuple[str, ...]:
         return tuple(f"{operation} delay {round(self.seconds * 1000)}" for operation in self.operations)
 
 
@@ -126,11 +127,11 @@ class FullRemoteStore(BreaksOperations):
     holds: ClassVar[str] = "remote store full"
     appearance: ClassVar[Appearance] = Appearance("#7a5c2e", "#d3ae72", Pattern.DIAGONALS)
 
-    def _orders(self) -> tuple[str, ...]:
+    def _instructions(self) -> tuple[str, ...]:
         return ("copy full",)
 
 
-# Only the remote store has the oldest segments: brokers have deleted theirs.
+# This loses records: brokers have deleted their own copies of the oldest segments.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRemoteSegment(OnRemoteStore):
     """The oldest segment of each partition is gone from the remote store for good; with `lane`, only segments of that

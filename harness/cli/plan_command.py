@@ -12,8 +12,8 @@ import click
 from kafka_chaos.contract.command.command_line import ExperimentPath, console, plain_table
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.command.progress import progress
+from kafka_chaos.contract.lane.families import FAMILY_KEYS
 from kafka_chaos.contract.lane.lanes import clients_described
-from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,7 +113,7 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         progress(number, len(grown), spec.lane)
         lane = experiment.as_lane(phase, spec)
         prediction = predicted(phase, lane)
-        answers = {str(name): answer for part in PREDICTED_IN for name, answer in prediction.get(part, {}).items()}
+        answers = {str(name): answer for part in FAMILY_KEYS for name, answer in prediction.get(part, {}).items()}
         statuses = {name: answer["status"] for name, answer in answers.items()}
         defects = {
             name: sorted({" with ".join([trace["id"], *trace["with"]]) for trace in traces})

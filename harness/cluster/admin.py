@@ -47,7 +47,7 @@ class ClusterAdmin:
     """An admin client of the whole cluster.
 
     Methods take the name of a topic, or of a lane: `topics` maps lanes' names to their topics' names, if these differ.
-    `configs` are further keys of the client, such as the keys for SASL and TLS.
+    Only `alter_configs` and `configuration` take no lanes' names. `configs`: further keys of the client, as for SASL.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ClusterAdmin:
         self._client = new_client(AdminClient, self._settings)
 
     def of_topics_only(self) -> Self:
-        """The same client, but a name is always a topic's: a topic may have the name of a lane with another topic."""
+        """The same client, but each name is a topic's: a topic may be named like a lane that has another topic."""
         client = copy(self)
         client._topics = {}
         return client
@@ -99,7 +99,7 @@ class ClusterAdmin:
         texts = {key: config_text(value) for key, value in configs.items()}
         new_topic = NewTopic(name, num_partitions=len(assigned), replica_assignment=assigned, config=texts)
         problem, exists = f"topic {name} could not be created", KafkaError.TOPIC_ALREADY_EXISTS
-        self._answer(problem, self._client.create_topics, new_topic, name, done_code=exists)
+        self._answer(problem, self._client.create_topics, new_topic, name, ok_on_retry=exists)
 
     def add_partitions(self, topic: str, count: int, *, replica_assignment: Sequence[Sequence[int]]) -> None:
         """Raise a topic's partitions to `count`.
@@ -109,7 +109,7 @@ class ClusterAdmin:
         name = self.topic(topic)
         growth = NewPartitions(name, count, replica_assignment=[list(replicas) for replicas in replica_assignment])
         problem, exist = f"partitions could not be added to topic {name}", KafkaError.INVALID_PARTITIONS
-        self._answer(problem, self._client.create_partitions, growth, name, done_code=exist)
+        self._answer(problem, self._client.create_partitions, growth, name, ok_on_retry=exist)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Request that topics are deleted; raises `ClusterFailure` for the first that is refused."""
@@ -226,7 +226,7 @@ class ClusterAdmin:
     def await_brokers(self, count: int, *, timeout: float = 30) -> None:
         """Wait until the broker that answers knows a controller and `count` brokers.
 
-        A new broker learns both from the controller. A client that asks a broker too early does not ask again soon.
+        A new broker learns of both from the controller. Clients of the load that ask it earlier don't ask again soon.
         """
         wait_until(
             lambda: len(self.live_brokers()) >= count and self.controller() is not None,
@@ -260,12 +260,12 @@ class ClusterAdmin:
         awaited = f"all replicas of {len(topics)} topics to be in sync"
         wait_until(lambda: not lagging(), awaited, timeout=timeout, interval=0.1, seen=lambda: "; ".join(lagging()[:5]))
 
-    def _answer(self, problem: str, request: _Request, asked: Any, key: Any, *, done_code: int | None = None) -> Any:
+    def _answer(self, problem: str, request: _Request, asked: Any, key: Any, *, ok_on_retry: int | None = None) -> Any:
         """Ask for one thing, and return the answer, which `request` has under `key`.
 
         Raises `ClusterFailure`, whose message begins with `problem`, if the answer is an error. Since 2.10, librdkafka
         gives a request up if its broker is missing in the metadata of another broker, as may happen after a restart
-        (librdkafka #4557). Such a request is sent again. If the repeated request gets the error code `done_code`, the
+        (librdkafka #4557). Such a request is sent again. If the repeated request gets the error code `ok_on_retry`, the
         first request was carried out.
         """
         given_up = False
@@ -276,7 +276,7 @@ class ClusterAdmin:
             try:
                 return (self._ask(request, [asked])[key].result(),)
             except KafkaException as error:
-                if given_up and error.args[0].code() == done_code:
+                if given_up and error.args[0].code() == ok_on_retry:
                     return (None,)
                 given_up = error.args[0].code() == KafkaError._DESTROY_BROKER
                 if not given_up:

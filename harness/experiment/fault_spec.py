@@ -61,7 +61,7 @@ class FaultSpec(Spec):
 
     @property
     def entry_index(self) -> int:
-        """The index of the file's entry, which may stand for several faults."""
+        """The index of the entry of the file's `schedule` from which `one_by_one` made this single fault."""
         return self._entry_index
 
     @cached_property

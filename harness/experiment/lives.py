@@ -23,8 +23,8 @@ class LifeSpec(Spec):
 
     role: Role = Field(
         default=PRODUCER,
-        description="what the clients are: each `producer` writes to one partition, in turn; each `consumer` reads the "
-        "whole topic from its start",
+        description="what the clients are: each `producer` writes to one partition only, the next producer to the next "
+        "partition; each `consumer` reads the whole topic from its start",
     )
     count: int = Field(default=1, ge=1, le=100, description="how many clients")
     at: Seconds = Field(description="when the clients start, in seconds of load as for faults")
@@ -33,8 +33,8 @@ class LifeSpec(Spec):
     )
     ends: End = Field(
         default=LEAVE,
-        description="how a client ends before the load does: `leave`, in order, and a producer with an outcome for "
-        "every record; or `kill`",
+        description="how a client ends before the load does: with `leave` it is closed properly, a producer once every "
+        "record has an outcome; with `kill` it is gone at once",
     )
     returns: Seconds | None = Field(
         default=None,

@@ -1,8 +1,8 @@
 """Translates the faults of a schedule into the reference model's faults, which depend on the cluster's controllers.
 
-A controller that takes over gives every broker a whole new session, so the loss of one controller ends nobody's
-session. But brokers that no fault hits may lose their sessions ([why](docs/decisions/0039-kraft.md)) if no majority of
-the controllers is left for a while, or if controllers run and do not reach each other, or the brokers.
+A controller that takes over starts every broker's session time-out anew, so the loss of a single controller costs no
+broker its session. But brokers that no fault hits may lose their sessions ([why](docs/decisions/0039-kraft.md)) if no
+majority of the controllers is left for a while, or if controllers run and do not reach each other, or the brokers.
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
 """Which anomalies a state shows if the run ends in it: each anomaly one function, all of them in one registry.
 
-A run may end wherever a leader serves and no unread request is left in its socket. Brokers that are down come back and
-follow, which no longer changes the leader's log, and a record without an answer has the outcome `info`. The definitions
-are those of docs/anomalies.md, which the verification applies to real histories.
+A run may end wherever a leader serves and has read all requests, awaited (`LaneReplica.socket`) or not (`unawaited`).
+Brokers that are down come back and follow, which no longer changes the leader's log, and a record without an answer has
+the outcome `info`. The definitions are those of docs/anomalies.md, which the verification applies to real histories.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Ending(NamedTuple):
 
 
 def final_log(state: LaneState) -> tuple[int, ...] | None:
-    """The log a run would end with in this state, or None if it can't end here."""
+    """The log with which a run ends in this state; None if nobody leads, or the leader has requests left to read."""
     leader = state.leader
     if leader < 0 or state.replicas[leader].socket or state.replicas[leader].unawaited:
         return None

@@ -198,7 +198,7 @@ def steps_without_producer(state: LaneState, lane: Lane, *, kept_isr: bool = Fal
 
     An entry counts as read as soon as it may be acknowledged with acks=all. `kept_isr`: see `Scope`.
     """
-    for broker, replica in state.distinct_replicas():
+    for broker, replica in state.representative_replicas():
         if replica.role in (LEADER, ZOMBIE):
             for index, record in enumerate(state.records):
                 if record.attempts:

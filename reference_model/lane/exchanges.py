@@ -69,7 +69,7 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
         if not may_send(state, lane, index):
             continue
         request = produce_request(index, state.producer_epoch)
-        for broker, replica in state.distinct_replicas():
+        for broker, replica in state.representative_replicas():
             if replica.role in (DOWN, FOLLOWER) or not may_be_addressed(replica.leader_epoch, state.addressed_epoch):
                 continue
             # By sending, the producer takes this broker for the leader, and its epoch for the current one.
@@ -104,7 +104,7 @@ def may_send(state: LaneState, lane: Lane, index: int) -> bool:
 
 def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A thawed broker reads a request that had piled up in its socket."""
-    for broker, replica in state.distinct_replicas():
+    for broker, replica in state.representative_replicas():
         if replica.role not in (LEADER, ZOMBIE):
             continue
         for request, unread in each_taken(replica.socket):
@@ -175,7 +175,7 @@ def append_request(
 
 def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A broker answers an append with the acknowledgement or with NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
-    for broker, replica in state.distinct_replicas():
+    for broker, replica in state.representative_replicas():
         if replica.role not in (LEADER, ZOMBIE):
             continue
         for index, offset in replica.pending:
@@ -210,7 +210,7 @@ def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
     there. With acks=all the answer waits for a slow follower or, if the broker is a zombie, for followers that have
     left it, until the broker answers REQUEST_TIMED_OUT.
     """
-    for broker, replica in state.distinct_replicas():
+    for broker, replica in state.representative_replicas():
         if replica.role == FROZEN_LEADER and (replica.socket or replica.pending):
             yield Action("close", broker), drop_connections(state, broker, socket_survives=True)
         elif replica.role in (LEADER, ZOMBIE) and lane.acks == "all":

@@ -48,7 +48,7 @@ def power_loss(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
 
 def stop(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """Controlled shutdown: the leader moves to a live member of the ISR first, if there is one."""
-    heirs = [heir for heir, r in state.distinct_replicas() if heir != broker and r.role == FOLLOWER and r.in_isr]
+    heirs = [heir for heir, r in state.representative_replicas() if heir != broker and r.role == FOLLOWER and r.in_isr]
     stopped = fail_broker(state, lane, broker)
     if state.replicas[broker].role != LEADER or not heirs:
         yield Action("stop", broker), stopped
@@ -101,7 +101,7 @@ def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
     """Every way in which one of the faults that are left can strike a broker that is not down."""
     for kind, left in each_taken(state.faults):
         rest = state._replace(faults=left)
-        for broker, replica in state.distinct_replicas():
+        for broker, replica in state.representative_replicas():
             if replica.role != DOWN:
                 yield from FAULT_ACTIONS[kind](rest, lane, broker)
 
@@ -113,8 +113,8 @@ def fail_broker(
 
     The broker leaves the ISR as `membership.without_failed` says. `clean`: this is no unclean shutdown.
 
-    With clean elections, a broker that is down can do as much as one that is back and has fetched nothing yet. So it
-    counts as back at once. With unclean elections it matters whether the broker is there to be elected.
+    With clean elections, a broker that is down and one that is back and has fetched nothing yet are equivalent: it
+    counts as back at once. With unclean elections they differ, since only a broker that is back can be elected.
     """
     state = drop_connections(state, broker)
     replicas = without_failed(state.replicas, lane, broker, clean=clean)

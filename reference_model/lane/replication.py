@@ -37,7 +37,7 @@ def fetch(state: LaneState, lane: Lane) -> Iterator[Step]:
     if leader < 0:
         return
     leader_log = state.replicas[leader].log
-    for broker, replica in state.distinct_replicas():
+    for broker, replica in state.representative_replicas():
         if replica.role == FOLLOWER and len(replica.log) < len(leader_log):
             fetched = state.with_replica(broker, replica.with_log(leader_log[: len(replica.log) + 1]))
             yield Action("fetch", broker, detail=str(len(replica.log))), observe(fetched, lane)
@@ -50,7 +50,7 @@ def shrink_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
     """
     if state.leader < 0:
         return
-    for broker, replica in state.distinct_replicas():
+    for broker, replica in state.representative_replicas():
         if replica.role == FOLLOWER and replica.in_isr:
             shrunk = state.with_replicas(without_slow(state.replicas, lane, broker))
             yield Action("shrink_isr", broker), observe(shrunk, lane)
@@ -63,7 +63,7 @@ def expand_isr(state: LaneState, lane: Lane) -> Iterator[Step]:
         return
     epoch_start = end_offset_for(state.replicas[leader].log, state.leader_epoch - 1)
     watermark = state.high_watermark
-    for broker, replica in state.distinct_replicas():
+    for broker, replica in state.representative_replicas():
         follows = replica.role == FOLLOWER and not replica.in_isr
         if follows and may_join_isr(len(replica.log), watermark, epoch_start):
             expanded = state.with_replicas(with_caught_up(state.replicas, lane, broker))
@@ -103,7 +103,7 @@ def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
     leader = state.leader
     if leader < 0:
         return
-    for broker, replica in state.distinct_replicas():
+    for broker, replica in state.representative_replicas():
         if replica.role == ZOMBIE and (lane.acks != "1" or not replica.pending):
             dropped = drop_connections(state, broker)
             log = truncated(replica.log, state.replicas[leader].log, truncation_of(lane))
@@ -114,7 +114,7 @@ def learn(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 def restart(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A broker comes back from its log and follows the leader, if there is one."""
-    for broker, replica in state.distinct_replicas():
+    for broker, replica in state.representative_replicas():
         if replica.role == DOWN:
             back = exchanged(state.replicas, broker, replica._replace(role=FOLLOWER))
             replicas = follow_leader(back, truncation_of(lane))
@@ -125,7 +125,7 @@ def restart(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 def thaw(state: LaneState, lane: Lane) -> Iterator[Step]:
     """A frozen broker runs on with what it believed before."""
-    for broker, replica in state.distinct_replicas():
+    for broker, replica in state.representative_replicas():
         if replica.role == FROZEN_LEADER:
             thawed = exchanged(state.replicas, broker, replica._replace(role=LEADER))
             replicas = follow_leader(thawed, truncation_of(lane))
@@ -138,7 +138,7 @@ def expire(state: LaneState, lane: Lane) -> Iterator[Step]:
 
     The broker thaws later and runs on. Nobody notices when exactly it thaws, so a zombie may act from here on.
     """
-    for broker, replica in state.distinct_replicas():
+    for broker, replica in state.representative_replicas():
         if replica.role == FROZEN_LEADER:
             yield Action("expire", broker), depose(state, lane, broker)
 

@@ -170,8 +170,8 @@ class LaneState(NamedTuple):
         """
         return isr.high_watermark(0, [len(replica.log) for replica in self.replicas if replica.in_isr])
 
-    def distinct_replicas(self) -> Iterator[tuple[int, LaneReplica]]:
-        """Each broker's index with its replica, without brokers whose replica equals the one before.
+    def representative_replicas(self) -> Iterator[tuple[int, LaneReplica]]:
+        """One broker, by its index, and its replica for each set of brokers whose replicas are equal.
 
         Brokers in equal states take equal steps, up to their names, and `canonical` puts equal replicas side by side.
         With five replicas this leaves out three of four steps.

@@ -216,7 +216,7 @@ def send_leader_and_isr(
     controller_epoch: int | None = None,
     leader_epoch: int | None = None,
 ) -> ClusterState:
-    """Somebody sends a broker the controller's present request, with other epochs or without authorization."""
+    """A broker gets the request that the controller would now send, with other epochs or without authorization."""
     request = request_to(state, broker)
     if controller_epoch is not None:
         request = request._replace(controller_epoch=controller_epoch)

@@ -137,7 +137,7 @@ class Pending(NamedTuple):
 class Quorum(NamedTuple):
     """Controllers that are no brokers (KRaft), by node id: the `voters`, and those of them that are `down`.
 
-    `rival`: a controller that is active behind a cut, heard by no broker, beside an active one that has not resigned.
+    `rival`: a controller elected behind a cut. No broker hears it: all still hear the old one, which stays active.
     `campaigned`: controllers that tried to be elected without a majority. `behind`: controllers that lack what another
     one has written meanwhile. `interrupted`: for a while there was no active controller. `deposed_while_reached`:
     brokers still reached the former active controller when it was replaced. `doubted`: brokers that the new controller
@@ -183,9 +183,9 @@ class ClusterState(NamedTuple):
 
     @property
     def controller_runs(self) -> bool:
-        """Whether a controller can be asked. Of controllers that are no brokers, a majority has to follow it.
+        """Whether brokers have a controller that can decide. In a quorum, it needs a majority that follows it.
 
-        A single controller that is none of the state's brokers always runs.
+        A `rival` has the majority, but no broker hears it. A single controller that is no broker always runs.
         """
         if not self.controller:
             return False

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.files import cache_home, write_whole
+from kafka_chaos.contract.lane.families import FAMILY_KEYS
 from kafka_chaos.contract.lane.groups import LATEST, Group
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
@@ -72,7 +72,7 @@ def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, 
         ]
         return {"status": status, "why": [sentences[number] for number in why], "known_defects": defects_in_full}
 
-    parts = {part: {name: entry(*packed) for name, packed in body.get(part, {}).items()} for part in PREDICTED_IN}
+    parts = {part: {name: entry(*packed) for name, packed in body.get(part, {}).items()} for part in FAMILY_KEYS}
     return {**parts, "scope": body["scope"]}
 
 

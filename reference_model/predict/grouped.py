@@ -2,9 +2,9 @@
 
 For groups and loops this module asks the model of groups (`groups/`). The model of replication decides what a log may
 lose (`prediction.py`), and the model of transactions how a transaction may end (`transactions/`). Then `groups/`
-searches what this costs groups and loops, and all that needs no loss. Any member may be removed without noticing,
-whatever the lane's faults and its load are: it only has to be slow for longer than `max.poll.interval.ms`. Members
-crash only where the load says so.
+searches what such losses and ends do to groups and loops, and what goes wrong there without them. Any member may be
+removed without noticing, whatever the lane's faults and its load are: it only has to be slow for longer than
+`max.poll.interval.ms`. Members crash only where the load says so.
 
 Share groups have no search, but rules with their sources. A share-partition's leader holds the state of each record in
 flight, AVAILABLE, ACQUIRED, ACKNOWLEDGED or ARCHIVED, and the offset at which these begin (KIP-932, "In-flight
@@ -17,10 +17,10 @@ records"). Four rules decide what may be lost of this state:
 - A lock that runs out, a member that is gone, and a session that ends make a record AVAILABLE again.
 - A delivery counts even if it never reached the member. At the delivery limit, the record is ARCHIVED.
 
-A leader or a coordinator that has not noticed that it was deposed can't write, since the share coordinator refuses
-older epochs. But it still gives out records, and start offsets, by the state that it had. If a log loses records below
-the group's start offset, later records take their offsets and are never delivered; a start offset past the log's end is
-set back.
+A share-partition's leader or a share coordinator may have been deposed without noticing. Then it can't write state any
+more, since older epochs are refused, but it still gives out records, and start offsets, by the state that it had. If a
+log loses records below the group's start offset, later records take their offsets and are never delivered; a start
+offset past the log's end is set back.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -48,11 +48,11 @@ TEARS = (
 )
 """If a transaction may show one of these anomalies, its output and its offsets may end differently."""
 
-_COUNTS_END = "A member is told of the end of a partition, and its position moves on by one, over no record."
-_SKIPS_RECORD = "There it commits, or goes on after a rebalance: the next record is given to nobody."
+_COUNTS_END = "librdkafka counts the end of a partition as a record, and moves the member's position past the next one."
+_SKIPS_RECORD = "The member commits that position, or goes on there after a rebalance: nobody is given the next record."
 _STARTS_OVER = (
-    "No record comes, and after a rebalance it asks for the one behind the end (OFFSET_OUT_OF_RANGE): it begins again "
-    "where auto.offset.reset says, behind what it has committed."
+    "No record comes, and after a rebalance the member asks for an offset past the log's end (OFFSET_OUT_OF_RANGE): it "
+    "begins again where auto.offset.reset says, at a lower offset than it has committed."
 )
 AFTER_END: Mapping[GroupAnomaly, str] = {
     GroupAnomaly.SKIPPED_AFTER_REBALANCE: _SKIPS_RECORD,

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.lane.families import AnyAnomaly
+from kafka_chaos.contract.lane.families import FAMILY_KEYS, AnyAnomaly
 from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.share import ShareAnomaly
-from kafka_chaos.contract.lane.transactions import PREDICTED_IN, TransactionAnomaly
+from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.machine import Story
 from kafka_chaos.reference_model.predict.defects import DefectTrace
 from kafka_chaos.reference_model.search import ScopeNotExhausted
 
 _FAMILIES: Mapping[str, Any] = dict(
-    zip(PREDICTED_IN, (Anomaly, TransactionAnomaly, GroupAnomaly, ShareAnomaly), strict=True)
+    zip(FAMILY_KEYS, (Anomaly, TransactionAnomaly, GroupAnomaly, ShareAnomaly), strict=True)
 )
 """By key of a prediction's JSON, the family of anomalies that it has."""
 NOT_EXHAUSTED = "not exhausted"
@@ -111,7 +111,7 @@ class Prediction:
                 raise ValueError(f"a prediction names every anomaly of {part}, or none")
             anomalies |= answers
         if Anomaly.LOST_WRITE not in anomalies:
-            raise ValueError("a prediction names the anomalies of every lane")
+            raise ValueError("a prediction names the anomalies that every lane has")
         bounds = dict(value["scope"])
         states, complete = int(bounds.pop("states")), bool(bounds.pop("complete"))
         return cls(anomalies, states, complete, bounds)

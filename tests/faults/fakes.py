@@ -121,7 +121,7 @@ class FakeClock:
             return None
         moved = {one: at + rate * self.passed for one, (at, rate) in self.shifts.items()}
         wanted = sum(moved.values())
-        return {"moved": moved[name], "wanted": wanted, "ahead": wanted - self.lags}
+        return {"by_this_shift": moved[name], "by_all_shifts": wanted, "ahead": wanted - self.lags}
 
 
 @dataclass

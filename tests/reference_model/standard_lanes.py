@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.command.files import text_of
-from kafka_chaos.contract.lane.transactions import PREDICTED_IN
+from kafka_chaos.contract.lane.families import FAMILY_KEYS
 from kafka_chaos.harness.experiment.file import document_of, experiment_of
 from kafka_chaos.harness.experiment.specs import with_phases
 from kafka_chaos.reference_model import Lane, Lockstep, predict
@@ -56,7 +56,7 @@ def as_file(model: int, answers: Iterable[tuple[str, Prediction]]) -> str:
     for key, prediction in answers:
         body = prediction.to_json()
         parts = {
-            part: {name: packed(entry) for name, entry in body[part].items()} for part in PREDICTED_IN if part in body
+            part: {name: packed(entry) for name, entry in body[part].items()} for part in FAMILY_KEYS if part in body
         }
         bodies[key] = {**parts, "scope": body["scope"]}
     content = {"model": model, "sentences": sentences.values, "answers": bodies}

@@ -19,7 +19,7 @@ from kafka_chaos.verification.inputs.documents.events import Change, Events, is_
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import read_lanes
 
-# The actions that a fault shows, by its kind, that its end shows, and that a record's error or outcome shows:
+# The action that a fault of each kind shows, that its end shows, and that each error and outcome of a record shows:
 _TRACES = toml_of(__package__, "actions.toml")
 _FAULTS, _ENDS, _ERRORS, _OUTCOMES = (_TRACES[name] for name in ("faults", "ends", "errors", "outcomes"))
 ACTIONS: Mapping[str, str] = _TRACES["actions"]  # the evidence that shows each action, from actions.toml
@@ -43,7 +43,7 @@ def actions_of(run_dir: Path) -> dict[str, Counter[str]]:
     for name, actions in by_lane.items():
         partitions = [changes for (lane, _), changes in events.changes.items() if lane == name]
         for fault in events.concerning(name):
-            if fault.proven and fault.denied is None:  # No event says that it has no proof.
+            if fault.proven and fault.denied is None:  # reported as proven, and never as not proven
                 actions.update(_of_fault(fault, partitions))
     for name, outcome, error, count in outcomes_of(run_dir):
         shown = (_OUTCOMES.get(outcome), _ERRORS.get(str(error).lstrip("_")))
@@ -73,24 +73,24 @@ def _of_fault(fault: FaultRecord, partitions: Iterable[Iterable[Change]]) -> Ite
     """The actions of a fault and of its end. `partitions`: the changes of each partition of the lane."""
     if fault.kind not in _FAULTS:
         return
-    for name in fault.resolved:
+    for node in fault.resolved:  # the nodes that it hit
         yield _FAULTS[fault.kind]
         if not fault.healed:
             continue
         if fault.kind in _ENDS:
             yield _ENDS[fault.kind]
         if _ENDS.get(fault.kind) != "restart":  # A broker that lived on learns afterwards that it was replaced.
-            replaced = (_was_replaced(name, fault, changes) for changes in partitions)
+            replaced = (_was_replaced(node, fault, changes) for changes in partitions)
             yield from ("learn" for was_replaced in replaced if was_replaced)
 
 
-def _was_replaced(name: str, fault: FaultRecord, changes: Iterable[Change]) -> bool:
-    """Whether the broker `name` led a partition when the fault began, and another broker led it before the end."""
+def _was_replaced(node: str, fault: FaultRecord, changes: Iterable[Change]) -> bool:
+    """Whether the broker `node` led a partition when the fault began, and another broker led it before the end."""
     elections = sorted((change.ts_ns, change.broker) for change in changes if isinstance(change, LeaderElected))
     requested_ns, healed_ns = fault.requested[0], fault.healed[-1]
     before = [broker for ts_ns, broker in elections if ts_ns < requested_ns]
     during = [broker for ts_ns, broker in elections if requested_ns <= ts_ns < healed_ns]
-    return bool(before and during) and name == f"broker-{before[-1]}" and before[-1] != during[0]
+    return bool(before and during) and node == f"broker-{before[-1]}" and before[-1] != during[0]
 
 
 def outcomes_of(run_dir: Path) -> Iterator[tuple[str, str, str | None, int]]:

@@ -13,8 +13,8 @@ from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.events import ClientStarted, Event
+from kafka_chaos.contract.lane.families import FAMILY_KEYS
 from kafka_chaos.contract.lane.lanes import client_text
-from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.contract.run_directory import (
     CHECKPOINTS_FILE,
     EVENTS_FILE,
@@ -90,7 +90,7 @@ class Evidence(RunFiles):
     def predictions_of(self, lane: str) -> Mapping[str, Any]:
         """The entries of prediction.json for a lane, by anomaly."""
         entry = as_dict(self.predicted.get(lane))
-        return {name: prediction for part in PREDICTED_IN for name, prediction in as_dict(entry.get(part)).items()}
+        return {name: prediction for part in FAMILY_KEYS for name, prediction in as_dict(entry.get(part)).items()}
 
     @property
     def run_id(self) -> str:

@@ -50,7 +50,7 @@ class FaultSpan:
 
 @dataclass(frozen=True)
 class Change:
-    """From `ts_ns` on, `value` holds: a leader, an election or an ISR in words. `short` is for small spaces."""
+    """From `ts_ns` on, `value` is in force: leader, controller, election or ISR in words. `short`: for small spaces."""
 
     ts_ns: int
     value: str
@@ -211,7 +211,7 @@ def _faults(events: Iterable[contract.Event]) -> tuple[FaultSpan, ...]:
 def election_states(elections: Sequence[LeaderElected]) -> list[Change]:
     """A change for each election of a partition, in order of time: the leader epoch and the leader."""
     ordered = sorted(elections, key=lambda won: (won.ts_ns, won.leader_epoch))
-    # Between some elections, no broker logged an epoch: such an election names the epoch before it.
+    # If no broker logged the epochs between two elections, the later one names the epoch of the earlier one.
     before_gap = {after: before for before, after in pairwise(ordered) if after.leader_epoch > before.leader_epoch + 1}
     return [
         Change(

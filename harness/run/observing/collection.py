@@ -57,8 +57,8 @@ def emit_broker_events(
 ) -> None:
     """Emit the events that the logs of brokers and controllers in `folder` record for the lanes, with their times.
 
-    `topics` and `transactional_ids` map the names in the logs to lanes' names. Every controller logs an epoch without a
-    leader when it replays it, and many nodes log the same state of a partition: the earliest report counts.
+    `topics` and `transactional_ids` map the names in the logs to lanes' names. Each controller that replays the loss
+    of a partition's leader logs it, and many nodes log the same state of a partition: the earliest report counts.
     """
     earliest: dict[tuple[object, ...], PartitionOffline | PartitionChanged] = {}
     for path in sorted([*folder.glob("broker-*.log"), *folder.glob("controller-*.log")]):
@@ -104,8 +104,8 @@ def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: floa
 
     A full ISR does not prove that: with acks=1, a leader acknowledges a record before its followers have it, and they
     may lack it for `replica.lag.time.max.ms` and stay in the ISR. Consumers do not get the record yet. Every broker
-    that claims to lead a partition has to confirm it. Raises `WaitTimeout`, and `MechanismUnknown` if single requests
-    can't use the clients' SASL mechanism.
+    that claims to lead a partition has to confirm it, asked by a `BrokerClient` instead of the client library. Raises
+    `WaitTimeout`, and `MechanismUnknown` if `BrokerClient` lacks the clients' SASL mechanism.
     """
     partitions = {admin.topic(lane): admin.partition_numbers(lane) for lane in lanes}
     configs = {key: str(value) for key, value in admin.configs.items()}

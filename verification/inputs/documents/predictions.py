@@ -10,9 +10,8 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.command.errors import LaneError
-from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
+from kafka_chaos.contract.lane.families import ALL_ANOMALIES, FAMILY_KEYS, AnyAnomaly, anomaly_named
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.transactions import PREDICTED_IN
 from kafka_chaos.contract.run_directory import PREDICTION_FILE, RunDirectoryError
 from kafka_chaos.verification.inputs.documents.reading import expect, of_lanes
 from kafka_chaos.verification.inputs.storage import RunPath
@@ -58,9 +57,9 @@ def _lane_prediction(path: RunPath, name: str, entry: object) -> GivenPrediction
     if not isinstance(entry, dict):
         raise RunDirectoryError(path, "expected an object", column=f"lanes.{name}.anomalies")
     statuses: dict[AnyAnomaly, Status] = {}
-    for part in PREDICTED_IN:
+    for part in FAMILY_KEYS:
         # Only the first part has to be there.
-        answers: Any = entry.get(part, None if part == PREDICTED_IN[0] else {})
+        answers: Any = entry.get(part, None if part == FAMILY_KEYS[0] else {})
         expect(isinstance(answers, dict), path, f"lanes.{name}.{part}", "expected an object")
         for anomaly, answer in answers.items():
             key = f"lanes.{name}.{part}.{anomaly}"
