@@ -271,11 +271,11 @@ class Injector:
                         other.begins_again()
 
     def _await_proof(self, occurrence: Occurrence, stopped: threading.Event) -> Proof:
-        """The first proof that the fault took effect, or the last one in the time that it has."""
+        """The first proof that the fault took effect; if none does within `proof_timeout`, the last one asked for."""
         timeout = occurrence.fault.proof_timeout
         deadline = time.monotonic() + timeout
         while True:
-            # Asked before the proof: a restart goes on until its last step has applied the fault again.
+            # While another fault restarts a container that is hit, this one is applied anew: its time begins again.
             if self._is_restarted(occurrence):
                 deadline = time.monotonic() + timeout
             proof = occurrence.fault.proof(self._cluster, occurrence.nodes)

@@ -32,8 +32,8 @@ SHORTEST = 0.5
 class Shrinking:
     """Makes a schedule smaller, step by step.
 
-    `tried` counts the runs of all schedules that were taken (the whole one first), `shown` those with the finding.
-    `results`: by candidate, whether it was taken.
+    `tried` counts the runs of schedules that became the current one (the whole one first), `shown` those with the
+    finding. `results`: by candidate, whether it became the current one.
     """
 
     trial: Trial

@@ -192,7 +192,7 @@ def has_kafkas_names(client: str | Sequence[str]) -> bool:
 
 
 def fetch_clients(clients: Iterable[str | tuple[str, ...]], say: Say) -> None:
-    """Fetch these clients. Raises `UsageFailure` before anything is fetch_clients, if one of them is no client."""
+    """Fetch these clients. Raises `UsageFailure` before anything is fetched, if one of them is no client."""
     for client in [parse_client(text) for text in dict.fromkeys(clients)]:
         if client is not None:
             client.fetch(say)

@@ -201,7 +201,10 @@ class Library(ABC):
 
 
 def precondition_logger(outcomes: Outcomes) -> logging.Logger:
-    """A logger that tells librdkafka's lines on the precondition of a known defect, after all earlier outcomes."""
+    """A logger that tells the lines by which the harness recognises a defect of librdkafka (`defect_watch.py`).
+
+    What was learned of records before such a line is told before it.
+    """
 
     def tell_line(record: logging.LogRecord) -> bool:
         line = record.getMessage()
@@ -529,7 +532,10 @@ def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
 
 
 def transact(library: Library, outcomes: Outcomes, sent: int, order: str) -> None:
-    """Follow the order `begin_transaction`, `commit` or `abort`. If it can't begin, its end will fail and tell why."""
+    """Follow an order on transactions: `begin_transaction`, `commit` or `abort`.
+
+    If a transaction can't begin, its end fails, and tells why.
+    """
     error = None
     try:
         library.transaction(order if order == "begin_transaction" else f"{order}_transaction")

@@ -81,7 +81,7 @@ def _checked(values: Mapping[str, Any], located: Callable[[Place, str], str]) ->
 
 
 def _as_written(place: Place, values: Mapping[Any, Any]) -> Place:
-    """The file's place of the key at `place` in the checked experiment: a phase's keys may be at the file's top."""
+    """Where the file has the key at `place` of the checked experiment: a phase's keys may be at the file's top."""
     if place[:1] != ("phases",) or len(place) == 1:
         return place
     outer, keys = place[:2], place[2:]

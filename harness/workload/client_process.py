@@ -182,7 +182,7 @@ class SupervisedProcess:
         self.signal(signal.SIGCONT)
 
     def start(self) -> None:
-        """Let another client replace this one, if a fault has killed it: that fault is over."""
+        """End the fault that has killed this client, if one has: another client takes its place (see `NodeControl`)."""
         if self.is_down:
             self.is_down = False
             self.after_fault()

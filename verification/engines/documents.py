@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -89,9 +90,9 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
             for place, of_brokers in marks.items()
             for broker, mark in of_brokers.items()
         ],
-        "chains": [(*place, *entry) for place, chain in run.checkpoints.epochs.items() for entry in chain],
+        "chains": [(*place, *entry) for place, newest in run.checkpoints.chain.items() for entry in newest],
         "starts": [
-            *((*place, *entry, 0) for place, chains in run.checkpoints.chains.items() for of in chains for entry in of),
+            *((*place, *entry, 0) for place, own in run.checkpoints.replica_chains.items() for entry in chain(*own)),
             *((*place, won.leader_epoch, won.start_offset, 1) for place, won in elections),
         ],
         "elections": [

@@ -110,7 +110,7 @@ def _causes(
         drops=[
             *_kept(run, lane, place),
             *(drop for _, _, drop in sorted(dropped, key=lambda entry: entry[:2])),
-            *_owners(run.checkpoints.epochs.get(place, ())),
+            *_owners(run.checkpoints.chain.get(place, ())),
         ],
         sends=[*sends, *(Span(since, until, f"{Cause.FAULT}: sent during {name}") for since, until, name in spans)],
         # Brokers recognise what an idempotent producer sends again.
@@ -122,7 +122,7 @@ def knows_all_elections(run: RunDirectory, place: Place) -> bool:
     """Whether each leader epoch of a partition is known, from 0 to the last one in checkpoints.json."""
     epochs = {won.leader_epoch for won in run.events.elected(*place)}
     epochs |= {event.leader_epoch for event in run.events.kept.get(place, ()) if isinstance(event, PartitionOffline)}
-    chain = {epoch for epoch, _ in run.checkpoints.epochs.get(place, ())}
+    chain = {epoch for epoch, _ in run.checkpoints.chain.get(place, ())}
     return bool(chain) and epochs.issuperset(range(max(chain | epochs) + 1))
 
 

@@ -1,8 +1,9 @@
 """Turns counts into verdicts: compares findings with the prediction, lane by lane. Pure Python, no Spark.
 
 Guarantee: a lane conforms only with sufficient evidence (`rules.py`), without any forbidden anomaly and with every
-required one. What is forbidden in this run is (`this_run.py`), and what no behaviour of the model explains is a
-violation wherever it is permitted. A violation outweighs doubts, unless the tables that show it were not read in full.
+required one. Two things are violations though the prediction permits the anomaly: what this run's faults and elections
+rule out (`this_run.py`), and what no behaviour of the model explains. A violation outweighs doubts, unless the tables
+that show it were not read in full.
 
 What the model permits only where brokers' sessions end, in a lane whose faults end none, is no violation if leaders
 were elected or sessions ended all the same: on a machine with too much to do, a session may end by itself. The lane is

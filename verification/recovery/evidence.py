@@ -39,7 +39,10 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """An outage with its bound, both in nanoseconds; `counted`: without the time that does not count."""
+    """An outage with its bound; `counted`: how long it was, but for time that does not count, in ns.
+
+    `paused`: how much of it the harness had no processor, in ns.
+    """
 
     outage: Outage
     bound: Bound
@@ -53,9 +56,9 @@ class Measured:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether the harness's lack of a processor alone excuses the outage, and for longer than it may.
+        """Whether only the harness's lack of a processor excuses the outage, and has to excuse more than it may.
 
-        That is as long as the bound itself; of a call without an answer, nobody saw the end, and it may never have one.
+        It may excuse as much as the bound itself, but nothing of a call without an answer: nobody saw such a call end.
         """
         most = 1 if self.outage.awaited and not self.outage.over else 2
         return not self.is_too_long and self.counted > most * self.bound.seconds * 1e9

@@ -4,7 +4,7 @@
     --
     -- unit: identities                                 what is counted, of an anomaly
     -- row: where it was read first                     what its row in findings/ names
-    -- needs: log                                       the table without which it is not judged
+    -- needs: log                                       a table without which it is not judged, beside its family's
     SELECT …
 
 The name of a file is the name of its anomaly, relation, view or fact, its folder the family. docs/anomalies.md has the

@@ -102,11 +102,11 @@ def leftovers(client: DockerClient) -> list[Leftover]:
 
 
 def clean(client: DockerClient, *, kept: bool = False) -> list[Leftover]:
-    """Remove what dead runs have left; with `kept`, also clusters that were kept. Returns what was removed."""
+    """Remove what dead runs have left; with `kept`, also clusters kept on purpose (`--keep`). Returns what went."""
     dead = [leftover for leftover in leftovers(client) if not leftover.alive and (kept or not leftover.kept)]
     for leftover in dead:
         remove_run(client, leftover.run_id)
-    remove_abandoned_secrets(kept={leftover.run_id for leftover in leftovers(client)})
+    remove_abandoned_secrets(in_use={leftover.run_id for leftover in leftovers(client)})
     return dead
 
 

@@ -104,12 +104,12 @@ def remove_secrets(run_id: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove_abandoned_secrets(*, kept: Collection[str]) -> None:
-    """Remove the secret folders of dead processes, except the folders of the runs in `kept`."""
+def remove_abandoned_secrets(*, in_use: Collection[str]) -> None:
+    """Remove the secret folders of dead processes, except the folders of the runs that are `in_use`."""
     for folder in _folders("*"):
         owner = folder / _OWNER_FILE
         dead = owner.is_file() and not owner_is_alive({OWNER: owner.read_text()})
-        if dead and folder.name.split(".")[1] not in kept:
+        if dead and folder.name.split(".")[1] not in in_use:
             shutil.rmtree(folder, ignore_errors=True)
 
 

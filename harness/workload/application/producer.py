@@ -90,7 +90,7 @@ class ApplicationProducer:
         self._rows = rows
         self._is_transactional = "transactional.id" in configs
         self._transactions = TransactionRows(
-            rows, transactional_id=str(configs.get("transactional.id")), rows=recorder.add_transaction
+            rows, transactional_id=str(configs.get("transactional.id")), add_row=recorder.add_transaction
         )
 
     def init_transactions(self, timeout: float = -1) -> None:
@@ -124,20 +124,20 @@ class ApplicationProducer:
         self._end("abort_transaction", ABORTED, timeout)
 
     def _end(self, call: str, outcome: str, timeout: float) -> None:
-        transactions, is_over = self._transactions, self._transactions.is_open
+        transactions, ends_one = self._transactions, self._transactions.is_open
         try:
             with self._timed(call):
                 getattr(self._client, call)(timeout)
-            if is_over:
+            if ends_one:
                 transactions.ends(outcome)
         except KafkaException as failure:
-            # After any other error, the application may repeat the call, or abort.
-            is_over &= failure.args[0].fatal()
-            if is_over:
+            # After an error that is not fatal, the application may repeat the call, or abort.
+            ends_one &= failure.args[0].fatal()
+            if ends_one:
                 transactions.end_unconfirmed(failure.args[0])
             raise
         finally:
-            if is_over:
+            if ends_one:
                 self._rows.in_transaction(None)
 
     def flush(self, timeout: float = -1) -> int:
@@ -158,8 +158,8 @@ class ApplicationProducer:
     ) -> None:
         """Send a record; to another topic than the lane's, without recording it.
 
-        In a loop, `source` is the message that the record was made of; without it, the header `kafka-chaos-id` counts
-        that the application has passed on from its input. Raises `UsageFailure` if there is neither.
+        In a loop, `source` is the message that the record was made of; without it, the application
+        has to pass on the header `kafka-chaos-id` of its input. Raises `UsageFailure` if there is neither.
         """
         report = on_delivery or callback
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers or ())

@@ -11,7 +11,7 @@ reached a log at all:
 | none | delivery report | ok | acknowledged as `acks` asks |
 | any | raised by `produce()` itself | fail | the message never entered the queue |
 | any of `REFUSED_BEFORE_APPEND` | the broker checks it before the append | fail if the producer never retries, else \
-info | an earlier attempt may have been appended under other settings, or answered by nobody |
+info | an earlier attempt may have been appended: its answer was lost, or a topic's setting changed since |
 | NOT_ENOUGH_REPLICAS_AFTER_APPEND | after the append | info | the record is in the leader's log |
 | _MSG_TIMED_OUT | message.timeout.ms passed, sent or not | info | the request may have been handled |
 | REQUEST_TIMED_OUT, NETWORK_EXCEPTION, _TRANSPORT, _TIMED_OUT | after the send | info | appended, unanswered |

@@ -87,7 +87,7 @@ class ToldRows:
         self._learned.append((seq, offset, time.monotonic_ns(), outcome, error))
 
     def write_rest(self) -> None:
-        """Tell the outcomes learned since the last call, in one event for each combination of outcome and error."""
+        """Tell the outcomes learned since the last call: one event for each pair of outcome and error."""
         learned, self._learned = self._learned, []
         for outcome, error in dict.fromkeys((outcome, error) for *_, outcome, error in learned):
             same = [row[:3] for row in learned if row[3:] == (outcome, error)]
@@ -138,9 +138,9 @@ class LoopProcessing(Processing):
 
     def __init__(self, settings: OutputSettings, member: Member, logger: logging.Logger) -> None:
         super().__init__(member, settings["offsets"])
-        self._abort = settings["abort"]
+        self._abort_probability = settings["abort"]
         self._outputs = Outputs(settings, member, logger)
-        self._chance = random.Random(settings["seed"])
+        self._random = random.Random(settings["seed"])
         self._transactions: TransactionalProducer | None = None
         self.batch_size = _BATCH_SIZE
         if settings["offsets"] == IN_TRANSACTION:
@@ -168,6 +168,7 @@ class LoopProcessing(Processing):
         self._outputs.close()
 
     def _process_all(self, messages: Sequence[Any]) -> bool:
+        """Send the outputs, and wait for their acknowledgements; returns whether all were acknowledged."""
         self._outputs.send_all(self._member.read(messages))
         return self._outputs.deliver()
 
@@ -176,8 +177,9 @@ class LoopProcessing(Processing):
     ) -> bool:
         member, outputs = self._member, self._outputs
         producer.begin()
+        # Whether all was acknowledged need not be asked: a commit waits for that, and fails if something was not.
         self._process(messages, crash)
-        if self._chance.random() < self._abort:
+        if self._random.random() < self._abort_probability:
             producer.abort()
             return True
         offsets = next_offsets(messages)

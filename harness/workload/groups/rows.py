@@ -34,7 +34,7 @@ class LoopRows(ConsumedRows):
         self._output = output
         self._transactional_id = str(transactional_id)
         self._transactions = TransactionRows(
-            output, transactional_id=self._transactional_id, rows=partial(load.tables.add, "transactions")
+            output, transactional_id=self._transactional_id, add_row=partial(load.tables.add, "transactions")
         )
         self.handlers |= {
             "commit": self._handle_offsets,

@@ -40,12 +40,12 @@ AddRow = Callable[[dict[str, Any]], None]
 
 
 class TransactionRows:
-    """The rows of one producer's transactions: `rows` takes each once the transaction has ended or is left open.
+    """The rows of one producer's transactions: `add_row` takes each once the transaction has ended or is left open.
 
     `records`: the producer's records. `number`: of the transaction that began last, counted from 0.
     """
 
-    def __init__(self, records: ProducedRows, *, transactional_id: str, rows: AddRow) -> None:
+    def __init__(self, records: ProducedRows, *, transactional_id: str, add_row: AddRow) -> None:
         self.number = -1
         self._records = records
         self._producer: dict[str, Any] = {
@@ -54,7 +54,7 @@ class TransactionRows:
             "transactional_id": transactional_id,
             "initialised_ns": None,
         }
-        self._rows = rows
+        self._add_row = add_row
         self._open: dict[str, Any] | None = None
         self._commit_asked = False
 
@@ -92,7 +92,7 @@ class TransactionRows:
 
     def add_row(self, row: dict[str, Any]) -> None:
         """Add the row of the transaction, which has ended or is left open."""
-        self._rows(row)
+        self._add_row(row)
         self._open = None
 
     @property
@@ -133,7 +133,7 @@ class TransactionalProducer:
         self.records = records
         self._calls = calls or Calls()
         self._id = transactional_id
-        self.transactions = TransactionRows(records.rows, transactional_id=transactional_id, rows=rows)
+        self.transactions = TransactionRows(records.rows, transactional_id=transactional_id, add_row=rows)
         self._give_up = give_up
         self._has_open_transaction = False
 

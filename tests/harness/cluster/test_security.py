@@ -71,7 +71,7 @@ def test_secrets_of_dead_processes_are_removed_unless_their_cluster_is_kept(
     alive_owner = labels.current_owner()
     monkeypatch.setattr(labels, "current_owner", lambda: alive_owner.rpartition(":")[0] + ":1")
     kept, dead = SecretFolder("kept"), SecretFolder("dead")
-    remove_abandoned_secrets(kept=["kept"])
+    remove_abandoned_secrets(in_use=["kept"])
     assert alive.path.exists()
     assert kept.path.exists()
     assert not dead.path.exists()

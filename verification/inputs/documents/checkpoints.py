@@ -30,17 +30,17 @@ from kafka_chaos.verification.inputs.storage import RunPath
 class Checkpoints:
     """What checkpoints.json says of replicas in the end; `given`: there is such a file; `brokers`: those that it names.
 
-    Per (lane, partition): `epochs`, the final chain of (leader epoch, start offset), of the replica with the newest
-    epoch; `chains`, those of all replicas. Per (lane, partition) and broker: `high_watermarks`, `log_ends`, and
-    `sizes`, the first offset of the log and its bytes, each None where it is not told.
+    Per (lane, partition): `chain`, the leader epochs with their start offsets, as the replica with the newest epoch has
+    them; `replica_chains`, as each replica has them. Per (lane, partition) and broker: `high_watermarks`, `log_ends`,
+    and `sizes`, the first offset of the log and its bytes, each None where it is not told.
     """
 
-    epochs: Mapping[Place, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    chain: Mapping[Place, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     high_watermarks: Mapping[Place, Mapping[int, int | None]] = field(default_factory=dict)
     given: bool = False
     brokers: frozenset[int] = frozenset()
     log_ends: Mapping[Place, Mapping[int, int | None]] = field(default_factory=dict)
-    chains: Mapping[Place, Sequence[tuple[tuple[int, int], ...]]] = field(default_factory=dict)
+    replica_chains: Mapping[Place, Sequence[tuple[tuple[int, int], ...]]] = field(default_factory=dict)
     sizes: Mapping[Place, Mapping[int, tuple[int | None, int | None]]] = field(default_factory=dict)
 
     def tells_size(self, lane: str, partition: int) -> bool:
@@ -55,7 +55,7 @@ def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
         return Checkpoints()
     brokers = object_in(path, read_object(path), "brokers")
     partitions = {lane.lane: lane.partitions for lane in lanes}
-    epochs: dict[Place, tuple[tuple[int, int], ...]] = {}
+    newest: dict[Place, tuple[tuple[int, int], ...]] = {}
     marks: dict[Place, dict[int, int | None]] = {}
     ends: dict[Place, dict[int, int | None]] = {}
     chains: dict[Place, list[tuple[tuple[int, int], ...]]] = {}
@@ -70,9 +70,9 @@ def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
             ends.setdefault(place, {})[number] = entry.get("log_end_offset")
             sizes.setdefault(place, {})[number] = (entry.get("log_start_offset"), entry.get("log_bytes"))
             chains.setdefault(place, []).append(chain)
-            if chain and (place not in epochs or chain[-1][0] > epochs[place][-1][0]):
-                epochs[place] = chain
-    return Checkpoints(epochs, marks, True, frozenset(map(int, brokers)), ends, chains, sizes)
+            if chain and (place not in newest or chain[-1][0] > newest[place][-1][0]):
+                newest[place] = chain
+    return Checkpoints(newest, marks, True, frozenset(map(int, brokers)), ends, chains, sizes)
 
 
 def _parsed(path: RunPath, key: str, entry: Any) -> tuple[int | None, tuple[tuple[int, int], ...]]:

@@ -1,7 +1,7 @@
--- a leader epoch that checkpoints.json does not have, or from before it began
+-- a leader epoch that checkpoints.json does not have, or with records before that epoch's start
 --
--- Brokers forget the epochs before the first record that retention leaves, and move the start of its own, at once; the
--- segments that hold those records they delete later.
+-- When retention removes records, brokers at once forget the epochs before the first record that is left, and let its epoch
+-- start there; they delete the segments with the removed records later.
 -- of: replicas; rests: replica_divergence
 SELECT e.lane, e.`partition`, e.leader_epoch
 FROM epochs e

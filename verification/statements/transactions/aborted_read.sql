@@ -1,7 +1,8 @@
 -- A `read_committed` consumer, or share group, was given a record that is aborted, or whose transaction's outcome is `aborted`.
 --
--- Aborted is what stands before an abort marker in the log where the consumer read it. Outside of doubtful words, consumers
--- read what is committed there: only transactions whose outcome denies that are looked for.
+-- Aborted is what stands before an abort marker in the log where the consumer read it. Outside of doubtful words
+-- (`doubtful_words`), each read record stands before a commit marker: there, only transactions whose outcome is `aborted`
+-- all the same are looked for.
 --
 -- unit: identities
 -- row: where it was read first

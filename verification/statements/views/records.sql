@@ -1,4 +1,4 @@
--- Each produced record in doubt with the first and the last place at which it is stored, and the first at which it was read.
+-- Each suspect (`suspect_sends`) with the first and the last place at which it is stored, and the first at which it was read.
 --
 -- A place is a struct of partition and offset, null if there is none.
 SELECT k.*, s.first_stored, s.last_stored, r.first_read
