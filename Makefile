@@ -161,11 +161,13 @@ bench-verify-transactions: setup
 	$(BIN)/python benchmarks/verify_transactions.py --planted --transactions 100000
 	$(BIN)/python benchmarks/verify_groups.py
 
-# Spark and DuckDB on the demo, on transactions, groups and loops, and on spoilt copies of both runs.
+# Spark and DuckDB on the demo, on transactions, groups and loops, and on spoilt copies of both runs; and on random
+# histories of every family, 2,000 of each, beside the oracle of the tests.
 bench-verify-engines: setup
 	-$(BIN)/kafka-chaos run experiments/demo.yaml --out runs/engines
 	-$(BIN)/kafka-chaos run experiments/nightly/exactly-once.yaml --out runs/engines
 	$(BIN)/python benchmarks/verify_engines.py runs/engines/*-demo-* runs/engines/*-exactly-once-*
+	$(BIN)/python benchmarks/random_agreement.py --spark
 
 # Every supported version of Kafka in each of its modes, and what differs between them: builds the images, then a minute
 # for each run; for docs/versions.md. Needs root, for losses of power.

@@ -421,7 +421,7 @@ PLAIN_BROKEN: dict[str, tuple[Callable[[Rows], None], str]] = {
     "mark past the end": (checkpoints(high_watermark=5, log_end_offset=4), "a high watermark past the log end offset"),
     "other end": (checkpoints(log_end_offset=8), "or another end than the replica's"),
     "other chain": (checkpoints(leader_epochs=[[3, 0]]), "a leader epoch that checkpoints.json does not have"),
-    "later chain": (checkpoints(leader_epochs=[[0, 2], [1, 5]]), "or from before it began"),
+    "later chain": (checkpoints(leader_epochs=[[0, 2], [1, 5]]), "or with records before that epoch"),
     "later term": (in_a_later_term, "a high watermark of a leader epoch that checkpoints.json does not have"),
     "unexpected epochs": (with_epochs(-1, 0, idempotent=False), "with producer epochs, though the lane is not"),
     "no epochs": (with_epochs(0, -1, idempotent=True), "or without them, though it is"),

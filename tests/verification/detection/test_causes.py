@@ -104,7 +104,7 @@ def test_the_former_leader_takes_records_from_the_fault_to_its_truncation() -> N
 
 
 def test_the_final_log_s_leader_epochs_tell_where_to_look() -> None:
-    chain = Checkpoints(epochs={("a", 0): ((0, 0), (3, 20))}, given=True)
+    chain = Checkpoints(chain={("a", 0): ((0, 0), (3, 20))}, given=True)
     assert found(SECOND, epochs=chain).drops == [
         Drop(5, None, 21 * MS, "election: broker 2 became leader in epoch 1 at offset 5"),
         Drop(0, 20, None, "unobserved: the offset is of leader epoch 0, which began at 0"),

@@ -45,7 +45,7 @@ def found(
     given = {"phases": {"load": Phase(None, 2 * MS, 60 * MS)}, "faults": (fault,), **events}
     told = Events(changes={("a", 0): changes}, kept={("a", 0): kept}, reports={("a", 0): marks}, **given)
     logs = {1: 200, 2: 200, 3: 200} if ends is None else ends
-    checkpoints = Checkpoints(epochs={("a", 0): chain} if chain else {}, log_ends={("a", 0): logs})
+    checkpoints = Checkpoints(chain={("a", 0): chain} if chain else {}, log_ends={("a", 0): logs})
     run = RunDirectory(path=None, lanes=(lane,), tables={}, events=told, checkpoints=checkpoints)
     return unexplained(run, lane)
 

@@ -145,4 +145,4 @@ def test_the_epochs_of_a_partition_are_those_of_the_replica_with_the_newest_one(
         for broker, chain in chains.items()
     }
     (tmp_path / "checkpoints.json").write_text(json.dumps({"brokers": brokers}))
-    assert read_checkpoints(tmp_path / "checkpoints.json", [Lane(lane="a")]).epochs == {("a", 0): ((0, 0), (3, 5))}
+    assert read_checkpoints(tmp_path / "checkpoints.json", [Lane(lane="a")]).chain == {("a", 0): ((0, 0), (3, 5))}
