@@ -185,8 +185,11 @@ class ShareModel(SteppedModel[ShareState]):
 
     def after(self, act: Callable[..., Any], state: ShareState, **arguments: Any) -> Iterator[ShareState]:
         """The states right after a member's step, with every leader that there may be."""
-        led = [cluster for cluster in self.cluster.states if cluster.partition.leader != NOBODY]
-        leaders = {Leader(c.partition.leader_epoch, c.replica(c.partition.leader).high_watermark) for c in led}
+        leaders = {
+            Leader(cluster.partition.leader_epoch, cluster.replica(cluster.partition.leader).high_watermark)
+            for cluster in self.cluster.states
+            if cluster.partition.leader != NOBODY
+        }
         for leader in leaders:
             yield from act(_at_leader(state, leader), self.setup, leader, **arguments)
 

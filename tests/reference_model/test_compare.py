@@ -99,6 +99,8 @@ def test_a_cluster_that_there_is_not_is_refused(text: str, expected: str) -> Non
         (("--compare", "3.9.1/zookeeper"), "two clusters"),
         (("--compare", "3.9.1/kraft,4.3.1/kraft,4.3.1/kraft"), "two clusters"),
         (("--compare", "3.9.1/kraft,4.3.1/kraft", "--faults", "kill"), "--faults"),
+        (("--kafka-version", "4.3.1", "--metadata-mode", "zookeeper"), "has no ZooKeeper"),
+        (("--elr", "true"), "since 4.0"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(arguments: tuple[str, ...], expected: str) -> None:

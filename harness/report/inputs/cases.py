@@ -50,12 +50,12 @@ class Case:
 def first_cases(ranges: Iterable[FindingRange]) -> dict[tuple[str, str], list[Case]]:
     """By lane and anomaly, the first cases of the largest ranges, without rows: a range's other cases resemble them."""
     cases: dict[tuple[str, str], list[Case]] = {}
-    for found in sorted(ranges, key=lambda found: -found.count):
-        finding_cases = cases.setdefault((found.lane, found.anomaly), [])
-        offset = None if found.by_sequence else found.first
-        producer_id, seq = found.record.get("producer_id"), found.record.get("seq")
+    for finding in sorted(ranges, key=lambda finding: -finding.count):
+        finding_cases = cases.setdefault((finding.lane, finding.anomaly), [])
+        offset = None if finding.by_sequence else finding.first
+        producer_id, seq = finding.record.get("producer_id"), finding.record.get("seq")
         if len(finding_cases) < MOST_CASES:
-            case = Case(found.lane, found.anomaly, found.partition, offset, producer_id, seq, found.cause)
+            case = Case(finding.lane, finding.anomaly, finding.partition, offset, producer_id, seq, finding.cause)
             finding_cases.append(case)
     return cases
 

@@ -74,10 +74,15 @@ REFUSALS = [
     ("lane: two", "lane: one", "lanes[1].lane", "'one' names two lanes", 7),
     ("min_insync_replicas: 2", "min_insync_replicas: 4", "lanes[1].min_insync_replicas", "replication factor, 3", 9),
     ("idempotence: true", "idempotence: true\n    max_in_flight: 6", "lanes[1].max_in_flight", "at most 5", 11),
+    ("acks: 1", "group: {protocol: consumer}", "lanes[0].group.protocol", "since 4.0, in KRaft mode, not in 3.9.1", 6),
     ("acks: 1", "loop: {source: nine}", "lanes[0].loop.source", "a lane of this phase without a loop (two)", 6),
+    ("acks: 1", "loop: {source: one}", "lanes[0].loop.source", "another lane than the loop's own", 6),
+    ("acks: 1", "loop: {source: two}\n    transactional: {restarts: 1}",
+     "lanes[0].transactional.restarts", "crash", 7),
     ("acks: 1", "producer_configs: {transactional.id: a}", "lanes[0].producer_configs.transactional.id", "own key", 6),
     ("fault: kill", "fault: bomb", "schedule[0].fault", "expected one that `kafka-chaos faults` lists", 12),
     ("leader(one)", "leader(nine)", "schedule[0].target", "there is no lane nine", 13),
+    ("leader(one)", "broker:9", "schedule[0].target", "numbered 1 to 3", 13),
     ("leader(one)", "group-coordinator(one)", "schedule[0].target", "the lane one has no group and no loop", 13),
     ("leader(one)", "share-coordinator(one)", "schedule[0].target", "the lane one has no share group", 13),
     ("leader(one)", "transaction-coordinator(one)", "schedule[0].target", "the lane one has no transactions", 13),
@@ -92,6 +97,12 @@ REFUSALS = [
     ("    at: 2\n", "", "schedule[0].at", "missing, but required", 12),
     ("name: good", "name: good\ncourse: {}", "course", "renamed: expected steps", 2),
 ]  # fmt: skip
+
+
+def test_the_good_one_is_accepted() -> None:
+    experiment = parse_experiment(GOOD, "good.yaml")
+    assert [lane.lane for _, _, lane in experiment.lanes] == ["one", "two"]
+    assert all(lane.faults == ("kill",) for _, _, lane in experiment.lanes)
 
 
 @pytest.mark.parametrize(("old", "new", "key", "expected", "line"), REFUSALS)

@@ -11,10 +11,10 @@ from tests.verification.samples.planted_shares import (
     RECORDS,
     SECOND,
     clean,
+    delivery,
     start,
     transactional,
 )
-from tests.verification.samples.planted_shares import delivery as delivered
 
 LOCK_NS = LOCK_MS * 1_000_000
 _KINDS = ("accept", "accept", "release", "reject", None)
@@ -29,7 +29,7 @@ def random_shares(random: Random) -> LaneHistory:
             -30, 30
         )
         member, kind = f"m{random.randrange(3)}", random.choice(_KINDS)
-        more = delivered(row.seq, given_ns, member, count=random.randrange(1, LIMIT + 2), kind=kind)
+        more = delivery(row.seq, given_ns, member, count=random.randrange(1, LIMIT + 2), kind=kind)
         if kind is not None:
             answered_ns = given_ns + random.choice([10, 100, LOCK_NS // 2, 2 * LOCK_NS])
             more = more._replace(invoke_ns=answered_ns, complete_ns=answered_ns + 10)
