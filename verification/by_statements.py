@@ -194,7 +194,14 @@ def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> dict[str, i
 
     Returns, for each lane whose dependencies were too many to search (`_add_cycles`), how many there are.
     """
-    wanted = _wanted(run, skipped)
+    # The statements of the anomalies that are judged in some lane.
+    wanted = [
+        anomaly
+        for family in ANOMALIES
+        for anomaly in (statements(family).values() if family in run.families else ())
+        if not anomaly.needs or run.has(anomaly.needs)
+        if any(anomaly_named(anomaly.name) not in reasons for reasons in skipped.values())
+    ]
     entangled = _add_cycles(engine) if any("cycles" in anomaly.tables for anomaly in wanted) else {}
     for anomaly in wanted:
         prepare(engine, anomaly.tables)
@@ -207,17 +214,6 @@ def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> dict[str, i
     prepare(engine, explained.tables)
     engine.define("findings", explained.sql, keep=True)
     return entangled
-
-
-def _wanted(run: RunDirectory, skipped: Skipped) -> list[Statement]:
-    """The statements of the anomalies that are judged in some lane."""
-    wanted = []
-    for family in (family for family in ANOMALIES if family in run.families):
-        for anomaly in statements(family).values():
-            is_judged = any(anomaly_named(anomaly.name) not in reasons for reasons in skipped.values())
-            if is_judged and (not anomaly.needs or run.has(anomaly.needs)):
-                wanted.append(anomaly)
-    return wanted
 
 
 def _cases(engine: SqlEngine, anomaly: Statement, skipped: Skipped) -> str:

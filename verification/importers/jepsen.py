@@ -98,7 +98,7 @@ class _Rows:
             self.writer.row(
                 "produced",
                 lane=self.lane,
-                producer_id=send.producer_id,
+                producer_id=sent.process,
                 seq=send.seq,
                 key=str(send.key),
                 partition=self.history.partition(send.key),

@@ -3,7 +3,7 @@
 `verification/importers/jepsen.py` describes the operations, and writes what is found here.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,9 +26,8 @@ Value = tuple[Any, Any]
 
 @dataclass(slots=True)
 class Send:
-    """A record: its identity, where it goes, and where its send ended up."""
+    """A record: its number, where it goes, and where its send ended up."""
 
-    producer_id: int
     seq: int
     key: Any
     value: Any
@@ -79,8 +78,8 @@ class History:
     numbered: bool = False
     partitions: dict[Any, int] = field(default_factory=dict)
     identities: dict[Value, tuple[int, int]] = field(default_factory=dict)
-    sends: dict[int, int] = field(default_factory=dict)
-    sending: dict[int, list[Sending]] = field(default_factory=dict)
+    sends: Counter[int] = field(default_factory=Counter)
+    sending: defaultdict[int, list[Sending]] = field(default_factory=lambda: defaultdict(list))
     open: dict[int, Sending] = field(default_factory=dict)
     readers: defaultdict[int, Reader] = field(default_factory=lambda: defaultdict(Reader))
     reads: list[tuple[str, int, Any, Any, int]] = field(default_factory=list)
@@ -101,8 +100,11 @@ def take(history: History, operation: Operation) -> None:
         return
     if not is_offset(process) or process >= _MOST_PROCESSES:
         raise ValueError(f"process is {quoted(process)}, expected a whole number, or {NEMESIS}")
-    if kind in CARRIES_NONE and not _names_records(operation.get("value")):
-        return
+    if kind in CARRIES_NONE:
+        value = operation.get("value")
+        parts = value if isinstance(value, list) else ()
+        if not any(isinstance(part, list) and part[:1] in (["send"], ["poll"]) for part in parts):
+            return
     if kind not in (*CARRIES_RECORDS, *MOVES):
         known = ", ".join((*CARRIES_RECORDS, *MOVES, *CARRIES_NONE))
         raise ValueError(f"f is {quoted(kind)}, expected one of {known}")
@@ -117,7 +119,7 @@ def take(history: History, operation: Operation) -> None:
         number = len(history.sending.get(process, ()))
         history.open[process] = Sending(process, number, stamp_ns, sends, kind, [part[0] for part in parts])
         if sends:
-            history.sending.setdefault(process, []).append(history.open[process])
+            history.sending[process].append(history.open[process])
         return
     if process not in history.open:
         raise ValueError(f"process {process} completes an operation that it never invoked")
@@ -130,12 +132,6 @@ def take(history: History, operation: Operation) -> None:
     if operation.get("rebalance-log"):
         _reassigned(history.readers[process])
     _complete(history, operation, invoked, stamp_ns)
-
-
-def _names_records(value: Any) -> bool:
-    return isinstance(value, list) and any(
-        isinstance(part, list) and part[:1] in (["send"], ["poll"]) for part in value
-    )
 
 
 def _move(history: History, operation: Operation) -> None:
@@ -172,15 +168,14 @@ def _invoked(history: History, process: int, parts: list[list[Any]]) -> list[Sen
     sends = []
     for _, name, value in (part for part in parts if part[0] == "send"):
         key = _key(history, name)
-        seq = history.sends.get(process, 0)
-        history.sends[process] = seq + 1
         history.partition(key)
         if not isinstance(value, int | str) or isinstance(value, bool):
             raise ValueError(f"value {quoted(value)} is sent, expected a whole number or a name")
         if (key, value) in history.identities:
             raise ValueError(f"value {value!r} is sent to key {key!r} a second time")
-        history.identities[key, value] = (process, seq)
-        sends.append(Send(process, seq, key, value))
+        history.identities[key, value] = (process, history.sends[process])
+        sends.append(Send(history.sends[process], key, value))
+        history.sends[process] += 1
     return sends
 
 

@@ -39,8 +39,11 @@ def not_as_written(root: RunPath) -> list[str]:
     """
     path = root / MANIFEST_FILE
     if not is_given(path):
-        missing = f"{MANIFEST_FILE} is missing: the run was not written to its end, or somebody removed the file"
-        return [missing] if _says_manifest(root / EXPERIMENT_FILE) else []
+        experiment = root / EXPERIMENT_FILE
+        recorded = read_object(experiment, parsed_yaml).get("recorded") if is_given(experiment) else None
+        if not isinstance(recorded, dict) or recorded.get("manifest") != MANIFEST_FILE:
+            return []
+        return [f"{MANIFEST_FILE} is missing: the run was not written to its end, or somebody removed the file"]
     entries = object_in(path, read_versioned(path), "files")
     for name, entry in entries.items():
         is_entry = isinstance(entry, dict) and is_whole(entry.get("bytes")) and isinstance(entry.get("sha256"), str)
@@ -59,12 +62,6 @@ def not_as_written(root: RunPath) -> list[str]:
     return [
         f"{what} since the run wrote {MANIFEST_FILE}: {first_of(names)}" for what, names in differences.items() if names
     ]
-
-
-def _says_manifest(experiment: RunPath) -> bool:
-    """Whether experiment.yaml says that its run writes a manifest."""
-    recorded = read_object(experiment, parsed_yaml).get("recorded") if is_given(experiment) else None
-    return isinstance(recorded, dict) and recorded.get("manifest") == MANIFEST_FILE
 
 
 def _evidence(root: RunPath) -> Iterator[tuple[str, RunPath]]:

@@ -150,11 +150,10 @@ def _hit(fault: FaultRecord) -> set[int | None]:
 
 def _of_partition(run: RunDirectory, lane: Lane, partition: int, whole: str | None) -> ObservedLedger:
     kept = run.events.kept.get((lane.lane, partition), ())
-    changes = [change for change in kept if isinstance(change, PartitionChanged)]
-    numbers = len({change.partition_epoch for change in changes})
+    numbers = len({change.partition_epoch for change in kept if isinstance(change, PartitionChanged)})
     load = load_of(run, lane)
     try:
-        states = numbered(changes)
+        states = states_of(run, (lane.lane, partition))
         gap = _contradiction(run, lane, partition, states)
     except ValueError as error:
         states, gap = [], str(error)

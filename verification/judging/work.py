@@ -5,7 +5,7 @@ did not do wrong, but whoever reads its verdict has to know how little was teste
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE, RunDirectoryError
@@ -28,9 +28,9 @@ class Work:
     ended with which error.
     """
 
+    asked: int | None
     attempted: int
     acknowledged: int
-    asked: int | None = None
     errors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
@@ -47,12 +47,7 @@ class Work:
 
     def to_json(self) -> dict[str, Any]:
         """The lane's `work` in verdict.json."""
-        return {
-            "asked": self.asked,
-            "attempted": self.attempted,
-            "acknowledged": self.acknowledged,
-            "errors": {table: dict(each) for table, each in self.errors.items()},
-        }
+        return asdict(self)
 
 
 def work_of(run: RunDirectory, rows: Rows, facts: Mapping[str, LaneFacts]) -> dict[str, Work]:
@@ -63,7 +58,7 @@ def work_of(run: RunDirectory, rows: Rows, facts: Mapping[str, LaneFacts]) -> di
     asked = {} if run.path is None else asked_of(run.path / EXPERIMENT_FILE, spans, begun)
     errors = _errors(rows)
     return {
-        lane: Work(of.total("produced"), of.total("acknowledged"), asked.get(lane), errors.get(lane, {}))
+        lane: Work(asked.get(lane), of.total("produced"), of.total("acknowledged"), errors.get(lane, {}))
         for lane, of in facts.items()
     }
 

@@ -1,7 +1,6 @@
 """Reads the statements of this folder: one file each, a comment that says what it yields, a head, and a SELECT.
 
     -- A consumer read it, the final log lacks it.      the specification
-    --
     -- unit: identities                                 what is counted, of an anomaly
     -- row: where it was read first                     what its row in findings/ names
     -- needs: log                                       a table without which it is not judged, beside its family's

@@ -12,8 +12,7 @@ class PartitionFacts:
     """One partition: how many rows each table has of it, and its highest offsets (None without such a row).
 
     `doubled`: rows of log/ that repeat another one. `unplaced`: acknowledgements that name no partition and offset.
-    `committed_end`: in a transactional lane, the last offset of a committed record; `uncommitted_read_end`: the
-    highest one that a read_uncommitted consumer read.
+    `committed_end`: in a transactional lane, the last offset of a committed record.
     """
 
     produced: int = 0
@@ -28,7 +27,6 @@ class PartitionFacts:
     log_end: int | None = None
     is_transactional: bool = False
     committed_end: int | None = None
-    uncommitted_read_end: int | None = None
 
     def end(self, *, final_log: bool) -> int | None:
         """The last offset of the final log; without one, the highest offset read or acknowledged.

@@ -126,7 +126,6 @@ def _partitions(view: View) -> dict[int | None, PartitionFacts]:
             log_end=view.log_end.get(number),
             is_transactional=is_transactional,
             committed_end=committed.get(number),
-            uncommitted_read_end=view.uncommitted_read_end.get(number) if is_transactional else None,
         )
     return found
 

@@ -7,8 +7,7 @@ SELECT
   SUM(q.doubled) AS doubled, SUM(q.unplaced) AS unplaced, MIN(q.first_acknowledged_ns) AS first_acknowledged_ns,
   MAX(q.acknowledged_end) AS acknowledged_end, MAX(e.read_end) AS read_end, MAX(e.log_end) AS log_end,
   MAX(l.is_transactional) = 1 AS is_transactional,
-  MAX(CASE WHEN l.is_transactional = 1 AND l.final_log = 1 THEN e.visible_end END) AS committed_end,
-  MAX(CASE WHEN l.is_transactional = 1 THEN e.uncommitted_read_end END) AS uncommitted_read_end
+  MAX(CASE WHEN l.is_transactional = 1 AND l.final_log = 1 THEN e.visible_end END) AS committed_end
 FROM (
   SELECT
     lane, `partition`, SUM(n) AS produced, SUM(acknowledged) AS acknowledged, 0 AS consumed, 0 AS stored, 0 AS doubled,

@@ -1,7 +1,6 @@
 -- An assignment processed a lower offset than the last commit acknowledged before it began, or less is committed in the
 -- end than the last acknowledged commit; not if another commit at or below that may have taken effect later, nor by an
 -- assignment of an older generation than the commit.
---
 -- unit: commits
 -- row: the committed offset
 WITH generations AS (

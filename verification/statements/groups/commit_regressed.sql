@@ -1,5 +1,4 @@
 -- A commit is acknowledged whose offset is lower than that of the last one acknowledged before it was sent.
---
 -- unit: commits
 -- row: the lower offset
 SELECT

@@ -1,5 +1,4 @@
 -- An input of a loop has no such output, although the committed offset is past it.
---
 -- unit: identities of inputs
 -- row: the input; the cause names its lane
 -- needs: log

@@ -1,6 +1,5 @@
 -- Two members of one generation processed records of a partition side by side: each its first no later than the other
 -- its last.
---
 -- unit: pairs of assignments
 -- row: the first offset of the later one
 WITH spans AS (

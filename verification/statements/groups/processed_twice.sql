@@ -1,6 +1,5 @@
 -- An input of a loop has two or more outputs that readers are given; as many as it has offsets, if the source holds it
 -- at several.
---
 -- unit: identities of inputs
 -- row: the input; the cause names its lane
 -- needs: log

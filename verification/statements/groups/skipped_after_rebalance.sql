@@ -1,6 +1,5 @@
 -- No member of the group processed a record, although the committed offset is past it. A record that is yet to come counts,
 -- where the group has committed an offset past the end of the log.
---
 -- unit: identities
 -- row: its lowest place
 -- needs: log

@@ -1,5 +1,4 @@
 -- One identity at two or more positions of the log.
---
 -- unit: identities
 -- row: the last position; the cause names the first
 SELECT

@@ -1,5 +1,4 @@
 -- Outcome `fail`, yet in the log or read.
---
 -- unit: identities
 -- row: its first position
 SELECT lane, producer_id, seq, COALESCE(first_stored, first_read) AS place

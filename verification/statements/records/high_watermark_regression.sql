@@ -1,5 +1,4 @@
 -- A leader reported a lower high watermark than before within one leader epoch.
---
 -- unit: reports
 -- row: the reported high watermark
 SELECT

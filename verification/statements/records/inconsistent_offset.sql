@@ -1,6 +1,5 @@
 -- Two identities at one position, over acknowledgements, reads and log; the offset of an `info` counts only once its
 -- record was read or is in the log.
---
 -- unit: (partition, offset)
 -- row: the highest identity; the cause names the lowest
 SELECT

@@ -2,7 +2,6 @@
 -- partition, and nobody read it.
 --
 -- For acks=0, `ok` means handed to the socket. What retention by size had to remove is not counted (`removals`).
---
 -- unit: identities
 -- row: where it was acknowledged
 SELECT

@@ -1,7 +1,6 @@
 -- One consumer's offsets in a partition, in `poll_ns` order, do not increase.
 --
 -- `consumer` names one assignment: a rebalance or a seek starts a new name.
---
 -- unit: neighbouring pairs
 -- row: the later read
 SELECT

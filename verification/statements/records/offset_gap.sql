@@ -2,7 +2,6 @@
 -- marker of a transaction takes is not missing.
 --
 -- The offsets of a word (`log_words`) without a hole count as one range.
---
 -- unit: missing offsets
 -- row: each missing offset; one row for a hole wider than 10,000
 -- needs: log

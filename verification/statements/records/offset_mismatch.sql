@@ -1,5 +1,4 @@
 -- Acknowledged at an offset, in the final log only at others.
---
 -- unit: identities
 -- row: the acknowledged position
 -- needs: log

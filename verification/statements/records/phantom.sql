@@ -1,5 +1,4 @@
 -- In the log, read, or given to a member of a share group, but never produced, or undecodable (−1, −1).
---
 -- unit: (partition, offset)
 -- row: the highest identity there
 SELECT lane, `partition`, `offset`, MAX(STRUCT(producer_id, seq)) AS record

@@ -2,7 +2,6 @@
 --
 -- Several records at one offset count in the order of `seq`. The records in a word, 32 offsets, count as one, from the
 -- first to the last, if they are in order (`log_words`).
---
 -- unit: descents between neighbours
 -- row: the record after the descent
 SELECT lane, `partition`, `offset`, producer_id, seq, 'after seq ' || previous AS cause

@@ -1,6 +1,5 @@
 -- Below the lowest high watermark (without checkpoints: the lowest log end offset) two replicas hold different records,
 -- markers or leader epochs at one offset.
---
 -- unit: (partition, offset)
 -- row: the highest of them; the cause names both
 -- needs: replicas

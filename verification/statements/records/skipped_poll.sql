@@ -3,7 +3,6 @@
 --
 -- A consumer stepped over what lies between the lowest offset that it had read and a higher one that it read later; in
 -- transactional lanes only what it was to be given. What was sent only after that is in a log that replaced what it read.
---
 -- unit: (partition, offset)
 -- row: the record at that offset, of several the highest identity; the cause names the consumer
 SELECT d.lane, d.`partition`, d.`offset`, MAX(d.highest) AS record, 'stepped over by ' || MIN(d.consumer) AS cause

@@ -1,5 +1,4 @@
 -- A consumer read it, or a member of a share group was given it; the final log lacks it.
---
 -- unit: identities
 -- row: where it was read first
 -- needs: log

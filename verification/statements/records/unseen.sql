@@ -2,7 +2,6 @@
 -- the highest offset read; the lane is then unknown.
 --
 -- In a transactional lane, committed records are due to all consumers, and others to read_uncommitted ones.
---
 -- unit: identities
 -- row: its lowest position where a delivery was due
 SELECT s.lane, s.producer_id, s.seq, MIN(STRUCT(s.`partition`, s.`offset`)) AS place

@@ -1,7 +1,6 @@
 -- of no group, though it may be a member's
 --
 -- A reader beside a group has no generation, is no member of one, and is the only one of its isolation level.
---
 -- of: assignments; rests: of_groups
 SELECT g.judged AS lane, a.consumer, a.`partition`
 FROM `groups` g

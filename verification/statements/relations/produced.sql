@@ -6,6 +6,7 @@ SELECT
   l.planned = 1 AND s.answered_ns > l.ended_ns AS `answered after its phase had ended`,
   l.is_transactional = 0 AND s.`transaction` IS NOT NULL AS `in a transaction, though the lane has none`,
   l.is_transactional = 1 AND s.`transaction` IS NULL
-    AS `in no transaction, though the lane has them` -- rests: of_log, of_reads
+    AS `in no transaction, though the lane has them`, -- rests: of_log, of_reads
+  l.loop = 0 AND s.sources > 0 AS `made of an input, though the lane is no loop's`
 FROM sends_by_transaction s
 JOIN lanes l USING (lane)

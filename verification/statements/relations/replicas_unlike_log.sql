@@ -1,7 +1,6 @@
 -- no replica holds just what the log holds
 --
 -- Compared below an offset that some broker knows to be committed (`bounds`).
---
 -- of: replicas; rests: of_log, of_reads, of_loops, lost_write
 SELECT r.lane, r.`partition`, b.bound AS below_offset
 FROM (SELECT DISTINCT lane, `partition` FROM copies) r

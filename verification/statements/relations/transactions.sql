@@ -5,6 +5,7 @@ SELECT
     AS `begun before its producer was initialised, or ended before it began`,
   l.is_transactional = 0 AS `of a lane without transactions`, -- rests: none
   t.begin_ns < t.before_ns AS `begun before the one before it of its producer ended`,
+  t.first_id < t.last_id AS `one producer under several transactional ids`, -- rests: zombie_commit, of_log
   t.outcome = 'committed' AND t.end_ns IS NULL AS `committed, without a time at which it was`,
   t.outcome = 'committed' AND t.error IS NOT NULL
     AS `committed, with an error`, -- rests: hanging_transaction, zombie_commit, of_log
@@ -13,7 +14,9 @@ SELECT
 FROM (
   SELECT
     *,
-    LAG(COALESCE(end_ns, begin_ns)) OVER (PARTITION BY lane, producer_id ORDER BY `transaction`, begin_ns) AS before_ns
+    LAG(COALESCE(end_ns, begin_ns)) OVER (PARTITION BY lane, producer_id ORDER BY `transaction`, begin_ns) AS before_ns,
+    MIN(transactional_id) OVER (PARTITION BY lane, producer_id) AS first_id,
+    MAX(transactional_id) OVER (PARTITION BY lane, producer_id) AS last_id
   FROM transactions
 ) t
 JOIN lanes l USING (lane)

@@ -3,7 +3,6 @@
 --
 -- To the highest delivery count that was seen are added the deliveries that nobody may have seen: two for each fault of
 -- the lane, and for each member that crashed, froze, joined or left.
---
 -- unit: identities
 -- row: the place
 SELECT lane, last.`partition` AS `partition`, last.`offset` AS `offset`, producer_id, seq,

@@ -2,7 +2,6 @@
 -- acknowledgement, and before the lock of a had run out, which counts from when a had asked.
 --
 -- A delivery that was never acknowledged holds nothing: its member may have been gone.
---
 -- unit: pairs of deliveries
 -- row: the record
 SELECT

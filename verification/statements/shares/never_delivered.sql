@@ -4,7 +4,6 @@
 -- Due are records from the first start offset on: from the beginning of the log where the group starts at the earliest,
 -- else from the first one reported. Those of a read_committed group have to be committed. An offset at which another
 -- record was delivered was used again: nothing is due there.
---
 -- unit: identities
 -- row: its lowest place
 -- needs: log

@@ -1,5 +1,4 @@
 -- A record was delivered with a delivery count above the limit of deliveries.
---
 -- unit: identities
 -- row: the place of the delivery with the highest count
 SELECT lane, last.`partition` AS `partition`, last.`offset` AS `offset`, producer_id, seq,

@@ -1,5 +1,4 @@
 -- An accept of a record was acknowledged, and a member was given the record again that asked for it only later.
---
 -- unit: identities
 -- row: the place of the delivery that was accepted
 SELECT lane, first AS place, producer_id, seq, 'accepted by ' || first.member || ', given to ' || first.again AS cause

@@ -1,5 +1,4 @@
 -- A start offset of the share group was asked for after a higher one had been told.
---
 -- unit: reports
 -- row: the lower offset
 SELECT r.lane, r.`partition`, r.`offset`, 'told to ' || r.member || ', after ' || MAX(b.`offset`) AS cause

@@ -3,7 +3,6 @@
 -- Aborted is what stands before an abort marker in the log where the consumer read it. Outside of doubtful words
 -- (`doubtful_words`), each read record stands before a commit marker: there, only transactions whose outcome is `aborted`
 -- all the same are looked for.
---
 -- unit: identities
 -- row: where it was read first
 SELECT

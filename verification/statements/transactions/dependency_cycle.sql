@@ -4,7 +4,6 @@
 -- Kafka keeps the writes of concurrent transactions apart only in what it shows, not in the log, so producers that work
 -- side by side may well form cycles. A history has no reads inside transactions: write-read dependencies (G1c) are not
 -- known. `cycles` has the lowest transaction of each strongly connected component, found in `dependencies`.
---
 -- unit: strongly connected components
 -- row: the first record of the lowest transaction
 SELECT

@@ -2,7 +2,6 @@
 --
 -- The final log of the partition has a record that no marker of its transactional id follows. The time counts from when
 -- its producer last heard of a record of that transaction, and from when the last fault was healed.
---
 -- unit: partitions
 -- row: the first open record
 SELECT lane, `partition`, `offset`, producer_id, seq, 'transaction ' || `transaction` || ' is still open' AS cause

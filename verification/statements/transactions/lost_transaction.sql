@@ -1,7 +1,6 @@
 -- Its outcome is `committed`, and none of its records is committed.
 --
 -- Only transactions that sent a record count. One whose outcome the producer does not know is never lost.
---
 -- unit: transactions
 -- row: its first record
 SELECT

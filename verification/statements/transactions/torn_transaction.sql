@@ -4,7 +4,6 @@
 -- What is not committed may be aborted, open or absent from the log. Records whose outcome is `fail` don't count: they
 -- were certainly not written. A consumer stepped over what it did not read between the lowest and the highest offset that
 -- it read in the partition.
---
 -- unit: transactions
 -- row: the first record that is not committed, or was stepped over
 SELECT q.lane, m.`partition`, m.`offset`, q.producer_id, q.seq, q.cause

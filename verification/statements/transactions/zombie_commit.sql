@@ -3,7 +3,6 @@
 --
 -- An incarnation that is initialised fences those before it: what they send afterwards can't be committed. Both have
 -- acknowledged commits that contain records: an empty transaction never reaches the coordinator.
---
 -- unit: transactions of the earlier incarnation
 -- row: its first record
 WITH incarnations AS (
