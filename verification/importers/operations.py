@@ -10,9 +10,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from kafka_chaos.contract.command.errors import EnvironmentFailure, first_line, quoted
+from kafka_chaos.contract.command.errors import EnvironmentFailure, first_line
 from kafka_chaos.verification.importers.writing import HistoryError
-from kafka_chaos.verification.inputs.documents.reading import parsed
+from kafka_chaos.verification.inputs.documents.reading import each_once, parsed
 
 BATCH = 500
 TYPES = ("invoke", "ok", "fail", "info")
@@ -84,7 +84,7 @@ def _edn_values(text: str) -> list[Any]:
 
     edn_format.add_tag("jepsen.history.Op", lambda operation: operation)
     # By itself, it takes the last value of a key that occurs twice.
-    edn_parse.ImmutableDict = _each_once
+    edn_parse.ImmutableDict = lambda pairs: each_once(list(pairs))
     return [_plain(value) for value in edn_format.loads_all(text)]
 
 
@@ -95,26 +95,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (edn_format.Keyword, edn_format.Symbol)):
         return value.name
     if isinstance(value, Mapping):
-        return _each_once((_plain(key), _plain(inner)) for key, inner in value.items())
+        # A key may be there under two spellings, such as a keyword and a text.
+        return each_once([(_plain(key), _plain(inner)) for key, inner in value.items()])
     if isinstance(value, (list, tuple, edn_format.ImmutableList)):
         return [_plain(inner) for inner in value]
     return value
 
 
-def _each_once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """A map of these; `ValueError` for a key that is there under two spellings, such as a keyword and a text."""
-    found: dict[Any, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"key {quoted(key)} occurs twice in one map, expected each once")
-        found[key] = value
-    return found
-
-
 def _operation(value: Any) -> Operation:
     if not isinstance(value, Mapping):
         raise ValueError(f"expected an operation, a map, not {type(value).__name__}")
-    operation = _each_once((str(key).lstrip(":"), inner) for key, inner in value.items())
+    operation = each_once([(str(key).lstrip(":"), inner) for key, inner in value.items()])
     for name in ("type", "f", "process"):
         if isinstance(operation.get(name), str):
             operation[name] = operation[name].lstrip(":")

@@ -14,13 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, Self, cast
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, first_line
 from kafka_chaos.contract.command.files import write_whole
-from kafka_chaos.contract.run_directory import sha256_of
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
@@ -149,21 +147,9 @@ def is_remote(path: str | RunPath) -> bool:
     return isinstance(path, RemotePath) or (isinstance(path, str) and _PLACE.match(path) is not None)
 
 
-def digest_of(path: RunPath, size: int) -> str:
-    """The SHA-256, in hexadecimal, of the first `size` bytes of the file; of all, where there are fewer."""
-    with path.open("rb") as content:
-        return sha256_of(content, size)
-
-
 def listed(folder: RunPath, pattern: str) -> list[RunPath]:
     """The entries of a folder whose names match `pattern`, sorted; none if it does not exist."""
     return sorted(folder.glob(pattern), key=str)
-
-
-def size_of(path: RunPath) -> int:
-    """The file's length in bytes."""
-    with path.open("rb") as file:
-        return file.seek(0, SEEK_END)
 
 
 def remove(path: RunPath) -> None:

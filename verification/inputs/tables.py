@@ -12,9 +12,9 @@ from os import SEEK_END
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.contract.ledger import FileLedger, TableLedger
 from kafka_chaos.contract.run_directory import RunDirectoryError
-from kafka_chaos.verification.inputs.documents.reading import is_given, opened
+from kafka_chaos.verification.inputs.documents.reading import digest_of, is_given, opened, size_of
 from kafka_chaos.verification.inputs.parquet import check_parquet
-from kafka_chaos.verification.inputs.storage import RunPath, digest_of, listed, size_of
+from kafka_chaos.verification.inputs.storage import RunPath, listed
 
 REQUIRED_TABLES = ("produced", "consumed")
 

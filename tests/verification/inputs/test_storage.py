@@ -9,8 +9,9 @@ import pytest
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure
 from kafka_chaos.verification import RunDirectoryError, verify
+from kafka_chaos.verification.inputs.documents.reading import digest_of
 from kafka_chaos.verification.inputs.run_directory import open_run
-from kafka_chaos.verification.inputs.storage import digest_of, is_remote, remove, replace_folder, run_path, write_text
+from kafka_chaos.verification.inputs.storage import is_remote, remove, replace_folder, run_path, write_text
 from tests.verification.samples.mutations import conforming, duplicate, hide, truncate
 
 

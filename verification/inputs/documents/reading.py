@@ -9,12 +9,13 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import isfinite
+from os import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
 from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.run_directory import FORMAT_VERSION, RunDirectoryError
+from kafka_chaos.contract.run_directory import FORMAT_VERSION, RunDirectoryError, sha256_of
 from kafka_chaos.verification.inputs.storage import RunPath
 
 DEEPEST = 50
@@ -73,6 +74,18 @@ def opened(path: RunPath) -> Iterator[BinaryIO]:
         raise RunDirectoryError(path, "missing") from error
     except OSError as error:
         raise RunDirectoryError(path, f"can't be read ({error.strerror or error})") from error
+
+
+def size_of(path: RunPath) -> int:
+    """The document's length in bytes."""
+    with opened(path) as file:
+        return file.seek(0, SEEK_END)
+
+
+def digest_of(path: RunPath, size: int) -> str:
+    """The SHA-256, in hexadecimal, of the first `size` bytes of the document; of all, where there are fewer."""
+    with opened(path) as file:
+        return sha256_of(file, size)
 
 
 def read_object(path: RunPath, parse: Callable[[bytes], Any] = parsed) -> dict[str, Any]:
@@ -165,7 +178,8 @@ def is_offset(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def each_once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """An object of these keys and values; `ValueError` for a key that occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -187,7 +201,7 @@ def _finite(text: str) -> float:
     return number
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+_DECODER = json.JSONDecoder(object_pairs_hook=each_once, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
 _TOO_DEEP = f"more than {DEEPEST} levels of objects and lists, expected fewer"
 
 
