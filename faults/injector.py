@@ -61,11 +61,6 @@ class Occurrence:
         """The fault's name in events, such as `kill-1`."""
         return f"{self.fault.kind}-{self.number}"
 
-    def begins_again(self) -> None:
-        """Count the fault's times from now on, since it was applied again, unless it was proven before."""
-        if not self.proven:
-            self.injected_at, self.applied_ns = time.monotonic(), time.monotonic_ns()
-
     def took_effect(self, since_ns: int | None) -> None:
         """Note that the fault is proven, and since when by its proof. A time before the injection is ignored."""
         self.proven = True
@@ -268,7 +263,9 @@ class Injector:
                 with self._change(other.fault, other.nodes):
                     if other.injected_at is not None and not other.ended:
                         other.fault.inject(self._cluster, other.nodes)
-                        other.begins_again()
+                        if not other.proven:
+                            # Its times count from now on.
+                            other.injected_at, other.applied_ns = time.monotonic(), time.monotonic_ns()
 
     def _await_proof(self, occurrence: Occurrence, stopped: threading.Event) -> Proof:
         """The first proof that the fault took effect; if none does within `proof_timeout`, the last one asked for."""

@@ -31,10 +31,6 @@ class _Move:
     before: Leadership
     replicas: tuple[int, ...]
 
-    def heir_of(self, broker: int) -> int:
-        """The broker that gets this broker's place among the replicas; the same broker if its replica stays."""
-        return dict(zip(self.before.replicas, self.replicas, strict=True))[broker]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment(Fault):
@@ -119,7 +115,8 @@ def _replicas_moved(
     folders = _log_folders(cluster, node)
     moved, missing = [], []
     for (topic, number), move in sorted(own_moves.items()):
-        state, name, heir = now.get((topic, number)), f"{topic}-{number}", move.heir_of(node.number)
+        state, name = now.get((topic, number)), f"{topic}-{number}"
+        heir = move.replicas[move.before.replicas.index(node.number)]
         if state is None or node.number in state.replicas or heir not in state.isr:
             missing.append(f"{name} has not moved")
         elif folders is not None and name in folders:

@@ -62,13 +62,11 @@ def _may_stop_the_quorum(faults: Sequence[Fault], cluster: ClusterLayout) -> boo
     breaking = [fault for fault in faults if not fault.leaves_nodes_alone]
     for moment in [fault.at for fault in breaking]:
         ongoing = [fault for fault in breaking if fault.at <= moment <= fault.at + fault.duration]
-        hit = min(cluster.voters, sum(_controllers_hit(fault, cluster) for fault in ongoing))
-        if not has_majority(cluster.voters - hit, cluster.voters):
+        targets = [fault.target for fault in ongoing]
+        if cluster.controllers:
+            hit = sum(target.controllers_hit(cluster.controllers) for target in targets)
+        else:
+            hit = sum(target.brokers_hit(cluster.brokers) for target in targets)
+        if not has_majority(max(0, cluster.voters - hit), cluster.voters):
             return True
     return False
-
-
-def _controllers_hit(fault: Fault, cluster: ClusterLayout) -> int:
-    if cluster.controllers:
-        return fault.target.controllers_hit(cluster.controllers)
-    return fault.target.brokers_hit(cluster.brokers)

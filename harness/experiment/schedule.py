@@ -146,7 +146,9 @@ class GenerateSpec(Spec):
         entries: list[dict[str, Any]] = []
         at = self.first_at
         while self.count is None or len(entries) < self.count:
-            kind = self._choose(rng, self._kinds_beside(entries))
+            drawn = {fault_kind(entry["fault"]) for entry in entries}
+            kinds = [kind for kind in self.faults if all(can_go_together(fault_kind(kind), other) for other in drawn)]
+            kind = self._choose(rng, kinds)
             targets = [target for target in self.targets if _fits(kind, target)]
             if not targets:
                 raise ValueError(f"targets: none of {', '.join(self.targets)} is one for {kind}")
@@ -198,11 +200,6 @@ class GenerateSpec(Spec):
         if not configs or not isinstance(own, Mapping) or not has_kafkas_names(lane.get("client", IN_PROCESS)):
             return lane
         return {**lane, "producer_configs": {**configs, **own}}
-
-    def _kinds_beside(self, entries: Sequence[Mapping[str, Any]]) -> list[str]:
-        """The kinds of faults that may be in one schedule with the entries drawn so far."""
-        drawn = {fault_kind(entry["fault"]) for entry in entries}
-        return [kind for kind in self.faults if all(can_go_together(fault_kind(kind), other) for other in drawn)]
 
     def _choose(self, rng: random.Random, options: Sequence[str]) -> str:
         if not self.weights:
