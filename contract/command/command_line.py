@@ -21,15 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from kafka_chaos.contract.command.errors import (
-    EnvironmentFailure,
-    ExitCode,
-    Interrupted,
-    KafkaChaosError,
-    UsageFailure,
-    first_line,
-    shortened,
-)
+from kafka_chaos.contract.command import errors
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,7 +69,7 @@ def invoke(command: click.Command, prog_name: str) -> int:
             command.invoke(context)
     except click.exceptions.Exit as end:
         return end.exit_code
-    return ExitCode.CONFORMS
+    return errors.ExitCode.CONFORMS
 
 
 def run_and_exit(command: Callable[[], int]) -> NoReturn:
@@ -85,7 +77,7 @@ def run_and_exit(command: Callable[[], int]) -> NoReturn:
     try:
         code = _finish(command)
     except KeyboardInterrupt:
-        code = _say("interrupted", ExitCode.INTERRUPTED)
+        code = _say("interrupted", errors.ExitCode.INTERRUPTED)
     with contextlib.suppress(OSError):
         sys.stderr.flush()
     # The result is known: a signal while Python and Spark shut down does not change it.
@@ -107,15 +99,15 @@ def _finish(command: Callable[[], int]) -> int:
             code = end.code
         sys.stdout.flush()
         if code is None or isinstance(code, int):
-            return code or ExitCode.CONFORMS
+            return code or errors.ExitCode.CONFORMS
         raise RuntimeError(f"ended with {code!r}, which is no exit code")
     except click.ClickException as error:
         text = io.StringIO()
         error.show(text)
-        click.echo(shortened(text.getvalue().rstrip("\n")), err=True)
-        return ExitCode.USAGE
-    except (click.exceptions.Abort, KeyboardInterrupt, Interrupted) as error:
-        return _say(str(error) or "interrupted", ExitCode.INTERRUPTED)
+        click.echo(errors.shortened(text.getvalue().rstrip("\n")), err=True)
+        return errors.ExitCode.USAGE
+    except (click.exceptions.Abort, KeyboardInterrupt, errors.Interrupted) as error:
+        return _say(str(error) or "interrupted", errors.ExitCode.INTERRUPTED)
     except BaseException as error:  # noqa: BLE001 - none may pass, or Python would end with 1
         # If this flush fails, discard the buffer: Python flushes it again at its exit, and would set another exit code.
         try:
@@ -123,20 +115,22 @@ def _finish(command: Callable[[], int]) -> int:
         except OSError:
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        failure = error if isinstance(error, KafkaChaosError) else failure_of(error)
+        failure = error if isinstance(error, errors.KafkaChaosError) else failure_of(error)
         if _debugging():
             traceback.print_exception(error)
         if failure is not None:
             return _say(str(failure), failure.exit_code)
-        return _say(f"internal error: {bug_report(error)}", ExitCode.BUG)
+        return _say(f"internal error: {bug_report(error)}", errors.ExitCode.BUG)
 
 
-def failure_of(error: BaseException) -> KafkaChaosError | None:
+def failure_of(error: BaseException) -> errors.KafkaChaosError | None:
     """The problem with the machine or a path that an error of Python or a library reports; None for other errors."""
     if isinstance(error, MemoryError):
-        return EnvironmentFailure("no memory is left: end other programs, or use a smaller load")
+        return errors.EnvironmentFailure("no memory is left: end other programs, or use a smaller load")
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("kafka_chaos"):
-        return EnvironmentFailure(f"the Python package {error.name} is not installed: reinstall kafka-chaos with pip")
+        return errors.EnvironmentFailure(
+            f"the Python package {error.name} is not installed: reinstall kafka-chaos with pip"
+        )
     number = error.errno if isinstance(error, OSError) else None
     if number not in _REMEDIES_OF_MACHINE and number not in _REMEDIES_OF_PATH:
         # Libraries such as Spark quote the system's error inside their own.
@@ -147,9 +141,9 @@ def failure_of(error: BaseException) -> KafkaChaosError | None:
     prefix = "" if path is None else f"{os.fsdecode(path) if isinstance(path, bytes) else path}: "
     reason = os.strerror(number)
     if number in _REMEDIES_OF_MACHINE:
-        return EnvironmentFailure(f"{prefix}{reason}: {_REMEDIES_OF_MACHINE[number]}")
+        return errors.EnvironmentFailure(f"{prefix}{reason}: {_REMEDIES_OF_MACHINE[number]}")
     # An error without a path is not about the user's input.
-    return UsageFailure(f"{prefix}{reason}: {_REMEDIES_OF_PATH[number]}") if prefix else None
+    return errors.UsageFailure(f"{prefix}{reason}: {_REMEDIES_OF_PATH[number]}") if prefix else None
 
 
 def console(*, highlight: bool = True) -> Console:
@@ -211,7 +205,7 @@ def _say(message: str, code: int) -> int:
 
 def bug_report(error: BaseException) -> str:
     """The error of a bug in one line, and the place of its traceback, which this call writes to a file."""
-    kind, line = type(error).__name__, first_line(error)
+    kind, line = type(error).__name__, errors.first_line(error)
     return f"{kind if line == kind else f'{kind}: {line[:200]}'}; {_traceback_of(error)}"
 
 

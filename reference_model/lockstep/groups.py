@@ -20,16 +20,7 @@ from kafka_chaos.contract.lane.groups import OF_GROUPS
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.groups.state import ACTIVE, DEAD, NONE, Member, Setup, State, initial_state, slots_in
-from kafka_chaos.reference_model.lockstep.observation import (
-    COMMITTED,
-    GIVEN,
-    PROCESSED,
-    REFUSED,
-    Deed,
-    GroupObservation,
-    MemberObservation,
-    Observation,
-)
+from kafka_chaos.reference_model.lockstep import observation as observed
 from kafka_chaos.reference_model.lockstep.state import NOBODY, ActionError
 from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.machine import shown
@@ -46,7 +37,7 @@ class GroupState(NamedTuple):
 
     partitions: tuple[State, ...]
     frozen: frozenset[int]
-    did: tuple[tuple[Deed, ...], ...]
+    did: tuple[tuple[observed.Deed, ...], ...]
     gave_back: bool = False
     replaced: frozenset[int] = frozenset()
 
@@ -69,7 +60,7 @@ def _in_one_partition(**deeds: str) -> Callable[[GroupState, Setup, int, int], I
             if action.name not in deeds or action.slot != slot or slot in state.frozen:
                 continue
             deed = deeds[action.name]
-            if deed != GIVEN or slot not in state.replaced:
+            if deed != observed.GIVEN or slot not in state.replaced:
                 parts = exchanged(state.partitions, partition, after)
                 done = (*state.did[slot], (deed, partition, action.offset))
                 yield state._replace(partitions=parts, did=exchanged(state.did, slot, done))
@@ -121,9 +112,11 @@ def _thaw(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
 
 
 ACTIONS: Mapping[str, Callable[..., Iterator[GroupState]]] = {
-    "member_polls": _in_one_partition(poll=GIVEN),
-    "member_processes": _in_one_partition(process=PROCESSED),
-    "member_commits": _in_one_partition(commit=COMMITTED, auto_commit=COMMITTED, refused=REFUSED),
+    "member_polls": _in_one_partition(poll=observed.GIVEN),
+    "member_processes": _in_one_partition(process=observed.PROCESSED),
+    "member_commits": _in_one_partition(
+        commit=observed.COMMITTED, auto_commit=observed.COMMITTED, refused=observed.REFUSED
+    ),
     "member_joins": in_all_partitions("join"),
     "member_leaves": in_all_partitions("leave"),
     "member_crashes": in_all_partitions("crash"),
@@ -201,25 +194,25 @@ class GroupModel(SteppedModel[GroupState]):
         """The states right after a member's step; members are numbered from 1, and their slots from 0."""
         yield from act(state, self.setup, arguments.pop("member") - 1, **arguments)
 
-    def observe(self, state: GroupState) -> Observation:
+    def observe(self, state: GroupState) -> observed.Observation:
         """What a complete observation of a group in this state shows."""
         each = {}
         for slot, member in enumerate(state.partitions[0].members):
             owned = tuple(number for number, part in enumerate(state.partitions) if part.members[slot].owns)
             knows = slot not in state.replaced
-            each[slot + 1] = MemberObservation(
+            each[slot + 1] = observed.MemberObservation(
                 generation=max(member.generation, 0) if self.setup.rules.waits_for_all and knows else None,
                 has=owned if knows else None,
                 did=state.did[slot],
             )
         owners = [part.coordinator.owner for part in state.partitions]
-        group = GroupObservation(
+        group = observed.GroupObservation(
             members=tuple(slot + 1 for slot in slots_in(state.partitions[0])),
             owners=tuple(NOBODY if slot == NONE else slot + 1 for slot in owners),
             committed=tuple(part.coordinator.committed for part in state.partitions),
             each=each,
         )
-        return Observation(group=group)
+        return observed.Observation(group=group)
 
     def following(self, state: GroupState) -> Iterator[tuple[GroupState, bool]]:
         """The steps that follow by themselves, and whether each is urgent."""

@@ -18,16 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka_chaos.reference_model.lockstep.observation import (
-    ABORT,
-    COMMIT,
-    Observation,
-    OffsetsObservation,
-    PartitionObservation,
-    ProducerObservation,
-    TransactionObservation,
-    TransactionsObservation,
-)
+from kafka_chaos.reference_model.lockstep import observation as observed
 from kafka_chaos.reference_model.lockstep.processes import require
 from kafka_chaos.reference_model.lockstep.state import ActionError
 from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
@@ -274,7 +265,7 @@ def _give_epoch(state: TransactionsState, setup: Setup, view: ProducerView) -> I
         yield state._replace(machine=abort_by_coordinator(state.machine, setup, view.id))
 
 
-_MARKERS = {machine_state.COMMIT: COMMIT, machine_state.ABORT: ABORT}
+_MARKERS = {machine_state.COMMIT: observed.COMMIT, machine_state.ABORT: observed.ABORT}
 
 
 @dataclass(slots=True)
@@ -297,24 +288,24 @@ class TransactionsModel(SteppedModel[TransactionsState]):
         """What happens by itself, all of it urgent; its order makes no difference."""
         yield from ((after, True) for after in urgent(state, self.config))
 
-    def observe(self, state: TransactionsState) -> Observation:
+    def observe(self, state: TransactionsState) -> observed.Observation:
         """What a complete observation of transactions in this state shows."""
         config, logs = self.config, state.machine.logs
         by_id = dict(zip(config.ids, state.machine.coordinated, strict=True))
-        transactions = TransactionsObservation(
+        transactions = observed.TransactionsObservation(
             partitions={number: _partition(logs[number], state, config) for number in range(config.partitions)},
             transactions={name: _transaction(held) for name, held in by_id.items() if held.last_entry.epoch != NONE},
-            producers={p.name: ProducerObservation(epoch=p.epoch, reply=p.reply) for p in state.producers},
+            producers={p.name: observed.ProducerObservation(epoch=p.epoch, reply=p.reply) for p in state.producers},
             offsets=_offsets(logs[config.offset_partition], state, config) if config.has_group else None,
         )
-        return Observation(transactions=transactions)
+        return observed.Observation(transactions=transactions)
 
 
-def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -> PartitionObservation:
+def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.PartitionObservation:
     mask = readable_records(log, config.rules.reads_below_last_stable_offset)
     records = [(entry.number, _record(entry.number, state, config)) for entry in log if entry.kind == DATA]
     names = [_MARKERS.get(entry.kind) or _record(entry.number, state, config) for entry in log]
-    return PartitionObservation(
+    return observed.PartitionObservation(
         log=tuple((offset, name, entry.epoch) for offset, (name, entry) in enumerate(zip(names, log, strict=True))),
         high_watermark=len(log),
         last_stable_offset=last_stable_offset(log),
@@ -323,18 +314,18 @@ def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -
     )
 
 
-def _transaction(coordinated: Coordinated) -> TransactionObservation:
+def _transaction(coordinated: Coordinated) -> observed.TransactionObservation:
     entry, unmarked, _ = coordinated
     partitions = entry.partitions if entry.status == ONGOING else unmarked if entry.status in PREPARED else 0
-    return TransactionObservation(
+    return observed.TransactionObservation(
         state=STATUS_NAMES[entry.status], epoch=entry.epoch, partitions=tuple(bits(partitions))
     )
 
 
-def _offsets(log: Log, state: TransactionsState, config: TransactionsConfig) -> OffsetsObservation:
+def _offsets(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.OffsetsObservation:
     offsets = [int(_record(number, state, config)) for number in committed(log)]
     pending = any(contents(log, id).open for id in {entry.id for entry in log})
-    return OffsetsObservation(committed=offsets[-1] if offsets else None, pending=pending)
+    return observed.OffsetsObservation(committed=offsets[-1] if offsets else None, pending=pending)
 
 
 def _record(number: int, state: TransactionsState, config: TransactionsConfig) -> str:

@@ -13,16 +13,7 @@ from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import release
-from kafka_chaos.reference_model.clients.rules import (
-    AIOKAFKA,
-    KAFKA_PYTHON,
-    KAFKAJS,
-    LIBRDKAFKA,
-    SARAMA,
-    checks_epochs,
-    has_epoch_per_transaction,
-    rules_of_client,
-)
+from kafka_chaos.reference_model.clients import rules as clients
 
 
 def _is_idempotent_alone(lane: Lane) -> bool:
@@ -68,46 +59,46 @@ ALL_DEFECTS: Mapping[str, KnownDefect] = {
     id: KnownDefect(id=id, **values) for id, values in toml_of(__package__, "known_defects.toml").items()
 }
 WITHOUT_EPOCH_CHECK: Mapping[str, str] = {
-    "sarama-2365": SARAMA,
-    "aiokafka-kip-320": AIOKAFKA,
-    "kafka-python-2978": KAFKA_PYTHON,
-    "kafkajs-818": KAFKAJS,
-    "librdkafka-4122": LIBRDKAFKA,
+    "sarama-2365": clients.SARAMA,
+    "aiokafka-kip-320": clients.AIOKAFKA,
+    "kafka-python-2978": clients.KAFKA_PYTHON,
+    "kafkajs-818": clients.KAFKAJS,
+    "librdkafka-4122": clients.LIBRDKAFKA,
 }
 """The defects of consumers that compare no leader epochs (KIP-320), with their clients."""
 
 
 def _checks_no_epochs(kind: str, lane: Lane) -> bool:
     """Whether a lane's consumers are of this kind and don't notice that the log below their position was replaced."""
-    return (lane.client or "").partition(" ")[0] == kind and not checks_epochs(lane)
+    return (lane.client or "").partition(" ")[0] == kind and not clients.checks_epochs(lane)
 
 
 def _moves_over_ends(lane: Lane) -> bool:
     """Whether a lane's clients are a librdkafka that moves the position when it reports the end of a partition."""
     kind, _, version = (lane.client or "").partition(" ")
-    return kind == LIBRDKAFKA and (2, 2) <= tuple(map(int, re.findall(r"\d+", version)[:3])) < (2, 13, 2)
+    return kind == clients.LIBRDKAFKA and (2, 2) <= tuple(map(int, re.findall(r"\d+", version)[:3])) < (2, 13, 2)
 
 
 CONCERNS_LANE: Mapping[str, Callable[[Lane], bool]] = {
-    "librdkafka-4953": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).renews_for_all,
+    "librdkafka-4953": lambda lane: _is_idempotent_alone(lane) and clients.rules_of_client(lane).renews_for_all,
     # Since KIP-360, brokers take any first batch of a producer that they do not know.
     "KAFKA-15591": lambda lane: _is_idempotent_alone(lane) and release(lane.version) >= (2, 5),
     "kafkajs-1005": lambda lane: (
-        _is_idempotent_alone(lane) and lane.max_in_flight > 1 and rules_of_client(lane).numbers_anew
+        _is_idempotent_alone(lane) and lane.max_in_flight > 1 and clients.rules_of_client(lane).numbers_anew
     ),
     "kafkajs-822": lambda lane: (
-        lane.acks == "0" and lane.max_in_flight > 1 and rules_of_client(lane).repeats_unanswered
+        lane.acks == "0" and lane.max_in_flight > 1 and clients.rules_of_client(lane).repeats_unanswered
     ),
-    "sarama-2619": lambda lane: _keeps_order(lane) and rules_of_client(lane).returns_late,
-    "sarama-3354": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).leaves_unnumbered,
+    "sarama-2619": lambda lane: _keeps_order(lane) and clients.rules_of_client(lane).returns_late,
+    "sarama-3354": lambda lane: _is_idempotent_alone(lane) and clients.rules_of_client(lane).leaves_unnumbered,
     # Several transactions may follow each other in one producer epoch.
-    "KAFKA-17754": lambda lane: lane.transactional is not None and not has_epoch_per_transaction(lane),
+    "KAFKA-17754": lambda lane: lane.transactional is not None and not clients.has_epoch_per_transaction(lane),
     # Leaders verify transactions since 3.6 (KIP-890), unless they are told not to.
     "KAFKA-14402": lambda lane: (
         lane.transactional is not None and (lane.verifies_transactions is False or release(lane.version) < (3, 6))
     ),
-    "KAFKA-5385": lambda lane: lane.transactional is not None and rules_of_client(lane).commits_incomplete,
-    "KAFKA-14397": lambda lane: _is_idempotent_alone(lane) and rules_of_client(lane).renews_after_error,
+    "KAFKA-5385": lambda lane: lane.transactional is not None and clients.rules_of_client(lane).commits_incomplete,
+    "KAFKA-14397": lambda lane: _is_idempotent_alone(lane) and clients.rules_of_client(lane).renews_after_error,
     # Until 2.5, the coordinator compares times of its wall clock.
     "KAFKA-8803": lambda lane: lane.transactional is not None and release(lane.version) < (2, 5),
     # The harness's members and loops read in batches, and ask for the ends of partitions.

@@ -31,18 +31,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from kafka_chaos.contract.lane import metadata
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.contract.lane.metadata import (
-    USUAL_VERSION,
-    Release,
-    elects_from_elr,
-    may_elect_uncleanly,
-    release,
-    usual_mode,
-)
 from kafka_chaos.reference_model.protocol import PROTOCOLS, Protocol
 
-TRUNCATION_SINCE: Mapping[Release, str] = {
+TRUNCATION_SINCE: Mapping[metadata.Release, str] = {
     (0, 0): "truncate-to-high-watermark",
     (0, 11): "kip101",
     (2, 0): "kip279",
@@ -50,8 +43,8 @@ TRUNCATION_SINCE: Mapping[Release, str] = {
 }
 """The variant of `PROTOCOLS` that each release and those after it follow."""
 
-WATERMARK_WAITS_SINCE: Release = (3, 7)
-FLUSHES_SINCE: Release = (3, 0)
+WATERMARK_WAITS_SINCE: metadata.Release = (3, 7)
+FLUSHES_SINCE: metadata.Release = (3, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +81,20 @@ class Rules:
 def rules_in(version: str | None, mode: str | None, elr: bool | None) -> Rules:
     """The rules of a cluster. The defaults are version 3.9.1, ZooKeeper if the version has it, and the elections of a
     new cluster."""
-    version = version or USUAL_VERSION
-    since = max(first for first in TRUNCATION_SINCE if first <= release(version))
+    version = version or metadata.USUAL_VERSION
+    since = max(first for first in TRUNCATION_SINCE if first <= metadata.release(version))
     return Rules(
         variant=TRUNCATION_SINCE[since],
-        watermark_waits=release(version) >= WATERMARK_WAITS_SINCE,
-        elects_eligible=elects_from_elr(version, mode or usual_mode(version), elr),
+        watermark_waits=metadata.release(version) >= WATERMARK_WAITS_SINCE,
+        elects_eligible=metadata.elects_from_elr(version, mode or metadata.usual_mode(version), elr),
     )
 
 
 def as_obeyed(lane: Lane) -> Lane:
     """The lane as its cluster takes it: without unclean election where controllers take no notice of that config, and
     without flushes where nothing depends on them."""
-    unclean = lane.unclean_leader_election and may_elect_uncleanly(lane.version, lane.mode)
-    flushes = lane.flushes and "power-loss" in lane.faults and release(lane.version) >= FLUSHES_SINCE
+    unclean = lane.unclean_leader_election and metadata.may_elect_uncleanly(lane.version, lane.mode)
+    flushes = lane.flushes and "power-loss" in lane.faults and metadata.release(lane.version) >= FLUSHES_SINCE
     return replace(lane, unclean_leader_election=unclean, flushes=flushes)
 
 

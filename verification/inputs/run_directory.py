@@ -9,25 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
+from kafka_chaos.contract import run_directory as contract
 from kafka_chaos.contract.columns import OF_GROUPS, OF_SHARES, OF_TRANSACTIONS, TABLES
 from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import Timings
-from kafka_chaos.contract.run_directory import (
-    CHECKPOINTS_FILE,
-    DOCUMENTS,
-    EVENTS_FILE,
-    EXPERIMENT_FILE,
-    GROUPS_FILE,
-    LANES_FILE,
-    LANES_VERSIONS,
-    MANIFEST_FILE,
-    PREDICTION_FILE,
-    TIMINGS_FILE,
-    WITH_SHARES,
-    WITH_TRANSACTIONS,
-    RunDirectoryError,
-)
 from kafka_chaos.verification.inputs.documents.checkpoints import (
     Checkpoints,
     CommittedOffsets,
@@ -51,7 +37,7 @@ def read_timings(path: RunPath, lanes: Sequence[Lane]) -> Mapping[str, Timings]:
         try:
             found[name] = Timings.from_json(entry)
         except LaneError as error:
-            raise RunDirectoryError(path, str(error), column=f"lanes.{name}") from error
+            raise contract.RunDirectoryError(path, str(error), column=f"lanes.{name}") from error
     return found
 
 
@@ -85,7 +71,7 @@ class RunDirectory:
     @property
     def is_planned(self) -> bool:
         """Whether it has an experiment.yaml: this project made it."""
-        return self.path is not None and is_given(self.path / EXPERIMENT_FILE)
+        return self.path is not None and is_given(self.path / contract.EXPERIMENT_FILE)
 
     @property
     def families(self) -> frozenset[str]:
@@ -117,7 +103,7 @@ def open_run(path: str | RunPath) -> RunDirectory:
     """Open and check the run directory at `path`, local or with a scheme; see the module's guarantee."""
     root = run_path(path)
     if not root.is_dir():
-        raise RunDirectoryError(root, "no such directory, expected a run directory")
+        raise contract.RunDirectoryError(root, "no such directory, expected a run directory")
     # An entry that is a part of the run but for its name, where that part is missing, would be read by nobody.
     entries = listed(root, "*")
     missing = [part for part in _PARTS if part not in {entry.name for entry in entries}]
@@ -134,8 +120,8 @@ def open_run(path: str | RunPath) -> RunDirectory:
             is_unfinished = re.fullmatch(rf"\.{re.escape(part)}\.[0-9a-f]{{8}}\.part", entry.name)
             holds_rows = part not in TABLES or entry.is_dir() or bare.endswith(".parquet")
             if is_like and holds_rows and not is_unfinished:
-                raise RunDirectoryError(entry, f"looks like {part}, which is missing: rename it, or remove it")
-    lanes = read_lanes(root / LANES_FILE)
+                raise contract.RunDirectoryError(entry, f"looks like {part}, which is missing: rename it, or remove it")
+    lanes = read_lanes(root / contract.LANES_FILE)
     tables = read_tables(root)
     require_tables(root, lanes, tables)
     return with_documents(RunDirectory(root, lanes, tables), root)
@@ -143,21 +129,21 @@ def open_run(path: str | RunPath) -> RunDirectory:
 
 def with_documents(run: RunDirectory, folder: RunPath) -> RunDirectory:
     """The run with what the documents of a folder say of it, as far as they are there."""
-    events = read_events(folder / EVENTS_FILE, run.lanes)
+    events = read_events(folder / contract.EVENTS_FILE, run.lanes)
     # A lane that went through the steps of a lock-step phase is judged by them, whether or not a prediction names them.
     steps = {lane.lane: events.steps(lane.lane) for lane in run.lanes}
     seen = {lane: GivenPrediction(steps=of_lane) for lane, of_lane in steps.items() if of_lane}
     return replace(
         run,
         events=events,
-        predictions={**seen, **read_predictions(folder / PREDICTION_FILE, run.lanes)},
-        checkpoints=read_checkpoints(folder / CHECKPOINTS_FILE, run.lanes),
-        groups=read_groups(folder / GROUPS_FILE, run.lanes),
-        timings=read_timings(folder / TIMINGS_FILE, run.lanes),
+        predictions={**seen, **read_predictions(folder / contract.PREDICTION_FILE, run.lanes)},
+        checkpoints=read_checkpoints(folder / contract.CHECKPOINTS_FILE, run.lanes),
+        groups=read_groups(folder / contract.GROUPS_FILE, run.lanes),
+        timings=read_timings(folder / contract.TIMINGS_FILE, run.lanes),
     )
 
 
-_PARTS = (*TABLES, *DOCUMENTS, MANIFEST_FILE)
+_PARTS = (*TABLES, *contract.DOCUMENTS, contract.MANIFEST_FILE)
 """The parts of a run directory that verification reads."""
 _CLOSE = 0.9
 """How alike two names are of which one is meant for the other (`difflib`)."""
@@ -165,10 +151,10 @@ _CLOSE = 0.9
 
 def read_lanes(path: RunPath) -> tuple[Lane, ...]:
     """The lanes of a lanes.json; `RunDirectoryError` names the key at fault."""
-    document = read_versioned(path, LANES_VERSIONS)
+    document = read_versioned(path, contract.LANES_VERSIONS)
     entries = document.get("lanes")
     if not isinstance(entries, list) or not entries:
-        raise RunDirectoryError(path, "expected a list of at least one lane", column="lanes")
+        raise contract.RunDirectoryError(path, "expected a list of at least one lane", column="lanes")
     lanes: list[Lane] = []
     for index, entry in enumerate(entries):
         place = f"lanes[{index}]"
@@ -176,11 +162,11 @@ def read_lanes(path: RunPath) -> tuple[Lane, ...]:
         try:
             lane = Lane.from_json(entry)
         except LaneError as error:
-            raise RunDirectoryError(path, str(error), column=f"{place}.{error.key}") from error
+            raise contract.RunDirectoryError(path, str(error), column=f"{place}.{error.key}") from error
         twice = any(lane.lane == other.lane for other in lanes)
         expect(not twice, path, f"{place}.lane", f"{lane.lane!r} is named twice")
         version = document["format_version"]
-        least = WITH_SHARES if lane.share else WITH_TRANSACTIONS
+        least = contract.WITH_SHARES if lane.share else contract.WITH_TRANSACTIONS
         known = version >= least or not (lane.transactional or lane.group or lane.loop or lane.share)
         has = "a share group" if lane.share else "transactions or a group"
         problem = f"is {version!r}, expected {least}: lane {lane.lane!r} has {has}"
@@ -204,4 +190,4 @@ def require_tables(root: RunPath | None, lanes: Sequence[Lane], tables: Mapping[
             if not tables[name].given:
                 has = "a share group" if name in OF_SHARES else "transactions or a group"
                 problem = f"missing, expected rows of lane {lane!r}, which has {has}"
-                raise RunDirectoryError(name if root is None else root / name, problem)
+                raise contract.RunDirectoryError(name if root is None else root / name, problem)

@@ -16,18 +16,9 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.harness.cluster.broker.client import NONE, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.storage.segments import Record
-from kafka_chaos.reference_model.lockstep.observation import (
-    ABORT,
-    COMMIT,
-    Observation,
-    OffsetsObservation,
-    PartitionObservation,
-    ProducerObservation,
-    TransactionObservation,
-    TransactionsObservation,
-)
+from kafka_chaos.reference_model.lockstep import observation as observed
 
-_MARKERS = {0: ABORT, 1: COMMIT}
+_MARKERS = {0: observed.ABORT, 1: observed.COMMIT}
 """The markers by the type of a control record, which follows the version in its key."""
 _UNKNOWN = "TRANSACTIONAL_ID_NOT_FOUND"
 _PENDING = "UNSTABLE_OFFSET_COMMIT"
@@ -43,7 +34,7 @@ class TransactionsObserver:
     ids: Mapping[str, str]
     producers: Producers
 
-    def observe(self) -> Observation:
+    def observe(self) -> observed.Observation:
         """Observe all that is observable now. It is not one moment: rely only on two equal observations in a row."""
         numbers = range(self.partitions)
         with ThreadPoolExecutor(max_workers=self.partitions + 2) as threads:
@@ -51,7 +42,7 @@ class TransactionsObserver:
             stored = list(threads.map(self._stored, numbers))
             committed, uncommitted = (read.result() for read in reads)
         partitions = {
-            number: PartitionObservation(
+            number: observed.PartitionObservation(
                 log=log,
                 high_watermark=end,
                 last_stable_offset=stable,
@@ -61,12 +52,12 @@ class TransactionsObserver:
             for number, (log, end, stable) in zip(numbers, stored, strict=True)
         }
         described = {name: self._transaction(id) for name, id in self.ids.items()}
-        return Observation(
-            transactions=TransactionsObservation(
+        return observed.Observation(
+            transactions=observed.TransactionsObservation(
                 partitions=partitions,
                 transactions={name: state for name, state in described.items() if state is not None},
                 producers={
-                    name: ProducerObservation(epoch=producer.epoch, reply=producer.reply)
+                    name: observed.ProducerObservation(epoch=producer.epoch, reply=producer.reply)
                     for name, producer in self.producers.by_name.items()
                 },
                 offsets=self._offsets() if self.producers.group else None,
@@ -94,7 +85,7 @@ class TransactionsObserver:
         )
         return {number: tuple(name for _, name in records) for number, records in partitions.items()}
 
-    def _transaction(self, transactional_id: str) -> TransactionObservation | None:
+    def _transaction(self, transactional_id: str) -> observed.TransactionObservation | None:
         coordinator = coordinator_of(self.cluster, transactional_id)
         with TransactionClient(self.cluster.addresses[coordinator]) as client:
             described = client.describe_transaction(transactional_id)
@@ -109,11 +100,11 @@ class TransactionsObserver:
             for topic in described.topics
             for number in topic.partitions
         )
-        return TransactionObservation(
+        return observed.TransactionObservation(
             state=described.transaction_state, epoch=described.producer_epoch, partitions=tuple(numbers)
         )
 
-    def _offsets(self) -> OffsetsObservation:
+    def _offsets(self) -> observed.OffsetsObservation:
         group, source = self.producers.group, self.producers.source
         coordinator = coordinator_of(self.cluster, group, CoordinatorKind.GROUP)
         with TransactionClient(self.cluster.addresses[coordinator]) as client:
@@ -122,7 +113,7 @@ class TransactionsObserver:
         if error != NONE or error_name(unstable) not in ("NONE", _PENDING):
             answer = error_name(error or unstable)
             raise ClusterFailure(f"broker {coordinator} answers OffsetFetch with {answer}")
-        return OffsetsObservation(committed=None if offset < 0 else offset, pending=unstable != NONE)
+        return observed.OffsetsObservation(committed=None if offset < 0 else offset, pending=unstable != NONE)
 
 
 def _named(record: Record) -> str:

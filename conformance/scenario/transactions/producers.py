@@ -14,15 +14,7 @@ from typing import Any
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.wire.kafka_python import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    DescribeTransactionsRequest,
-    EndTxnRequest,
-    InitProducerIdRequest,
-    OffsetFetchRequest,
-    TxnOffsetCommitRequest,
-)
+from kafka_chaos.contract.wire import kafka_python as wire
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import running_broker
@@ -85,20 +77,22 @@ class TransactionClient(BrokerClient):
     def initialise(self, producer: Producer, *, timeout_ms: int) -> int:
         """InitProducerId of a new incarnation, which gets its id and epoch from the answer."""
         identity = {"transactional_id": producer.transactional_id, "producer_id": -1, "producer_epoch": -1}
-        answer = self.ask(InitProducerIdRequest, _INIT_PRODUCER_ID, transaction_timeout_ms=timeout_ms, **identity)
+        answer = self.ask(wire.InitProducerIdRequest, _INIT_PRODUCER_ID, transaction_timeout_ms=timeout_ms, **identity)
         producer.id, producer.epoch = answer.producer_id, answer.producer_epoch
         return int(answer.error_code)
 
     def add_partition(self, producer: Producer, topic: str, partition: int) -> int:
         """AddPartitionsToTxn for one partition."""
-        entry = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=[partition])
+        entry = wire.AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=[partition])
         identity = {f"v3_and_below_{name}": value for name, value in _identity(producer).items()}
-        answer = self.ask(AddPartitionsToTxnRequest, _ADD_PARTITIONS, v3_and_below_topics=[entry], **identity)
+        answer = self.ask(wire.AddPartitionsToTxnRequest, _ADD_PARTITIONS, v3_and_below_topics=[entry], **identity)
         return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
     def add_offsets(self, producer: Producer, group: str) -> int:
         """AddOffsetsToTxn: the partition of a group's offsets joins the transaction."""
-        return int(self.ask(AddOffsetsToTxnRequest, _ADD_OFFSETS, group_id=group, **_identity(producer)).error_code)
+        return int(
+            self.ask(wire.AddOffsetsToTxnRequest, _ADD_OFFSETS, group_id=group, **_identity(producer)).error_code
+        )
 
     def write(self, producer: Producer, topic: str, partition: int, record: str, *, sequence: int) -> int:
         """Produce one record of a transaction with acks=all."""
@@ -121,13 +115,13 @@ class TransactionClient(BrokerClient):
 
     def commit_offset(self, producer: Producer, group: str, topic: str, partition: int, offset: int) -> int:
         """TxnOffsetCommit: a group's offset becomes part of the transaction."""
-        topic_type = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        topic_type = wire.TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
         entry = topic_type.TxnOffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
         )
         newest = _COMMIT_OFFSETS_BUMPS if producer.bumps else _COMMIT_OFFSETS
         answer = self.ask(
-            TxnOffsetCommitRequest,
+            wire.TxnOffsetCommitRequest,
             newest,
             group_id=group,
             generation_id=-1,
@@ -141,20 +135,20 @@ class TransactionClient(BrokerClient):
     def end(self, producer: Producer, *, commit: bool) -> int:
         """EndTxn: a commit or an abort. A producer that `bumps` goes on with the epoch of the answer."""
         newest = _END_BUMPS if producer.bumps else _END
-        answer = self.ask(EndTxnRequest, newest, committed=commit, **_identity(producer))
+        answer = self.ask(wire.EndTxnRequest, newest, committed=commit, **_identity(producer))
         if producer.bumps and answer.error_code == NONE:
             producer.id, producer.epoch = answer.producer_id, answer.producer_epoch
         return int(answer.error_code)
 
     def describe_transaction(self, transactional_id: str) -> Any:
         """This coordinator's description of a transactional id (KIP-664), as DescribeTransactions answers it."""
-        request = DescribeTransactionsRequest(transactional_ids=[transactional_id], version=_DESCRIBE)
+        request = wire.DescribeTransactionsRequest(transactional_ids=[transactional_id], version=_DESCRIBE)
         return self.request(request).transaction_states[0]
 
     def group_offset(self, group: str, topic: str, *, stable: bool) -> tuple[int, int]:
         """The error and a group's offset in partition 0 (−1: none). `stable`: fails if one is pending (KIP-447)."""
-        entry = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])
-        answer = self.ask(OffsetFetchRequest, _OFFSET_FETCH, group_id=group, topics=[entry], require_stable=stable)
+        entry = wire.OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])
+        answer = self.ask(wire.OffsetFetchRequest, _OFFSET_FETCH, group_id=group, topics=[entry], require_stable=stable)
         if answer.error_code != NONE:
             return int(answer.error_code), -1
         partition = answer.topics[0].partitions[0]

@@ -14,22 +14,7 @@ from typing import Any, Self, TypeVar
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.metadata import KRAFT, ZOOKEEPER
-from kafka_chaos.contract.wire.kafka_python import (
-    ApiKey,
-    ApiVersionsRequest,
-    DescribeQuorumRequest,
-    FetchRequest,
-    FindCoordinatorRequest,
-    InvalidReceiveError,
-    KafkaProtocol,
-    ListOffsetsRequest,
-    MemoryRecordsBuilder,
-    MetadataRequest,
-    ProduceRequest,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-    ScramClient,
-)
+from kafka_chaos.contract.wire import kafka_python as wire
 from kafka_chaos.faults.cluster import Leadership, PartitionId
 
 # The newest version of each request that this module knows; `_version` takes an older one for an older broker.
@@ -129,7 +114,7 @@ class BrokerClient:
     ) -> None:
         host, _, port = address.rpartition(":")
         self.address = address
-        self._protocol = KafkaProtocol(client_id=client_id)
+        self._protocol = wire.KafkaProtocol(client_id=client_id)
         try:
             self._socket = over_tls(socket.create_connection((host, int(port)), timeout), host, configs or {})
         except OSError as error:
@@ -167,7 +152,7 @@ class BrokerClient:
                     return answer
         except OSError as error:
             raise BrokerUnreachable(f"{self.address} did not answer {request.name}: {error}") from error
-        except InvalidReceiveError as error:
+        except wire.InvalidReceiveError as error:
             # A TLS listener answers a plaintext request like this.
             raise BrokerUnreachable(f"{self.address} did not answer {request.name} in Kafka's protocol") from error
 
@@ -177,9 +162,9 @@ class BrokerClient:
         Only KRaft mode has DescribeQuorum (KIP-595), and only ZooKeeper mode has LeaderAndIsr. None: the broker knows
         neither, like some brokers that are not Apache Kafka.
         """
-        if DescribeQuorumRequest.API_KEY in self._newest_versions:
+        if wire.DescribeQuorumRequest.API_KEY in self._newest_versions:
             return KRAFT
-        return ZOOKEEPER if ApiKey.LeaderAndIsr in self._newest_versions else None
+        return ZOOKEEPER if wire.ApiKey.LeaderAndIsr in self._newest_versions else None
 
     def ask(self, kind: Any, newest: int, **fields: Any) -> Any:
         """The answer to a request of this kind, in the version `newest`, or in an older one if the broker is older."""
@@ -192,7 +177,7 @@ class BrokerClient:
     @cached_property
     def _newest_versions(self) -> dict[int, int]:
         """By API key, the newest version that this broker knows."""
-        return {api.api_key: api.max_version for api in self.request(ApiVersionsRequest(version=0)).api_keys}
+        return {api.api_key: api.max_version for api in self.request(wire.ApiVersionsRequest(version=0)).api_keys}
 
     def latest_offset(self, topic: str, partition: int = 0) -> tuple[int, int]:
         """A partition's latest offset, which only its leader tells: (error code, offset)."""
@@ -230,24 +215,24 @@ class BrokerClient:
 
         Its offset for a consumer is the last stable offset if `committed`, else the high watermark.
         """
-        kind = ListOffsetsRequest.ListOffsetsTopic
+        kind = wire.ListOffsetsRequest.ListOffsetsTopic
         latest = partial(kind.ListOffsetsPartition, current_leader_epoch=-1, timestamp=_LATEST_TIMESTAMP)
         topics = [
             kind(name=topic, partitions=[latest(partition_index=number) for number in numbers])
             for topic, numbers in partitions.items()
         ]
         fields = {"replica_id": replica_id, "isolation_level": int(committed), "topics": topics}
-        answer = self.ask(ListOffsetsRequest, _LIST_OFFSETS_VERSION, **fields)
+        answer = self.ask(wire.ListOffsetsRequest, _LIST_OFFSETS_VERSION, **fields)
         return {(topic.name, entry.partition_index): entry for topic in answer.topics for entry in topic.partitions}
 
     def fetch(
         self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_FROM_ANY
     ) -> FetchAnswer:
         """Fetch as a consumer, without waiting; `leader_epoch`: the epoch that the consumer knows, −1 for none."""
-        known_version = self._version(FetchRequest, version)
+        known_version = self._version(wire.FetchRequest, version)
         # A follower of an old version answers a fetch only if a debugging consumer sends it.
         debugging = known_version <= FETCH_FROM_LEADER < version
-        fetch_partition = FetchRequest.FetchTopic.FetchPartition(
+        fetch_partition = wire.FetchRequest.FetchTopic.FetchPartition(
             partition=partition,
             current_leader_epoch=leader_epoch,
             fetch_offset=offset,
@@ -256,7 +241,7 @@ class BrokerClient:
             partition_max_bytes=MAX_BYTES,
         )
         answer = self.ask(
-            FetchRequest,
+            wire.FetchRequest,
             known_version,
             replica_id=DEBUGGING_CONSUMER if debugging else CONSUMER,
             max_wait_ms=0,
@@ -265,7 +250,7 @@ class BrokerClient:
             isolation_level=0,
             session_id=0,
             session_epoch=-1,
-            topics=[FetchRequest.FetchTopic(topic=topic, partitions=[fetch_partition])],
+            topics=[wire.FetchRequest.FetchTopic(topic=topic, partitions=[fetch_partition])],
             forgotten_topics_data=[],
             rack_id="",
         )
@@ -296,23 +281,23 @@ class BrokerClient:
         batch: Mapping[str, Any] | None = None,
     ) -> Any:
         """A Produce request with one record; `batch`: the id, epoch and sequence number of an idempotent producer."""
-        version = self._version(ProduceRequest, version)
+        version = self._version(wire.ProduceRequest, version)
         magic = 2 if version >= _FIRST_PRODUCE_WITH_BATCHES else 1
-        builder = MemoryRecordsBuilder(magic, compression_type=0, batch_size=MAX_BYTES, **(batch or {}))
+        builder = wire.MemoryRecordsBuilder(magic, compression_type=0, batch_size=MAX_BYTES, **(batch or {}))
         builder.append(timestamp=None, key=None, value=value, headers=[])
         builder.close()
-        data = ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
-        return ProduceRequest(
+        data = wire.ProduceRequest.TopicProduceData.PartitionProduceData(index=partition, records=builder.buffer())
+        return wire.ProduceRequest(
             transactional_id=transactional_id,
             acks=-1 if acks == "all" else int(acks),
             timeout_ms=int(timeout * 1000),
-            topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+            topic_data=[wire.ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
             version=version,
         )
 
     def metadata(self, topic: str, partition: int = 0) -> Leadership:
         """A partition's leadership in this broker's metadata; a missing partition has no leader, and epoch −1."""
-        topics = [MetadataRequest.MetadataRequestTopic(name=topic)]
+        topics = [wire.MetadataRequest.MetadataRequestTopic(name=topic)]
         return self.leadership(topics).get((topic, partition), Leadership(None, -1, (), ()))
 
     def leadership(self, topics: Sequence[Any] | None = None) -> dict[PartitionId, Leadership]:
@@ -327,7 +312,7 @@ class BrokerClient:
 
     def coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
         """The node id of a group's or transactional id's coordinator, as this broker knows it; None for none."""
-        answer = self.ask(FindCoordinatorRequest, _FIND_COORDINATOR_VERSION, key=key, key_type=int(kind))
+        answer = self.ask(wire.FindCoordinatorRequest, _FIND_COORDINATOR_VERSION, key=key, key_type=int(kind))
         return int(answer.node_id) if answer.error_code == NONE else None
 
     def controller(self) -> int | None:
@@ -340,13 +325,13 @@ class BrokerClient:
         return frozenset(int(broker.node_id) for broker in self._metadata([]).brokers)
 
     def _metadata(self, topics: Sequence[Any] | None) -> Any:
-        return self.ask(MetadataRequest, _METADATA_VERSION, topics=topics, allow_auto_topic_creation=False)
+        return self.ask(wire.MetadataRequest, _METADATA_VERSION, topics=topics, allow_auto_topic_creation=False)
 
     def quorum(self) -> QuorumAnswer | None:
         """The quorum of controllers as its leader describes it; None if the broker reaches no leader."""
-        kind = DescribeQuorumRequest.TopicData
+        kind = wire.DescribeQuorumRequest.TopicData
         metadata_log = kind(topic_name="__cluster_metadata", partitions=[kind.PartitionData(partition_index=0)])
-        answer = self.request(DescribeQuorumRequest(topics=[metadata_log], version=_DESCRIBE_QUORUM_VERSION))
+        answer = self.request(wire.DescribeQuorumRequest(topics=[metadata_log], version=_DESCRIBE_QUORUM_VERSION))
         state = answer.topics[0].partitions[0] if answer.error_code == NONE and answer.topics else None
         if state is None or state.error_code != NONE:
             return None
@@ -396,15 +381,15 @@ def log_in(request: Callable[[Any], Any], address: str, configs: Mapping[str, st
     mechanism = configs.get("sasl.mechanisms") or configs.get("sasl.mechanism", "GSSAPI")
     if mechanism != _PLAIN and not mechanism.startswith(_SCRAM):
         raise MechanismUnknown(f"{address}: sasl.mechanisms: {mechanism}: expected PLAIN or SCRAM for single requests")
-    _check(address, request(SaslHandshakeRequest(mechanism=mechanism, version=1)))
+    _check(address, request(wire.SaslHandshakeRequest(mechanism=mechanism, version=1)))
     if mechanism == _PLAIN:
         credentials = f"\0{configs['sasl.username']}\0{configs['sasl.password']}"
-        _check(address, request(SaslAuthenticateRequest(auth_bytes=credentials.encode(), version=1)))
+        _check(address, request(wire.SaslAuthenticateRequest(auth_bytes=credentials.encode(), version=1)))
         return
-    scram = ScramClient(configs["sasl.username"], configs["sasl.password"], mechanism)
-    first = request(SaslAuthenticateRequest(auth_bytes=scram.first_message(), version=1))
+    scram = wire.ScramClient(configs["sasl.username"], configs["sasl.password"], mechanism)
+    first = request(wire.SaslAuthenticateRequest(auth_bytes=scram.first_message(), version=1))
     scram.process_server_first_message(_check(address, first).auth_bytes)
-    final = request(SaslAuthenticateRequest(auth_bytes=scram.final_message(), version=1))
+    final = request(wire.SaslAuthenticateRequest(auth_bytes=scram.final_message(), version=1))
     scram.process_server_final_message(_check(address, final).auth_bytes)
 
 

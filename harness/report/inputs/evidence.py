@@ -9,27 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kafka_chaos.contract import run_directory as contract
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.event_lines import event_of
 from kafka_chaos.contract.events import ClientStarted, Event
 from kafka_chaos.contract.lane.families import FAMILY_KEYS
 from kafka_chaos.contract.lane.lanes import client_text
-from kafka_chaos.contract.run_directory import (
-    CHECKPOINTS_FILE,
-    EVENTS_FILE,
-    EXPERIMENT_FILE,
-    LANES_FILE,
-    PREDICTION_FILE,
-    VERDICT_FILE,
-)
 from kafka_chaos.verification.inputs.documents.reading import parsed, parsed_yaml, read_object
 
 _LOST_BY_FILE = {  # what a report can't show without the file
-    PREDICTION_FILE: "traces of the model",
-    EXPERIMENT_FILE: "configuration, versions and seed",
-    EVENTS_FILE: "phases, faults, leader and ISR changes",
-    CHECKPOINTS_FILE: "ends of the brokers' logs",
+    contract.PREDICTION_FILE: "traces of the model",
+    contract.EXPERIMENT_FILE: "configuration, versions and seed",
+    contract.EVENTS_FILE: "phases, faults, leader and ISR changes",
+    contract.CHECKPOINTS_FILE: "ends of the brokers' logs",
 }
 _LOST_BY_TABLE = {  # what a report can't show without the table
     "produced": "rates, latencies, outcomes and gaps",
@@ -100,12 +93,12 @@ class Evidence(RunFiles):
 
 def read_evidence(run_dir: Path) -> Evidence:
     """Read the small files of a run directory. Raises `UsageFailure` without a usable verdict.json and lanes.json."""
-    if not (run_dir / VERDICT_FILE).exists():
-        raise UsageFailure(f"{run_dir / VERDICT_FILE}: can't be read; a report needs it: verify the run first")
-    verdict, judged, document = read_verdict(run_dir / VERDICT_FILE)
-    lanes = named_entries(run_dir / LANES_FILE)[0]
+    if not (run_dir / contract.VERDICT_FILE).exists():
+        raise UsageFailure(f"{run_dir / contract.VERDICT_FILE}: can't be read; a report needs it: verify the run first")
+    verdict, judged, document = read_verdict(run_dir / contract.VERDICT_FILE)
+    lanes = named_entries(run_dir / contract.LANES_FILE)[0]
     missing: list[str] = []
-    prediction_file, experiment_file = run_dir / PREDICTION_FILE, run_dir / EXPERIMENT_FILE
+    prediction_file, experiment_file = run_dir / contract.PREDICTION_FILE, run_dir / contract.EXPERIMENT_FILE
     prediction = _optional_object(prediction_file, _optional_text(prediction_file, missing), parsed, missing)
     text = _optional_text(experiment_file, missing)
     tables = {name: tuple(sorted((run_dir / name).glob("*.parquet"))) for name in (*_LOST_BY_TABLE, *_LOST_PER_LANE)}
@@ -115,10 +108,10 @@ def read_evidence(run_dir: Path) -> Evidence:
         if any(lane.get(key) for lane in lanes.values() for key in keys)
     }
     missing += [f"{name}/: no {lack}" for name, lack in lacks.items() if not tables[name]]
-    checkpoints_file = run_dir / CHECKPOINTS_FILE
+    checkpoints_file = run_dir / contract.CHECKPOINTS_FILE
     checkpoints_text = _optional_text(checkpoints_file, missing) if checkpoints_file.is_file() else ""
     checkpoints = _optional_object(checkpoints_file, checkpoints_text, parsed, missing)
-    events = tuple(_read_events(_optional_text(run_dir / EVENTS_FILE, missing).splitlines(), missing))
+    events = tuple(_read_events(_optional_text(run_dir / contract.EVENTS_FILE, missing).splitlines(), missing))
     # A lane's `client` is what its processes reported, or else what lanes.json declares.
     declared = {
         name: client_text(lane["client"]) for name, lane in lanes.items() if isinstance(lane.get("client"), Mapping)

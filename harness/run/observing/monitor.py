@@ -18,15 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from kafka_chaos.contract.events import (
-    ControllerChanged,
-    HarnessPaused,
-    HighWatermark,
-    IsrChanged,
-    LastStableOffset,
-    LeaderChanged,
-    Progress,
-)
+from kafka_chaos.contract import events as event_types
 from kafka_chaos.harness.cluster.admin import ClusterAdmin, PartitionState
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable
 from kafka_chaos.harness.event_bus import EventBus
@@ -36,7 +28,7 @@ _INTERVAL = 0.25
 _PAUSE_INTERVAL = 1.0
 _LEAST_WAIT = 0.1  # the shortest wait that is reported, in seconds
 _TASKS = Path("/proc/self/task")
-_EventKind = type[HighWatermark] | type[LastStableOffset]
+_EventKind = type[event_types.HighWatermark] | type[event_types.LastStableOffset]
 _ANSWER_TIMEOUT = 1.0
 
 
@@ -97,7 +89,7 @@ class Monitor(Background):
             look()
 
     def _look(self) -> None:
-        self._events.emit(Progress(counts=dict(self._counts())))
+        self._events.emit(event_types.Progress(counts=dict(self._counts())))
         for lane in self._lanes:
             for partition, state in self._admin.partitions(lane).items():
                 self._compare(lane, partition, state)
@@ -105,16 +97,18 @@ class Monitor(Background):
     def _look_at_controller(self) -> None:
         controller = self._ask_controller()
         if controller is not None and controller != self._controller:
-            self._events.emit(ControllerChanged(before=self._controller, controller=controller))
+            self._events.emit(event_types.ControllerChanged(before=self._controller, controller=controller))
             self._controller = controller
 
     def _compare(self, lane: str, partition: int, state: PartitionState) -> None:
         before = self._states.get((lane, partition), PartitionState(None, (), ()))
         self._states[lane, partition] = state
         if state.leader != before.leader:
-            self._events.emit(LeaderChanged(lane=lane, partition=partition, before=before.leader, leader=state.leader))
+            self._events.emit(
+                event_types.LeaderChanged(lane=lane, partition=partition, before=before.leader, leader=state.leader)
+            )
         if set(state.isr) != set(before.isr):
-            self._events.emit(IsrChanged(lane=lane, partition=partition, before=before.isr, isr=state.isr))
+            self._events.emit(event_types.IsrChanged(lane=lane, partition=partition, before=before.isr, isr=state.isr))
 
 
 class PauseWatch(Background):
@@ -132,7 +126,7 @@ class PauseWatch(Background):
             longest = max((waited_now[thread] - waited_before[thread] for thread in threads), default=0.0)
             lost = max(now - before - _PAUSE_INTERVAL, longest)
             if lost >= _LEAST_WAIT:
-                self._events.emit(HarnessPaused(seconds=round(min(lost, now - before), 3)))
+                self._events.emit(event_types.HarnessPaused(seconds=round(min(lost, now - before), 3)))
             before, waited_before = now, waited_now
 
 
@@ -186,15 +180,15 @@ class HighWatermarkRecorder(Background):
                                 lane = self._lane_of[topic]
                                 self._events.emit(kind(lane=lane, partition=partition, broker=broker, **answer))
                                 with self._lock:
-                                    self.reports += kind is HighWatermark
+                                    self.reports += kind is event_types.HighWatermark
             except BrokerUnreachable:
                 self.stop.wait(_INTERVAL)
 
     def _answers(self, client: BrokerClient) -> Iterator[tuple[_EventKind, tuple[str, int], dict[str, Any]]]:
         """The broker's answers: the kind of event, topic and partition, and the event's fields that the answer has."""
         for partition, (epoch, offset) in client.high_watermarks(self._partitions).items():
-            yield HighWatermark, partition, {"leader_epoch": epoch, "high_watermark": offset}
+            yield event_types.HighWatermark, partition, {"leader_epoch": epoch, "high_watermark": offset}
         if self._transactional:
             for partition, (error, offset) in client.latest_offsets(self._transactional, committed=True).items():
                 if error == NONE:
-                    yield LastStableOffset, partition, {"last_stable_offset": offset}
+                    yield event_types.LastStableOffset, partition, {"last_stable_offset": offset}
