@@ -131,11 +131,7 @@ def run_scenario(
 
 
 def run_scenarios(
-    scenarios: Iterable[Scenario],
-    *,
-    repeat: int = 1,
-    notify: Listener = lambda kind, event: None,
-    kraft_version: str | None = None,
+    scenarios: Iterable[Scenario], *, repeat: int, notify: Listener, kraft_version: str | None
 ) -> list[ScenarioRecord]:
     """Run scenarios, each `repeat` times; clusters are shared and removed at the end.
 

@@ -9,13 +9,7 @@ from typing import NamedTuple
 
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.state import ELIGIBLE, FOLLOWER, LAST_KNOWN, ZOMBIE, LaneReplica
-from kafka_chaos.reference_model.protocol.eligible import (
-    Standing,
-    electable,
-    eligible_after_election,
-    eligible_replicas,
-    is_last_known_leader,
-)
+from kafka_chaos.reference_model.protocol import eligible as elr
 from kafka_chaos.reference_model.protocol.isr import may_leave_isr
 from kafka_chaos.reference_model.protocol.leaders import isr_of_elected
 from kafka_chaos.reference_model.protocol.rules import rules_of
@@ -27,7 +21,7 @@ class Election(NamedTuple):
     """The broker elected, what made it electable, and the replicas with their membership in the new leader epoch."""
 
     broker: int
-    standing: Standing
+    standing: elr.Standing
     replicas: Replicas
 
 
@@ -56,9 +50,9 @@ def elections(replicas: Replicas, lane: Lane) -> Iterator[Election]:
     live = [broker for broker, replica in enumerate(replicas) if replica.role in (FOLLOWER, ZOMBIE)]
     # The controller may not know yet that a deposed broker is back: each election is also tried without such brokers.
     not_deposed = [b for b in live if replicas[b].role == FOLLOWER or not (replicas[b].in_isr or replicas[b].standing)]
-    elected: dict[tuple[LaneReplica, Standing], int] = {}
+    elected: dict[tuple[LaneReplica, elr.Standing], int] = {}
     for candidates in (live, not_deposed):
-        brokers, standing = electable(
+        brokers, standing = elr.electable(
             frozenset(candidates),
             _members(replicas),
             _with_standing(replicas, ELIGIBLE),
@@ -71,9 +65,9 @@ def elections(replicas: Replicas, lane: Lane) -> Iterator[Election]:
         yield Election(broker, standing, _after_election(replicas, broker, live, standing))
 
 
-def _after_election(replicas: Replicas, elected: int, live: Iterable[int], standing: Standing) -> Replicas:
-    isr = isr_of_elected(elected, live, _members(replicas), clean=standing is Standing.IN_SYNC)
-    eligible = eligible_after_election(elected, _with_standing(replicas, ELIGIBLE), standing)
+def _after_election(replicas: Replicas, elected: int, live: Iterable[int], standing: elr.Standing) -> Replicas:
+    isr = isr_of_elected(elected, live, _members(replicas), clean=standing is elr.Standing.IN_SYNC)
+    eligible = elr.eligible_after_election(elected, _with_standing(replicas, ELIGIBLE), standing)
     return tuple(
         replica._replace(in_isr=broker in isr, standing=ELIGIBLE if broker in eligible else 0)
         for broker, replica in enumerate(replicas)
@@ -93,12 +87,12 @@ def _with_isr(replicas: Replicas, lane: Lane, isr: frozenset[int], unclean: froz
     if not rules_of(lane).elects_eligible:
         return tuple([replica._replace(in_isr=broker in isr) for broker, replica in enumerate(replicas)])
     before = _members(replicas)
-    eligible = eligible_replicas(_with_standing(replicas, ELIGIBLE), before, isr, lane.min_insync_replicas, unclean)
+    eligible = elr.eligible_replicas(_with_standing(replicas, ELIGIBLE), before, isr, lane.min_insync_replicas, unclean)
     return tuple(
         replica._replace(
             in_isr=broker in isr,
             standing=(ELIGIBLE if broker in eligible else 0)
-            | (LAST_KNOWN if is_last_known_leader(broker, before, isr) else 0)
+            | (LAST_KNOWN if elr.is_last_known_leader(broker, before, isr) else 0)
             | replica.standing & LAST_KNOWN,
         )
         for broker, replica in enumerate(replicas)

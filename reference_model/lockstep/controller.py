@@ -18,13 +18,7 @@ from kafka_chaos.reference_model.lockstep.state import (
     Partition,
     Replica,
 )
-from kafka_chaos.reference_model.protocol.eligible import (
-    Standing,
-    electable,
-    eligible_after_election,
-    eligible_replicas,
-    is_last_known_leader,
-)
+from kafka_chaos.reference_model.protocol import eligible as elr
 from kafka_chaos.reference_model.protocol.isr import lags, may_join_isr, may_leave_isr
 from kafka_chaos.reference_model.protocol.leaders import isr_of_elected
 from kafka_chaos.reference_model.tuples import excluding
@@ -55,8 +49,8 @@ def with_isr(partition: Partition, config: ClusterConfig, isr: Collection[int], 
     before, after = frozenset(partition.isr), frozenset(isr)
     if config.elects_eligible:
         min_isr = config.effective_min_isr
-        eligible = eligible_replicas(frozenset(partition.eligible), before, after, min_isr, frozenset({unclean}))
-        last_known = [b for b in partition.replicas if is_last_known_leader(b, before, after)]
+        eligible = elr.eligible_replicas(frozenset(partition.eligible), before, after, min_isr, frozenset({unclean}))
+        last_known = [b for b in partition.replicas if elr.is_last_known_leader(b, before, after)]
         partition = partition._replace(
             eligible=tuple(sorted(eligible)), last_known=tuple(last_known) or partition.last_known
         )
@@ -127,14 +121,16 @@ def elect(state: ClusterState, config: ClusterConfig, *, excluded: int = NOBODY)
             partition_epoch=old.partition_epoch
         )
     isr, eligible, last_known = map(frozenset, (partition.isr, partition.eligible, partition.last_known))
-    candidates, standing = electable(frozenset(live), isr, eligible, last_known, unclean=config.unclean_leader_election)
+    candidates, standing = elr.electable(
+        frozenset(live), isr, eligible, last_known, unclean=config.unclean_leader_election
+    )
     state = state._replace(partition=partition)
     elected = next((broker for broker in live if broker in candidates), NOBODY)
     if elected == NOBODY:
         return state if old.leader == NOBODY else decide(state, config, NOBODY, partition.isr)
-    clean = standing is Standing.IN_SYNC
+    clean = standing is elr.Standing.IN_SYNC
     after = decide(state, config, elected, tuple(isr_of_elected(elected, live, partition.isr, clean=clean)))
-    eligible = eligible_after_election(elected, frozenset(after.partition.eligible), standing)
+    eligible = elr.eligible_after_election(elected, frozenset(after.partition.eligible), standing)
     return after._replace(partition=after.partition._replace(eligible=tuple(sorted(eligible)), last_known=()))
 
 

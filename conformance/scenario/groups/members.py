@@ -20,15 +20,7 @@ from kafka_chaos.faults.helper import Helper
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.groups.commits import REFUSALS
 from kafka_chaos.harness.workload.groups.group_kinds import member_configs
-from kafka_chaos.reference_model.lockstep.observation import (
-    COMMITTED,
-    GIVEN,
-    PROCESSED,
-    REFUSED,
-    Deed,
-    GroupObservation,
-    MemberObservation,
-)
+from kafka_chaos.reference_model.lockstep import observation
 from kafka_chaos.reference_model.lockstep.state import NOBODY
 
 _MODULE = "kafka_chaos.conformance.scenario.groups.member"
@@ -43,7 +35,7 @@ _ANSWER_TIMEOUT_S = 20.0
 class MemberProcess(Helper):
     """The process of a member. `did`: all deeds of the member so far, also of its former process if it was killed."""
 
-    def __init__(self, settings: Mapping[str, Any], did: list[Deed]) -> None:
+    def __init__(self, settings: Mapping[str, Any], did: list[observation.Deed]) -> None:
         super().__init__(_MODULE, "member", settings)
         self.did = did
         self.errors: list[str] = []
@@ -121,13 +113,13 @@ class Members:
         offset = member.ask("poll", within=POLL_TIMEOUT + 10, partition=partition)["offset"]
         if offset is None:
             raise ClusterFailure(f"member {number} was given nothing of partition {partition} within {POLL_TIMEOUT} s")
-        member.did.append((GIVEN, partition, offset))
+        member.did.append((observation.GIVEN, partition, offset))
 
     def process(self, number: int, partition: int) -> None:
         """Let a member process the record in hand; the member knows its partition, so `partition` is not used."""
         member = self._processes[number]
         answer = member.ask("process", within=_ANSWER_TIMEOUT_S)
-        member.did.append((PROCESSED, answer["partition"], answer["offset"]))
+        member.did.append((observation.PROCESSED, answer["partition"], answer["offset"]))
 
     def commit(self, number: int, partition: int) -> None:
         """Let a member commit its position, again and again, until the commit is acknowledged or refused."""
@@ -143,7 +135,7 @@ class Members:
         answer = wait_until(answered, awaited, timeout=_COMMIT_TIMEOUT_S, interval=0.2, seen=lambda: str(member.errors))
         is_refused = answer["error"] is not None
         member.ask("end_batch", within=_ANSWER_TIMEOUT_S, refused=is_refused)
-        member.did.append((REFUSED if is_refused else COMMITTED, partition, answer["offset"]))
+        member.did.append((observation.REFUSED if is_refused else observation.COMMITTED, partition, answer["offset"]))
 
     def leave(self, number: int) -> None:
         """Let a member leave the group, as an orderly shutdown does."""
@@ -159,7 +151,7 @@ class Members:
 
     # --- Observations ----------------------------------------------------------------------------------------------
 
-    def observe(self) -> GroupObservation:
+    def observe(self) -> observation.GroupObservation:
         """Observe members, owners of partitions, committed offsets, and what each member tells and did.
 
         Raises `ClusterFailure` if the coordinator does not answer, or if a rebalance is in progress that will soon be
@@ -175,7 +167,7 @@ class Members:
         for number, member in members.items():
             for assigned in member.assignment.topic_partitions:
                 owners[assigned.partition] = number
-        return GroupObservation(
+        return observation.GroupObservation(
             members=tuple(sorted(members)),
             owners=tuple(owners) if is_settled else None,
             committed=self._committed(),
@@ -212,10 +204,10 @@ class Members:
         successor = self._successors.get(number, number)
         return successor if self._processes[successor].id == described.member_id else number
 
-    def _member(self, process: MemberProcess) -> MemberObservation:
+    def _member(self, process: MemberProcess) -> observation.MemberObservation:
         if not process.is_running:
-            return MemberObservation(did=tuple(process.did))
+            return observation.MemberObservation(did=tuple(process.did))
         answer = process.ask("tell", within=_ANSWER_TIMEOUT_S)
         process.id = answer["id"]
         has = None if answer["has"] is None else tuple(answer["has"])
-        return MemberObservation(generation=answer["generation"], has=has, did=tuple(process.did))
+        return observation.MemberObservation(generation=answer["generation"], has=has, did=tuple(process.did))

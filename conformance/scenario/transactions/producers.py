@@ -90,9 +90,8 @@ class TransactionClient(BrokerClient):
 
     def add_offsets(self, producer: Producer, group: str) -> int:
         """AddOffsetsToTxn: the partition of a group's offsets joins the transaction."""
-        return int(
-            self.ask(wire.AddOffsetsToTxnRequest, _ADD_OFFSETS, group_id=group, **_identity(producer)).error_code
-        )
+        answer = self.ask(wire.AddOffsetsToTxnRequest, _ADD_OFFSETS, group_id=group, **_identity(producer))
+        return int(answer.error_code)
 
     def write(self, producer: Producer, topic: str, partition: int, record: str, *, sequence: int) -> int:
         """Produce one record of a transaction with acks=all."""

@@ -6,23 +6,13 @@ why its value is refused.
 
 from collections.abc import Callable
 
+from kafka_chaos.faults import target as targets
 from kafka_chaos.faults.clients.members import ClientPause
 from kafka_chaos.faults.clock.clocks import MovedClock
 from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassignment
 from kafka_chaos.faults.fault import Fault, concerns, fits, parameters
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.faults.target import (
-    CONSUMER,
-    GROUP_COORDINATOR,
-    MEMBER,
-    OF_CLIENTS,
-    PRODUCER,
-    SHARE_COORDINATOR,
-    TRANSACTION_COORDINATOR,
-    Target,
-    TargetError,
-)
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.cluster.configuration.layout import ONLY_ON_ENGINES_MACHINE
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS, SHARE_STATE_PARTITIONS
@@ -39,7 +29,7 @@ def check_entries(number: int, phase: PhaseSpec) -> None:
         place = ("phases", number, "schedule", entry.entry_index)
         try:
             _ = entry.built
-        except TargetError as error:
+        except targets.TargetError as error:
             raise ExperimentError((*place, "target"), str(error)) from error
         except ValueError as error:
             key, _, rest = str(error).partition(": ")
@@ -85,8 +75,8 @@ def _kind_and_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
             f"{fault.kind} can't be done where advertise names another machine: {ONLY_ON_ENGINES_MACHINE}",
         )
     if not fits(type(fault), target):
-        clients = ", ".join(f"{role}(LANE)" for role in OF_CLIENTS)
-        expected = f"one of {clients}" if target.role not in OF_CLIENTS else "a server: it hits no clients"
+        clients = ", ".join(f"{role}(LANE)" for role in targets.OF_CLIENTS)
+        expected = f"one of {clients}" if target.role not in targets.OF_CLIENTS else "a server: it hits no clients"
         yield ("target",), f"{target.text}: {fault.kind} expects {expected}"
     if target.role not in ("zookeeper", "controllers", *(("controller",) if cluster.controllers else ())):
         return
@@ -110,8 +100,8 @@ def _frozen_producer(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
     """
     frozen = fault.target.lane if fault.kind == ClientPause.kind else None
     lane = next((lane for lane in phase.lanes if lane.lane == frozen), None)
-    is_producer = fault.target.role.removesuffix("s") == PRODUCER or (lane is not None and lane.loop is not None)
-    if lane is not None and is_producer and not lane.idempotence:
+    is_producer = fault.target.role.removesuffix("s") == targets.PRODUCER
+    if lane is not None and (is_producer or lane.loop is not None) and not lane.idempotence:
         message = f"{fault.target.text}: a producer that is thawed may send again what was written: expected a lane "
         yield ("target",), f"{message}with idempotence"
 
@@ -185,8 +175,8 @@ def _lockstep(cluster: ClusterSpec, phase: PhaseSpec) -> Refusals:
         if step not in set(LockstepStep):
             yield ("steps", index), f"{step!r} is not a step: expected one of {', '.join(LockstepStep)}"
     try:
-        target = Target.parse(phase.steps.target)
-    except TargetError as error:
+        target = targets.Target.parse(phase.steps.target)
+    except targets.TargetError as error:
         yield ("target",), str(error)
         return
     if target.role != "leader":
@@ -204,20 +194,20 @@ def _target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
         target.check(
             brokers=cluster.brokers, zookeepers=cluster.zookeepers, controllers=cluster.controllers, lanes=lanes
         )
-    except TargetError as error:
+    except targets.TargetError as error:
         yield ("target",), str(error)
     lane, role = lanes.get(target.lane or ""), target.role.removesuffix("s")
     if lane is None:
         return
     has_members = lane.group is not None or lane.loop is not None or lane.share is not None
-    if role in (GROUP_COORDINATOR, MEMBER) and not has_members:
+    if role in (targets.GROUP_COORDINATOR, targets.MEMBER) and not has_members:
         yield ("target",), f"{target.text}: the lane {lane.lane} has no group and no loop, nor a share group"
-    if role in (PRODUCER, CONSUMER) and (lane.client == IN_PROCESS or lane.loop is not None):
+    if role in (targets.PRODUCER, targets.CONSUMER) and (lane.client == IN_PROCESS or lane.loop is not None):
         message = f"expected a lane with a `client` whose {role} is a process of its own, such as librdkafka 2.16.0"
         yield ("target",), f"{target.text}: {message}"
-    if role == TRANSACTION_COORDINATOR and lane.transactional is None:
+    if role == targets.TRANSACTION_COORDINATOR and lane.transactional is None:
         yield ("target",), f"{target.text}: the lane {lane.lane} has no transactions"
-    if role == SHARE_COORDINATOR:
+    if role == targets.SHARE_COORDINATOR:
         if lane.share is None:
             yield ("target",), f"{target.text}: the lane {lane.lane} has no share group"
         if str(cluster.broker_configs.get(SHARE_STATE_PARTITIONS, 1)) != "1":

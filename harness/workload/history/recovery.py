@@ -15,14 +15,8 @@ import pyarrow.parquet as pq
 from kafka_chaos.contract.columns import ASSIGNMENTS, TABLES, TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.files import UNFINISHED
 from kafka_chaos.contract.lane.transactions import IN_DOUBT
+from kafka_chaos.harness.workload.history import writer
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS, reservations_in
-from kafka_chaos.harness.workload.history.writer import (
-    PRODUCED_SCHEMA,
-    complete_history,
-    delete_gathered,
-    last_number,
-    write_parquet,
-)
 
 _NUMBERS = dict.fromkeys(("first_seq", "count", "ns"), pa.int64())
 _JOURNAL = pa.schema({"lane": pa.string(), "producer_id": pa.int32(), **_NUMBERS, "transactional_id": pa.string()})
@@ -39,12 +33,14 @@ def recover(run_directory: Path) -> int:
     if not journal.exists():
         return 0
     for name in TABLES:
-        delete_gathered(run_directory / name)
+        writer.delete_gathered(run_directory / name)
         for unfinished in (run_directory / name).glob(UNFINISHED):
             unfinished.unlink()
     entries = list(reservations_in(journal))
     reservations = pa.Table.from_pylist([entry for entry in entries if "first_seq" in entry], schema=_JOURNAL)
-    added = _append(run_directory / "produced", [*_PRODUCER_KEY, "seq"], _reserved(reservations), PRODUCED_SCHEMA)
+    added = _append(
+        run_directory / "produced", [*_PRODUCER_KEY, "seq"], _reserved(reservations), writer.PRODUCED_SCHEMA
+    )
     ids = reservations.select([*_PRODUCER_KEY, "transactional_id"]).drop_null()
     if ids.num_rows:
         transactions = _begun_transactions(run_directory / "produced", ids)
@@ -54,7 +50,7 @@ def recover(run_directory: Path) -> int:
         schema = arrow_schema(ASSIGNMENTS)
         rows = pa.Table.from_pylist(assigned, schema=schema)
         _append(run_directory / "assignments", ["lane", "consumer", "partition"], rows, schema)
-    complete_history(run_directory)
+    writer.complete_history(run_directory)
     return added
 
 
@@ -67,7 +63,7 @@ def _append(folder: Path, key: list[str], rows: pa.Table, schema: pa.Schema) -> 
         ordered = rows.sort_by([(name, "ascending") for name in key])
         # Columns that the rows lack become null.
         table = pa.concat_tables([schema.empty_table(), ordered], promote_options="default")
-        write_parquet(table, folder / f"part-{last_number(folder) + 1:06d}.parquet")
+        writer.write_parquet(table, folder / f"part-{writer.last_number(folder) + 1:06d}.parquet")
     return int(rows.num_rows)
 
 
