@@ -10,17 +10,7 @@ import confluent_kafka
 import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.lane.configuration import (
-    _TABLE,
-    KINDS,
-    MODELLED,
-    NEUTRAL,
-    UNMODELLED,
-    assumed,
-    classifications,
-    classified,
-    unmodelled,
-)
+from kafka_chaos.contract.lane import configuration
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.harness.cluster.configuration.keys import AUTHORIZER_KEYS, known_keys
@@ -57,7 +47,7 @@ def of_java_client() -> Mapping[str, frozenset[str]]:
 def test_every_key_of_every_version_is_classified_once(kind: str, version: str) -> None:
     keys = known_keys(kind, version)
     assert len(keys) > 20
-    assert [key for key in keys if len(list(classifications(kind, key))) != 1] == []
+    assert [key for key in keys if len(list(configuration.classifications(kind, key))) != 1] == []
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer"])
@@ -66,7 +56,7 @@ def test_every_key_of_a_client_is_classified_once(library: str, kind: str, tmp_p
     of_library, least = (of_librdkafka(tmp_path), 130) if library == "librdkafka" else (of_java_client(), 100)
     keys = of_library[kind]
     assert len(keys) > least
-    assert [key for key in keys if len(list(classifications(kind, key))) != 1] == []
+    assert [key for key in keys if len(list(configuration.classifications(kind, key))) != 1] == []
 
 
 def test_nothing_is_classified_that_no_version_has(tmp_path: Path) -> None:
@@ -75,11 +65,11 @@ def test_nothing_is_classified_that_no_version_has(tmp_path: Path) -> None:
     known = {kind: frozenset().union(*(known_keys(kind, one) for one in VERSIONS)) for kind in ("broker", "topic")}
     known["broker"] |= AUTHORIZER_KEYS | {"listener.name.client.ssl.keystore.type"}
     known |= clients | {"client": clients["producer"] & clients["consumer"]}
-    for group in _TABLE["group"]:
-        assert group["status"] in (MODELLED, NEUTRAL, UNMODELLED)
+    for group in configuration._TABLE["group"]:
+        assert group["status"] in (configuration.MODELLED, configuration.NEUTRAL, configuration.UNMODELLED)
         assert group["why"]
-        assert (group["status"] == UNMODELLED) == bool(group.get("touches")), group
-        assert group.keys() <= {"status", "why", "touches", "harmless", "client", *KINDS}
+        assert (group["status"] == configuration.UNMODELLED) == bool(group.get("touches")), group
+        assert group.keys() <= {"status", "why", "touches", "harmless", "client", *configuration.KINDS}
         for kind, names in group.items():
             for name in names if kind in known else ():
                 pattern = re.compile(re.escape(name).replace(r"\*", ".*"))
@@ -106,26 +96,26 @@ def test_nothing_is_classified_that_no_version_has(tmp_path: Path) -> None:
     ],
 )
 def test_values_that_do_no_harm_are_told_from_others(kind: str, key: str, harmless: object, harmful: object) -> None:
-    assert classified(kind, key).status == UNMODELLED
-    assert list(unmodelled(kind, {key: harmless}, ALL_ANOMALIES)) == []
-    ((found, message),) = unmodelled(kind, {key: harmful}, ALL_ANOMALIES)
+    assert configuration.classified(kind, key).status == configuration.UNMODELLED
+    assert list(configuration.unmodelled(kind, {key: harmless}, ALL_ANOMALIES)) == []
+    ((found, message),) = configuration.unmodelled(kind, {key: harmful}, ALL_ANOMALIES)
     assert found == key
     assert f"assume: [{key}]" in message
 
 
 def test_a_key_that_touches_nothing_that_is_looked_for_is_allowed() -> None:
     configs = {"offsets.retention.minutes": 1}
-    assert list(unmodelled("broker", configs, Anomaly)) == []
-    assert [key for key, _ in unmodelled("broker", configs, GroupAnomaly)] == list(configs)
+    assert list(configuration.unmodelled("broker", configs, Anomaly)) == []
+    assert [key for key, _ in configuration.unmodelled("broker", configs, GroupAnomaly)] == list(configs)
 
 
 def test_a_key_that_nobody_classified_touches_everything() -> None:
-    ((_, message),) = unmodelled("producer", {"of.another.client": 1}, Anomaly)
+    ((_, message),) = configuration.unmodelled("producer", {"of.another.client": 1}, Anomaly)
     assert "then no anomaly will be judged" in message
-    assert assumed("of.another.client").keys() == set(ALL_ANOMALIES)
+    assert configuration.assumed("of.another.client").keys() == set(ALL_ANOMALIES)
 
 
 def test_what_is_assumed_names_its_anomalies_with_the_reason() -> None:
-    assert assumed("linger.ms") == {}
-    assert set(assumed("queuing.strategy")) == {Anomaly.REORDERED}
-    assert "queuing.strategy is assumed to do no harm" in assumed("queuing.strategy")[Anomaly.REORDERED]
+    assert configuration.assumed("linger.ms") == {}
+    assert set(configuration.assumed("queuing.strategy")) == {Anomaly.REORDERED}
+    assert "queuing.strategy is assumed to do no harm" in configuration.assumed("queuing.strategy")[Anomaly.REORDERED]

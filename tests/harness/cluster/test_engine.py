@@ -13,14 +13,8 @@ import pytest
 from docker.errors import APIError
 
 from kafka_chaos.contract.command.errors import WaitTimeout
+from kafka_chaos.harness.cluster.containers import engine
 from kafka_chaos.harness.cluster.containers.cleanup import remove_run
-from kafka_chaos.harness.cluster.containers.engine import (
-    CANNOT_EXECUTE,
-    docker_client,
-    execute_in_network,
-    execute_inside,
-    freeze,
-)
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.containers.labels import RUN, run_labels
 
@@ -29,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture(scope="module")
 def container() -> Iterator[Any]:
-    client, run_id = docker_client(), f"test-{secrets.token_hex(4)}"
+    client, run_id = engine.docker_client(), f"test-{secrets.token_hex(4)}"
     try:
         yield client.containers.run(
             ensure_image(),
@@ -60,25 +54,25 @@ def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("reading")
 def test_an_output_is_whole(container: Any) -> None:
-    assert execute_inside(container, ["echo", "hello"]) == (0, b"hello\n")
-    assert execute_inside(container, ["sh", "-c", "echo no; exit 3"]) == (3, b"no\n")
+    assert engine.execute_inside(container, ["echo", "hello"]) == (0, b"hello\n")
+    assert engine.execute_inside(container, ["sh", "-c", "echo no; exit 3"]) == (3, b"no\n")
     expected = b"".join(b"%d\n" % number for number in range(1, 20_001))
-    assert execute_inside(container, ["seq", "1", "20000"]) == (0, expected)
+    assert engine.execute_inside(container, ["seq", "1", "20000"]) == (0, expected)
 
 
 def test_a_command_in_a_container_that_has_ended_fails_with_an_exit_code() -> None:
-    client, run_id = docker_client(), f"test-{secrets.token_hex(4)}"
+    client, run_id = engine.docker_client(), f"test-{secrets.token_hex(4)}"
     try:
         labels = run_labels(run_id, keep=False)
         ended = client.containers.run(ensure_image(), ["true"], entrypoint=[], detach=True, labels=labels)
         ended.wait(timeout=60)
-        code, output = execute_inside(ended, ["true"])
-        assert code == CANNOT_EXECUTE
+        code, output = engine.execute_inside(ended, ["true"])
+        assert code == engine.CANNOT_EXECUTE
         assert b"is not running" in output
     finally:
         remove_run(client, run_id)
     with pytest.raises(APIError, match="No such container"):
-        execute_inside(ended, ["true"])
+        engine.execute_inside(ended, ["true"])
 
 
 def in_any_order(code: int, output: bytes) -> tuple[int, list[bytes]]:
@@ -88,17 +82,17 @@ def in_any_order(code: int, output: bytes) -> tuple[int, list[bytes]]:
 
 def test_a_command_of_the_network_runs_beside_a_frozen_container(container: Any) -> None:
     read = ["sh", "-c", "readlink /proc/self/ns/net; echo wrong >&2; exit 2"]
-    inside = in_any_order(*execute_inside(container, read))
-    assert in_any_order(*execute_in_network(container, read)) == inside
-    freeze(container)
+    inside = in_any_order(*engine.execute_inside(container, read))
+    assert in_any_order(*engine.execute_in_network(container, read)) == inside
+    engine.freeze(container)
     try:
-        assert execute_inside(container, read)[0] == CANNOT_EXECUTE
-        assert in_any_order(*execute_in_network(container, read)) == inside
-        assert execute_in_network(container, ["true"]) == (0, b"")
+        assert engine.execute_inside(container, read)[0] == engine.CANNOT_EXECUTE
+        assert in_any_order(*engine.execute_in_network(container, read)) == inside
+        assert engine.execute_in_network(container, ["true"]) == (0, b"")
     finally:
         container.unpause()
     run = f"{RUN}={container.labels[RUN]}"
-    assert len(docker_client().containers.list(all=True, filters={"label": run})) == 1
+    assert len(engine.docker_client().containers.list(all=True, filters={"label": run})) == 1
 
 
 def stubborn(refusals: int, explanation: str = "OCI runtime pause failed: unable to freeze: unknown") -> Any:
@@ -110,17 +104,17 @@ def stubborn(refusals: int, explanation: str = "OCI runtime pause failed: unable
 @pytest.mark.parametrize("explanation", ["OCI runtime pause failed: unable to freeze", "Container 1 is already paused"])
 def test_a_freeze_that_came_too_early_is_asked_for_again(explanation: str) -> None:
     container = stubborn(refusals=3, explanation=explanation)
-    freeze(container)
+    engine.freeze(container)
     assert container.pause.call_count == 4
 
 
 def test_a_freeze_that_never_comes_is_told() -> None:
     with pytest.raises(WaitTimeout, match=r"for stubborn to be frozen after .* s; seen last: .*unable to freeze"):
-        freeze(stubborn(refusals=10**6), timeout=0.1)
+        engine.freeze(stubborn(refusals=10**6), timeout=0.1)
 
 
 def test_another_refusal_is_not_asked_again() -> None:
     container = stubborn(refusals=1, explanation="no such container")
     with pytest.raises(APIError, match="no such container"):
-        freeze(container)
+        engine.freeze(container)
     assert container.pause.call_count == 1

@@ -9,6 +9,7 @@ from itertools import permutations
 import pytest
 
 from kafka_chaos.reference_model import Lane
+from kafka_chaos.reference_model.lane import state as states
 from kafka_chaos.reference_model.lane.bounds import (
     keeps_too_much,
     keeps_what_is_common,
@@ -16,20 +17,6 @@ from kafka_chaos.reference_model.lane.bounds import (
     steps_without_producer,
 )
 from kafka_chaos.reference_model.lane.exchanges import send
-from kafka_chaos.reference_model.lane.state import (
-    ENOUGH,
-    FOLLOWER,
-    LEADER,
-    NEW,
-    NOWHERE,
-    RETRY,
-    ZOMBIE,
-    LaneReplica,
-    LaneState,
-    Record,
-    canonical,
-    initial_state,
-)
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.protocol import PROTOCOLS
 from kafka_chaos.reference_model.protocol.entries import appended, leader_epoch_of
@@ -58,10 +45,10 @@ ENTRIES = 3
     ids=lambda lane: lane.lane,
 )
 def test_the_logs_of_any_two_replicas_are_among_those_that_may_be(lane: Lane) -> None:
-    loaded = initial_state(lane)._replace(records=(Record(RETRY, ENTRIES, NOWHERE),))
+    loaded = states.initial_state(lane)._replace(records=(states.Record(states.RETRY, ENTRIES, states.NOWHERE),))
     reached = breadth_first(
-        canonical(loaded, lane),
-        lambda state: [canonical(after, lane) for after in steps_without_producer(state, lane)],
+        states.canonical(loaded, lane),
+        lambda state: [states.canonical(after, lane) for after in steps_without_producer(state, lane)],
         lambda _: False,
         Budget(1_000_000),
     )
@@ -115,16 +102,18 @@ def test_many_faults_of_a_kind_cost_no_more_than_a_few(kind: str, replicas: int)
 
 
 LANE = Lane(lane="m", acks="1", faults=("partition",))
-FOLLOWS = LaneReplica(FOLLOWER, False)
-CUT_OFF = LaneReplica(ZOMBIE, False, believed_isr=ENOUGH)
-LEADS = LaneReplica(LEADER, True, leader_epoch=1)
-RECORDS = (Record(NEW, 2, NOWHERE), Record(NEW, 1, NOWHERE))
+FOLLOWS = states.LaneReplica(states.FOLLOWER, False)
+CUT_OFF = states.LaneReplica(states.ZOMBIE, False, believed_isr=states.ENOUGH)
+LEADS = states.LaneReplica(states.LEADER, True, leader_epoch=1)
+RECORDS = (states.Record(states.NEW, 2, states.NOWHERE), states.Record(states.NEW, 1, states.NOWHERE))
 
 
 @pytest.mark.parametrize("replicas", [(FOLLOWS, CUT_OFF, LEADS), (LEADS, CUT_OFF, FOLLOWS)])
-def test_a_producer_addresses_a_zombie_until_it_knows_of_the_successor(replicas: tuple[LaneReplica, ...]) -> None:
+def test_a_producer_addresses_a_zombie_until_it_knows_of_the_successor(
+    replicas: tuple[states.LaneReplica, ...],
+) -> None:
     """Its metadata may be as old as the zombie: nobody need have announced the successor to it."""
-    state = LaneState(replicas, 1, RECORDS, 0, ())
+    state = states.LaneState(replicas, 1, RECORDS, 0, ())
     reached = {action.broker: after.addressed_epoch for action, after in send(state, LANE)}
     assert reached == {replicas.index(CUT_OFF): 0, replicas.index(LEADS): 1}
     assert [action.broker for action, _ in send(state._replace(addressed_epoch=1), LANE)] == [replicas.index(LEADS)]

@@ -2,26 +2,16 @@
 
 import pytest
 
+from kafka_chaos.reference_model.lockstep import shares
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.observation import GIVEN
-from kafka_chaos.reference_model.lockstep.shares import (
-    ACCEPT,
-    NEVER_WRITTEN,
-    NO_SESSION,
-    NOT_ACQUIRED,
-    REJECT,
-    RELEASE,
-    TAKEN,
-    ShareModel,
-    ShareSetup,
-)
 from kafka_chaos.reference_model.lockstep.state import ActionError, ClusterConfig
 from kafka_chaos.reference_model.lockstep.stepping import step
 
 RECORDS = 3
 
 
-def share_group(*, delivery_limit: int = 5, locks_end: bool = False) -> ShareModel:
+def share_group(*, delivery_limit: int = 5, locks_end: bool = False) -> shares.ShareModel:
     """A group of two members on a partition with three records, all of them below the high watermark."""
     cluster = ClusterModel(ClusterConfig())
     for number in range(RECORDS):
@@ -29,33 +19,33 @@ def share_group(*, delivery_limit: int = 5, locks_end: bool = False) -> ShareMod
     cluster.states = frozenset(
         state for state in cluster.states if state.replica(state.partition.leader).high_watermark == RECORDS
     )
-    model = ShareModel(ShareSetup(members=2, delivery_limit=delivery_limit, locks_end=locks_end), cluster)
+    model = shares.ShareModel(shares.ShareSetup(members=2, delivery_limit=delivery_limit, locks_end=locks_end), cluster)
     assert cluster.states
     return model
 
 
-def poll(model: ShareModel, member: int) -> None:
+def poll(model: shares.ShareModel, member: int) -> None:
     model.apply(step("sharer_polls", member=member))
 
 
-def acknowledge(model: ShareModel, member: int, kind: str, offset: int) -> None:
+def acknowledge(model: shares.ShareModel, member: int, kind: str, offset: int) -> None:
     model.apply(step("sharer_acknowledges", member=member, kind=kind, offset=offset))
 
 
-def deeds(model: ShareModel, member: int) -> set[tuple[tuple[object, ...], ...]]:
+def deeds(model: shares.ShareModel, member: int) -> set[tuple[tuple[object, ...], ...]]:
     return {state.deeds[member - 1] for state in model.states}
 
 
-def given(model: ShareModel, member: int) -> set[tuple[tuple[object, ...], ...]]:
+def given(model: shares.ShareModel, member: int) -> set[tuple[tuple[object, ...], ...]]:
     """What a member was given in each state: offsets and delivery counts."""
     return {tuple(deed[1:] for deed in done if deed[0] == GIVEN) for done in deeds(model, member)}
 
 
-def start_offsets(model: ShareModel) -> set[int]:
+def start_offsets(model: shares.ShareModel) -> set[int]:
     return {state.start_offset for state in model.states}
 
 
-def leader_dies(model: ShareModel) -> None:
+def leader_dies(model: shares.ShareModel) -> None:
     (leader,) = {state.partition.leader for state in model.cluster.states}
     model.cluster.apply(step("kill", broker=leader))
     model.cluster.states = frozenset(
@@ -69,8 +59,8 @@ def leader_dies(model: ShareModel) -> None:
 def test_an_accepted_record_is_given_to_nobody_again() -> None:
     model = share_group()
     poll(model, 1)
-    assert start_offsets(model) == {NEVER_WRITTEN}
-    acknowledge(model, 1, ACCEPT, 0)
+    assert start_offsets(model) == {shares.NEVER_WRITTEN}
+    acknowledge(model, 1, shares.ACCEPT, 0)
     poll(model, 2)
     assert given(model, 2) == {((1, 1),)}
     assert start_offsets(model) == {0}
@@ -79,7 +69,7 @@ def test_an_accepted_record_is_given_to_nobody_again() -> None:
 def test_a_released_record_is_delivered_again_and_counted() -> None:
     model = share_group()
     poll(model, 1)
-    acknowledge(model, 1, RELEASE, 0)
+    acknowledge(model, 1, shares.RELEASE, 0)
     poll(model, 2)
     assert given(model, 2) == {((0, 2),)}
 
@@ -87,9 +77,9 @@ def test_a_released_record_is_delivered_again_and_counted() -> None:
 def test_a_rejected_record_and_one_that_reached_the_delivery_limit_are_archived() -> None:
     model = share_group(delivery_limit=1)
     poll(model, 1)
-    acknowledge(model, 1, REJECT, 0)
+    acknowledge(model, 1, shares.REJECT, 0)
     poll(model, 1)
-    acknowledge(model, 1, RELEASE, 1)
+    acknowledge(model, 1, shares.RELEASE, 1)
     poll(model, 2)
     assert given(model, 2) == {((2, 1),)}
 
@@ -98,23 +88,23 @@ def test_only_the_member_that_acquired_a_record_may_acknowledge_it() -> None:
     model = share_group()
     poll(model, 1)
     poll(model, 2)
-    acknowledge(model, 2, ACCEPT, 0)
-    assert {done[-1] for done in deeds(model, 2)} == {(ACCEPT, 0, NOT_ACQUIRED)}
-    acknowledge(model, 1, ACCEPT, 0)
-    assert {done[-1] for done in deeds(model, 1)} == {(ACCEPT, 0, TAKEN)}
+    acknowledge(model, 2, shares.ACCEPT, 0)
+    assert {done[-1] for done in deeds(model, 2)} == {(shares.ACCEPT, 0, shares.NOT_ACQUIRED)}
+    acknowledge(model, 1, shares.ACCEPT, 0)
+    assert {done[-1] for done in deeds(model, 1)} == {(shares.ACCEPT, 0, shares.TAKEN)}
 
 
 def test_a_new_leader_knows_what_ended_and_not_what_was_acquired() -> None:
     model = share_group()
-    for offset, kind in ((0, ACCEPT), (1, RELEASE)):
+    for offset, kind in ((0, shares.ACCEPT), (1, shares.RELEASE)):
         poll(model, 1)
         acknowledge(model, 1, kind, offset)
     poll(model, 1)
     poll(model, 1)
     assert given(model, 1) == {((0, 1), (1, 1), (1, 2), (2, 1))}
     leader_dies(model)
-    acknowledge(model, 1, ACCEPT, 2)
-    assert {done[-1] for done in deeds(model, 1)} == {(ACCEPT, 2, NO_SESSION)}
+    acknowledge(model, 1, shares.ACCEPT, 2)
+    assert {done[-1] for done in deeds(model, 1)} == {(shares.ACCEPT, 2, shares.NO_SESSION)}
     poll(model, 2)
     poll(model, 2)
     assert given(model, 2) == {((1, 2), (2, 1))}
@@ -123,7 +113,7 @@ def test_a_new_leader_knows_what_ended_and_not_what_was_acquired() -> None:
 def test_an_acceptance_without_an_answer_may_have_been_taken_or_not() -> None:
     model = share_group()
     poll(model, 1)
-    model.apply(step("sharer_acknowledges_unheard", member=1, kind=ACCEPT, offset=0))
+    model.apply(step("sharer_acknowledges_unheard", member=1, kind=shares.ACCEPT, offset=0))
     leader_dies(model)
     poll(model, 2)
     assert given(model, 2) == {((0, 1),), ((1, 1),)}

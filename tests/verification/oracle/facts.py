@@ -11,16 +11,7 @@ from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.recovery.outages import ACKNOWLEDGED, GIVEN_UP, READ, SENT, UNANSWERED
-from kafka_chaos.verification.tables.facts import (
-    Awaited,
-    LaneFacts,
-    OpenEnd,
-    Owned,
-    PartitionFacts,
-    Pulse,
-    ReplicaFacts,
-    TransactionFacts,
-)
+from kafka_chaos.verification.tables import facts as counted
 from tests.verification.oracle.groups import Group, History
 from tests.verification.oracle.rows import LaneHistory, Place, Replicated, View, ends_of
 from tests.verification.oracle.shares import share_facts
@@ -29,7 +20,7 @@ from tests.verification.oracle.transactions import Transactions
 _SECOND_NS = 1_000_000_000
 
 
-def pulses_of(history: LaneHistory, passing: Iterable[str] = ()) -> tuple[Pulse, ...]:
+def pulses_of(history: LaneHistory, passing: Iterable[str] = ()) -> tuple[counted.Pulse, ...]:
     """The pulses of a lane, in the order that every engine gives. `passing`: its consumers that come and go."""
     groups = {name: name for name in passing} | {row.consumer: row.group or "" for row in history.assignments}
     seconds: dict[tuple[str, str, int | None, int], list[tuple[int, int, int | None]]] = defaultdict(list)
@@ -40,7 +31,7 @@ def pulses_of(history: LaneHistory, passing: Iterable[str] = ()) -> tuple[Pulse,
         (first_ns, first_offset, _), (last_ns, last_offset, _) = min(moments), max(moments)
         asked_ns = min((asked for *_, asked in moments if asked is not None), default=None)
         offsets = (offset if offset >= 0 else None for offset in (first_offset, last_offset))
-        pulses.append(Pulse(what, reader, partition, first_ns, last_ns, asked_ns, *offsets))
+        pulses.append(counted.Pulse(what, reader, partition, first_ns, last_ns, asked_ns, *offsets))
     return tuple(sorted(pulses, key=str))
 
 
@@ -60,12 +51,12 @@ def _moments(
         yield READ, given.group, given.partition, given.delivered_ns, given.offset, None
 
 
-def awaited_in(history: LaneHistory) -> tuple[Awaited, ...]:
+def awaited_in(history: LaneHistory) -> tuple[counted.Awaited, ...]:
     """The transactions of a lane whose end took a second or more, or was asked for in vain."""
     return tuple(
         sorted(
             (
-                Awaited(row.transactional_id, row.begin_ns, row.end_ns)
+                counted.Awaited(row.transactional_id, row.begin_ns, row.end_ns)
                 for row in history.transactions
                 if (row.error is not None if row.end_ns is None else row.end_ns - row.begin_ns >= _SECOND_NS)
             ),
@@ -74,17 +65,19 @@ def awaited_in(history: LaneHistory) -> tuple[Awaited, ...]:
     )
 
 
-def owned_by(groups: Sequence[Group]) -> tuple[Owned, ...]:
+def owned_by(groups: Sequence[Group]) -> tuple[counted.Owned, ...]:
     """Who had which partition, of these groups."""
     rows = (row for group in groups for row in History(group).assigned)
-    return tuple(sorted((Owned(row.group or "", row.partition, row.start_ns, row.end_ns) for row in rows), key=str))
+    return tuple(
+        sorted((counted.Owned(row.group or "", row.partition, row.start_ns, row.end_ns) for row in rows), key=str)
+    )
 
 
-def facts_of(run: RunDirectory, lane: Lane, view: View, groups: Sequence[Group]) -> LaneFacts:
+def facts_of(run: RunDirectory, lane: Lane, view: View, groups: Sequence[Group]) -> counted.LaneFacts:
     """The facts of a lane and of its groups."""
     produced = view.history.produced
     unnamed = sum(row.source_seq is None or row.source_producer_id is None for row in produced)
-    return LaneFacts(
+    return counted.LaneFacts(
         partitions=_partitions(view),
         unjudged=_unjudged(view) if not run.has_log or lane.cleanup_policy is not None else 0,
         replicas=_replicas(view.history.replicas),
@@ -98,7 +91,7 @@ def facts_of(run: RunDirectory, lane: Lane, view: View, groups: Sequence[Group])
     )
 
 
-def _partitions(view: View) -> dict[int | None, PartitionFacts]:
+def _partitions(view: View) -> dict[int | None, counted.PartitionFacts]:
     history, log = view.history, view.history.log or ()
     sent = Counter(row.partition for row in history.produced)
     acknowledged: dict[int | None, list[tuple[int | None, int | None]]] = defaultdict(list)
@@ -109,11 +102,11 @@ def _partitions(view: View) -> dict[int | None, PartitionFacts]:
     distinct = Counter(row.partition for row in set(log))
     is_transactional = history.timeout_ms is not None
     committed = view.visible_end if is_transactional and view.final_log else {}
-    found: dict[int | None, PartitionFacts] = {}
+    found: dict[int | None, counted.PartitionFacts] = {}
     for partition in {*sent, *read, *stored}:
         known = acknowledged.get(partition, [])
         number = -1 if partition is None else partition
-        found[partition] = PartitionFacts(
+        found[partition] = counted.PartitionFacts(
             produced=sent[partition],
             acknowledged=len(known),
             consumed=read[number],
@@ -142,23 +135,23 @@ def _unjudged(view: View) -> int:
     return sum(outcome == "ok" and not is_shown(identity) for identity, outcome in view.outcome.items())
 
 
-def _replicas(rows: Iterable[Replicated]) -> dict[int, dict[int, ReplicaFacts]]:
+def _replicas(rows: Iterable[Replicated]) -> dict[int, dict[int, counted.ReplicaFacts]]:
     offsets: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         offsets[row.partition][row.broker].append(row.offset)
     return {
-        partition: {broker: ReplicaFacts(len(held), min(held), max(held)) for broker, held in brokers.items()}
+        partition: {broker: counted.ReplicaFacts(len(held), min(held), max(held)) for broker, held in brokers.items()}
         for partition, brokers in offsets.items()
     }
 
 
-def _transactions(view: View) -> TransactionFacts:
+def _transactions(view: View) -> counted.TransactionFacts:
     history, transactions = view.history, Transactions(view)
     outcomes = Counter(row.outcome for row in history.transactions)
     outside = (row for row in history.produced if row.transaction is None)
     kinds = Counter(row.kind for row in history.replicas if row.kind is not None)
     ended = [row.end_ns for row in history.transactions]
-    return TransactionFacts(
+    return counted.TransactionFacts(
         transactions=len(history.transactions),
         committed=outcomes["committed"],
         aborted=outcomes["aborted"],
@@ -175,7 +168,9 @@ def _transactions(view: View) -> TransactionFacts:
             for row in history.assignments
             if row.isolation == "read_committed" and row.end_ns is not None
         ),
-        open_ends=tuple(OpenEnd(row.partition, row.offset, hangs) for row, _, hangs in transactions.open_ends()),
+        open_ends=tuple(
+            counted.OpenEnd(row.partition, row.offset, hangs) for row, _, hangs in transactions.open_ends()
+        ),
     )
 
 

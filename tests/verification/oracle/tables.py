@@ -14,29 +14,18 @@ import pyarrow as pa
 from kafka_chaos.contract.columns import TABLES
 from kafka_chaos.verification.inputs.parquet import batches_of
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
-from tests.verification.oracle.rows import (
-    Assigned,
-    Commit,
-    Delivery,
-    LaneHistory,
-    Produced,
-    Read,
-    Replicated,
-    ShareStart,
-    Stored,
-    Transaction,
-)
+from tests.verification.oracle import rows as oracle
 
 KINDS: Mapping[str, Any] = {
-    "produced": Produced,
-    "consumed": Read,
-    "log": Stored,
-    "replicas": Replicated,
-    "transactions": Transaction,
-    "assignments": Assigned,
-    "commits": Commit,
-    "deliveries": Delivery,
-    "share_starts": ShareStart,
+    "produced": oracle.Produced,
+    "consumed": oracle.Read,
+    "log": oracle.Stored,
+    "replicas": oracle.Replicated,
+    "transactions": oracle.Transaction,
+    "assignments": oracle.Assigned,
+    "commits": oracle.Commit,
+    "deliveries": oracle.Delivery,
+    "share_starts": oracle.ShareStart,
 }
 """By table its rows. Each also names its lane."""
 
@@ -86,7 +75,7 @@ def values_of(column: pa.Array) -> list[Any]:
     return found
 
 
-def histories_of(run: RunDirectory, parts: Sequence[Part]) -> dict[str, LaneHistory]:
+def histories_of(run: RunDirectory, parts: Sequence[Part]) -> dict[str, oracle.LaneHistory]:
     """The rows of all lanes, and what metadata says of them."""
     found = empty_histories(run, (lane.lane for lane in run.lanes))
     for part in parts:
@@ -98,13 +87,13 @@ def histories_of(run: RunDirectory, parts: Sequence[Part]) -> dict[str, LaneHist
     return found
 
 
-def empty_histories(run: RunDirectory, lanes: Iterable[str]) -> dict[str, LaneHistory]:
+def empty_histories(run: RunDirectory, lanes: Iterable[str]) -> dict[str, oracle.LaneHistory]:
     """These lanes without rows."""
-    log: list[Stored] | None = [] if run.has_log else None
-    return {lane: LaneHistory(log=copy(log), has_replicas=run.has("replicas")) for lane in lanes}
+    log: list[oracle.Stored] | None = [] if run.has_log else None
+    return {lane: oracle.LaneHistory(log=copy(log), has_replicas=run.has("replicas")) for lane in lanes}
 
 
-def add_metadata(run: RunDirectory, histories: Mapping[str, LaneHistory]) -> None:
+def add_metadata(run: RunDirectory, histories: Mapping[str, oracle.LaneHistory]) -> None:
     """Add the content of lanes.json, checkpoints.json and events.jsonl about these lanes."""
     for (lane, partition), marks in run.checkpoints.high_watermarks.items():
         known = [mark for mark in marks.values() if mark is not None]

@@ -4,23 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_chaos.contract.lane.share import share_group_of
-from tests.verification.oracle.rows import (
-    Assigned,
-    Case,
-    Delivery,
-    LaneHistory,
-    Produced,
-    Read,
-    Replicated,
-    ShareStart,
-    Stored,
-    Transaction,
-)
+from tests.verification.oracle import rows as oracle
 
 LANE, PARTITIONS, RECORDS = "shared", 2, 12
 LOCK_MS, LIMIT = 1_000, 5
 SECOND = 1_000_000_000
-Plant = tuple[LaneHistory, list[Case]]
+Plant = tuple[oracle.LaneHistory, list[oracle.Case]]
 
 
 def lane_keys(**share: Any) -> dict[str, Any]:
@@ -30,26 +19,28 @@ def lane_keys(**share: Any) -> dict[str, Any]:
     return {**cluster, "partitions": PARTITIONS, "share": settings}
 
 
-def delivery(seq: int, at_ns: int, member: str = "m0", *, count: int = 1, kind: str | None = "accept") -> Delivery:
+def delivery(
+    seq: int, at_ns: int, member: str = "m0", *, count: int = 1, kind: str | None = "accept"
+) -> oracle.Delivery:
     """The record of this seq, given to a member at this time and acknowledged at once."""
     place = (seq % PARTITIONS, seq // PARTITIONS)
     answer = () if kind is None else (kind, "ok", at_ns + 10, at_ns + 20)
-    return Delivery(share_group_of(LANE), member, *place, 0, seq, count, at_ns - 10, at_ns, *answer)
+    return oracle.Delivery(share_group_of(LANE), member, *place, 0, seq, count, at_ns - 10, at_ns, *answer)
 
 
-def start(partition: int, offset: int, at_ns: int, member: str = "m0") -> ShareStart:
-    return ShareStart(share_group_of(LANE), member, partition, offset, at_ns, at_ns + 1)
+def start(partition: int, offset: int, at_ns: int, member: str = "m0") -> oracle.ShareStart:
+    return oracle.ShareStart(share_group_of(LANE), member, partition, offset, at_ns, at_ns + 1)
 
 
-def clean() -> LaneHistory:
+def clean() -> oracle.LaneHistory:
     """Two members accept all records in turn; one record is released first, one is rejected."""
-    history = LaneHistory(log=[])
+    history = oracle.LaneHistory(log=[])
     assert history.log is not None
     for seq in range(RECORDS):
         place = (seq % PARTITIONS, seq // PARTITIONS)
-        history.produced.append(Produced(0, seq, *place, "ok", None, SECOND + seq * 100, SECOND + seq * 100 + 5))
-        history.log.append(Stored(*place, 0, seq))
-        history.consumed.append(Read("follower", *place, 0, seq, 2 * SECOND + seq))
+        history.produced.append(oracle.Produced(0, seq, *place, "ok", None, SECOND + seq * 100, SECOND + seq * 100 + 5))
+        history.log.append(oracle.Stored(*place, 0, seq))
+        history.consumed.append(oracle.Read("follower", *place, 0, seq, 2 * SECOND + seq))
         kind = {3: "release", 5: "reject"}.get(seq, "accept")
         history.deliveries.append(delivery(seq, (3 + seq) * SECOND, f"m{seq % 2}", kind=kind))
     history.deliveries.append(delivery(3, 20 * SECOND, "m0", count=2))
@@ -65,22 +56,22 @@ def calm() -> Plant:
 def never_delivered() -> Plant:
     history = clean()
     history.deliveries = [row for row in history.deliveries if row.seq != 4]
-    return history, [Case("never_delivered", 0, 2, 0, 4)]
+    return history, [oracle.Case("never_delivered", 0, 2, 0, 4)]
 
 
 def an_offset_that_was_used_again() -> Plant:
     """Another record was delivered at the offset: the log was replaced."""
     history = clean()
-    history.produced.append(Produced(0, 99, 0, None, "info", None, 1, 2))
+    history.produced.append(oracle.Produced(0, 99, 0, None, "info", None, 1, 2))
     history.deliveries = [row._replace(seq=99) if row.seq == 4 else row for row in history.deliveries]
-    return history, [Case("truncated_read", 0, 2, 0, 99)]
+    return history, [oracle.Case("truncated_read", 0, 2, 0, 99)]
 
 
 def never_sent() -> Plant:
     """A member is given a record that nobody produced."""
     history = clean()
     history.deliveries.append(delivery(RECORDS + 1, 50 * SECOND))
-    return history, [Case("phantom", 1, RECORDS // PARTITIONS, 0, RECORDS + 1)]
+    return history, [oracle.Case("phantom", 1, RECORDS // PARTITIONS, 0, RECORDS + 1)]
 
 
 def delivered_to_two() -> Plant:
@@ -92,7 +83,7 @@ def delivered_to_two() -> Plant:
     accepted = [row for row in history.deliveries if row.seq == 3 and row.acknowledgement == "accept"]
     history.deliveries.remove(accepted[0])
     history.deliveries.append(delivery(3, at + SECOND, "m1", count=2))
-    return history, [Case("delivered_to_two", 1, 1, 0, 3)]
+    return history, [oracle.Case("delivered_to_two", 1, 1, 0, 3)]
 
 
 def a_lock_that_ran_out() -> Plant:
@@ -115,7 +106,7 @@ def a_member_that_may_be_gone() -> Plant:
 def redelivered_after_accept() -> Plant:
     history = clean()
     history.deliveries.append(delivery(2, 60 * SECOND, "m1", count=2, kind="accept"))
-    return history, [Case("redelivered_after_accept", 0, 1, 0, 2)]
+    return history, [oracle.Case("redelivered_after_accept", 0, 1, 0, 2)]
 
 
 def given_late() -> Plant:
@@ -139,14 +130,14 @@ def past_delivery_limit() -> Plant:
         row._replace(delivery_count=LIMIT + 1) if (row.seq, row.delivery_count) == (3, 2) else row
         for row in history.deliveries
     ]
-    return history, [Case("past_delivery_limit", 1, 1, 0, 3)]
+    return history, [oracle.Case("past_delivery_limit", 1, 1, 0, 3)]
 
 
 def archived_early() -> Plant:
     """A record is released, and never comes again."""
     history = clean()
     history.deliveries = [row for row in history.deliveries if (row.seq, row.delivery_count) != (3, 2)]
-    return history, [Case("archived_early", 1, 1, 0, 3)]
+    return history, [oracle.Case("archived_early", 1, 1, 0, 3)]
 
 
 def archived_at_the_limit() -> Plant:
@@ -161,7 +152,7 @@ def share_start_went_back() -> Plant:
     """A start offset falls, and rises again."""
     history = clean()
     history.share_starts += [start(0, 2, 40 * SECOND, "m1"), start(0, RECORDS // PARTITIONS, 50 * SECOND)]
-    return history, [Case("share_start_went_back", 0, 2, None, None)]
+    return history, [oracle.Case("share_start_went_back", 0, 2, None, None)]
 
 
 def reports_side_by_side() -> Plant:
@@ -182,28 +173,30 @@ def transactional(*, given: bool) -> Plant:
     history.produced = [row._replace(transaction=int(row.seq == RECORDS - 1)) for row in history.produced]
     between = SECOND + (RECORDS - 1) * 100 - 50
     ends = ((0, SECOND - 1, between, "committed"), (1, between + 1, 2 * SECOND, "aborted"))
-    history.transactions = [Transaction(0, number, "t", begin, end, how) for number, begin, end, how in ends]
+    history.transactions = [oracle.Transaction(0, number, "t", begin, end, how) for number, begin, end, how in ends]
     last = RECORDS // PARTITIONS
     for row in history.log or ():
         shift = int(row.seq == RECORDS - 1)
         for broker in (1, 2, 3):
-            history.replicas.append(Replicated(row.partition, broker, row.offset + shift, 0, 0, row.seq, "data"))
+            history.replicas.append(oracle.Replicated(row.partition, broker, row.offset + shift, 0, 0, row.seq, "data"))
     history.log = [row._replace(offset=row.offset + int(row.seq == RECORDS - 1)) for row in history.log or ()]
     marks = ((0, last, "commit"), (1, last - 1, "commit"), (1, last + 1, "abort"))
     for broker in (1, 2, 3):
-        history.replicas += [Replicated(partition, broker, offset, 0, 0, -1, kind) for partition, offset, kind in marks]
+        history.replicas += [
+            oracle.Replicated(partition, broker, offset, 0, 0, -1, kind) for partition, offset, kind in marks
+        ]
     history.consumed = []
     for isolation in ("read_committed", "read_uncommitted"):
-        history.assignments += [Assigned(isolation, partition, isolation) for partition in range(PARTITIONS)]
+        history.assignments += [oracle.Assigned(isolation, partition, isolation) for partition in range(PARTITIONS)]
         rows = [row for row in history.log if row.seq < RECORDS - 1 or isolation == "read_uncommitted"]
-        history.consumed += [Read(isolation, *row, 2 * SECOND + row.seq) for row in rows]
+        history.consumed += [oracle.Read(isolation, *row, 2 * SECOND + row.seq) for row in rows]
     moved = [row._replace(offset=row.offset + int(row.seq == RECORDS - 1)) for row in history.deliveries]
     history.deliveries = [row for row in moved if given or row.seq < RECORDS - 1]
     history.produced = [row._replace(offset=last) if row.seq == RECORDS - 1 else row for row in history.produced]
     # Past the markers: one in partition 0, two in partition 1.
     ends = [row.offset and row.offset + 1 + row.partition for row in history.share_starts]
     history.share_starts = [row._replace(offset=end) for row, end in zip(history.share_starts, ends, strict=True)]
-    return history, [Case("aborted_read", 1, last, 0, RECORDS - 1)] if given else []
+    return history, [oracle.Case("aborted_read", 1, last, 0, RECORDS - 1)] if given else []
 
 
 def aborted_read() -> Plant:

@@ -4,40 +4,30 @@ from random import Random
 from typing import Any
 
 from tests.verification.oracle.rows import LaneHistory
-from tests.verification.samples.planted_shares import (
-    LIMIT,
-    LOCK_MS,
-    PARTITIONS,
-    RECORDS,
-    SECOND,
-    clean,
-    delivery,
-    start,
-    transactional,
-)
+from tests.verification.samples import planted_shares as planted
 
-LOCK_NS = LOCK_MS * 1_000_000
+LOCK_NS = planted.LOCK_MS * 1_000_000
 _KINDS = ("accept", "accept", "release", "reject", None)
 
 
 def random_shares(random: Random) -> LaneHistory:
     """A clean lane, or one with transactions, to whose members more was given, and that is damaged."""
-    history = clean() if random.random() < 0.6 else transactional(given=random.random() < 0.2)[0]
+    history = planted.clean() if random.random() < 0.6 else planted.transactional(given=random.random() < 0.2)[0]
     for _ in range(random.randrange(10)):
         row = random.choice(history.deliveries)
-        given_ns = random.choice([row.delivered_ns, row.delivered_ns + LOCK_NS, 60 * SECOND]) + random.randrange(
-            -30, 30
-        )
+        given_ns = random.choice(
+            [row.delivered_ns, row.delivered_ns + LOCK_NS, 60 * planted.SECOND]
+        ) + random.randrange(-30, 30)
         member, kind = f"m{random.randrange(3)}", random.choice(_KINDS)
-        more = delivery(row.seq, given_ns, member, count=random.randrange(1, LIMIT + 2), kind=kind)
+        more = planted.delivery(row.seq, given_ns, member, count=random.randrange(1, planted.LIMIT + 2), kind=kind)
         if kind is not None:
             answered_ns = given_ns + random.choice([10, 100, LOCK_NS // 2, 2 * LOCK_NS])
             more = more._replace(invoke_ns=answered_ns, complete_ns=answered_ns + 10)
         history.deliveries.append(more._replace(partition=row.partition, offset=row.offset))
     for _ in range(random.randrange(4)):
-        at, member = random.randrange(2, 70) * SECOND, f"m{random.randrange(3)}"
-        offset = random.randrange(RECORDS // PARTITIONS + 1)
-        told = start(random.randrange(PARTITIONS), offset, at, member)
+        at, member = random.randrange(2, 70) * planted.SECOND, f"m{random.randrange(3)}"
+        offset = random.randrange(planted.RECORDS // planted.PARTITIONS + 1)
+        told = planted.start(random.randrange(planted.PARTITIONS), offset, at, member)
         history.share_starts.append(told._replace(lag=random.choice([None, None, 0, 1])))
     for _ in range(random.choice([0, 1, 2, 5])):
         _damage(random, history)
@@ -54,7 +44,7 @@ def _damage(random: Random, history: LaneHistory) -> None:
     elif rows is history.deliveries:
         changes: list[dict[str, Any]] = [
             {"member": other.member},
-            {"delivery_count": random.randrange(1, LIMIT + 2)},
+            {"delivery_count": random.randrange(1, planted.LIMIT + 2)},
             {"asked_ns": None},
             {"producer_id": other.producer_id, "seq": other.seq},
         ]

@@ -12,29 +12,21 @@ from kafka_chaos.contract.wire.kafka_python import AlterPartitionReassignmentsRe
 from kafka_chaos.faults.cluster import Leadership, PartitionId
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable, log_in
 from kafka_chaos.harness.cluster.broker.leadership import elect_preferred, reassign, transfer
-from tests.harness.cluster.broker.served import (
-    DESCRIBE_QUORUM,
-    LEADER_AND_ISR,
-    LIST_OFFSETS,
-    OF_0_10_2,
-    OF_2_0,
-    PRODUCE,
-    broker,
-)
+from tests.harness.cluster.broker import served
 
 
 def test_without_leader_epochs_in_answers_no_high_watermark_counts() -> None:
-    with broker(OF_0_10_2, BrokerClient) as (client, asked):
+    with served.broker(served.OF_0_10_2, BrokerClient) as (client, asked):
         assert client.latest_offset("t") == (0, 7)
         assert client.high_watermarks({"t": [0]}) == {}
-    assert [(key, version) for key, version, _ in asked] == [(LIST_OFFSETS, 1)] * 2
+    assert [(key, version) for key, version, _ in asked] == [(served.LIST_OFFSETS, 1)] * 2
 
 
 @pytest.mark.parametrize(
-    ("known", "mode"), [(LEADER_AND_ISR, "zookeeper"), (DESCRIBE_QUORUM, "kraft"), (PRODUCE, None)]
+    ("known", "mode"), [(served.LEADER_AND_ISR, "zookeeper"), (served.DESCRIBE_QUORUM, "kraft"), (served.PRODUCE, None)]
 )
 def test_brokers_tell_their_mode_by_the_requests_that_they_know(known: int, mode: str | None) -> None:
-    with broker({**OF_2_0, known: 1}, BrokerClient) as (client, _):
+    with served.broker({**served.OF_2_0, known: 1}, BrokerClient) as (client, _):
         assert client.metadata_mode() == mode
 
 

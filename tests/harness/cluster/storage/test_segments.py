@@ -9,15 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_chaos.contract.wire.kafka_python import MemoryRecordsBuilder, calc_crc32c
+from kafka_chaos.harness.cluster.storage import segments
 from kafka_chaos.harness.cluster.storage.files import CheckpointError, parse_leader_epochs, parse_offsets
-from kafka_chaos.harness.cluster.storage.segments import (
-    CODECS,
-    HEADER_SIZE,
-    SegmentError,
-    base_offset_of,
-    read_segment,
-    records_of,
-)
 
 NAME = "00000000000000000000.log"
 
@@ -51,7 +44,7 @@ def test_a_cut_anywhere_is_a_torn_tail_behind_the_whole_batches(data: st.DataObj
     pieces = [build([(b"k", b"v" * 30, [])] * 2, offset=2 * index) for index in range(3)]
     whole = b"".join(pieces)
     cut = data.draw(st.integers(0, len(whole)))
-    segment = read_segment(NAME, whole[:cut])
+    segment = segments.read_segment(NAME, whole[:cut])
     complete = cut // len(pieces[0])
     assert len(segment.batches) == complete
     assert segment.next_offset == 2 * complete
@@ -62,11 +55,11 @@ def test_a_cut_anywhere_is_a_torn_tail_behind_the_whole_batches(data: st.DataObj
         assert segment.torn.position == complete * len(pieces[0])
 
 
-@given(position=st.integers(HEADER_SIZE - 40, 90), flip=st.integers(1, 255))
+@given(position=st.integers(segments.HEADER_SIZE - 40, 90), flip=st.integers(1, 255))
 def test_damage_behind_the_checksum_is_noticed(position: int, flip: int) -> None:
     good, bad = build([(None, b"v" * 30, [])]), bytearray(build([(None, b"v" * 30, [])], offset=1))
     bad[position % len(bad)] ^= flip
-    segment = read_segment(NAME, good + bytes(bad))
+    segment = segments.read_segment(NAME, good + bytes(bad))
     assert len(segment.batches) == 1
     assert segment.torn is not None
     assert segment.torn.reason == "the batch's checksum differs"
@@ -74,28 +67,28 @@ def test_damage_behind_the_checksum_is_noticed(position: int, flip: int) -> None
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_batches_a_torn_tail_or_a_clear_refusal(data: bytes) -> None:
-    with suppress(SegmentError):
-        segment = read_segment(NAME, data)
+    with suppress(segments.SegmentError):
+        segment = segments.read_segment(NAME, data)
         read = sum(batch.size for batch in segment.batches)
         assert read == (segment.torn.position if segment.torn else len(data))
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize("codec", CODECS[:3])
+@pytest.mark.parametrize("codec", segments.CODECS[:3])
 def test_messages_of_formats_before_v2_are_read_without_epoch_and_producer(magic: int, codec: str) -> None:
-    builder = MemoryRecordsBuilder(magic, CODECS.index(codec), 1 << 20, offset=0)
+    builder = MemoryRecordsBuilder(magic, segments.CODECS.index(codec), 1 << 20, offset=0)
     for index in range(3):
         builder.append(index, b"key", b"value" * 10)
     builder.close()
     data = bytes(builder.buffer())
-    segment = read_segment(NAME, data + data[:20])
+    segment = segments.read_segment(NAME, data + data[:20])
     assert segment.torn is not None
     assert (segment.torn.position, segment.torn.cut_short) == (len(data), True)
     assert [batch.compression for batch in segment.batches] == [codec] * (3 if codec == "none" else 1)
     assert segment.next_offset == 3
     found = [
         (record.offset, record.key, record.value, record.leader_epoch, record.producer_id)
-        for record in records_of(segment.batches)
+        for record in segments.records_of(segment.batches)
     ]
     assert found == [(index, b"key", b"value" * 10, -1, -1) for index in range(3)]
 
@@ -107,7 +100,7 @@ def test_a_damaged_message_of_a_former_format_ends_the_segment() -> None:
     builder.close()
     data = bytearray(builder.buffer())
     data[-1] ^= 1
-    segment = read_segment(NAME, bytes(data))
+    segment = segments.read_segment(NAME, bytes(data))
     assert [batch.base_offset for batch in segment.batches] == [0]
     assert segment.torn is not None
     assert segment.torn.reason == "the message's checksum differs"
@@ -115,18 +108,18 @@ def test_a_damaged_message_of_a_former_format_ends_the_segment() -> None:
 
 def test_records_that_do_not_decompress_are_told_with_their_place() -> None:
     batch = bytearray(build([(None, b"v" * 100, [])], codec=4))
-    batch[HEADER_SIZE : HEADER_SIZE + 8] = b"rubbish!"
+    batch[segments.HEADER_SIZE : segments.HEADER_SIZE + 8] = b"rubbish!"
     struct.pack_into(">I", batch, 17, calc_crc32c(bytes(batch[21:])))
-    segment = read_segment(NAME, bytes(batch))
-    with pytest.raises(SegmentError, match=f"{NAME}: batch of offset 0 at position 0: .*"):
+    segment = segments.read_segment(NAME, bytes(batch))
+    with pytest.raises(segments.SegmentError, match=f"{NAME}: batch of offset 0 at position 0: .*"):
         segment.batches[0].records()
 
 
 @pytest.mark.parametrize("name", ["0.log", "00000000000000000000.index", "leader-epoch-checkpoint", ""])
 def test_only_a_segment_s_name_tells_a_base_offset(name: str) -> None:
-    with pytest.raises(SegmentError, match="not a segment's name"):
-        base_offset_of(name)
-    assert base_offset_of("broker-1:t-0/00000000000000000042.log") == 42
+    with pytest.raises(segments.SegmentError, match="not a segment's name"):
+        segments.base_offset_of(name)
+    assert segments.base_offset_of("broker-1:t-0/00000000000000000042.log") == 42
 
 
 @pytest.mark.parametrize(

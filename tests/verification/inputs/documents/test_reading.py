@@ -7,15 +7,8 @@ import pytest
 
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import RunDirectoryError
+from kafka_chaos.verification.inputs.documents import reading
 from kafka_chaos.verification.inputs.documents.checkpoints import read_checkpoints, read_groups
-from kafka_chaos.verification.inputs.documents.reading import (
-    DEEPEST,
-    json_lines,
-    parsed,
-    parsed_yaml,
-    partition_named,
-    read_object,
-)
 
 LANES = [Lane.from_json({"lane": "a", "partitions": 2, "group": {}})]
 
@@ -31,9 +24,9 @@ LANES = [Lane.from_json({"lane": "a", "partitions": 2, "group": {}})]
         ("[1e999]", "'1e999' is not valid JSON, expected a finite number"),
         ("[NaN]", "'NaN' is not valid JSON"),
         ("[-Infinity]", "'-Infinity' is not valid JSON"),
-        ("[" * 100_000, f"more than {DEEPEST} levels"),
-        ("[" * (DEEPEST + 2) + "]" * (DEEPEST + 2), f"more than {DEEPEST} levels"),
-        ('{"a":' * (DEEPEST + 2) + "1" + "}" * (DEEPEST + 2), f"more than {DEEPEST} levels"),
+        ("[" * 100_000, f"more than {reading.DEEPEST} levels"),
+        ("[" * (reading.DEEPEST + 2) + "]" * (reading.DEEPEST + 2), f"more than {reading.DEEPEST} levels"),
+        ('{"a":' * (reading.DEEPEST + 2) + "1" + "}" * (reading.DEEPEST + 2), f"more than {reading.DEEPEST} levels"),
         ('"\\ud800"', "half a character"),
         ('{"\\uDFFF": 1}', "half a character"),
         ('["a]', "not valid JSON"),
@@ -46,41 +39,41 @@ LANES = [Lane.from_json({"lane": "a", "partitions": 2, "group": {}})]
 )
 def test_what_readers_may_differ_about_is_refused(text: str | bytes, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        parsed(text)
+        reading.parsed(text)
 
 
 def test_json_that_is_plain_to_everybody() -> None:
-    assert parsed(b'{"a": [1, -2.5, 9223372036854775807, -9223372036854775808, null, true, "\\ud83d\\ude00"]}') == {
-        "a": [1, -2.5, 2**63 - 1, -(2**63), None, True, "😀"]
-    }
+    assert reading.parsed(
+        b'{"a": [1, -2.5, 9223372036854775807, -9223372036854775808, null, true, "\\ud83d\\ude00"]}'
+    ) == {"a": [1, -2.5, 2**63 - 1, -(2**63), None, True, "😀"]}
     wide = [{"a": [[1]]}] * 1000
-    assert parsed(json.dumps(wide)) == wide
-    deep = "[" * DEEPEST + "]" * DEEPEST
-    assert parsed(f'["{"[" * 1000}", {deep}]')[0] == "[" * 1000
+    assert reading.parsed(json.dumps(wide)) == wide
+    deep = "[" * reading.DEEPEST + "]" * reading.DEEPEST
+    assert reading.parsed(f'["{"[" * 1000}", {deep}]')[0] == "[" * 1000
 
 
 def test_a_torn_line_is_left_out_where_it_may_be_torn_and_refused_by_number_elsewhere(tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     path.write_text('{"a": 1}\n\n{"a": 2}\n{"a"')
-    assert list(json_lines(path, torn=True)) == [(1, {"a": 1}), (3, {"a": 2})]
+    assert list(reading.json_lines(path, torn=True)) == [(1, {"a": 1}), (3, {"a": 2})]
     for text, torn in ((path.read_text(), False), ("{}\n{}\n\n[]\n", True)):
         path.write_text(text)
         with pytest.raises(RunDirectoryError) as refused:
-            list(json_lines(path, torn=torn))
+            list(reading.json_lines(path, torn=torn))
         assert (refused.value.path, refused.value.column) == (str(path), "line 4")
 
 
 def test_yaml_is_plain_values() -> None:
-    assert type(parsed_yaml(b"a: {b: [1, 2.5]}")) is dict
+    assert type(reading.parsed_yaml(b"a: {b: [1, 2.5]}")) is dict
     with pytest.raises(ValueError, match="not valid YAML"):
-        parsed_yaml("a: [")
+        reading.parsed_yaml("a: [")
 
 
 def test_what_cannot_be_read_is_refused_by_file(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="x: missing"):
-        read_object(tmp_path / "x")
+        reading.read_object(tmp_path / "x")
     with pytest.raises(RunDirectoryError, match="can't be read"):
-        read_object(tmp_path)
+        reading.read_object(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(RunDirectoryError, match="link: missing"):
         read_checkpoints(tmp_path / "link", LANES)
@@ -112,7 +105,7 @@ def test_a_key_that_names_no_partition_is_refused_with_its_place(tmp_path: Path,
 
 
 def test_a_lane_s_name_may_have_a_slash(tmp_path: Path) -> None:
-    assert partition_named(tmp_path, "here", "a/b/0", {"a/b": 1}) == ("a/b", 0)
+    assert reading.partition_named(tmp_path, "here", "a/b/0", {"a/b": 1}) == ("a/b", 0)
 
 
 @pytest.mark.parametrize(
