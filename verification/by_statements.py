@@ -29,16 +29,7 @@ from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.known_defects import preconditions
 from kafka_chaos.verification.judging.result import EXAMPLES, Observation
 from kafka_chaos.verification.statements.library import ANOMALIES, DEFECTS, FACTS, Statement, statement, statements
-from kafka_chaos.verification.tables.facts import (
-    Awaited,
-    LaneFacts,
-    OpenEnd,
-    Owned,
-    PartitionFacts,
-    Pulse,
-    ReplicaFacts,
-    TransactionFacts,
-)
+from kafka_chaos.verification.tables import facts as counted
 
 _OF_FAMILIES = {
     **dict.fromkeys(("transactions", "unknown_readers", "read_to", "open_ends"), "transactions"),
@@ -58,13 +49,13 @@ class Examined:
     of groups and share groups.
     """
 
-    facts: Mapping[str, LaneFacts]
+    facts: Mapping[str, counted.LaneFacts]
     observed: Mapping[tuple[str, AnyAnomaly], Observation]
     write: Callable[[RunPath], None]
     of_groups: Mapping[str, int] = field(default_factory=dict)
 
 
-def _facts(engine: SqlEngine, run: RunDirectory) -> dict[str, LaneFacts]:
+def _facts(engine: SqlEngine, run: RunDirectory) -> dict[str, counted.LaneFacts]:
     """The facts of each lane."""
     rows: dict[tuple[str, str], list[NamedRow]] = defaultdict(list)
     for name, fact in statements(FACTS).items():
@@ -81,34 +72,34 @@ def _facts(engine: SqlEngine, run: RunDirectory) -> dict[str, LaneFacts]:
     }
 
 
-def _facts_of(lane: Lane, rows: Mapping[str, list[NamedRow]]) -> LaneFacts:
+def _facts_of(lane: Lane, rows: Mapping[str, list[NamedRow]]) -> counted.LaneFacts:
     """The facts of a lane. `rows`: by the name of the fact."""
-    replicas: dict[int, dict[int, ReplicaFacts]] = defaultdict(dict)
+    replicas: dict[int, dict[int, counted.ReplicaFacts]] = defaultdict(dict)
     for row in rows["replicas"]:
         partition, broker = row.pop("partition"), row.pop("broker")
-        replicas[partition][broker] = ReplicaFacts(**row)
-    return LaneFacts(
-        partitions={row.pop("partition"): PartitionFacts(**row) for row in rows["partitions"]},
+        replicas[partition][broker] = counted.ReplicaFacts(**row)
+    return counted.LaneFacts(
+        partitions={row.pop("partition"): counted.PartitionFacts(**row) for row in rows["partitions"]},
         unjudged=sum(row["n"] for row in rows["unjudged"]),
         replicas=dict(replicas),
         transactions=None if lane.transactional is None else _transactions(rows),
         groups=tuple(_group(group, reads, rows) for group, reads in groups_of_lane(lane).items()),
         without_input=sum(row["n"] for row in rows["without_input"]),
-        pulses=tuple(sorted((Pulse(**row) for row in rows["pulses"]), key=str)),
-        awaited=tuple(sorted((Awaited(**row) for row in rows["awaited"]), key=str)),
+        pulses=tuple(sorted((counted.Pulse(**row) for row in rows["pulses"]), key=str)),
+        awaited=tuple(sorted((counted.Awaited(**row) for row in rows["awaited"]), key=str)),
         share=next((ShareLedger(group=share_group_of(lane.lane), **row) for row in rows["shares"]), None),
-        owned=tuple(sorted((Owned(**row) for row in rows["owned"]), key=str)),
+        owned=tuple(sorted((counted.Owned(**row) for row in rows["owned"]), key=str)),
     )
 
 
-def _transactions(rows: Mapping[str, list[NamedRow]]) -> TransactionFacts:
+def _transactions(rows: Mapping[str, list[NamedRow]]) -> counted.TransactionFacts:
     (counts,) = rows["transactions"]
-    return TransactionFacts(
+    return counted.TransactionFacts(
         **counts,
         unknown_readers=tuple(sorted(row["consumer"] for row in rows["unknown_readers"])),
         read_to={row["partition"]: row["read_to"] for row in rows["read_to"] if row["read_to"] is not None},
         stayed_to={row["partition"]: row["stayed_to"] for row in rows["read_to"] if row["stayed_to"] is not None},
-        open_ends=tuple(OpenEnd(**row) for row in rows["open_ends"]),
+        open_ends=tuple(counted.OpenEnd(**row) for row in rows["open_ends"]),
     )
 
 
@@ -153,7 +144,7 @@ def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
     skipped = {lane.lane: not_applied(run, lane, facts[lane.lane]) for lane in run.lanes}
     progress(3, PARTS_OF_VERIFICATION, "looking for each anomaly")
     for lane, count in _find(engine, run, skipped).items():
-        transactions = facts[lane].transactions or TransactionFacts()
+        transactions = facts[lane].transactions or counted.TransactionFacts()
         facts[lane] = replace(facts[lane], transactions=replace(transactions, entangled=count))
     observed = _observed(engine, run)
     columns = ", ".join(f"`{name}`" for name in _CASE)

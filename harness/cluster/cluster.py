@@ -23,17 +23,11 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.building import NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
+from kafka_chaos.harness.cluster.containers import network as networks
 from kafka_chaos.harness.cluster.containers.cleanup import choose_reaper, remove_abandoned_disks, remove_run
 from kafka_chaos.harness.cluster.containers.engine import check_memory, docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image, scratch
 from kafka_chaos.harness.cluster.containers.labels import run_labels
-from kafka_chaos.harness.cluster.containers.network import (
-    LOOPBACK,
-    address_of,
-    create_network,
-    free_ports,
-    node_addresses,
-)
 from kafka_chaos.harness.cluster.containers.versions import check_version
 from kafka_chaos.harness.cluster.metadata.protocol import Members, Metadata, MetadataMode
 from kafka_chaos.harness.cluster.metadata.zookeeper import ZooKeeperMode
@@ -203,11 +197,11 @@ class Cluster(Members):
         choose_reaper(client, keep=self.keep is not Keep.NEVER)
         logging.getLogger("testcontainers").setLevel(logging.WARNING)
         labels = run_labels(self.run_id, keep=self.keep is not Keep.NEVER)
-        network = create_network(client, self.network, labels)
+        network = networks.create_network(client, self.network, labels)
         names = _node_names(self.spec)
-        addresses = dict(zip(names, node_addresses(network, len(names)), strict=True))
-        published = address_of(self.spec.advertise or LOOPBACK)
-        ports = iter(free_ports(len(names), published))
+        addresses = dict(zip(names, networks.node_addresses(network, len(names)), strict=True))
+        published = networks.address_of(self.spec.advertise or networks.LOOPBACK)
+        ports = iter(networks.free_ports(len(names), published))
         disks = self._make_disks(labels)
         volume = self._make_remote_store(labels)
         builder = NodeBuilder(self.spec, self.run_id, self.network, labels, addresses, ports, published, disks, volume)

@@ -7,19 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.reference_model.lane import state as states
 from kafka_chaos.reference_model.lane.anomalies import WHOLE, Form, final_log
 from kafka_chaos.reference_model.lane.effects import Action, Step
-from kafka_chaos.reference_model.lane.state import (
-    INFO,
-    NOWHERE,
-    OK,
-    LaneState,
-    canonical,
-    idle_zombies_as_followers,
-    initial_state,
-    pairs,
-    record_of,
-)
 
 SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["lane"]
 """A sentence per action; a lock-step phase's `append` only waits and needs none."""
@@ -27,40 +17,42 @@ SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences
 ROLES = ("down", "a follower", "the leader", "a zombie leader", "the leader")
 """The words for a broker's role, by its number in `state.py`."""
 
-NextSteps = Callable[[LaneState], Iterator[Step]]
+NextSteps = Callable[[states.LaneState], Iterator[Step]]
 """A function that yields every step that is possible in a state."""
 
 
 def tell(
-    path: Sequence[LaneState], lane: Lane, next_steps: NextSteps, forms: Sequence[Form] = (WHOLE,)
+    path: Sequence[states.LaneState], lane: Lane, next_steps: NextSteps, forms: Sequence[Form] = (WHOLE,)
 ) -> tuple[str, ...]:
     """The sentences for a path from the initial state to one in which the run ends.
 
     The path has canonical states, in which brokers have no names. So the story takes the same steps again, from a state
     with names. `forms`: the forms that the search has reduced states to.
     """
-    state = path[0]._replace(replicas=initial_state(lane).replicas)
+    state = path[0]._replace(replicas=states.initial_state(lane).replicas)
     numbers = initial_numbers(state)
     sentences: list[str] = []
     for expected in path[1:]:
         action, after = next(
             (action, after)
             for action, after in next_steps(state)
-            if any(form.reduce(canonical(after, lane)) == expected for form in forms)
+            if any(form.reduce(states.canonical(after, lane)) == expected for form in forms)
         )
         sentences += sentences_of(action, state, after, numbers)
-        state = idle_zombies_as_followers(after, lane)
+        state = states.idle_zombies_as_followers(after, lane)
     return (*sentences, ending_of(state, numbers))
 
 
-def initial_numbers(state: LaneState) -> tuple[int, ...]:
+def initial_numbers(state: states.LaneState) -> tuple[int, ...]:
     """By index, the numbers of the brokers at the beginning of a run: broker 1 leads."""
     leader = state.leader
     others = iter(range(2, len(state.replicas) + 1))
     return tuple(1 if index == leader else next(others) for index in range(len(state.replicas)))
 
 
-def sentences_of(action: Action, before: LaneState, after: LaneState, numbers: Sequence[int]) -> tuple[str, ...]:
+def sentences_of(
+    action: Action, before: states.LaneState, after: states.LaneState, numbers: Sequence[int]
+) -> tuple[str, ...]:
     """The sentences for a step: its action, if it has a sentence, and each record that consumers then read.
 
     `after` is the action's own result, before `idle_zombies_as_followers`. `numbers`: the brokers' numbers, by index.
@@ -77,7 +69,8 @@ def sentences_of(action: Action, before: LaneState, after: LaneState, numbers: S
         left=counted_records(int(action.detail)) if action.name == "power_loss" else "",
     )
     reads = (
-        f"Consumers read record {record} at offset {offset}." for record, offset in pairs(after.reads & ~before.reads)
+        f"Consumers read record {record} at offset {offset}."
+        for record, offset in states.pairs(after.reads & ~before.reads)
     )
     return (*([sentence[:1].upper() + sentence[1:]] if sentence else []), *reads)
 
@@ -87,16 +80,16 @@ def counted_records(count: int) -> str:
     return "no record" if count == 0 else "1 record" if count == 1 else f"{count} records"
 
 
-def ending_of(state: LaneState, numbers: Sequence[int]) -> str:
+def ending_of(state: states.LaneState, numbers: Sequence[int]) -> str:
     """The sentence for the state in which a run ends."""
     leader = state.leader
-    log = ", ".join(f"record {record_of(value)}" for value in final_log(state) or ()) or "nothing"
+    log = ", ".join(f"record {states.record_of(value)}" for value in final_log(state) or ()) or "nothing"
     outcomes = []
     for index, record in enumerate(state.records):
-        if record.status == OK:
-            offset = f" at offset {record.offset}" if record.offset != NOWHERE else ""
+        if record.status == states.OK:
+            offset = f" at offset {record.offset}" if record.offset != states.NOWHERE else ""
             outcomes.append(f"record {index} was acknowledged{offset}")
-        elif record.status == INFO:
+        elif record.status == states.INFO:
             outcomes.append(f"record {index} ended as `info`")
     told_outcomes = "; ".join(outcomes) or "no record was acknowledged"
     return f"The run ends: the final log, that of broker {numbers[leader]}, holds {log}; {told_outcomes}."

@@ -13,17 +13,9 @@ has expired, and whether tombstones have. Sources: Kafka's documentation of `cle
 
 from collections.abc import Callable, Mapping, Sequence
 
+from kafka_chaos.reference_model.lockstep import controller as controllers
 from kafka_chaos.reference_model.lockstep import processes, quorum
 from kafka_chaos.reference_model.lockstep.brokers import append, handle, with_advanced_watermark
-from kafka_chaos.reference_model.lockstep.controller import (
-    decide,
-    drop_lagging,
-    live_replicas,
-    replica_failed,
-    request_to,
-    start_reassignment,
-    tell,
-)
 from kafka_chaos.reference_model.lockstep.processes import require, running
 from kafka_chaos.reference_model.lockstep.producers import Entry, remembered
 from kafka_chaos.reference_model.lockstep.state import (
@@ -154,7 +146,7 @@ def heal(state: ClusterState, config: ClusterConfig, channel: str, source: int, 
 
 def expire_lag(state: ClusterState, config: ClusterConfig) -> ClusterState:
     """`replica.lag.time.max.ms` passes: the leader drops every follower that does not catch up."""
-    while (dropped := next(drop_lagging(state, config), None)) is not None:
+    while (dropped := next(controllers.drop_lagging(state, config), None)) is not None:
         state = dropped
     return state
 
@@ -178,10 +170,10 @@ def reassign(state: ClusterState, config: ClusterConfig, replicas: Sequence[int]
         # There is nothing to wait for; the replicas still learn of their new order.
         state = state._replace(partition=partition._replace(replicas=target))
         may_decide = partition.leader and state.controller
-        return decide(state, config, partition.leader, partition.isr) if may_decide else state
+        return controllers.decide(state, config, partition.leader, partition.isr) if may_decide else state
     require(not state.partition.target, "a reassignment is under way")
     require(bool(state.controller), "there is no controller to reassign replicas")
-    return start_reassignment(state, config, target)
+    return controllers.start_reassignment(state, config, target)
 
 
 def elect_preferred(state: ClusterState, config: ClusterConfig) -> ClusterState:
@@ -191,20 +183,20 @@ def elect_preferred(state: ClusterState, config: ClusterConfig) -> ClusterState:
     alive = state.replica(preferred).registered and preferred in partition.isr
     if not state.controller or preferred == partition.leader or not alive:
         return state
-    return decide(state, config, preferred, partition.isr)
+    return controllers.decide(state, config, preferred, partition.isr)
 
 
 def fail_log_directory(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
     """A broker's log directory fails: the replica is offline, and the controller learns of it."""
     replica = running(state, broker)._replace(role=OFFLINE, fetched=(), parked=False, truncating=False)
-    return replica_failed(state.with_replica(replica), config, broker)
+    return controllers.replica_failed(state.with_replica(replica), config, broker)
 
 
 def take_over(state: ClusterState, config: ClusterConfig, controller: int) -> ClusterState:
     """A node that is none of the brokers becomes controller, and informs them, as in a migration to KRaft (KIP-866)."""
     require(controller not in config.brokers, f"broker {controller} is no controller of KRaft")
     after = state._replace(controller=controller, controller_epoch=state.controller_epoch + 1)
-    return tell(after, live_replicas(after))
+    return controllers.tell(after, controllers.live_replicas(after))
 
 
 def send_leader_and_isr(
@@ -217,7 +209,7 @@ def send_leader_and_isr(
     leader_epoch: int | None = None,
 ) -> ClusterState:
     """A broker gets the request that the controller would now send, with other epochs or without authorization."""
-    request = request_to(state, broker)
+    request = controllers.request_to(state, broker)
     if controller_epoch is not None:
         request = request._replace(controller_epoch=controller_epoch)
     if leader_epoch is not None:
