@@ -112,9 +112,7 @@ class GroupObservation:
         """Everything that was observed, by the name that a difference gives it."""
         values: dict[str, Any] = {"members": self.members, "owners": self.owners, "committed": self.committed}
         for number, member in self.each.items():
-            values[f"member {number}, generation"] = member.generation
-            values[f"member {number}, has"] = member.has
-            values[f"member {number}, did"] = member.did
+            values |= {f"member {number}, {name}": getattr(member, name) for name in member.__slots__}
         return {name: value for name, value in values.items() if value is not None}
 
 

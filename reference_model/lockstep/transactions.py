@@ -23,15 +23,10 @@ from kafka_chaos.reference_model.lockstep.processes import require
 from kafka_chaos.reference_model.lockstep.state import ActionError
 from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.transactions import environment
+from kafka_chaos.reference_model.transactions import partitions as stored
 from kafka_chaos.reference_model.transactions import state as machine_state
 from kafka_chaos.reference_model.transactions.coordinator import PREPARED, Reply, init_producer_id
 from kafka_chaos.reference_model.transactions.effects import abort_by_coordinator, arrive
-from kafka_chaos.reference_model.transactions.partitions import (
-    committed,
-    contents,
-    last_stable_offset,
-    readable_records,
-)
 from kafka_chaos.reference_model.transactions.rules import V1, Kind, Rules
 from kafka_chaos.reference_model.transactions.state import (
     DATA,
@@ -302,13 +297,13 @@ class TransactionsModel(SteppedModel[TransactionsState]):
 
 
 def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.PartitionObservation:
-    mask = readable_records(log, config.rules.reads_below_last_stable_offset)
+    mask = stored.readable_records(log, config.rules.reads_below_last_stable_offset)
     records = [(entry.number, _record(entry.number, state, config)) for entry in log if entry.kind == DATA]
     names = [_MARKERS.get(entry.kind) or _record(entry.number, state, config) for entry in log]
     return observed.PartitionObservation(
         log=tuple((offset, name, entry.epoch) for offset, (name, entry) in enumerate(zip(names, log, strict=True))),
         high_watermark=len(log),
-        last_stable_offset=last_stable_offset(log),
+        last_stable_offset=stored.last_stable_offset(log),
         read_committed=tuple(name for number, name in records if mask >> number & 1),
         read_uncommitted=tuple(name for _, name in records),
     )
@@ -323,8 +318,8 @@ def _transaction(coordinated: Coordinated) -> observed.TransactionObservation:
 
 
 def _offsets(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.OffsetsObservation:
-    offsets = [int(_record(number, state, config)) for number in committed(log)]
-    pending = any(contents(log, id).open for id in {entry.id for entry in log})
+    offsets = [int(_record(number, state, config)) for number in stored.committed(log)]
+    pending = any(stored.contents(log, id).open for id in {entry.id for entry in log})
     return observed.OffsetsObservation(committed=offsets[-1] if offsets else None, pending=pending)
 
 

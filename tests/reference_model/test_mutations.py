@@ -10,19 +10,12 @@ from kafka_chaos.reference_model.explore.core import Core, CoreScope, CoreStep
 from kafka_chaos.reference_model.explore.exploration import Exploration, explore
 from kafka_chaos.reference_model.explore.state import CoreState, Local, examine
 from kafka_chaos.reference_model.lane import exchanges as lane_protocol
+from kafka_chaos.reference_model.lane import state as states
 from kafka_chaos.reference_model.lane.effects import drop_connections
 from kafka_chaos.reference_model.lane.exchanges import request_timeout
 from kafka_chaos.reference_model.lane.faults import strike
 from kafka_chaos.reference_model.lane.idempotence import check_sequence
 from kafka_chaos.reference_model.lane.replication import expand_isr
-from kafka_chaos.reference_model.lane.state import (
-    FOLLOWER,
-    FROZEN_LEADER,
-    LEADER,
-    LaneReplica,
-    LaneState,
-    initial_state,
-)
 from kafka_chaos.reference_model.lockstep.clients import send
 from kafka_chaos.reference_model.lockstep.controller import expand_isr as expand_cluster_isr
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
@@ -85,25 +78,25 @@ def test_truncation_to_the_end_of_the_last_epoch_lets_replicas_diverge() -> None
     assert predict(replace(lane, kafka_version="1.1.1")).status(Anomaly.REPLICA_DIVERGENCE) is Status.PERMITTED
 
 
-def lane_replica(role: int, *epochs: int, in_isr: bool = True, leader_epoch: int = 0) -> LaneReplica:
+def lane_replica(role: int, *epochs: int, in_isr: bool = True, leader_epoch: int = 0) -> states.LaneReplica:
     log = tuple(appended(number, epoch) for number, epoch in enumerate(epochs))
-    return LaneReplica(role, in_isr, log, leader_epoch=leader_epoch)
+    return states.LaneReplica(role, in_isr, log, leader_epoch=leader_epoch)
 
 
-def lane_of(lane: Lane, *replicas: LaneReplica, leader_epoch: int = 0) -> LaneState:
-    return initial_state(lane)._replace(replicas=replicas, leader_epoch=leader_epoch)
+def lane_of(lane: Lane, *replicas: states.LaneReplica, leader_epoch: int = 0) -> states.LaneState:
+    return states.initial_state(lane)._replace(replicas=replicas, leader_epoch=leader_epoch)
 
 
 def test_no_follower_of_a_lane_joins_the_isr_before_the_start_of_the_leader_epoch() -> None:
     """Its predecessor may have committed what the new leader's own high watermark does not show yet."""
     lane = Lane(lane="joins")
-    leader = lane_replica(LEADER, 0, leader_epoch=1)
-    behind = lane_replica(FOLLOWER)
+    leader = lane_replica(states.LEADER, 0, leader_epoch=1)
+    behind = lane_replica(states.FOLLOWER)
     reached = {
         len(outside.log): [
             action.name for action, _ in expand_isr(lane_of(lane, leader, behind, outside, leader_epoch=1), lane)
         ]
-        for outside in (lane_replica(FOLLOWER, in_isr=False), lane_replica(FOLLOWER, 0, in_isr=False))
+        for outside in (lane_replica(states.FOLLOWER, in_isr=False), lane_replica(states.FOLLOWER, 0, in_isr=False))
     }
     assert reached == {0: [], 1: ["expand_isr"]}
 
@@ -141,14 +134,16 @@ def test_no_broker_joins_the_isr_of_the_core_while_the_high_watermark_is_below_t
 def test_a_controlled_shutdown_of_a_lane_moves_the_leader_first() -> None:
     """No moment without a leader: the next one comes from the ISR, in the next epoch, and the old one has left it."""
     lane = Lane(lane="stops", faults=("stop",))
-    initial = initial_state(lane)
+    initial = states.initial_state(lane)
     stopped = [
-        (action, after) for action, after in strike(initial, lane) if initial.replicas[action.broker].role == LEADER
+        (action, after)
+        for action, after in strike(initial, lane)
+        if initial.replicas[action.broker].role == states.LEADER
     ]
     assert {action.name for action, _ in stopped} == {"stop_and_move"}
     for action, after in stopped:
-        assert [replica.role for replica in after.replicas].count(LEADER) == 1
-        assert after.replicas[action.broker].role == FOLLOWER
+        assert [replica.role for replica in after.replicas].count(states.LEADER) == 1
+        assert after.replicas[action.broker].role == states.FOLLOWER
         assert not after.replicas[action.broker].in_isr
         assert after.leader_epoch == 1
 
@@ -167,7 +162,7 @@ def test_requests_in_the_socket_of_a_frozen_broker_are_not_lost(monkeypatch: pyt
     lane = Lane(lane="frozen", acks="1", max_in_flight=1, faults=("pause",))
     assert predict(lane).status(Anomaly.REORDERED) is Status.PERMITTED
 
-    def lose(state: LaneState, broker: int, *, socket_survives: bool = False) -> LaneState:
+    def lose(state: states.LaneState, broker: int, *, socket_survives: bool = False) -> states.LaneState:
         return drop_connections(state, broker)
 
     monkeypatch.setattr(lane_protocol, "drop_connections", lose)
@@ -176,8 +171,8 @@ def test_requests_in_the_socket_of_a_frozen_broker_are_not_lost(monkeypatch: pyt
 
 def test_a_closed_connection_leaves_its_requests_in_the_frozen_socket() -> None:
     lane = Lane(lane="frozen", acks="1", faults=("pause",))
-    frozen = lane_replica(FROZEN_LEADER)._replace(socket=(0, 1))
-    ((action, after),) = request_timeout(lane_of(lane, lane_replica(FOLLOWER), frozen), lane)
+    frozen = lane_replica(states.FROZEN_LEADER)._replace(socket=(0, 1))
+    ((action, after),) = request_timeout(lane_of(lane, lane_replica(states.FOLLOWER), frozen), lane)
     assert action.name == "close"
     assert (after.replicas[1].socket, after.replicas[1].unawaited) == ((), (0, 1))
 
@@ -185,11 +180,11 @@ def test_a_closed_connection_leaves_its_requests_in_the_frozen_socket() -> None:
 def test_a_broker_without_the_batch_before_refuses_the_next() -> None:
     """KIP-98: a producer begins with sequence number 0."""
     lane = Lane(lane="sequence", idempotence=True)
-    empty = lane_of(lane, lane_replica(FOLLOWER), lane_replica(LEADER))
+    empty = lane_of(lane, lane_replica(states.FOLLOWER), lane_replica(states.LEADER))
     assert check_sequence(empty, 1, 0) is None
     assert check_sequence(empty, 1, 1) is Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert check_sequence(empty._replace(forgetful=True), 1, 1) is None
-    holds = lane_of(lane, lane_replica(FOLLOWER), lane_replica(LEADER, 0))
+    holds = lane_of(lane, lane_replica(states.FOLLOWER), lane_replica(states.LEADER, 0))
     assert check_sequence(holds, 1, 1) is None
     assert check_sequence(holds, 1, 0) == 0
 

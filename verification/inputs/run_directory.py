@@ -14,13 +14,7 @@ from kafka_chaos.contract.columns import OF_GROUPS, OF_SHARES, OF_TRANSACTIONS, 
 from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import Timings
-from kafka_chaos.verification.inputs.documents.checkpoints import (
-    Checkpoints,
-    CommittedOffsets,
-    groups_of_lane,
-    read_checkpoints,
-    read_groups,
-)
+from kafka_chaos.verification.inputs.documents import checkpoints as brokers_state
 from kafka_chaos.verification.inputs.documents.event_reader import read_events
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.predictions import GivenPrediction, read_predictions
@@ -54,8 +48,8 @@ class RunDirectory:
     tables: Mapping[str, Table]
     events: Events = field(default_factory=Events)
     predictions: Mapping[str, GivenPrediction] = field(default_factory=dict)
-    checkpoints: Checkpoints = field(default_factory=Checkpoints)
-    groups: CommittedOffsets = field(default_factory=dict)
+    checkpoints: brokers_state.Checkpoints = field(default_factory=brokers_state.Checkpoints)
+    groups: brokers_state.CommittedOffsets = field(default_factory=dict)
     timings: Mapping[str, Timings] = field(default_factory=dict)
     doubts: Mapping[str, Sequence[Doubt]] = field(default_factory=dict)
 
@@ -78,7 +72,7 @@ class RunDirectory:
         """The families of anomalies that its lanes can have, as the folders of `statements/` are called."""
         has = {
             "transactions": any(lane.transactional is not None for lane in self.lanes),
-            "groups": any(groups_of_lane(lane) for lane in self.lanes),
+            "groups": any(brokers_state.groups_of_lane(lane) for lane in self.lanes),
             "shares": any(lane.share is not None for lane in self.lanes),
         }
         return frozenset({"records", *(family for family, is_there in has.items() if is_there)})
@@ -137,8 +131,8 @@ def with_documents(run: RunDirectory, folder: RunPath) -> RunDirectory:
         run,
         events=events,
         predictions={**seen, **read_predictions(folder / contract.PREDICTION_FILE, run.lanes)},
-        checkpoints=read_checkpoints(folder / contract.CHECKPOINTS_FILE, run.lanes),
-        groups=read_groups(folder / contract.GROUPS_FILE, run.lanes),
+        checkpoints=brokers_state.read_checkpoints(folder / contract.CHECKPOINTS_FILE, run.lanes),
+        groups=brokers_state.read_groups(folder / contract.GROUPS_FILE, run.lanes),
         timings=read_timings(folder / contract.TIMINGS_FILE, run.lanes),
     )
 

@@ -133,26 +133,24 @@ class Recovery:
         return tuple(anomaly for anomaly in self.lane.recovery_anomalies if anomaly not in self.not_judged)
 
     @cached_property
-    def longest(self) -> Mapping[RecoveryAnomaly, Sequence[Measured]]:
-        """By anomaly the outages that were too long; if none was, the one that came closest to its bound."""
-        kept = {}
-        for anomaly in self.judged:
-            of = [one for one in self.measured if one.outage.anomaly == anomaly]
-            of.sort(key=lambda one: (one.bound.seconds * 1e9 + one.paused - one.counted, str(one.outage)))
-            kept[anomaly] = [one for one in of if one.is_too_long] or of[:1]
-        return kept
+    def by_anomaly(self) -> Mapping[RecoveryAnomaly, Sequence[Measured]]:
+        """What was measured of each judged anomaly; furthest beyond its bound, or closest to it, comes first."""
+        by_distance = sorted(
+            self.measured, key=lambda one: (one.bound.seconds * 1e9 + one.paused - one.counted, str(one.outage))
+        )
+        return {anomaly: [one for one in by_distance if one.outage.anomaly == anomaly] for anomaly in self.judged}
 
     @cached_property
     def too_long(self) -> Mapping[AnyAnomaly, Sequence[Measured]]:
         """The outages beyond their bounds, each once."""
-        found = {anomaly: [measured for measured in of if measured.is_too_long] for anomaly, of in self.longest.items()}
+        found = {anomaly: [one for one in of if one.is_too_long] for anomaly, of in self.by_anomaly.items()}
         return {anomaly: measured for anomaly, measured in found.items() if measured}
 
     @property
     def ledger(self) -> tuple[RecoveryLedger, ...]:
         """Bound and observation of each anomaly that was judged, in verdict.json."""
         entries = []
-        for anomaly, seen in self.longest.items():
+        for anomaly, seen in self.by_anomaly.items():
             bound = seen[0].bound if seen else self.bounds()[anomaly]
             entries.append(
                 RecoveryLedger(

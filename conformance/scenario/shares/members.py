@@ -13,12 +13,7 @@ from kafka_chaos.conformance.broker_client import ObservingClient
 from kafka_chaos.conformance.scenario.transactions.producers import coordinator_of, leader_of
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.wire.messages import (
-    DescribeShareGroupOffsetsRequest,
-    ShareAcknowledgeRequest,
-    ShareFetchRequest,
-    ShareGroupHeartbeatRequest,
-)
+from kafka_chaos.contract.wire import messages
 from kafka_chaos.harness.cluster.broker.client import MAX_BYTES, NONE, BrokerClient, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.reference_model.lockstep.observation import GIVEN, ShareDeed, ShareObservation
@@ -63,10 +58,10 @@ class ShareMember:
     def fetch(self, session: _Session) -> tuple[int, int] | None:
         """Ask for one record. Returns its offset and delivery count, or None if no record came."""
         is_first = session.epoch == 0
-        topic_type = ShareFetchRequest.FetchTopic
+        topic_type = messages.ShareFetchRequest.FetchTopic
         topics = [topic_type(topic_id=self.topic_id, partitions=[topic_type.FetchPartition(partition_index=0)])]
         answer = session.connection.request(
-            ShareFetchRequest(
+            messages.ShareFetchRequest(
                 group_id=self.group,
                 member_id=self.id,
                 share_session_epoch=session.next_epoch(),
@@ -89,10 +84,10 @@ class ShareMember:
 
     def acknowledgement(self, session: _Session, kind: str, offset: int) -> Any:
         """The request by which the member acknowledges a record."""
-        topic = ShareAcknowledgeRequest.AcknowledgeTopic
+        topic = messages.ShareAcknowledgeRequest.AcknowledgeTopic
         part = topic.AcknowledgePartition
         batch = part.AcknowledgementBatch(first_offset=offset, last_offset=offset, acknowledge_types=[_TYPES[kind]])
-        return ShareAcknowledgeRequest(
+        return messages.ShareAcknowledgeRequest(
             group_id=self.group,
             member_id=self.id,
             share_session_epoch=session.next_epoch(),
@@ -177,9 +172,11 @@ class ShareMembers:
 
     def observe(self) -> ShareObservation:
         """Observe the group. Raises `ClusterFailure` while no coordinator answers."""
-        group_type = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+        group_type = messages.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
         topic = group_type.DescribeShareGroupOffsetsRequestTopic(topic_name=self.topic, partitions=[0])
-        request = DescribeShareGroupOffsetsRequest(groups=[group_type(group_id=self.id, topics=[topic])], version=0)
+        request = messages.DescribeShareGroupOffsetsRequest(
+            groups=[group_type(group_id=self.id, topics=[topic])], version=0
+        )
         with self._coordinator() as coordinator:
             group = coordinator.request(request).groups[0]
         parts = [part for answered in group.topics for part in answered.partitions]
@@ -208,7 +205,7 @@ class ShareMembers:
 
         def assigned() -> Any:
             nonlocal epoch
-            heartbeat = ShareGroupHeartbeatRequest(
+            heartbeat = messages.ShareGroupHeartbeatRequest(
                 group_id=self.id,
                 member_id=name,
                 member_epoch=epoch,

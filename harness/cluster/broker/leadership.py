@@ -9,11 +9,7 @@ from typing import TypeVar
 
 from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.contract.wire.kafka_python import (
-    AlterPartitionReassignmentsRequest,
-    ElectLeadersRequest,
-    ListPartitionReassignmentsRequest,
-)
+from kafka_chaos.contract.wire import kafka_python as wire
 from kafka_chaos.faults.cluster import Leadership, PartitionId
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable
 
@@ -77,7 +73,7 @@ def reassign(client: BrokerClient, orders: Mapping[PartitionId, Sequence[int] | 
 
     Returns the error codes of the partitions that it refuses.
     """
-    kind = AlterPartitionReassignmentsRequest.ReassignableTopic
+    kind = wire.AlterPartitionReassignmentsRequest.ReassignableTopic
     topics = []
     for topic, numbers in _by_topic(orders).items():
         replicas = {number: orders[topic, number] for number in numbers}
@@ -87,7 +83,7 @@ def reassign(client: BrokerClient, orders: Mapping[PartitionId, Sequence[int] | 
         ]
         topics.append(kind(name=topic, partitions=partitions))
     answer = client.request(
-        AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics, version=_REASSIGN_VERSION)
+        wire.AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics, version=_REASSIGN_VERSION)
     )
     if answer.error_code != NONE:
         return dict.fromkeys(orders, int(answer.error_code))
@@ -103,7 +99,7 @@ def moving(connect: Connect) -> frozenset[PartitionId] | None:
     """The partitions whose replicas are being moved (KIP-455); None if no controller tells them."""
 
     def reassignments(client: BrokerClient) -> frozenset[PartitionId] | None:
-        request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None, version=_REASSIGN_VERSION)
+        request = wire.ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None, version=_REASSIGN_VERSION)
         answer = client.request(request)
         if answer.error_code != NONE:
             return None
@@ -173,10 +169,10 @@ def end_moves(partitions: Collection[PartitionId], connect: Connect) -> None:
 def elect_preferred(client: BrokerClient, partitions: Iterable[PartitionId]) -> int:
     """Ask a controller for preferred leader elections (KIP-460) in one request; returns the first error code, or 0."""
     topics = [
-        ElectLeadersRequest.TopicPartitions(topic=topic, partitions=numbers)
+        wire.ElectLeadersRequest.TopicPartitions(topic=topic, partitions=numbers)
         for topic, numbers in _by_topic(partitions).items()
     ]
-    request = ElectLeadersRequest(
+    request = wire.ElectLeadersRequest(
         election_type=_PREFERRED, topic_partitions=topics, timeout_ms=_TIMEOUT_MS, version=_ELECT_LEADERS_VERSION
     )
     answer = client.request(request)

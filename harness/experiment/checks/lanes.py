@@ -22,21 +22,15 @@ from kafka_chaos.harness.cluster.configuration.server_properties import (
     SHARE_SHORTEST_LOCK,
 )
 from kafka_chaos.harness.cluster.security import PLAINTEXT
+from kafka_chaos.harness.experiment import lane_specs
 from kafka_chaos.harness.experiment.checks.faults import check_entries, check_faults
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.known_configs import refused_broker_keys, refused_keys
-from kafka_chaos.harness.experiment.lane_specs import (
-    MEMBER_CONFIGS,
-    OWNED_CLIENT_KEYS,
-    OWNED_CONSUMER_KEYS,
-    OWNED_TOPIC_KEYS,
-    LaneSpec,
-)
 from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, PhaseSpec, Refusals, raise_first
 from kafka_chaos.harness.signals import new_client
 
 
-def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
+def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec) -> Refusals:
     """Refusals of a lane's keys that conflict with the cluster, with other keys, or with other lanes."""
     brokers, oldest = cluster.brokers, cluster.as_layout().oldest
     if ":" in lane.topic_name:
@@ -55,7 +49,7 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
     if lane.leader is not None and not 1 <= lane.leader <= brokers:
         yield ("leader",), f"{lane.leader} is not a broker: expected 1 to {brokers}"
     try:
-        check_keys("topic", lane.topic_configs, owned=OWNED_TOPIC_KEYS, kafka_version=oldest.number)
+        check_keys("topic", lane.topic_configs, owned=lane_specs.OWNED_TOPIC_KEYS, kafka_version=oldest.number)
     except UsageFailure as failure:
         yield ("topic_configs",), str(failure)
     if lane.tiered and not cluster.tiered_storage:
@@ -80,7 +74,7 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: LaneSpec) -> Refusals:
     yield from _share(cluster, lane)
 
 
-def _created_late(phase: PhaseSpec, lane: LaneSpec, at: float) -> Refusals:
+def _created_late(phase: PhaseSpec, lane: lane_specs.LaneSpec, at: float) -> Refusals:
     """Refusals of `created_at` if something needs the topic earlier, or a fault is over before the topic exists."""
     loops = {other.lane: other.loop.source for other in phase.lanes if other.loop is not None}
     if phase.steps is not None or at >= phase.workload.duration:
@@ -96,7 +90,7 @@ def _created_late(phase: PhaseSpec, lane: LaneSpec, at: float) -> Refusals:
             yield ("created_at",), message
 
 
-def _session(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
+def _session(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
     """Refusals of a session time-out that differs from the brokers', where brokers decide it (KIP-848)."""
     session = int(cluster.broker_configs.get(GROUP_SESSION_TIMEOUT, DEFAULTS["kraft"][GROUP_SESSION_TIMEOUT]))
     for key, group in _groups_of(lane):
@@ -105,7 +99,7 @@ def _session(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
             yield (*key, "session_timeout_ms"), f"{message} in cluster.broker_configs"
 
 
-def _groups_of(lane: LaneSpec) -> Iterator[tuple[tuple[str, ...], Group]]:
+def _groups_of(lane: lane_specs.LaneSpec) -> Iterator[tuple[tuple[str, ...], Group]]:
     """The group of the lane and the group of its loop, each with its place."""
     if lane.group is not None:
         yield ("group",), lane.group
@@ -113,7 +107,7 @@ def _groups_of(lane: LaneSpec) -> Iterator[tuple[tuple[str, ...], Group]]:
         yield ("loop", "group"), lane.loop.group
 
 
-def _share(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
+def _share(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
     """Refusals of a share group's keys that differ from the brokers', where brokers decide."""
     if lane.share is None:
         return
@@ -128,7 +122,7 @@ def _share(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
         yield ("share", "lock_ms"), f"expected at least {least}, the brokers' {SHARE_SHORTEST_LOCK}"
 
 
-def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
+def _client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
     """Refusals of keys that the lane's client, a process of its own, does not support."""
     client = parse_client(lane.client)
     if client is None:
@@ -168,16 +162,19 @@ def _client(cluster: ClusterSpec, lane: LaneSpec) -> Refusals:
                 yield (name, key), f"{client} calls it {key.replace(wrong_separator, kind.separator)}"
 
 
-def _client_keys(lane: LaneSpec) -> Refusals:
+def _client_keys(lane: lane_specs.LaneSpec) -> Refusals:
     from confluent_kafka import Consumer, Producer
 
-    for name, owned in (("producer_configs", OWNED_CLIENT_KEYS), ("consumer_configs", OWNED_CONSUMER_KEYS)):
+    for name, owned in (
+        ("producer_configs", lane_specs.OWNED_CLIENT_KEYS),
+        ("consumer_configs", lane_specs.OWNED_CONSUMER_KEYS),
+    ):
         for key in getattr(lane, name):
             if dotted(key) in owned:
                 yield (name, key), "set it with the lane's own key, or leave it out: the harness sets it"
     has_members = lane.group is not None or lane.loop is not None
     for key in () if has_members else lane.consumer_configs:
-        if dotted(key) in MEMBER_CONFIGS:
+        if dotted(key) in lane_specs.MEMBER_CONFIGS:
             message = "expected a group or a loop: a lane's other consumers begin at the start and commit nothing"
             yield ("consumer_configs", key), message
     if lane.consumer_configs and lane.client == IN_PROCESS:

@@ -6,13 +6,8 @@ from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
+from kafka_chaos.harness.workload.application import handles
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
-from kafka_chaos.harness.workload.application.handles import (
-    ApplicationThread,
-    ConsumerHandle,
-    LoopHandle,
-    ProducerHandle,
-)
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
 from kafka_chaos.harness.workload.clients.producers import LaneProducers, WrittenRecords
 from kafka_chaos.harness.workload.groups.group_kinds import committed_by, group_reading
@@ -54,13 +49,13 @@ class ApplicationMembers(ApplicationConsumers):
         self.reads = self._read.lane  # The lane's name.
         self.output = WrittenRecords()
         self._name = f"the {'consumer' if source is None else 'producer'} function of lane {lane.lane}"
-        handle: ConsumerHandle | LoopHandle
+        handle: handles.ConsumerHandle | handles.LoopHandle
         if source is None:
-            handle = ConsumerHandle(lane, load, self)
+            handle = handles.ConsumerHandle(lane, load, self)
         else:
             self.output = ApplicationProducers(lane, load, self)
-            handle = LoopHandle(lane, source, load, self.output)
-        self._worker: ApplicationThread = ApplicationThread(function, handle, name=self._name)
+            handle = handles.LoopHandle(lane, source, load, self.output)
+        self._worker: handles.ApplicationThread = handles.ApplicationThread(function, handle, name=self._name)
 
     def begin_load(self) -> None:
         """Call the function."""
@@ -96,10 +91,12 @@ class ApplicationMembers(ApplicationConsumers):
 class ProducerFunction(ApplicationProducers, LaneProducers):
     """A lane whose producer is a function of the application."""
 
-    def __init__(self, lane: LaneSpec, function: Callable[[ProducerHandle], object], load: LoadSettings) -> None:
+    def __init__(
+        self, lane: LaneSpec, function: Callable[[handles.ProducerHandle], object], load: LoadSettings
+    ) -> None:
         super().__init__(lane, load)
         name = f"the producer function of lane {lane.lane}"
-        self._thread = ApplicationThread(function, ProducerHandle(lane, load, self), name=name)
+        self._thread = handles.ApplicationThread(function, handles.ProducerHandle(lane, load, self), name=name)
 
     def run(self, sending: threading.Event) -> None:
         """Call the function and let it work until `sending` is cleared, or the function returns by itself."""

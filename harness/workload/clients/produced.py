@@ -71,7 +71,7 @@ class ProducedRows:
             self._reserved = ReservedSeqs(
                 tables.reservations, lane=lane, producer_id=producer_id, transactional_id=transactional_id
             )
-        tables.produced.add_source(self._take_rows)
+        tables.produced.sources.append(self._take_rows)
 
     def in_transaction(self, number: int | None) -> None:
         """Note that records sent from now on are in the transaction of this number; None: in no transaction."""

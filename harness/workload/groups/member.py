@@ -36,7 +36,7 @@ class OrderInbox:
 
     def __init__(self) -> None:
         self._freezes = 0
-        self._crashes = False
+        self.must_crash = False
         self._leaves_by: float | None = None
         listen(self._take_order)
 
@@ -46,10 +46,6 @@ class OrderInbox:
             self._freezes -= 1
             return True
         return False
-
-    def must_crash(self) -> bool:
-        """Whether the member has to crash."""
-        return self._crashes
 
     def must_leave(self) -> bool:
         """Whether the member has to leave."""
@@ -61,7 +57,7 @@ class OrderInbox:
 
     def _take_order(self, order: Mapping[str, Any]) -> None:
         self._freezes += order["order"] == ORDER_FREEZE
-        self._crashes |= order["order"] == ORDER_CRASH
+        self.must_crash |= order["order"] == ORDER_CRASH
         if order["order"] == ORDER_LEAVE and self._leaves_by is None:
             self._leaves_by = time.monotonic() + _LEAVE_TIMEOUT_S
 
@@ -131,7 +127,7 @@ class Member:
             self._sleep(self._settings["freeze_seconds"])
             self.tell("changes", change="thaws")
         if records:
-            crash = self._crash if self.orders.must_crash() else None
+            crash = self._crash if self.orders.must_crash else None
             if self.process.handle(records, crash):
                 self._seek_back(records)
         if self._has_new_ends and self._ends:

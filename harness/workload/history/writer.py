@@ -87,7 +87,8 @@ class HistoryWriter:
         self._tables: queue.Queue[pa.Table | None] = queue.Queue(maxsize=_MAX_QUEUED_TABLES)
         self._rows: list[dict[str, Any]] = []
         self._rows_lock = threading.Lock()
-        self._sources: list[Source] = [self._take_rows]
+        self.sources: list[Source] = [self._take_rows]
+        """Called for more rows at least every half second, and once at the end. They must not wait."""
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"history-{folder.name}", daemon=True)
         self._thread.start()
@@ -112,10 +113,6 @@ class HistoryWriter:
             rows, self._rows = self._rows, []
         return pa.Table.from_pylist(rows, schema=self._schema) if rows else None
 
-    def add_source(self, source: Source) -> None:
-        """Call `source` for more rows at least every half second, and once at the end. It must not wait."""
-        self._sources.append(source)
-
     def close(self) -> None:
         """Write the remaining rows and end the thread."""
         self._tables.put(_LAST)
@@ -130,7 +127,7 @@ class HistoryWriter:
             pending, ended = self._gather()
             if self._error is None:
                 try:
-                    tables = pending + [table for source in list(self._sources) if (table := source()) is not None]
+                    tables = pending + [table for source in list(self.sources) if (table := source()) is not None]
                     if tables:
                         self._write_file(tables)
                 except Exception as error:  # noqa: BLE001 - raised in the thread that writes next

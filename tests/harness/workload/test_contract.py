@@ -53,7 +53,7 @@ def test_every_record_has_one_row_and_was_reserved(kind: str, tmp_path: Path, mo
     def has_no_room(writer: HistoryWriter, table: pa.Table) -> None:
         """The writer's thread has to take what sources keep before there is room again."""
         taken: list[pa.Table | None] = [table]
-        for take in writer._sources:
+        for take in writer.sources:
             thread = threading.Thread(target=lambda take=take: taken.append(take()), daemon=True)  # type: ignore[misc]
             thread.start()
             thread.join(20)

@@ -9,13 +9,8 @@ from itertools import permutations
 import pytest
 
 from kafka_chaos.reference_model import Lane
+from kafka_chaos.reference_model.lane import bounds
 from kafka_chaos.reference_model.lane import state as states
-from kafka_chaos.reference_model.lane.bounds import (
-    keeps_too_much,
-    keeps_what_is_common,
-    pairs_of_logs,
-    steps_without_producer,
-)
 from kafka_chaos.reference_model.lane.exchanges import send
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.protocol import PROTOCOLS
@@ -48,7 +43,7 @@ def test_the_logs_of_any_two_replicas_are_among_those_that_may_be(lane: Lane) ->
     loaded = states.initial_state(lane)._replace(records=(states.Record(states.RETRY, ENTRIES, states.NOWHERE),))
     reached = breadth_first(
         states.canonical(loaded, lane),
-        lambda state: [states.canonical(after, lane) for after in steps_without_producer(state, lane)],
+        lambda state: [states.canonical(after, lane) for after in bounds.steps_without_producer(state, lane)],
         lambda _: False,
         Budget(1_000_000),
     )
@@ -56,7 +51,7 @@ def test_the_logs_of_any_two_replicas_are_among_those_that_may_be(lane: Lane) ->
     found = {
         in_order(one.log, other.log) for state in reached.parents for one, other in permutations(state.replicas, 2)
     }
-    assert found <= set(pairs_of_logs(ENTRIES, Budget(10_000)))
+    assert found <= set(bounds.pairs_of_logs(ENTRIES, Budget(10_000)))
     assert len(found) > 20
 
 
@@ -84,9 +79,9 @@ def test_truncation_to_the_last_common_epoch_leaves_what_is_common_and_nothing_e
     variant: str, exact: bool, keeps: bool
 ) -> None:
     rule = PROTOCOLS[variant].truncation
-    pairs = list(pairs_of_logs(5, Budget(10_000)))
-    assert exact == all(keeps_what_is_common(rule, *logs) for logs in pairs)
-    assert keeps == any(keeps_too_much(rule, *logs) for logs in pairs)
+    pairs = list(bounds.pairs_of_logs(5, Budget(10_000)))
+    assert exact == all(bounds.keeps_what_is_common(rule, *logs) for logs in pairs)
+    assert keeps == any(bounds.keeps_too_much(rule, *logs) for logs in pairs)
 
 
 @pytest.mark.parametrize("replicas", [2, pytest.param(3, marks=pytest.mark.slow)])

@@ -7,21 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from kafka_chaos.contract.lane.groups import group_of, loop_group_of
+from tests.verification.oracle import rows as oracle
 from tests.verification.oracle.anomalies import check
 from tests.verification.oracle.groups import Group
-from tests.verification.oracle.rows import (
-    Assigned,
-    Case,
-    Commit,
-    LaneHistory,
-    Produced,
-    Read,
-    Replicated,
-    Stored,
-    Transaction,
-    View,
-    case_order,
-)
 
 PARTITIONS, RECORDS, BATCH = 2, 12, 3
 SOURCES = {"out": "in", "once": "exact"}
@@ -31,7 +19,7 @@ SOURCES = {"out": "in", "once": "exact"}
 class Histories:
     """A run: lanes, what each group had committed in the end, and the clock."""
 
-    lanes: dict[str, LaneHistory] = field(default_factory=dict)
+    lanes: dict[str, oracle.LaneHistory] = field(default_factory=dict)
     final: dict[str, dict[int, int]] = field(default_factory=dict)
     clock: int = 1_000
 
@@ -42,10 +30,12 @@ class Histories:
     def groups_of(self, lane: str) -> list[Group]:
         found = []
         if lane == "in":
-            found.append(Group(group_of(lane), View(self.lanes[lane]), None, self.final.get(group_of(lane), {}), lane))
+            found.append(
+                Group(group_of(lane), oracle.View(self.lanes[lane]), None, self.final.get(group_of(lane), {}), lane)
+            )
         if lane in SOURCES:
             name, source = loop_group_of(lane), SOURCES[lane]
-            views = View(self.lanes[source]), View(self.lanes[lane])
+            views = oracle.View(self.lanes[source]), oracle.View(self.lanes[lane])
             found.append(Group(name, *views, self.final.get(name, {}), source))
         return found
 
@@ -67,10 +57,10 @@ class Histories:
             for group, final in self.final.items()
         }
 
-    def checked(self, lane: str) -> list[Case]:
+    def checked(self, lane: str) -> list[oracle.Case]:
         return check(self.lanes[lane], self.groups_of(lane))
 
-    def commits(self, group: str) -> list[Commit]:
+    def commits(self, group: str) -> list[oracle.Commit]:
         return [row for of in self.lanes.values() for row in of.commits if row.group == group]
 
 
@@ -81,23 +71,25 @@ def store(run: Histories, lane: str, partition: int, producer_id: int, seq: int)
     held = [row.offset for row in history.log if row.partition == partition]
     markers = [row.offset for row in history.replicas if row.partition == partition]
     offset = max([*held, *markers], default=-1) + 1
-    history.log.append(Stored(partition, offset, producer_id, seq))
+    history.log.append(oracle.Stored(partition, offset, producer_id, seq))
     replicate(run, lane, partition, offset, producer_id, seq, "data")
     return offset
 
 
 def replicate(run: Histories, lane: str, partition: int, offset: int, producer_id: int, seq: int, kind: str) -> None:
     for broker in range(3):
-        run.lanes[lane].replicas.append(Replicated(partition, broker, offset, 0, producer_id, seq, kind))
+        run.lanes[lane].replicas.append(oracle.Replicated(partition, broker, offset, 0, producer_id, seq, kind))
 
 
 def load(run: Histories, lane: str) -> None:
     """A producer writes in turn to all partitions."""
-    run.lanes[lane] = LaneHistory(log=[])
+    run.lanes[lane] = oracle.LaneHistory(log=[])
     for seq in range(RECORDS):
         begin = run.tick()
         offset = store(run, lane, seq % PARTITIONS, 0, seq)
-        run.lanes[lane].produced.append(Produced(0, seq, seq % PARTITIONS, offset, "ok", None, begin, run.tick()))
+        run.lanes[lane].produced.append(
+            oracle.Produced(0, seq, seq % PARTITIONS, offset, "ok", None, begin, run.tick())
+        )
 
 
 def follow(run: Histories, lane: str, isolation: str | None = None) -> None:
@@ -105,36 +97,38 @@ def follow(run: Histories, lane: str, isolation: str | None = None) -> None:
     history = run.lanes[lane]
     name = f"follower-{isolation}"
     if isolation is not None:
-        history.assignments += [Assigned(name, partition, isolation) for partition in range(PARTITIONS)]
-    history.consumed += [Read(name, *row, poll_ns=run.tick()) for row in history.log or ()]
+        history.assignments += [oracle.Assigned(name, partition, isolation) for partition in range(PARTITIONS)]
+    history.consumed += [oracle.Read(name, *row, poll_ns=run.tick()) for row in history.log or ()]
 
 
 def assign(run: Histories, lane: str, group: str, consumer: str, partition: int, generation: int, member: str) -> None:
     run.lanes[lane].assignments.append(
-        Assigned(consumer, partition, "read_committed", group, member, generation, run.tick())
+        oracle.Assigned(consumer, partition, "read_committed", group, member, generation, run.tick())
     )
 
 
 def process(
     run: Histories, lane: str, consumer: str, partition: int, offsets: Iterable[int], output: str | None = None
-) -> list[Stored]:
+) -> list[oracle.Stored]:
     """A member processes the records at these offsets; of a loop, it writes an output of each."""
     rows = [row for row in run.lanes[lane].log or () if row.partition == partition and row.offset in offsets]
     for row in rows:
-        run.lanes[lane].consumed.append(Read(consumer, *row, poll_ns=run.tick()))
+        run.lanes[lane].consumed.append(oracle.Read(consumer, *row, poll_ns=run.tick()))
         if output is not None:
             write_output(run, output, (row.producer_id, row.seq))
     return rows
 
 
-def write_output(run: Histories, lane: str, source: tuple[int, int], *, transaction: int | None = None) -> Produced:
+def write_output(
+    run: Histories, lane: str, source: tuple[int, int], *, transaction: int | None = None
+) -> oracle.Produced:
     history = run.lanes[lane]
     seq = len(history.produced)
     begin = run.tick()
     offset = store(run, lane, seq % PARTITIONS, 7, seq)
     if lane == "once" and transaction is None:
         transaction = len(history.transactions)
-    row = Produced(7, seq, seq % PARTITIONS, offset, "ok", transaction, begin, run.tick(), *source)
+    row = oracle.Produced(7, seq, seq % PARTITIONS, offset, "ok", transaction, begin, run.tick(), *source)
     history.produced.append(row)
     return row
 
@@ -151,7 +145,7 @@ def end(run: Histories, outcome: str) -> None:
     sent = [row.invoke_ns for row in history.produced if row.transaction == number]
     sent += [row.invoke_ns for row in run.commits(loop_group_of("once")) if row.transaction == number]
     begin = min(sent, default=run.clock) - 1
-    history.transactions.append(Transaction(7, number, "once-0", begin, run.tick(), outcome))
+    history.transactions.append(oracle.Transaction(7, number, "once-0", begin, run.tick(), outcome))
 
 
 def commit(
@@ -162,7 +156,7 @@ def commit(
     number = len(run.lanes["once"].transactions) if group == loop_group_of("once") else None
     producer_id = None if number is None else 7
     run.lanes[lane].commits.append(
-        Commit(group, consumer, partition, offset, begin, done, outcome, producer_id, number)
+        oracle.Commit(group, consumer, partition, offset, begin, done, outcome, producer_id, number)
     )
 
 
@@ -187,7 +181,7 @@ def clean() -> Histories:
     for lane in ("in", "exact"):
         load(run, lane)
     for lane, timeout in (("out", None), ("once", 60_000)):
-        run.lanes[lane] = LaneHistory(log=[], timeout_ms=timeout)
+        run.lanes[lane] = oracle.LaneHistory(log=[], timeout_ms=timeout)
     work(run, group_of("in"), "in")
     for output, source in SOURCES.items():
         work(run, loop_group_of(output), source, output)
@@ -198,7 +192,7 @@ def clean() -> Histories:
     return run
 
 
-Plant = tuple[Histories, dict[str, list[Case]]]
+Plant = tuple[Histories, dict[str, list[oracle.Case]]]
 
 
 def calm() -> Plant:
@@ -222,7 +216,7 @@ def processed_twice() -> Plant:
     write_output(run, "out", (0, 5))
     run.lanes["out"].consumed = []
     follow(run, "out")
-    return run, {"out": [Case("processed_twice", None, None, 0, 5)]}
+    return run, {"out": [oracle.Case("processed_twice", None, None, 0, 5)]}
 
 
 def processed_twice_in_an_aborted_transaction() -> Plant:
@@ -235,10 +229,10 @@ def processed_twice_in_an_aborted_transaction() -> Plant:
     follow(run, "once", "read_uncommitted")
     aborted = (7, history.produced[-1].seq)
     name = "follower-read_committed"
-    history.assignments += [Assigned(name, partition, "read_committed") for partition in range(PARTITIONS)]
+    history.assignments += [oracle.Assigned(name, partition, "read_committed") for partition in range(PARTITIONS)]
     for row in history.log or ():
         if (row.producer_id, row.seq) != aborted:
-            history.consumed.append(Read(name, *row, poll_ns=run.tick()))
+            history.consumed.append(oracle.Read(name, *row, poll_ns=run.tick()))
     return run, {}
 
 
@@ -248,14 +242,16 @@ def not_processed() -> Plant:
     rows = run.lanes["out"].produced
     at = next(index for index, row in enumerate(rows) if row.source_seq == 4)
     rows[at] = rows[at]._replace(source_seq=5)
-    return run, {"out": [Case("processed_twice", None, None, 0, 5), Case("not_processed", None, None, 0, 4)]}
+    return run, {
+        "out": [oracle.Case("processed_twice", None, None, 0, 5), oracle.Case("not_processed", None, None, 0, 4)]
+    }
 
 
 def commit_lost() -> Plant:
     """In the end, less is committed than was acknowledged."""
     run = clean()
     run.final[group_of("in")][1] = 3
-    return run, {"in": [Case("commit_lost", 1, 6, None, None)]}
+    return run, {"in": [oracle.Case("commit_lost", 1, 6, None, None)]}
 
 
 def began_behind() -> Plant:
@@ -263,7 +259,7 @@ def began_behind() -> Plant:
     run = clean()
     assign(run, "in", group_of("in"), "behind", 0, 3, "m9")
     process(run, "in", "behind", 0, range(2, 6))
-    return run, {"in": [Case("commit_lost", 0, 6, None, None)]}
+    return run, {"in": [oracle.Case("commit_lost", 0, 6, None, None)]}
 
 
 def began_behind_what_may_have_come_late() -> Plant:
@@ -288,7 +284,7 @@ def commit_regressed() -> Plant:
     run = clean()
     commit(run, "in", group_of("in"), f"{group_of('in')}-1-0", 0, 3)
     run.final[group_of("in")][0] = 3
-    return run, {"in": [Case("commit_regressed", 0, 3, None, None)]}
+    return run, {"in": [oracle.Case("commit_regressed", 0, 3, None, None)]}
 
 
 def refused_commit() -> Plant:
@@ -308,7 +304,7 @@ def skipped_after_rebalance() -> Plant:
         for row in run.lanes["in"].consumed
         if not (row.consumer.startswith(group) and (row.partition, row.offset) == (1, 3))
     ]
-    return run, {"in": [Case("skipped_after_rebalance", *skipped)]}
+    return run, {"in": [oracle.Case("skipped_after_rebalance", *skipped)]}
 
 
 def committed_past_the_end() -> Plant:
@@ -316,7 +312,7 @@ def committed_past_the_end() -> Plant:
     run = clean()
     commit(run, "in", group_of("in"), f"{group_of('in')}-1-0", 0, 7)
     run.final[group_of("in")][0] = 7
-    return run, {"in": [Case("skipped_after_rebalance", 0, 6, None, None)]}
+    return run, {"in": [oracle.Case("skipped_after_rebalance", 0, 6, None, None)]}
 
 
 def an_offset_that_was_used_again() -> Plant:
@@ -324,12 +320,12 @@ def an_offset_that_was_used_again() -> Plant:
     run = clean()
     group = group_of("in")
     history = run.lanes["in"]
-    history.produced.append(Produced(0, 99, 1, None, "info", None, 1, 2))
+    history.produced.append(oracle.Produced(0, 99, 1, None, "info", None, 1, 2))
     history.consumed = [
         row._replace(seq=99) if row.consumer.startswith(group) and (row.partition, row.offset) == (1, 3) else row
         for row in history.consumed
     ]
-    return run, {"in": [Case("inconsistent_offset", 1, 3, 0, 99), Case("truncated_read", 1, 3, 0, 99)]}
+    return run, {"in": [oracle.Case("inconsistent_offset", 1, 3, 0, 99), oracle.Case("truncated_read", 1, 3, 0, 99)]}
 
 
 def owned_twice() -> Plant:
@@ -341,7 +337,7 @@ def owned_twice() -> Plant:
     # It was given the partition before the last commit was acknowledged.
     history.assignments.append(first._replace(consumer="twin", member="m9", start_ns=first.start_ns + 1))
     history.consumed += [row._replace(consumer="twin", poll_ns=row.poll_ns + 1) for row in reads]
-    return run, {"in": [Case("owned_twice", 0, 3, None, None)]}
+    return run, {"in": [oracle.Case("owned_twice", 0, 3, None, None)]}
 
 
 PLANTS: tuple[Callable[[], Plant], ...] = (
@@ -363,5 +359,5 @@ PLANTS: tuple[Callable[[], Plant], ...] = (
 )
 
 
-def expected(plant: Plant, lane: str) -> list[Case]:
-    return sorted(plant[1].get(lane, []), key=case_order)
+def expected(plant: Plant, lane: str) -> list[oracle.Case]:
+    return sorted(plant[1].get(lane, []), key=oracle.case_order)

@@ -78,14 +78,11 @@ class FakeOrders:
 
     consumer: FakeConsumer
     freezing: int = 0
-    crashing: bool = False
+    must_crash: bool = False
 
     def must_freeze(self) -> bool:
         self.freezing -= 1
         return self.freezing >= 0
-
-    def must_crash(self) -> bool:
-        return self.crashing
 
     def must_leave(self) -> bool:
         return not self.consumer.polls

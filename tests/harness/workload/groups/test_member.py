@@ -175,7 +175,7 @@ def test_a_crash_comes_amid_processing(
     commits: str, given: tuple[int, ...], order: list[str], read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(member_module, "die", Mock(side_effect=Died))
-    run = Run(FakeConsumer([lambda it: it.gives(0), records(0, *given)]), commits=commits, crashing=True)
+    run = Run(FakeConsumer([lambda it: it.gives(0), records(0, *given)]), commits=commits, must_crash=True)
     with pytest.raises(Died):
         run.member.run()
     assert run.order() == order

@@ -61,7 +61,7 @@ def rows_in(folder: Path) -> int:
 def test_rows_that_a_source_keeps_are_taken_from_it_in_time_and_at_the_end(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path / "produced")
     kept = [produced([0]), produced([1])]
-    writer.add_source(lambda: kept.pop() if kept else None)
+    writer.sources.append(lambda: kept.pop() if kept else None)
     wait_until(lambda: rows_in(tmp_path / "produced") == 2, "both rows", timeout=5)
     kept.append(produced([2]))
     writer.close()
@@ -99,7 +99,7 @@ def test_an_error_of_the_writing_thread_is_raised(tmp_path: Path) -> None:
 
 def test_an_error_of_a_source_is_raised(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path / "produced")
-    writer.add_source(lambda: pa.table({"seq": ["not a number"]}).cast(PRODUCED_SCHEMA))
+    writer.sources.append(lambda: pa.table({"seq": ["not a number"]}).cast(PRODUCED_SCHEMA))
     with pytest.raises(ValueError, match="schema"):
         writer.close()
 
