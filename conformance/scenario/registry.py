@@ -15,11 +15,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from kafka_chaos.conformance.scenario import script
 from kafka_chaos.conformance.scenario.clusters import ClusterProfile
-from kafka_chaos.conformance.scenario.groups.stage import MEMBER_STEPS, GroupStage, group_on
+from kafka_chaos.conformance.scenario.groups.stage import GroupStage, group_on
 from kafka_chaos.conformance.scenario.observed import OBSERVED_BY, AnyStage
 from kafka_chaos.conformance.scenario.play import Play, Topic
-from kafka_chaos.conformance.scenario.script import ACT_KEYS, OBSERVING, PLACEHOLDER, WHEN, filled, play_acts
 from kafka_chaos.conformance.scenario.shares.stage import ShareStage, shares_on
 from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.conformance.scenario.transactions.stage import TransactionsStage, transactional_act
@@ -28,7 +28,7 @@ from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.observation import Observation, ReplicaObservation
 
-_ACT_KEYS = ACT_KEYS | {"for", "controller", "load"} | {field.name for field in fields(Topic)}
+_ACT_KEYS = script.ACT_KEYS | {"for", "controller", "load"} | {field.name for field in fields(Topic)}
 _CLUSTER_KEYS = {field.name for field in fields(ClusterProfile)}
 _KEYS_OF = {
     "group": {field.name for field in fields(Group)},
@@ -62,7 +62,7 @@ def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
         _require_type(f"{location}, for", act.get("for", []), list)
         for values in act.get("for", [{}]):
             _require_type(f"{location}, for", values, dict)
-            _check_act(location, filled(act, values), clusters, file.get("parts", {}))
+            _check_act(location, script.filled(act, values), clusters, file.get("parts", {}))
 
 
 def _check_act(location: str, act: Mapping[str, Any], clusters: set[str], parts: Mapping[str, Any]) -> None:
@@ -101,8 +101,8 @@ def _check_steps(location: str, steps: list[Any], stage: type[AnyStage], parts: 
         if not isinstance(step, str | dict) or not step or not all(isinstance(key, str) for key in step):
             raise UsageFailure(f"{location}, step {number}: expected a step's name, or a mapping that begins with it")
         keys = {step: None} if isinstance(step, str) else dict(step)
-        if (when := keys.pop("when", None)) is not None and str(when) not in WHEN:
-            raise UsageFailure(f"{location}, step {number}: when {when!r}: expected {' or '.join(WHEN)}")
+        if (when := keys.pop("when", None)) is not None and str(when) not in script.WHEN:
+            raise UsageFailure(f"{location}, step {number}: when {when!r}: expected {' or '.join(script.WHEN)}")
         verb = next(iter(keys))
         _check_step(f"{location}, step {number}", verb, keys.pop(verb), keys, stage, parts)
 
@@ -110,28 +110,27 @@ def _check_steps(location: str, steps: list[Any], stage: type[AnyStage], parts: 
 def _check_step(
     location: str, verb: str, value: Any, keys: Mapping[str, Any], stage: type[AnyStage], parts: Mapping[str, Any]
 ) -> None:
-    if verb in OBSERVING:
+    if verb in script.OBSERVING:
         _check_observed(location, verb, value, keys, stage)
         return
-    if PLACEHOLDER.search(verb):
+    if script.PLACEHOLDER.search(verb):
         return
     if verb in parts:
         # Without the part itself: a part that names itself would never end.
         others = {name: steps for name, steps in parts.items() if name != verb}
-        _check_steps(f"{location}, part {verb!r}", filled(parts[verb], keys), stage, others)
+        _check_steps(f"{location}, part {verb!r}", script.filled(parts[verb], keys), stage, others)
         return
-    name, own = verb.replace(" ", "_"), list[Any]()
-    if issubclass(stage, GroupStage) and verb in MEMBER_STEPS:
-        name, own = "member_step", [verb]
-    method = getattr(stage, name, None)
-    if not callable(method) or name.startswith("_"):
-        raise UsageFailure(f"{location}: {verb!r} is neither a step nor a part")
+    try:
+        name, own = script.method_named(verb, stage)
+    except LookupError as error:
+        raise UsageFailure(f"{location}: {error.args[0]}") from error
     arguments = value if isinstance(value, list) else [] if value is None else [value]
     for action in keys.get("then") or ():
         if action not in ACTIONS:
             raise UsageFailure(f"{location}: then {action!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
     try:
-        inspect.signature(method).bind(None, *own, *arguments, **{key.replace(" ", "_"): keys[key] for key in keys})
+        signature = inspect.signature(getattr(stage, name))
+        signature.bind(None, *own, *arguments, **{key.replace(" ", "_"): keys[key] for key in keys})
     except TypeError as error:
         raise UsageFailure(f"{location}: {verb}: {error}") from error
 
@@ -249,5 +248,5 @@ def scenarios_in(path: Path) -> list[Scenario]:
 def _scenario(name: str, entry: Mapping[str, Any], source: Source, content: Mapping[str, Any], file: str) -> Scenario:
     """A scenario from its `entry` in a file, whose whole content is `content`."""
     story = " ".join(entry["story"].split())
-    play = partial(play_acts, acts=entry["acts"], file=content)
+    play = partial(script.play_acts, acts=entry["acts"], file=content)
     return Scenario(name, source, entry["title"], story, file, play, entry.get("needs_zookeeper"))

@@ -22,10 +22,9 @@ coordinate groups and share groups are neither leader nor controller.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from kafka_chaos.conformance.scenario.clusters import QUICK, STEADY, ClusterProfile
@@ -143,7 +142,8 @@ class _Script:
                 keys = {key.replace(" ", "_"): item for key, item in step.items()}
                 if "then" in keys:
                     keys["then"] = [model_step(name, **values) for name, values in keys["then"].items()]
-                _method(self.stage, verb)(*arguments, **keys)
+                name, first_arguments = method_named(verb, type(self.stage))
+                getattr(self.stage, name)(*first_arguments, *arguments, **keys)
 
     def _expect(self, text: str, observed: Mapping[str, Any], *, eventually: bool) -> None:
         def alone_or_listed(values: list[Any]) -> Any:
@@ -159,11 +159,11 @@ class _Script:
             self.stage.expect(text, observe_all(), expected)
 
 
-def _method(stage: AnyStage, verb: str) -> Callable[..., None]:
-    """The step of a stage that a file names. Raises `LookupError` if the stage has no such step."""
-    if isinstance(stage, GroupStage) and verb in MEMBER_STEPS:
-        return partial(stage.member_step, verb)
-    method: Callable[..., None] | None = getattr(stage, verb.replace(" ", "_"), None)
-    if callable(method) and not verb.startswith("_"):
-        return method
-    raise LookupError(f"{verb!r} is neither a step nor a part")
+def method_named(verb: str, stage: type[AnyStage]) -> tuple[str, list[str]]:
+    """The stage's method for a step that a file names, and its first arguments; `LookupError` if there is none."""
+    if issubclass(stage, GroupStage) and verb in MEMBER_STEPS:
+        return "member_step", [verb]
+    name = verb.replace(" ", "_")
+    if name.startswith("_") or not callable(getattr(stage, name, None)):
+        raise LookupError(f"{verb!r} is neither a step nor a part")
+    return name, []
