@@ -13,6 +13,7 @@ PartitionId = tuple[str, int]
 
 CLIENT_PORT = 9094  # the port of every broker's listener for clients on this machine, which the engine publishes
 NETWORK_PORT = 9095  # the port of every broker's listener for clients in containers of the cluster's network
+HARNESS = "kafka-chaos"  # the `client.id` of the harness's own requests, by which it observes the cluster
 
 
 @dataclass(frozen=True, slots=True)

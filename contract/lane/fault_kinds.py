@@ -6,15 +6,15 @@ These are the kinds that the model distinguishes. Each fault kind of an experime
 
 from collections.abc import Mapping
 
-FAULT_KINDS = ("kill", "stop", "pause", "partition", "power-loss", "session-expiry")
+REPEAT = "repeat"
+FAULT_KINDS = ("kill", "stop", "pause", "partition", "power-loss", "session-expiry", REPEAT)
 
-ON_LINKS = ("hold", "delay", "rate", "drop", "cut", "answer", "connection-reset")
+ON_LINKS = ("hold", "delay", "rate", "drop", "cut", "answer", REPEAT, "alter", "stale", "connection-reset")
 """The kinds that act on single requests and responses, and `connection-reset`. Their proof names only those targets
 whose requests, responses or connections were hit."""
 COUNTS_AS: Mapping[str, str | None] = {
+    **dict.fromkeys((*ON_LINKS, "isolate", "packet-loss"), "partition"),
     **{kind: kind for kind in FAULT_KINDS},
-    **dict.fromkeys(("isolate", "packet-loss"), "partition"),
-    **dict.fromkeys(ON_LINKS, "partition"),
     **dict.fromkeys(("lost-checkpoint", "lost-index", "failing-segment", "full-disk"), "kill"),
     **dict.fromkeys(("slow-disk", "freeze-disk"), "pause"),
     **dict.fromkeys(("corrupted-segment", "truncated-segment", "read-only-disk"), "power-loss"),

@@ -21,6 +21,7 @@ from kafka_chaos.faults.machine import why_not_here
 _SENDER = re.compile(r"clients|brokers|controller|controllers|(?:broker|controller):(?P<number>\d+)")
 _SENDERS = "clients, brokers, broker:ID, controller, controllers or controller:NUMBER"
 _SHOWN_IDS = 5
+_OF_ACTIONS = ("seconds", "kbit_per_second", "error", "byte")  # keys of single kinds that are fields of a link's `Rule`
 
 
 def why_no_links() -> str | None:
@@ -77,7 +78,8 @@ class OnFrames(Fault):
             "partition": self.partition,
             "transactional_id": self.transactional_id,
             "nth": self.nth,
-            **self._action(),
+            "action": self.kind,
+            **{key: getattr(self, key) for key in _OF_ACTIONS if hasattr(self, key)},
         }
         at_once(nodes, lambda node: link_of(node).apply(mark(self), **frames))
 
@@ -93,7 +95,7 @@ class OnFrames(Fault):
         return Proof(False, {}, passed if named else f"no {frame}")
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        link_of(node).lift(mark(self), release=self._releases())
+        link_of(node).lift(mark(self), release=not (isinstance(self, Hold) and self.then == "drop"))
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
@@ -105,33 +107,19 @@ class OnFrames(Fault):
         frames = counted(evidence["frames"], f"{apis} {evidence['side']}")
         return f"{frames} {evidence['fate']}, correlation ids {', '.join(ids)}{more}"
 
-    def _action(self) -> dict[str, Any]:
-        """The action on the frames, as fields of a link's `Rule`."""
-        return {"action": self.kind}
-
-    def _releases(self) -> bool:
-        """Whether frames that wait at the fault's end go on to their receivers."""
-        return True
-
     def _evidence(self, tally: Mapping[str, Any]) -> dict[str, Any]:
         return {"frames": tally["taken"], "side": self.side, "fate": self.fate, "told": tally["told"]}
 
     def _senders(self, cluster: ClusterControl) -> tuple[str, ...] | None:
         """The senders for a link's `Rule`: host names, or `clients`; None for any sender."""
-        if self.sender is None:
-            return None
-        match self.sender.partition(":"):
-            case "clients", _, _:
-                return ("clients",)
-            case "brokers", _, _:
-                return tuple(node.name for node in cluster.brokers.values())
-            case "controllers", _, _:
-                return tuple(node.name for node in cluster.controllers.values())
-            case "controller", _, "":
-                active, nodes = cluster.controller(), (*cluster.brokers.values(), *cluster.controllers.values())
-                return tuple(node.name for node in nodes if node.number == active)
-            case role, _, number:
-                return ((cluster.brokers if role == "broker" else cluster.controllers)[int(number)].name,)
+        if self.sender is None or self.sender == "clients":
+            return None if self.sender is None else (self.sender,)
+        role, _, number = self.sender.partition(":")
+        nodes = list((cluster.brokers if role.startswith("broker") else cluster.controllers).values())
+        if self.sender == "controller":
+            active, nodes = cluster.controller(), [*cluster.brokers.values(), *nodes]
+            return tuple(node.name for node in nodes if node.number == active)
+        return tuple(node.name for node in nodes if not number or node.name == f"{role}-{number}")
 
 
 def link_of(node: NodeControl) -> LinkControl:
@@ -139,6 +127,29 @@ def link_of(node: NodeControl) -> LinkControl:
     if node.link is None:
         raise UsageFailure(f"connections to {node.name} pass no link: start the cluster with links")
     return node.link
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alter(OnFrames):
+    """Change one byte in the records of Produce requests, or of Fetch responses to brokers (`api: Fetch`, `side:
+    response`, `sender: brokers`): the one that lies `byte` bytes before the end of the first batch, of any partition
+    or of `lane` and `partition`. The batch's checksum is wrong then. A leader refuses it with CORRUPT_MESSAGE, and the
+    producer sends it again; with acks=0 it is lost. A follower fetches it again. KRaft's metadata log is left alone.
+    Its proof: the number of frames that were altered, and their correlation ids."""
+
+    api: Literal["Produce", "Fetch"] = "Produce"
+    byte: Annotated[int, Ge(1)] = 1
+    kind: ClassVar[str] = "alter"
+    fate: ClassVar[str] = "altered"
+    leaves_nodes_alone: ClassVar[bool] = True
+    appearance: ClassVar[Appearance] = Appearance("#8a3b6f", "#e39ac6", Pattern.DOTS)
+
+    def __post_init__(self) -> None:
+        OnFrames.__post_init__(self)
+        if (side := "request" if self.api == "Produce" else "response") != self.side:
+            raise ValueError(f"side: expected {side}, where {self.api} has records; got {self.side!r}")
+        if self.api == "Fetch" and not (self.sender or "").startswith("broker"):
+            raise ValueError("sender: expected brokers or broker:ID: consumers may skip records that are altered")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,9 +173,6 @@ class Answer(OnFrames):
         if self.error not in RETRIABLE_ERRORS:
             near = ", ".join(get_close_matches(self.error, RETRIABLE_ERRORS)) or "such as NOT_LEADER_OR_FOLLOWER"
             raise ValueError(f"error: expected an error after which clients try again, {near}; got {self.error!r}")
-
-    def _action(self) -> dict[str, Any]:
-        return {"action": self.kind, "error": self.error}
 
     def _evidence(self, tally: Mapping[str, Any]) -> dict[str, Any]:
         return {**OnFrames._evidence(self, tally), "fate": f"answered with {self.error}"}
@@ -192,9 +200,6 @@ class Delay(OnFrames):
     fate: ClassVar[str] = "delayed"
     appearance: ClassVar[Appearance] = Appearance("#7a5c00", "#d9b84a", Pattern.LINES)
 
-    def _action(self) -> dict[str, Any]:
-        return {"action": self.kind, "seconds": self.seconds}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop(OnFrames):
@@ -218,9 +223,6 @@ class Hold(OnFrames):
     fate: ClassVar[str] = "held"
     appearance: ClassVar[Appearance] = Appearance("#6b4fa0", "#b9a3e3", Pattern.DOTS)
 
-    def _releases(self) -> bool:
-        return self.then == "release"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate(OnFrames):
@@ -233,9 +235,50 @@ class Rate(OnFrames):
     fate: ClassVar[str] = "slowed"
     appearance: ClassVar[Appearance] = Appearance("#8c5a1f", "#e0b070", Pattern.DIAGONALS)
 
-    def _action(self) -> dict[str, Any]:
-        return {"action": self.kind, "kbit_per_second": self.kbit_per_second}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat(OnFrames):
+    """Let requests to the targets arrive twice, one right behind the other; the second response goes to nobody. Brokers
+    write the records of such a Produce request twice unless its producer is idempotent; other requests change nothing
+    the second time. Or let Produce or Fetch responses arrive twice at clients (`side: response`, `sender: clients`):
+    librdkafka ignores the second one. Its proof: the number of frames that arrived twice, and their correlation ids."""
+
+    api: Literal[
+        "Produce", "Fetch", "Metadata", "OffsetCommit", "AlterPartition", "BrokerHeartbeat", "LeaderAndIsr"
+    ] = "Produce"
+    kind: ClassVar[str] = "repeat"
+    fate: ClassVar[str] = "passed on twice"
+    counts_as: ClassVar[str] = "repeat"
+    leaves_nodes_alone: ClassVar[bool] = True
+    appearance: ClassVar[Appearance] = Appearance("#3f5fa8", "#9db7ee", Pattern.LINES)
+
+    def __post_init__(self) -> None:
+        OnFrames.__post_init__(self)
+        if self.side == "response" and (self.api not in ("Produce", "Fetch") or self.sender != "clients"):
+            raise ValueError("side: expected request, but for Produce and Fetch of `sender: clients`: brokers may end")
 
 
-FATES = {kind.kind: kind.fate for kind in (Answer, Cut, Delay, Drop, Hold, Rate)}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stale(OnFrames):
+    """Answer Metadata requests of clients as any broker answered the same request before the fault, so that clients
+    look for leaders where they were. Let something move a leader meanwhile. Its proof: the number of answers that were
+    replaced because they named other leaders, and their correlation ids."""
+
+    api: Literal["Metadata"] = "Metadata"
+    side: Literal["response"] = "response"
+    kind: ClassVar[str] = "stale"
+    fate: ClassVar[str] = "answered with former metadata"
+    leaves_nodes_alone: ClassVar[bool] = True
+    since: ClassVar[tuple[str, str] | None] = ("2.1", "before, metadata has no leader epochs by which clients know it")
+    appearance: ClassVar[Appearance] = Appearance("#6d6a2f", "#cfca7d", Pattern.BACK_DIAGONALS)
+
+    def __post_init__(self) -> None:
+        OnFrames.__post_init__(self)
+        if (
+            key := next((key for key in ("lane", "partition", "transactional_id") if getattr(self, key)), None)
+        ) is not None:
+            raise ValueError(f"{key}: expected client_id instead, since an answer is about whatever a client asks")
+
+
+FATES = {kind.kind: kind.fate for kind in (Alter, Answer, Cut, Delay, Drop, Hold, Rate, Repeat, Stale)}
 """By kind, what happens to the frames that it takes."""

@@ -2,8 +2,9 @@
 
 A bound is a smaller model of the lane. Brokers, controller and faults go by the lane's rules, but there are no
 requests, no answers and no outcomes: every broker that takes itself for the leader may append what is left of the load
-at any moment. So a bound reaches every log that the lane reaches, and others. An anomaly that a bound does not show is
-impossible in the lane. One that it shows is left to the lane's own search, which takes longer.
+at any moment. A request that arrives twice is part of that load. So a bound reaches every log that the lane reaches,
+and others. An anomaly that a bound does not show is impossible in the lane. One that it shows is left to the lane's own
+search, which takes longer.
 
 There are three bounds, for three kinds of anomalies. `docs/decisions/0012-searching-the-model.md` has the proofs.
 
@@ -26,9 +27,10 @@ the broker that appended it. So one broker without faults shows all possible log
 epoch at any moment. It renews it only after an acknowledged record was lost. Where none can be lost, the load has no
 attempts for a second producer epoch.
 
-Some answers need no search. With acks=0 each record is sent once, and acknowledged without an offset: none comes twice,
-and none is at another offset than acknowledged. The same is proved for an idempotent producer of two records with
-acks=all, if elections are clean, only members of the ISR are eligible, and truncation keeps what two logs share.
+Some answers need no search. With acks=0 each record is sent once, and acknowledged without an offset: none comes twice
+unless its request arrives twice, and none is at another offset than acknowledged. The same is proved for an idempotent
+producer of two records with acks=all, if elections are clean, only members of the ISR are eligible, and truncation
+keeps what two logs share.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -36,6 +38,7 @@ from functools import partial
 from itertools import combinations_with_replacement, product, takewhile
 
 from kafka_chaos.contract.anomalies import Anomaly
+from kafka_chaos.contract.lane.fault_kinds import REPEAT
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.lane.effects import observe
@@ -88,8 +91,9 @@ def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budge
     The lanes differ in their faults alone, and have equally many. Nothing is excluded once the budget is empty.
     """
     lane, rule = lanes[0], truncation_of(lanes[0])
+    copies = int(any(REPEAT in lane.faults for lane in lanes))
     attempts = [scope.attempts_of(lane) for lane in lanes]
-    log_lengths = [sum(counts) for counts in attempts]
+    log_lengths = [sum(counts) + copies for counts in attempts]
     open_questions = set(questions)
 
     def exclude_unless_shown(
@@ -102,7 +106,9 @@ def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budge
     elects_from_isr_alone = not (lane.unclean_leader_election or rules_of(lane).elects_eligible)
     sends_two_idempotently = lane.acks == "all" and lane.idempotence and scope.records <= DEFAULT_SCOPE.records
     if lane.acks == "0" or (sends_two_idempotently and keeps_common_entries and elects_from_isr_alone):
-        open_questions -= {Anomaly.DUPLICATE, Anomaly.OFFSET_MISMATCH}
+        open_questions -= {Anomaly.OFFSET_MISMATCH}
+        if lane.idempotence or not copies:
+            open_questions -= {Anomaly.DUPLICATE}
 
     divergence = Anomaly.REPLICA_DIVERGENCE
     without_producer = partial(steps_without_producer, kept_isr=scope.kept_isr)
@@ -116,8 +122,9 @@ def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budge
     exclude_unless_shown(SHOWN_BY_LOST_ENTRIES[lane.acks], Anomaly.TRUNCATED_READ, without_producer, marked_loads)
 
     if lane.idempotence:
-        loses_nothing = lane.acks == "all" and Anomaly.LOST_WRITE in questions - open_questions
-        loads = [scope.attempts_of(lane, may_lose=False) for lane in lanes] if loses_nothing else attempts
+        if lane.acks == "all" and Anomaly.LOST_WRITE in questions - open_questions:
+            attempts = [scope.attempts_of(lane, may_lose=False) for lane in lanes]
+        loads = [tuple([count + copies for count in counts]) for counts in attempts]
         for anomaly in (Anomaly.REORDERED, Anomaly.DUPLICATE):
             exclude_unless_shown({anomaly}, anomaly, appends_in_sequence, loads)
     return frozenset() if budget.reason else frozenset(questions - open_questions)
@@ -180,7 +187,8 @@ def shows(anomaly: Anomaly, lanes: Sequence[Lane], loads: list[Load], successors
         return canonical(state._replace(reads=reads) if reads != state.reads else state, lane)
 
     def loaded(lane: Lane, load: Load) -> LaneState:
-        return initial_state(lane)._replace(records=tuple([Record(RETRY, appends, NOWHERE) for appends in load]))
+        state = initial_state(lane)._replace(records=tuple([Record(RETRY, appends, NOWHERE) for appends in load]))
+        return state._replace(faults=tuple([kind for kind in state.faults if kind != REPEAT]))
 
     fewest_faults_first(
         [canonical(loaded(each, load), each) for each, load in zip(lanes, loads, strict=True)],

@@ -75,7 +75,7 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
             # By sending, the producer takes this broker for the leader, and its epoch for the current one.
             addressed = state._replace(addressed_epoch=replica.leader_epoch)
             if replica.role != FROZEN_LEADER:
-                yield from _deliver(addressed, lane, broker, request, awaited=True)
+                yield from deliver(addressed, lane, broker, request, awaited=True)
                 continue
             # The request lies unread in the socket: in `unawaited` if the producer waits for no answer.
             if lane.acks == "0":
@@ -109,10 +109,10 @@ def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
             continue
         for request, unread in each_taken(replica.socket):
             read = state.with_replica(broker, replica._replace(socket=unread))
-            yield from _from_socket(_deliver(read, lane, broker, request, awaited=True, was_counted=True))
+            yield from _from_socket(deliver(read, lane, broker, request, awaited=True, was_counted=True))
         for request, unread in each_taken(replica.unawaited):
             read = state.with_replica(broker, replica._replace(unawaited=unread))
-            yield from _from_socket(_deliver(read, lane, broker, request, awaited=False))
+            yield from _from_socket(deliver(read, lane, broker, request, awaited=False))
 
 
 def _from_socket(delivered: Iterator[Step]) -> Iterator[Step]:
@@ -124,7 +124,7 @@ def _with_request(requests: tuple[int, ...], request: int) -> tuple[int, ...]:
     return tuple(sorted((*requests, request)))
 
 
-def _deliver(
+def deliver(
     state: LaneState, lane: Lane, broker: int, request: int, *, awaited: bool, was_counted: bool = False
 ) -> Iterator[Step]:
     """A broker that takes itself for the leader handles a produce request.

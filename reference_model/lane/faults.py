@@ -11,13 +11,15 @@ Each function yields every way in which a fault of its kind can strike a broker 
 - A pause or a partition that outlasts the session with ZooKeeper, or in KRaft mode with the controller, makes a leader
   a zombie. A paused broker answers nobody; a partitioned one may or may not stay within its clients' reach: both are
   explored.
-- Every fault on a follower keeps the follower from fetching and out of the ISR until it is back.
+- A request that arrives twice disturbs nobody. Every other fault on a follower keeps it from fetching and out of the
+  ISR until it is back.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane.effects import Action, Step, drop_connections, observe
+from kafka_chaos.reference_model.lane.exchanges import deliver
 from kafka_chaos.reference_model.lane.membership import without_failed
 from kafka_chaos.reference_model.lane.replication import depose, lead
 from kafka_chaos.reference_model.lane.state import (
@@ -25,11 +27,14 @@ from kafka_chaos.reference_model.lane.state import (
     FOLLOWER,
     FROZEN_LEADER,
     LEADER,
+    ZOMBIE,
     LaneReplica,
     LaneState,
     follow_leader,
+    record_of,
     truncation_of,
 )
+from kafka_chaos.reference_model.protocol.entries import content_of, leader_epoch_of
 from kafka_chaos.reference_model.tuples import each_taken, exchanged
 
 
@@ -87,6 +92,22 @@ def session_expiry(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
         yield Action("session_expiry", broker), fail_broker(state, lane, broker)
 
 
+def repeat(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+    """A produce request arrives twice: the producer knows nothing of the copy, which comes right behind the request.
+
+    So the broker still has the request unread, or has appended nothing since.
+    """
+    replica = state.replicas[broker]
+    for request in dict.fromkeys((*replica.socket, *replica.unawaited)):
+        copied = replica._replace(unawaited=tuple(sorted((*replica.unawaited, request))))
+        yield Action("repeat_queued", broker, record_of(request)), state.with_replica(broker, copied)
+    last = replica.log[-1] if replica.role in (LEADER, ZOMBIE) and replica.log else None
+    if last is not None and leader_epoch_of(last) == replica.leader_epoch:
+        for _, after in deliver(state, lane, broker, content_of(last), awaited=False):
+            if after != state:
+                yield Action("repeat", broker, record_of(last), str(len(replica.log))), after
+
+
 FAULT_ACTIONS: Mapping[str, Callable[[LaneState, Lane, int], Iterator[Step]]] = {
     "kill": kill,
     "power-loss": power_loss,
@@ -94,6 +115,7 @@ FAULT_ACTIONS: Mapping[str, Callable[[LaneState, Lane, int], Iterator[Step]]] = 
     "pause": pause,
     "partition": partition,
     "session-expiry": session_expiry,
+    "repeat": repeat,
 }
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from kafka_chaos.contract.lane.fault_kinds import REPEAT
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.protocol import isr
 from kafka_chaos.reference_model.protocol.entries import appended, content_of, leader_epoch_of
@@ -49,6 +50,7 @@ CAN_STRIKE_AS: Mapping[str, Set[str]] = {
     "session-expiry": {"session-expiry"},
     "partition": {"partition", "pause", "session-expiry"},
     "stop": {"stop"},
+    REPEAT: {REPEAT},
 }
 """By kind of fault, the kinds whose effects it can have (`faults.py`). A power loss may leave the log whole, like a
 kill. A partition may cut the broker off from its clients, like a pause, or not, like a session expiry. A kind comes
@@ -236,11 +238,13 @@ DEFAULT_SCOPE = Scope()
 def initial_state(lane: Lane, scope: Scope = DEFAULT_SCOPE) -> LaneState:
     """The state in which all brokers are up and in the ISR, one of them leads, and nothing was sent.
 
-    Faults that can do more come last, so that the search first reaches the states that have them left.
+    Faults that can do more come last, so that the search first reaches the states that have them left. One request that
+    arrives twice stands for many: a copy comes right behind its original, so that further ones show nothing else.
     """
     followers = (LaneReplica(FOLLOWER, True),) * (lane.replication_factor - 1)
     records = tuple(Record(NEW, count, NOWHERE) for count in scope.attempts_of(lane))
-    faults = sorted(lane.faults, key=list(CAN_STRIKE_AS).index)
+    once = [kind for kind in dict.fromkeys(lane.faults) if kind == REPEAT]
+    faults = sorted([*(kind for kind in lane.faults if kind != REPEAT), *once], key=list(CAN_STRIKE_AS).index)
     return LaneState((*followers, LaneReplica(LEADER, True)), 0, records, 0, tuple(faults))
 
 

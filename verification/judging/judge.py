@@ -44,7 +44,7 @@ def unplanned(run: RunDirectory, lane: Lane) -> list[LeaderElected]:
         return []
     faults, knows_times = run.events.concerning(lane.lane), run.events.knows_times(lane.lane)
     started_ns = min(phase.started_ns for phase in phases)
-    first_ns = min((ns for fault in faults if fault.counts_as for ns in fault.requested), default=None)
+    first_ns = min((ns for fault in faults if fault.moves_leaders for ns in fault.requested), default=None)
 
     def is_unplanned(won: LeaderElected) -> bool:
         before_faults = first_ns is None or (knows_times and won.ts_ns < first_ns)

@@ -218,7 +218,7 @@ def _unasked(
             holding = [
                 fault.fault_id
                 for fault in faults
-                if fault.counts_as and broker in _hit(fault) and (fault.fault_id, broker) not in used
+                if fault.moves_leaders and broker in _hit(fault) and (fault.fault_id, broker) not in used
                 if fault.requested[0] <= after.since_ns + LOG_TIME_NS and after.since_ns <= fault.healed[-1]
             ]
             if not holding:

@@ -12,8 +12,8 @@ from kafka_chaos.contract.wire.errors import RETRIABLE_ERRORS
 from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
 from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
 from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, PRODUCE, Header, correlation_id, read_header
-from kafka_chaos.faults.links.relay.rules import ANSWER, CUT, DROP, REQUEST, RESPONSE, Tally
-from kafka_chaos.faults.links.relay.stream import HEAD, Fate
+from kafka_chaos.faults.links.relay.rules import ANSWER, CUT, DROP, REPEAT, REQUEST, RESPONSE, STALE, Rule, Tally
+from kafka_chaos.faults.links.relay.stream import HEAD, Fate, Replacement
 
 _MOST_TOLD = 50  # partitions, or the like, in a line of the trace
 
@@ -26,6 +26,8 @@ class Exchange:
     size: int
     asked_ns: int
     contents: Contents | None
+    metadata_query: tuple[Any, ...] | None = None
+    """The request's key in `RelayContext.metadata`, if it is a Metadata request that came at once."""
     answered_ns: int | None = None
     answer_size: int | None = None
     errors: tuple[int, ...] = ()
@@ -55,6 +57,8 @@ class RelayContext:
         self.decoder = MessageDecoder()
         self.counts = Counts()
         self.tallies: dict[str, Tally] = {}
+        self.metadata: dict[tuple[Any, ...], bytes] = {}
+        """By port, version and body of a Metadata request, the last response, or the last one before a `stale` rule."""
         self.trace: IO[str] | None = None
         self.traces_controllers = False
 
@@ -79,10 +83,12 @@ class Conversation:
     session: FetchSession = field(default_factory=FetchSession)
     _pending: dict[int, Exchange] = field(default_factory=dict)
     """The exchanges without a response so far, by correlation id."""
+    _repeated: set[int] = field(default_factory=set)
+    """The correlation ids of requests that were sent twice and answered once: their second responses are to come."""
     is_opaque: bool = False
     """Whether its frames are not Kafka's, as far as can be told: they pass unread."""
 
-    def request(self, frame: memoryview, size: int) -> Fate | bytes:
+    def request(self, frame: memoryview, size: int) -> Fate | Replacement:
         """The fate of a request of `size` bytes; `frame` has its beginning, or all of it."""
         header = None if self.is_opaque else read_header(frame)
         if header is None:
@@ -91,13 +97,17 @@ class Conversation:
             return Fate.OPAQUE
         possible = self._possible(header)
         reads_contents = any(tally.rule.reads_contents for tally in possible) or self._traces_all(header)
-        if reads_contents and len(frame) < size:
+        needs_whole = reads_contents or any(tally.rule.replaces(REQUEST) for tally in possible)
+        if needs_whole and len(frame) < size:
             return Fate.WHOLE
         is_answered, contents = self._contents(header, frame, size, reads_contents=reads_contents)
         counts = self.context.counts
         counts.requests += 1
         counts.bytes += size
         exchange = Exchange(header, size, time.monotonic_ns(), contents)
+        if header.api == METADATA and len(frame) == size:
+            # Brokers answer alike, but each of their listeners has addresses of its own.
+            exchange.metadata_query = (self.port, header.version, bytes(frame[header.body :]))
         if is_answered:
             self._pending[header.correlation_id] = exchange
         fate = self._fate(exchange, REQUEST, possible, frame)
@@ -105,35 +115,41 @@ class Conversation:
             self.context.record(self, exchange)
         return fate
 
-    def response(self, frame: memoryview, size: int) -> Fate | bytes:
-        """The fate of a response of `size` bytes, or the response to pass instead. `frame`: its beginning, or all of
-        it."""
+    def response(self, frame: memoryview, size: int) -> Fate | Replacement:
+        """The fate of a response of `size` bytes, or what passes instead. `frame`: its beginning, or all of it."""
         if self.is_opaque or len(frame) < 4:  # a correlation id has four bytes
             return Fate.OPAQUE
-        exchange = self._pending.get(correlation_id(frame))
+        number = correlation_id(frame)
+        exchange = self._pending.get(number)
+        possible = [] if exchange is None else self._possible(exchange.header)
+        is_replaced = number in self._repeated or any(tally.rule.replaces(RESPONSE) for tally in possible)
+        # Metadata is read for the names of topic ids.
+        is_read = exchange is not None and (exchange.header.api == METADATA or self._traces_all(exchange.header))
+        if (is_replaced or is_read) and len(frame) < size:
+            return Fate.WHOLE
         counts = self.context.counts
         counts.answers += 1
         counts.bytes += size
         if exchange is None:
+            if number in self._repeated:
+                self._repeated.remove(number)
+                return ()
             counts.unknown_answers += 1
             return Fate.PASS
+        del self._pending[number]
+        if exchange.fault.get("action") == REPEAT:
+            self._repeated.add(number)
         header = exchange.header
-        traces_all = self._traces_all(header)
-        possible = self._possible(header)
-        may_be_replaced = any(tally.rule.action == ANSWER for tally in possible)
-        if (header.api == METADATA or traces_all or may_be_replaced) and len(frame) < size:
-            # Counted once it is whole: metadata is read for the names of topic ids, and an error needs all of it.
-            counts.answers -= 1
-            counts.bytes -= size
-            return Fate.WHOLE
-        del self._pending[header.correlation_id]
         is_short = self.context.trace is not None and header.api != FETCH and len(frame) == size <= HEAD
-        if header.api == METADATA or traces_all or is_short:
+        if is_read or is_short:
             body = self.context.decoder.response(header, frame)
             exchange.errors = tuple(dict.fromkeys(errors_of(body or {})))
-            exchange.answer = body if traces_all else None
+            exchange.answer = body if self._traces_all(header) else None
         exchange.answered_ns, exchange.answer_size = time.monotonic_ns(), size
         fate = self._fate(exchange, RESPONSE, possible, frame)
+        is_kept = any(tally.rule.action == STALE for tally in self.context.tallies.values())
+        if exchange.metadata_query is not None and not is_kept:
+            self.context.metadata[exchange.metadata_query] = bytes(frame)
         if fate is not Fate.WAIT:
             self.context.record(self, exchange)
         return fate
@@ -189,23 +205,22 @@ class Conversation:
         """How many of the controllers' requests have no response yet."""
         return sum(exchange.header.api in FROM_CONTROLLERS for exchange in self._pending.values())
 
-    def _fate(self, exchange: Exchange, side: str, possible: list[Tally], frame: memoryview) -> Fate | bytes:
-        """The fate of a request or response by the first rule that takes it, or the response to pass instead."""
+    def _fate(self, exchange: Exchange, side: str, possible: list[Tally], frame: memoryview) -> Fate | Replacement:
+        """The fate of a request or response by the first rule that takes it, or what passes instead."""
         for tally in possible:
             rule = tally.rule
             if rule.side != side or not rule.names(exchange.contents):
                 continue
-            answer = None
-            if rule.action == ANSWER:
-                answer = self.context.decoder.with_error(exchange.header, frame, RETRIABLE_ERRORS[rule.error])
-                if answer is None:
-                    continue
+            replacement = self._replacement(rule, exchange, frame)
+            if rule.replaces(side) and replacement is None:
+                continue
             if not tally.takes(exchange.header, self.peer, exchange.contents):
                 continue
             exchange.fault = {"rule": rule.id, "action": rule.action, "side": side, "at_ns": time.monotonic_ns()}
-            if answer is not None:
+            if rule.action == ANSWER:
                 exchange.errors = (RETRIABLE_ERRORS[rule.error],)
-                return answer
+            if replacement is not None:
+                return replacement
             if rule.action == CUT:
                 return Fate.LAST if side == REQUEST else Fate.END
             self.waiting[side] = exchange
@@ -213,6 +228,22 @@ class Conversation:
             exchange.seconds = tally.seconds_of(size or 0)
             return Fate.LOSE if rule.action == DROP else Fate.WAIT
         return Fate.PASS
+
+    def _replacement(self, rule: Rule, exchange: Exchange, frame: memoryview) -> Replacement | None:
+        """What passes by a rule in place of a whole frame; None if the rule can't change this frame."""
+        decoder, header = self.context.decoder, exchange.header
+        changed: bytes | None = None
+        match rule.action:
+            case "repeat":
+                return bytes(frame), bytes(frame)
+            case "answer":
+                changed = decoder.with_error(header, frame, RETRIABLE_ERRORS[rule.error])
+            case "alter":
+                changed = decoder.with_altered_byte(header, frame, rule.side, (rule.topic, rule.partition), rule.byte)
+            case "stale":
+                former = self.context.metadata.get(exchange.metadata_query or ())
+                changed = None if former is None else decoder.with_former_leaders(header, frame, former)
+        return None if changed is None else (changed,)
 
     def line(self, exchange: Exchange) -> dict[str, Any]:
         """An exchange as a line of the trace."""

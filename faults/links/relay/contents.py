@@ -26,6 +26,12 @@ _FLEXIBLE_PRODUCE, _TRANSACTIONAL_PRODUCE, _PRODUCE_BY_ID = 9, 3, 13  # first ve
 _PRODUCE_HEAD = 1024  # bytes of a Produce request that are read
 _CORRELATION_ID = 4  # bytes, with which a response begins
 _STRING = String()
+# A batch of records begins with its offset (8 bytes), length, leader epoch, format (magic) and checksum. The length
+# counts what follows it, the checksum covers what follows it.
+_BATCH_HEAD = struct.Struct(">8xiib")
+_MAGIC, _BATCH_LENGTH_END, _BATCH_CHECKSUM_END = 2, 12, 21
+_METADATA_LOG = ("__cluster_metadata", "00000000-0000-0000-0000-000000000001")
+"""The name and the id of KRaft's metadata log. Controllers of some versions end where a fetch damages its records."""
 # The names of the same thing in different messages, or in their versions:
 _TOPIC_NAMES = ("topic", "name", "topic_name", "topic_id")
 _PARTITIONS = ("partitions", "partition_indexes", "partition_data", "partition_states")
@@ -101,6 +107,54 @@ class MessageDecoder:
         if message is None or not _put_error(message, error):
             return None
         return bytes(frame[: len(frame) - len(body)]) + bytes(message.encode())
+
+    def with_altered_byte(
+        self, header: Header, frame: memoryview, side: str, place: tuple[str | None, int | None], byte: int
+    ) -> bytes | None:
+        """A whole Produce request or Fetch response with one byte changed, the `byte`-th before the end of the first
+        batch of records. `place`: the topic and partition of the records, None for any.
+
+        The changed byte is behind the batch's checksum and covered by it. None if there is no such byte.
+        """
+        kind, start = ("Request", header.body) if side == "request" else ("Response", _CORRELATION_ID)
+        body = _decoded(kind, header, frame[start:]) or {}
+        for topic, partition, records in self._records_in(body):
+            if topic in _METADATA_LOG or place[0] not in (None, topic) or place[1] not in (None, partition):
+                continue
+            if len(records) < _BATCH_HEAD.size:
+                continue
+            length, _, magic = _BATCH_HEAD.unpack_from(records)
+            end = _BATCH_LENGTH_END + length
+            if magic == _MAGIC and end <= len(records) and end - byte >= _BATCH_CHECKSUM_END:
+                altered = bytearray(frame)
+                altered[bytes(frame).index(records) + end - byte] ^= 0xFF
+                return bytes(altered)
+        return None
+
+    def with_former_leaders(self, header: Header, frame: memoryview, former: bytes) -> bytes | None:
+        """A whole Metadata response with the body of a former one; None if its leaders are the same, or none."""
+
+        def leaders(response: bytes) -> set[tuple[Any, ...]]:
+            topics = (self.response(header, memoryview(response)) or {}).get("topics") or ()
+            return {
+                (topic.get("name") or topic.get("topic_id"), partition["partition_index"], partition["leader_id"])
+                for topic in topics
+                for partition in topic["partitions"] or ()
+            }
+
+        told = leaders(bytes(frame))
+        if not told or told == leaders(former):
+            return None
+        return bytes(frame[:_CORRELATION_ID]) + former[_CORRELATION_ID:]
+
+    def _records_in(self, body: Mapping[str, Any]) -> Iterator[tuple[str, int, bytes]]:
+        """The topic, partition and records of each partition in a Produce request or a Fetch response."""
+        for topic in body.get("topic_data") or body.get("responses") or ():
+            topic_id = topic.get("topic_id")
+            name = topic.get("name") or topic.get("topic") or self.topic_names.get(topic_id, str(topic_id))
+            for partition in topic.get("partition_data") or topic.get("partitions") or ():
+                index = partition.get("index", partition.get("partition_index"))
+                yield name, index, partition.get("records") or b""
 
     def _learn(self, topics: Any) -> None:
         for topic in topics:

@@ -26,16 +26,16 @@ def _do(relay: Relay, command: str, values: dict[str, Any]) -> Any:
         case "lift":
             relay.lift(values["rule"], release=values["release"])
         case "tally":
-            tally = relay.tally(values["rule"])
-            return None if tally is None else tally.to_json()
+            tally = relay.context.tallies.get(values["rule"])
+            return None if tally is None else asdict(tally)
         case "trace":
             relay.trace_to(Path(values["path"]) if values["path"] else None, controllers=values["controllers"])
         case "counts":
             return {
                 **asdict(relay.context.counts),
                 "connections": len(relay.connections),
-                "waiting": relay.waiting,
-                "unanswered": relay.unanswered,
+                "waiting": sum(pair.requests.waits + pair.responses.waits for pair in relay.connections),
+                "unanswered": sum(pair.conversation.unanswered() for pair in relay.connections),
             }
         case _:
             raise ValueError(f"{command!r} is no command")

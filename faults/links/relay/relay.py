@@ -95,20 +95,6 @@ class Relay:
                 else:
                     connection.close()
 
-    def tally(self, rule_id: str) -> Tally | None:
-        """The tally of a rule so far; None if there is no such rule."""
-        return self.context.tallies.get(rule_id)
-
-    @property
-    def waiting(self) -> int:
-        """How many frames wait now."""
-        return sum(pair.requests.waits + pair.responses.waits for pair in self.connections)
-
-    @property
-    def unanswered(self) -> int:
-        """How many requests of controllers have no response yet."""
-        return sum(pair.conversation.unanswered() for pair in self.connections)
-
     def trace_to(self, path: Path | None, *, controllers: bool = False) -> None:
         """Record exchanges in this file from now on, instead of any file before; None ends the trace.
 

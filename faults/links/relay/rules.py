@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_chaos.faults.cluster import HARNESS
 from kafka_chaos.faults.links.relay.contents import Contents
 from kafka_chaos.faults.links.relay.frames import Header
 
-HOLD, DELAY, RATE, DROP, CUT, ANSWER = "hold", "delay", "rate", "drop", "cut", "answer"
+HOLD, DELAY, RATE, DROP, CUT = "hold", "delay", "rate", "drop", "cut"
+ANSWER, REPEAT, ALTER, STALE = "answer", "repeat", "alter", "stale"
+REPLACING = frozenset({ANSWER, REPEAT, ALTER, STALE})  # actions after which other frames pass; they need whole frames
 REQUEST, RESPONSE = "request", "response"
 CLIENTS = "clients"  # the peer of every connection from outside of the cluster's nodes
 
@@ -20,12 +23,12 @@ _MOST_TOLD = 20  # frames, in a tally
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Frames to or from a node, and the `action` on them: `hold`, `delay`, `rate`, `drop`, `cut` or `answer`.
+    """Frames to or from a node, and the `action` on them: `hold`, `delay`, `rate`, `drop`, `cut` or one of `REPLACING`.
 
     All keys but `side` describe requests; a response is named by its request. `sender`: the host names of nodes that
     send the request, or `clients` for all others; None: any sender. `client_id` is in the request's header. `nth`: the
     number of the one frame to take, counted from 1 since the rule was added; None: all. `seconds` is for `delay`,
-    `kbit_per_second` for `rate`, `error` (its name) for `answer`.
+    `kbit_per_second` for `rate`, `error` (its name) for `answer`, `byte` (counted from a batch's end) for `alter`.
     """
 
     id: str
@@ -42,6 +45,7 @@ class Rule:
     seconds: float = 0.0
     kbit_per_second: float = 0.0
     error: str = ""
+    byte: int = 1
 
     @property
     def reads_contents(self) -> bool:
@@ -52,7 +56,13 @@ class Rule:
         """Whether the rule may name a request with this header from `peer` to `node`; its contents decide the rest."""
         if node != self.node or self.api not in (None, header.name) or self.client_id not in (None, header.client_id):
             return False
+        if self.action == STALE and header.client_id == HARNESS:
+            return False  # What the harness observes stays true.
         return self.sender is None or peer in self.sender
+
+    def replaces(self, side: str) -> bool:
+        """Whether other frames may pass in place of this side's frames."""
+        return self.action in REPLACING and self.side == side
 
     def names(self, contents: Contents | None) -> bool:
         """Whether the rule names a request with these contents (None: unknown), if `may_name` is true of its header."""
@@ -109,7 +119,3 @@ class Tally:
                 }
             )
         return True
-
-    def to_json(self) -> dict[str, Any]:
-        """The numbers and descriptions as a JSON object."""
-        return {"named": self.named, "taken": self.taken, "told": self.told}

@@ -13,6 +13,10 @@ HEAD = 16 * 1024
 """How many bytes of a frame have to be there before its fate is decided; a smaller frame has to be there whole."""
 
 
+Replacement = tuple[bytes, ...]
+"""The frames that pass in a frame's place: another one, the frame twice, or none."""
+
+
 class Fate(Enum):
     """What becomes of a frame."""
 
@@ -35,13 +39,13 @@ class Stream:
     """The bytes of one direction.
 
     `inspect` decides the fate of a frame by its beginning (without the size field) and its size; where that is all of
-    the frame, it may also return the frame that passes in its place. `send` gets the bytes that pass. `finished` is
+    the frame, it may also return the frames that pass in its place. `send` gets the bytes that pass. `finished` is
     called when a fate ends the stream.
     """
 
     def __init__(
         self,
-        inspect: Callable[[memoryview, int], Fate | bytes],
+        inspect: Callable[[memoryview, int], Fate | Replacement],
         send: Callable[[memoryview], None],
         finished: Callable[[], None],
     ) -> None:
@@ -109,8 +113,8 @@ class Stream:
             fate, size = self._decide(data, position)
             if fate is None or fate is Fate.WAIT:
                 break
-            if isinstance(fate, bytes):
-                self._send(memoryview(data[:position].tobytes() + with_size(fate)))
+            if isinstance(fate, tuple):
+                self._send(memoryview(data[:position].tobytes() + b"".join(map(with_size, fate))))
                 data, position = data[position + SIZE_BYTES + size :], 0
                 continue
             if fate in (Fate.LOSE, Fate.END):
@@ -123,8 +127,8 @@ class Stream:
             self._send(data[:position])
         return data[position:]
 
-    def _decide(self, data: memoryview, position: int) -> tuple[Fate | bytes | None, int]:
-        """The fate of the frame that begins at `position`, or the frame that passes in its place; and its size.
+    def _decide(self, data: memoryview, position: int) -> tuple[Fate | Replacement | None, int]:
+        """The fate of the frame that begins at `position`, or the frames that pass in its place; and its size.
 
         None while too few of its bytes are there.
         """

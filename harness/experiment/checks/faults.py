@@ -13,7 +13,7 @@ from kafka_chaos.faults.coordination.reassignment import PartitionGrowth, Reassi
 from kafka_chaos.faults.fault import Fault, concerns, fits, parameters
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
-from kafka_chaos.harness.clients.kinds import IN_PROCESS
+from kafka_chaos.harness.clients.kinds import IN_PROCESS, has_kafkas_names
 from kafka_chaos.harness.cluster.configuration.layout import ONLY_ON_ENGINES_MACHINE
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS, SHARE_STATE_PARTITIONS
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
@@ -21,6 +21,7 @@ from kafka_chaos.harness.experiment.lane_specs import MOST_PARTITIONS
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
 from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec, Refusals, raise_first
 from kafka_chaos.reference_model import LockstepStep
+from kafka_chaos.reference_model.clients.rules import checks_epochs
 
 
 def check_entries(number: int, phase: PhaseSpec) -> None:
@@ -272,14 +273,26 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     api = keys.get("api")
     if api is not None and (refusal := unknown_api(api)) is not None:
         yield ("api",), refusal
-    if fault.kind == "answer" and api == "Produce":
-        # A producer that never retries counts the record as not written, since the broker says so; but it is written.
-        for lane in phase.lanes:
-            if any(str(lane.producer_configs.get(key)) == "0" for key in ("retries", "message.send.max.retries")):
-                yield ("fault",), f"the producer of {lane.lane} believes an error, since it never retries: expected cut"
+
+
+def _clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
+    """Refuse what a lane's client would take otherwise than the model expects."""
+    keys = parameters(fault)
+    for lane in phase.lanes:
+        never_retries = any(
+            str(lane.producer_configs.get(key)) == "0" for key in ("retries", "message.send.max.retries")
+        )
+        if fault.kind in ("answer", "repeat") and keys["api"] == "Produce" and never_retries:
+            # It counts the record as not written, since the broker says so; but it is written, or its copy is.
+            yield ("fault",), f"the producer of {lane.lane} believes an error, since it never retries: expected cut"
+        if fault.kind == "repeat" and keys["side"] == "response" and str(lane.client).split()[0] != IN_PROCESS:
+            yield ("side",), f"the client of {lane.lane} may hang after a second response: expected librdkafka"
+        if fault.kind == "stale" and not (has_kafkas_names(lane.client) and checks_epochs(lane.as_lane(()))):
+            expected = "expected librdkafka 2.1, Java 2.3 or later"
+            yield ("fault",), f"the client of {lane.lane} may go back to a leader that was replaced: {expected}"
 
 
 _CHECKS: tuple[Callable[[ClusterSpec, PhaseSpec, Fault], Refusals], ...] = (
     *(_target, _kind_and_target, _lane_key, _frozen_producer, _controlled_shutdown),
-    *(_peers, _partition, _links, _clock, _reassignment, _growth),
+    *(_peers, _partition, _links, _clients, _clock, _reassignment, _growth),
 )

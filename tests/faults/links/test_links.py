@@ -3,11 +3,11 @@
 import pytest
 
 from kafka_chaos.faults.fault import build
-from kafka_chaos.faults.links.on_frames import Answer, Cut, Delay, Drop, Hold, Rate
+from kafka_chaos.faults.links.on_frames import Alter, Answer, Cut, Delay, Drop, Hold, OnFrames, Rate, Repeat, Stale
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeCluster, FakeLink, FakeNode, hit_by
 
-KINDS: tuple[type[Hold | Delay | Rate | Drop | Cut | Answer], ...] = (Hold, Delay, Rate, Drop, Cut, Answer)
+KINDS: tuple[type[OnFrames], ...] = (Hold, Delay, Rate, Drop, Cut, Answer, Repeat, Alter, Stale)
 BROKER = Target.parse("broker:1")
 TOLD = {"api": "EndTxn", "version": 1, "correlation_id": 7, "client_id": "c", "sender": "clients"}
 
@@ -24,8 +24,8 @@ def link_of(cluster: FakeCluster, broker: int) -> FakeLink:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_begins_once_and_ends(kind: type[Hold], cluster: FakeCluster) -> None:
-    fault = kind(target=BROKER, api="EndTxn")
+def test_each_begins_once_and_ends(kind: type[OnFrames], cluster: FakeCluster) -> None:
+    fault = kind(target=BROKER)
     nodes = hit_by(fault, cluster)
     fault.inject(cluster, nodes)
     link = link_of(cluster, 1)
@@ -35,7 +35,8 @@ def test_each_begins_once_and_ends(kind: type[Hold], cluster: FakeCluster) -> No
     proof = fault.proof(cluster, nodes)
     assert proof.took_effect
     told = kind.describe_evidence(proof.evidence["broker-1"])
-    assert told.startswith("1 EndTxn response answered with NOT_ENOUGH" if kind is Answer else "1 EndTxn request ")
+    fate = "answered with NOT_ENOUGH_REPLICAS" if kind is Answer else kind.fate
+    assert told.startswith(f"1 EndTxn {fault.side} {fate}, ")
     assert told.endswith("correlation ids 7")
     fault.heal(cluster, nodes)
     fault.heal(cluster, nodes)
@@ -101,3 +102,27 @@ def test_a_value_that_is_none_is_refused(keys: dict[str, object]) -> None:
     for kind, given in ((Cut, keys), *others, (Answer, {"side": "request"}), (Answer, {"error": "NOT_LEADER"})):
         with pytest.raises(ValueError, match=f"^{next(iter(given))}: .*expected"):
             build(kind, target=BROKER, at=0, duration=0, keys=given)
+
+
+FETCHED = {"api": "Fetch", "side": "response"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "refused"),
+    [
+        (Repeat, {"api": "InitProducerId"}, "api"),
+        (Repeat, {"side": "response"}, "side"),
+        (Repeat, {**FETCHED, "sender": "brokers"}, "side"),
+        (Repeat, {"side": "response", "api": "Metadata", "sender": "clients"}, "side"),
+        (Alter, {"api": "EndTxn"}, "api"),
+        (Alter, {"api": "Fetch"}, "side"),
+        (Alter, {"side": "response"}, "side"),
+        (Alter, FETCHED, "sender"),
+        (Alter, {**FETCHED, "sender": "clients"}, "sender"),
+        (Alter, {"byte": 0}, "byte"),
+        (Stale, {"lane": "orders"}, "lane"),
+    ],
+)
+def test_what_nobody_can_predict_is_refused(kind: type[OnFrames], keys: dict[str, object], refused: str) -> None:
+    with pytest.raises(ValueError, match=f"^{refused}: expected"):
+        build(kind, target=BROKER, at=0, duration=0, keys=keys)

@@ -14,8 +14,9 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.faults.coordination.leader_transfer import LeaderTransfer
 from kafka_chaos.faults.injector import Injector
-from kafka_chaos.faults.links.on_frames import Answer, Delay, Drop, Hold
+from kafka_chaos.faults.links.on_frames import Alter, Answer, Delay, Drop, Hold, Repeat, Stale
 from kafka_chaos.faults.process.ended import Kill
 from kafka_chaos.faults.target import Target
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
@@ -131,28 +132,61 @@ def test_the_nth_request_alone_gets_lost_and_is_sent_again(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("idempotent", "copies"), [(False, 2), (True, 1)])
-def test_a_record_that_is_answered_with_an_error_is_written_and_sent_again(
+@pytest.mark.parametrize(
+    ("kind", "told", "idempotent", "copies"),
+    [
+        (Answer, "response answered with NOT_ENOUGH_REPLICAS", False, 2),
+        (Answer, "response answered with NOT_ENOUGH_REPLICAS", True, 1),
+        (Repeat, "request passed on twice", False, 2),
+        (Repeat, "request passed on twice", True, 1),
+        (Alter, "request altered", False, 1),
+        (Alter, "request altered", True, 1),
+    ],
+)
+def test_a_record_is_written_once_for_each_time_that_its_broker_cannot_tell_it_from_a_copy(
     cluster: Cluster,
     admin: ClusterAdmin,
     injector: Injector,
     topic: str,
     producer: Callable[..., Producer],
+    kind: type[Answer | Repeat | Alter],
+    told: str,
     idempotent: bool,
     copies: int,
 ) -> None:
     client = producer(acks="all", enable_idempotence=idempotent, retry_backoff_ms=50)
     assert Sending(client, topic).is_over()
     before = end_of(admin, topic)
-    fault = Answer(target=BROKER, lane=topic, error="NOT_LEADER_OR_FOLLOWER", nth=1, duration=10)
+    fault = kind(target=BROKER, lane=topic, nth=1, duration=10)
     hit_by(fault, ClusterView(cluster, admin))
-    sending = Sending(client, topic)
-    assert sending.is_over()
-    assert sending.error is None
-    assert end_of(admin, topic) == before + copies
+    for number in (1, 2):
+        sending = Sending(client, topic)
+        assert sending.is_over()
+        assert sending.error is None
+        # What comes behind a request is written after its copy.
+        assert end_of(admin, topic) >= before + number
+    assert end_of(admin, topic) == before + copies + 1
     proof = fault.proof(ClusterView(cluster, admin), (cluster.brokers[1],))
-    assert proof.evidence["broker-1"]["fate"] == "answered with NOT_LEADER_OR_FOLLOWER"
+    assert kind.describe_evidence(proof.evidence["broker-1"]).startswith(f"1 Produce {told}, correlation ids ")
     injector.heal(injector.inject(fault))
+
+
+@pytest.mark.slow
+def test_clients_are_told_who_led_before_and_the_harness_who_leads(
+    cluster: Cluster, admin: ClusterAdmin, injector: Injector, topic: str, producer: Callable[..., Producer]
+) -> None:
+    client = producer()
+
+    def leader() -> int:
+        return client.list_topics(topic, timeout=10).topics[topic].partitions[0].leader
+
+    assert leader() == 1
+    stale = injector.inject(Stale(target=Target.parse("all"), duration=60))
+    injector.heal(injector.inject(LeaderTransfer(target=BROKER, lane=topic)))
+    assert admin.partitions(topic)[0].leader != 1
+    assert leader() == 1
+    injector.heal(stale)
+    assert leader() == admin.partitions(topic)[0].leader
 
 
 @pytest.mark.slow

@@ -40,6 +40,8 @@ MIXES = [
     pytest.param(("kill", "kill"), marks=pytest.mark.slow),
     ("power-loss",),
     ("pause",),
+    ("repeat",),
+    pytest.param(("repeat", "pause"), marks=pytest.mark.slow),
     pytest.param(("stop", "power-loss"), marks=pytest.mark.slow),
     pytest.param(("pause", "kill"), marks=pytest.mark.slow),
     pytest.param(("power-loss", "pause"), marks=pytest.mark.slow),

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_COUNTS_AS, ON_LINKS
+from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_COUNTS_AS, ON_LINKS, REPEAT
 from kafka_chaos.contract.lane.metadata import SERVER
 from kafka_chaos.contract.ledger import FaultLedger
 
@@ -14,12 +14,6 @@ _SPARES_FOLLOWERS = frozenset({LEADER_TRANSFER, "client-kill", "client-pause", "
 _NO_BROKERS = ("zookeeper-", "controller-")
 """How the names of servers begin that are no brokers."""
 _NUMBERED = re.compile(r"(?P<role>broker|zookeeper|controller)s?:(?P<numbers>\d+(?:,\d+)*)")
-
-
-def _servers_named(target: str) -> set[str]:
-    """The servers of a target such as `brokers:1,3`; none of a role, which anybody may hold."""
-    named = _NUMBERED.fullmatch(target)
-    return set() if named is None else {f"{named['role']}-{number}" for number in named["numbers"].split(",")}
 
 
 @dataclass(slots=True)
@@ -61,13 +55,18 @@ class FaultRecord:
         """Whether the fault makes no follower hang: brokers go on replicating."""
         return self.of_client or self.kind in _SPARES_FOLLOWERS
 
+    @property
+    def moves_leaders(self) -> bool:
+        """Whether, in the model, its brokers may be replaced or leave an ISR: not where requests arrive twice."""
+        return any(kind != REPEAT for kind in self.counts_as)
+
     def may_end_session(self, broker: str, at_ns: int, session_ns: int) -> bool:
         """Whether a broker's session may have ended at this moment by this fault: it hit the broker, or what several
         brokers need, and was not healed for longer than a session lasts."""
         if not self.requested or at_ns < self.requested[0] or (self.healed and at_ns > self.healed[-1] + session_ns):
             return False
         hits_others = not self.brokers or len(self.brokers) < len(set(self.resolved))
-        return broker in self.brokers or hits_others or "partition" in self.counts_as
+        return (broker in self.brokers and self.kind != REPEAT) or hits_others or "partition" in self.counts_as
 
     @property
     def counts_as(self) -> tuple[str, ...]:
@@ -93,7 +92,10 @@ class FaultRecord:
         if any(not self.requested[0] <= applied_ns <= self.proven[0] for applied_ns in self.applied):
             return "applied before it was requested, or after it was proven"
         of_servers = {name for name in self.resolved if SERVER.fullmatch(name)}
-        if (asked := _servers_named(self.target)) and of_servers and of_servers != asked:
+        # A target of a role names no servers: anybody may hold it.
+        named = _NUMBERED.fullmatch(self.target)
+        asked = named and {f"{named['role']}-{number}" for number in named["numbers"].split(",")}
+        if asked and of_servers and of_servers != asked:
             return f"requested of {self.target}, but it hit {', '.join(self.resolved)}"
         servers = {name for name in self.shown if SERVER.fullmatch(name)}
         unproven = [name for name in self.resolved if SERVER.fullmatch(name) and name not in servers]

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
 from kafka.protocol.metadata.metadata import MetadataResponse
 from kafka.protocol.producer.produce import ProduceRequest, ProduceResponse
 from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, EndTxnResponse
 
 from kafka_chaos.conformance.controllers.requests import leader_and_isr
+from kafka_chaos.contract.wire.kafka_python import MemoryRecordsBuilder
 from kafka_chaos.contract.wire.messages import LeaderAndIsrRequest
 from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
 from kafka_chaos.faults.links.relay.frames import API_KEYS, Header, read_header
@@ -189,6 +190,41 @@ def test_each_partition_of_an_answer_has_the_error(version: int) -> None:
     )
     body = _answered("Produce", version, frame, 6)
     assert [part["error_code"] for part in body["responses"][0]["partition_responses"]] == [6, 6]
+
+
+BATCHES = MemoryRecordsBuilder(2, 0, 1 << 20)
+BATCHES.append(timestamp=1, key=None, value=b"value")
+BATCHES.close()
+BATCH = bytes(BATCHES.buffer())
+
+
+@pytest.mark.parametrize(
+    ("version", "topic", "named", "byte", "is_altered"),
+    [
+        *((version, ("a", TOPIC_ID), "a", 1, True) for version in (4, 12, 17)),
+        (12, ("a", TOPIC_ID), None, len(BATCH) - 21, True),
+        (12, ("a", TOPIC_ID), None, len(BATCH) - 20, False),  # the checksum itself
+        (12, ("a", TOPIC_ID), "b", 1, False),
+        (12, ("__cluster_metadata", TOPIC_ID), None, 1, False),
+        (17, ("__cluster_metadata", uuid.UUID(int=1)), None, 1, False),
+    ],
+)
+def test_one_byte_that_a_batch_s_checksum_covers_is_altered(
+    version: int, topic: tuple[str, uuid.UUID], named: str | None, byte: int, is_altered: bool
+) -> None:
+    fetched, produced = FetchResponse.FetchableTopicResponse, ProduceRequest.TopicProduceData
+    records = fetched.PartitionData(version=version, partition_index=3, error_code=0, high_watermark=1, records=BATCH)
+    parts = fetched(version=version, topic=topic[0], topic_id=topic[1], partitions=[records])
+    response = _response(FetchResponse, version, responses=[parts])
+    data = produced(name=topic[0], topic_id=topic[1], partition_data=[produced.PartitionProduceData(records=BATCH * 2)])
+    request = frame_of(ProduceRequest(acks=1, timeout_ms=1, topic_data=[data]), min(version, 13))
+    decoder = MessageDecoder()
+    decoder.topic_names[TOPIC_ID] = "a"
+    of_fetch = Header(API_KEYS["Fetch"], version, 5, "broker", 0)
+    for side, frame, header in (("response", response, of_fetch), ("request", request, read_header(request))):
+        altered = decoder.with_altered_byte(header or of_fetch, frame, side, (named, None), byte)
+        changed = [n for n, (one, other) in enumerate(zip(frame, altered or frame, strict=True)) if one != other]
+        assert changed == ([bytes(frame).index(BATCH) + len(BATCH) - byte] if is_altered else [])
 
 
 def test_an_answer_without_parts_has_the_error_itself() -> None:

@@ -3,12 +3,13 @@
 from io import StringIO
 
 import pytest
+from kafka.protocol.metadata.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer.transaction import EndTxnRequest
 
 from kafka_chaos.conformance.controllers.requests import leader_and_isr
 from kafka_chaos.contract.wire.messages import LeaderAndIsrResponse
 from kafka_chaos.faults.links.relay.connection import Conversation, Exchange, RelayContext
-from kafka_chaos.faults.links.relay.rules import CLIENTS, CUT, DELAY, DROP, HOLD, REQUEST, RESPONSE, Rule, Tally
+from kafka_chaos.faults.links.relay.rules import CLIENTS, CUT, DELAY, DROP, HOLD, REQUEST, RESPONSE, STALE, Rule, Tally
 from kafka_chaos.faults.links.relay.stream import Fate
 from tests.faults.links.relay.test_contents import frame_of, produce
 
@@ -179,6 +180,34 @@ def refused(error: int) -> memoryview:
     """A broker's answer to `told`."""
     body = LeaderAndIsrResponse(error_code=error, partition_errors=[]).encode(version=1)
     return memoryview((5).to_bytes(4, "big") + bytes(body))
+
+
+def test_metadata_from_before_the_rule_is_told_where_the_leader_has_moved() -> None:
+    around = Around()
+
+    def told(leader: int, *, client_id: str = "client", topic: str = "a") -> int:
+        """The leader that a client is told by a response that names this one."""
+        asked, answered = MetadataRequest.MetadataRequestTopic, MetadataResponse.MetadataResponseTopic
+        request = MetadataRequest(topics=[asked(name=topic)])
+        request.with_header(correlation_id=5, client_id=client_id)
+        led = answered.MetadataResponsePartition(partition_index=0, leader_id=leader, replica_nodes=[], isr_nodes=[])
+        response = MetadataResponse(brokers=[], topics=[answered(name=topic, partitions=[led])])
+        talk = conversation(around)
+        assert ask(talk, memoryview(bytes(request.encode(version=8, header=True)))) is Fate.PASS
+        frame = memoryview((5).to_bytes(4, "big") + bytes(response.encode(version=8)))
+        assert talk.response(frame[:9], len(frame)) is Fate.WHOLE
+        passed = talk.response(frame, len(frame))
+        (whole,) = (frame,) if passed is Fate.PASS else passed
+        return MetadataResponse.decode(whole[4:], version=8).topics[0].partitions[0].leader_id
+
+    assert told(1) == 1
+    around.tallies["rule"] = Tally(rule(STALE, api="Metadata", side=RESPONSE))
+    assert [told(1), told(2), told(3)] == [1, 1, 1]
+    assert around.tallies["rule"].named == 2, "the first was what the broker said anyway"
+    assert told(2, client_id="kafka-chaos") == 2, "the harness observes the cluster as it is"
+    assert told(2, topic="b") == 2, "nobody asked that before"
+    del around.tallies["rule"]
+    assert told(2) == 2
 
 
 def test_a_controller_s_frame_that_is_long_is_waited_for() -> None:

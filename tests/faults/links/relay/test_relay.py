@@ -15,7 +15,7 @@ import pytest
 from kafka_chaos.faults.links.relay.connection import Conversation
 from kafka_chaos.faults.links.relay.pair import Pair
 from kafka_chaos.faults.links.relay.relay import MARK, Relay, redirection, undone
-from kafka_chaos.faults.links.relay.rules import ANSWER, CLIENTS, CUT, DROP, HOLD, RATE, RESPONSE
+from kafka_chaos.faults.links.relay.rules import ANSWER, CLIENTS, CUT, DROP, HOLD, RATE, REPEAT, RESPONSE
 from tests.faults.links.relay.test_conversation import end_txn, rule
 
 PATIENCE = 5.0
@@ -148,6 +148,29 @@ def test_the_frames_around_one_that_is_answered_with_an_error_pass_as_they_are(b
     assert both.arrives(both.client, len(answer())) == answer(3)
 
 
+def test_a_request_that_is_repeated_has_one_response(both: Connected) -> None:
+    both.relay.apply(rule(REPEAT, nth=1))
+    both.client.send(request(1) + request(2))
+    twice = request(1) + request(1) + request(2)
+    assert both.arrives(both.broker, len(twice)) == twice
+    # The rule may end before the broker has answered.
+    both.relay.lift("rule", release=True)
+    both.broker.send(answer(1) + answer(1)[:9])
+    assert both.arrives(both.client, len(answer())) == answer(1)
+    both.broker.send(answer(1)[9:] + answer(2))
+    assert both.arrives(both.client, len(answer())) == answer(2)
+    assert both.is_silent(both.client)
+    assert (both.relay.context.counts.answers, both.relay.context.counts.unknown_answers) == (3, 0)
+
+
+def test_a_response_that_is_repeated_arrives_twice(both: Connected) -> None:
+    both.relay.apply(rule(REPEAT, side=RESPONSE))
+    both.client.send(request())
+    both.arrives(both.broker, len(request()))
+    both.broker.send(answer())
+    assert both.arrives(both.client, 2 * len(answer())) == answer() * 2
+
+
 def test_a_rate_holds_for_all_that_passes_and_owes_nothing_afterwards(both: Connected) -> None:
     size = len(request()) - 4
     both.relay.apply(rule(RATE, kbit_per_second=size * 8 / 1000 * 10))
@@ -155,7 +178,7 @@ def test_a_rate_holds_for_all_that_passes_and_owes_nothing_afterwards(both: Conn
     both.client.send(request(1) + request(2) + request(3))
     both.arrives(both.broker, 3 * len(request()))
     assert 0.3 <= time.monotonic() - start < 5
-    tally = both.relay.tally("rule")
+    tally = both.relay.context.tallies.get("rule")
     assert tally is not None
     assert tally.taken == 3
     assert tally.seconds_of(size) < 0.2

@@ -5,7 +5,7 @@ these can't do is refused.
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.faults.links.on_frames import Answer, Cut, Delay, Drop, Hold, OnFrames, Rate
+from kafka_chaos.faults.links.on_frames import Alter, Answer, Cut, Delay, Drop, Hold, OnFrames, Rate, Repeat, Stale
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.experiment.file import parse_experiment
@@ -26,10 +26,10 @@ def experiment(*faults: str, cluster: str = "brokers: 3", lane: str = "") -> Exp
     return parse_experiment(EXPERIMENT.format(cluster=cluster, schedule=schedule, lane=lane), "links.yaml")
 
 
-@pytest.mark.parametrize("fault", [Hold, Delay, Rate, Drop, Cut, Answer])
+@pytest.mark.parametrize("fault", [Hold, Delay, Rate, Drop, Cut, Answer, Repeat, Alter, Stale])
 def test_only_a_fault_that_acts_on_requests_gets_links(fault: type[OnFrames]) -> None:
     assert fault_kinds()[fault.kind] is fault
-    layout = experiment(f"fault: {fault.kind}, target: leader(one), api: Produce").layout
+    layout = experiment(f"fault: {fault.kind}, target: leader(one)").layout
     assert layout.links
     assert layout.described.endswith("every connection through a link")
     assert not experiment("fault: kill, target: leader(one)").layout.links
@@ -59,10 +59,25 @@ def test_what_a_link_cannot_do_is_refused(faults: list[str], cluster: str, refus
 
 
 def test_a_producer_that_never_retries_is_told_nothing_untrue() -> None:
-    lane, answer = ", producer_configs: {retries: 0}", "fault: answer, target: all"
-    with pytest.raises(UsageFailure, match="the producer of one believes an error, since it never retries"):
-        experiment(answer, lane=lane)
-    experiment(f"{answer}, api: Fetch", lane=lane)
+    lane = ", producer_configs: {retries: 0}"
+    for fault in ("fault: answer, target: all", "fault: repeat, target: all"):
+        with pytest.raises(UsageFailure, match="the producer of one believes an error, since it never retries"):
+            experiment(fault, lane=lane)
+        experiment(f"{fault}, api: Fetch", lane=lane)
+
+
+@pytest.mark.parametrize(
+    ("fault", "taken", "refused"),
+    [
+        ("fault: repeat, target: all, side: response, sender: clients", "librdkafka 2.2.0", "java"),
+        ("fault: stale, target: all", "java", "kafkajs"),
+        ("fault: stale, target: all", "librdkafka 2.2.0", "librdkafka 2.0.2"),
+    ],
+)
+def test_clients_of_which_nothing_can_be_predicted_are_refused(fault: str, taken: str, refused: str) -> None:
+    experiment(fault, lane=f", client: {taken}")
+    with pytest.raises(UsageFailure, match=r"the client of one may .*: expected .*librdkafka"):
+        experiment(fault, lane=f", client: {refused}")
 
 
 def experiment_with_clocks(fault: str, *, lane: str = "", cluster: str = "") -> str:
