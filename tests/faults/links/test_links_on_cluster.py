@@ -133,15 +133,8 @@ def test_the_nth_request_alone_gets_lost_and_is_sent_again(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "told", "idempotent", "copies"),
-    [
-        (Answer, "response answered with NOT_ENOUGH_REPLICAS", False, 2),
-        (Answer, "response answered with NOT_ENOUGH_REPLICAS", True, 1),
-        (Repeat, "request passed on twice", False, 2),
-        (Repeat, "request passed on twice", True, 1),
-        (Alter, "request altered", False, 1),
-        (Alter, "request altered", True, 1),
-    ],
+    ("kind", "idempotent", "copies"),
+    [(Answer, False, 2), (Answer, True, 1), (Repeat, False, 2), (Repeat, True, 1), (Alter, False, 1), (Alter, True, 1)],
 )
 def test_a_record_is_written_once_for_each_time_that_its_broker_cannot_tell_it_from_a_copy(
     cluster: Cluster,
@@ -150,7 +143,6 @@ def test_a_record_is_written_once_for_each_time_that_its_broker_cannot_tell_it_f
     topic: str,
     producer: Callable[..., Producer],
     kind: type[Answer | Repeat | Alter],
-    told: str,
     idempotent: bool,
     copies: int,
 ) -> None:
@@ -167,7 +159,7 @@ def test_a_record_is_written_once_for_each_time_that_its_broker_cannot_tell_it_f
         assert end_of(admin, topic) >= before + number
     assert end_of(admin, topic) == before + copies + 1
     proof = fault.proof(ClusterView(cluster, admin), (cluster.brokers[1],))
-    assert kind.describe_evidence(proof.evidence["broker-1"]).startswith(f"1 Produce {told}, correlation ids ")
+    assert proof.evidence["broker-1"]["frames"] == 1
     injector.heal(injector.inject(fault))
 
 
