@@ -57,7 +57,7 @@ class RelayContext:
         self.decoder = MessageDecoder()
         self.counts = Counts()
         self.tallies: dict[str, Tally] = {}
-        self.metadata: dict[tuple[Any, ...], bytes] = {}
+        self.metadata: dict[tuple[Any, ...] | None, bytes] = {}
         """By port, version and body of a Metadata request, the last response, or the last one before a `stale` rule."""
         self.trace: IO[str] | None = None
         self.traces_controllers = False
@@ -241,8 +241,7 @@ class Conversation:
             case "alter":
                 changed = decoder.with_altered_byte(header, frame, rule.side, (rule.topic, rule.partition), rule.byte)
             case "stale":
-                former = self.context.metadata.get(exchange.metadata_query or ())
-                changed = None if former is None else decoder.with_former_leaders(header, frame, former)
+                changed = decoder.with_former_leaders(header, frame, self.context.metadata.get(exchange.metadata_query))
         return None if changed is None else (changed,)
 
     def line(self, exchange: Exchange) -> dict[str, Any]:

@@ -131,8 +131,8 @@ class MessageDecoder:
                 return bytes(altered)
         return None
 
-    def with_former_leaders(self, header: Header, frame: memoryview, former: bytes) -> bytes | None:
-        """A whole Metadata response with the body of a former one; None if its leaders are the same, or none."""
+    def with_former_leaders(self, header: Header, frame: memoryview, former: bytes | None) -> bytes | None:
+        """A whole Metadata response with the body of a former one; None if that names the same leaders."""
 
         def leaders(response: bytes) -> set[tuple[Any, ...]]:
             topics = (self.response(header, memoryview(response)) or {}).get("topics") or ()
@@ -142,8 +142,7 @@ class MessageDecoder:
                 for partition in topic["partitions"] or ()
             }
 
-        told = leaders(bytes(frame))
-        if not told or told == leaders(former):
+        if former is None or not leaders(bytes(frame)) - leaders(former):
             return None
         return bytes(frame[:_CORRELATION_ID]) + former[_CORRELATION_ID:]
 

@@ -56,9 +56,9 @@ class Rule:
         """Whether the rule may name a request with this header from `peer` to `node`; its contents decide the rest."""
         if node != self.node or self.api not in (None, header.name) or self.client_id not in (None, header.client_id):
             return False
-        if self.action == STALE and header.client_id == HARNESS:
-            return False  # What the harness observes stays true.
-        return self.sender is None or peer in self.sender
+        # What the harness observes stays true.
+        is_observation = self.action == STALE and header.client_id == HARNESS
+        return not is_observation and (self.sender is None or peer in self.sender)
 
     def replaces(self, side: str) -> bool:
         """Whether other frames may pass in place of this side's frames."""

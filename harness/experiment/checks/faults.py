@@ -279,17 +279,15 @@ def _clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse what a lane's client would take otherwise than the model expects."""
     keys = parameters(fault)
     for lane in phase.lanes:
-        never_retries = any(
-            str(lane.producer_configs.get(key)) == "0" for key in ("retries", "message.send.max.retries")
-        )
-        if fault.kind in ("answer", "repeat") and keys["api"] == "Produce" and never_retries:
+        retries = [str(lane.producer_configs.get(key)) for key in ("retries", "message.send.max.retries")]
+        if fault.kind in ("answer", "repeat") and keys["api"] == "Produce" and "0" in retries:
             # It counts the record as not written, since the broker says so; but it is written, or its copy is.
             yield ("fault",), f"the producer of {lane.lane} believes an error, since it never retries: expected cut"
         if fault.kind == "repeat" and keys["side"] == "response" and str(lane.client).split()[0] != IN_PROCESS:
             yield ("side",), f"the client of {lane.lane} may hang after a second response: expected librdkafka"
         if fault.kind == "stale" and not (has_kafkas_names(lane.client) and checks_epochs(lane.as_lane(()))):
-            expected = "expected librdkafka 2.1, Java 2.3 or later"
-            yield ("fault",), f"the client of {lane.lane} may go back to a leader that was replaced: {expected}"
+            client = f"the client of {lane.lane} may go back to a leader that was replaced"
+            yield ("fault",), f"{client}: expected librdkafka 2.1, Java 2.3 or later"
 
 
 _CHECKS: tuple[Callable[[ClusterSpec, PhaseSpec, Fault], Refusals], ...] = (
