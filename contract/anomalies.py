@@ -23,9 +23,10 @@ class Trait(Flag):
     `BY_LOG`: only the final log shows the anomaly. `BY_READS`: the final log shows it, and if there is none, reads do;
     for an anomaly of transactions, the reads of a read_committed consumer. `BY_COMMITS`: it needs an acknowledged
     commit of an offset. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records
-    without a fault. `CERTAIN`: if the anomaly is forbidden and the evidence is incomplete, the lane's verdict is
-    `unknown`. `CERTAIN_IN_TRANSACTIONS`: if the anomaly was not judged, the verdict on a transactional lane is
-    `unknown`. On any lane it is `unknown` if an anomaly of transactions, or a required anomaly, was not judged.
+    without a fault, unless their keys tell what compaction did. `CERTAIN`: if the anomaly is forbidden and the evidence
+    is incomplete, the lane's verdict is `unknown`. `CERTAIN_IN_TRANSACTIONS`: if the anomaly was not judged, the
+    verdict on a transactional lane is `unknown`. On any lane it is `unknown` if an anomaly of transactions, or a
+    required anomaly, was not judged.
     """
 
     BY_LOG = auto()

@@ -29,7 +29,7 @@ def _columns(specification: str) -> tuple[Column, ...]:
 PRODUCED = _columns(
     "lane string, producer_id int32, seq int64, key string?, partition int32?, offset int64?, "
     "invoke_ns int64, complete_ns int64?, outcome string, error string?, transaction int64?, "
-    "source_producer_id int32?, source_seq int64?"
+    "source_producer_id int32?, source_seq int64?, tombstone int32?"
 )
 CONSUMED = _columns(
     "lane string, consumer string, partition int32, offset int64, producer_id int32, seq int64, "

@@ -31,7 +31,8 @@ COLUMNS = {
     "produced": {
         **_LANE,
         **_IDENTITY,
-        "key": "Key of the record.",
+        "key": "Key of the record; what is lost in a compacted lane is judged by it.",
+        "tombstone": "1 if the record has no value, so that compaction removes its key; absent: it has one.",
         "offset": "Offset in the acknowledgement. There is none with `acks=0`, nor where a broker recognizes a late "
         "retry of an idempotent producer.",
         "invoke_ns": "When the producer accepted the record.",

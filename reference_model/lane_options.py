@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 SOURCE = "source"
 """The name of the lane that a loop reads; no answer depends on it."""
 _WITHOUT_OPTION = (
-    *("lane", "topic", "cleanup_policy", "faults", "transactional", "group", "loop", "share"),
+    *("lane", "topic", "cleanup_policy", "faults", "transactional", "group", "loop", "share", "delete_retention_ms"),
     *("assume", "consumer_offsets", "transaction_state", "created_late", "tiered", "retention_bytes"),
 )
 """The keys of a lane that are no options by their own name."""

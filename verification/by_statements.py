@@ -15,7 +15,7 @@ import pyarrow as pa
 from kafka_chaos.contract.columns import OF_GROUPS, OF_SHARES
 from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress
 from kafka_chaos.contract.lane.families import CAUSED, AnyAnomaly, anomaly_named
-from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.lanes import COMPACT, Lane
 from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.contract.ledger import GroupLedger, GroupPartitionLedger, ShareLedger
 from kafka_chaos.verification.cycles import cycles_among
@@ -164,6 +164,9 @@ def read(engine: SqlEngine, run: RunDirectory) -> None:
     engine.read()
     for name, table in documents.tables(run).items():
         engine.add(name, table)
+    if not any(lane.cleanup_policy == COMPACT for lane in run.lanes):
+        # Spares other runs a look at all that was produced.
+        engine.define("missing", "SELECT lane, producer_id, seq, 1 AS is_lost FROM log WHERE FALSE", keep=False)
     if run.has_log and run.rows >= FILTERED_FROM:
         return
     position = "lane, `partition`, `offset`, producer_id, seq"

@@ -26,7 +26,7 @@ from kafka_chaos.contract.lane.metadata import (
     release,
     usual_mode,
 )
-from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.contract.lane.recovery import DAY_MS, RecoveryAnomaly
 from kafka_chaos.contract.lane.settings import Settings, check, entries, key, setting
 from kafka_chaos.contract.lane.share import FIRST_PRODUCTION, LIMIT_OF_GROUPS, Share, ShareAnomaly
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
@@ -38,7 +38,8 @@ SHARE_STATE = "__share_group_state"
 INTERNAL_REPLICAS = 3  # the default replication factor of the three topics above, if there are as many brokers
 MOST_PARTITIONS = 100_000
 MOST_REPLICAS = 9  # the most replicas of a partition, because a state of the model has each of them
-CLEANUP_POLICIES = (None, "delete", "compact", "compact,delete")
+COMPACT = "compact"
+CLEANUP_POLICIES = (None, "delete", COMPACT, "compact,delete")
 _MODES_IN_WORDS = {ZOOKEEPER: "ZooKeeper", KRAFT: "KRaft mode"}
 
 
@@ -129,6 +130,9 @@ class Lane:
     )
     retention_bytes: int | None = setting(
         None, "`retention.bytes` of the topic, if its records are removed for nothing but their size", ge=0
+    )
+    delete_retention_ms: int = setting(
+        DAY_MS, "`delete.retention.ms` of the topic: for so long, compaction keeps a tombstone", least=0
     )
     tiered: bool = setting(
         False, "whether brokers copy closed segments to remote storage (`remote.storage.enable`, KIP-405)"
@@ -246,7 +250,7 @@ _SETTINGS: Mapping[str, type[Transactional | Group | Loop | Share]] = {
 _INTERNAL = ("consumer_offsets", "transaction_state")
 _LEFT_OUT = (
     *("kafka_version", "metadata_mode", "elr", "client", "flushes", "verifies_transactions", "assume", "created_late"),
-    *("retention_bytes", "tiered"),
+    *("retention_bytes", "delete_retention_ms", "tiered"),
     *_INTERNAL,
     *_SETTINGS,
 )

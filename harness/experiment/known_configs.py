@@ -9,11 +9,13 @@ from typing import Any
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
 from kafka_chaos.contract.lane.configuration import config_text, unmodelled
 from kafka_chaos.contract.lane.lanes import InternalTopic, Lane
+from kafka_chaos.contract.lane.recovery import DAY_MS
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 
 SHORTEST_RETENTION_MS = 3_600_000
 """A topic with at least this retention still has all its records when the run ends."""
 REBALANCE = "auto.leader.rebalance.enable"
+TOMBSTONES = "delete.retention.ms"
 UNCLEAN = "unclean.leader.election.enable"
 REMOVAL_CONFIGS = {
     "log.retention.ms": ("retention.ms", -1),
@@ -71,6 +73,9 @@ def lane_settings(
     settings: dict[str, Any] = {
         "flushes": _number(topic, "flush.messages", int(flush_all)) == 1,
         "retention_bytes": _sole_size_limit(topic, brokers),
+        "delete_retention_ms": _number(
+            topic, TOMBSTONES, min(_number(of, "log.cleaner.delete.retention.ms", DAY_MS) for of in brokers)
+        ),
     }
     if has_group:
         unclean_by_default = not cluster.at_least("0.11")

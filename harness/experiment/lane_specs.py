@@ -80,6 +80,13 @@ class LaneSpec(Spec):
     max_in_flight: int = declared(Lane, "max_in_flight")
     cleanup_policy: str | None = declared(Lane, "cleanup_policy")
     tiered: bool = declared(Lane, "tiered")
+    keys: int = Field(
+        default=100,
+        ge=1,
+        description="how many keys its records have at a time in a partition, if its topic is compacted; after five of "
+        "each come as many others",
+    )
+    tombstones: float = Field(default=0.0, ge=0, le=1, description="share of the records with keys that have no value")
     lives: tuple[LifeSpec, ...] = Field(
         default=(),
         strict=False,

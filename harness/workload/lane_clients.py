@@ -8,6 +8,7 @@ loop's members write it instead of producers.
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
@@ -19,6 +20,7 @@ from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationMembers, ProducerFunction
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, with_log_watch
 from kafka_chaos.harness.workload.clients.following import Follower, RecordedConsumer
+from kafka_chaos.harness.workload.clients.keys import key_of
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
 from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
@@ -116,12 +118,15 @@ class LaneClients:
             others = {key: value for key, value in configs.items() if key != "logger"}
             names = {"lane": lane.lane, "topic": lane.topic_name}
             watch = watch_of(others, load.on_precondition, **names, producer_id=number)
+        # Brokers refuse a record without a key where a topic is compacted.
+        keys = partial(key_of, keys=lane.keys, tombstones=lane.tombstones, partitions=partitions)
         rows = ProducedRows(
             load.tables,
             lane=lane.lane,
             producer_id=number,
             partitions=RoundRobin(partitions, first=first),
             transactional_id=transactional_id,
+            keys=keys if client is None and "compact" in (lane.cleanup_policy or "") else None,
         )
         if client is None:
             return RecordedProducer(

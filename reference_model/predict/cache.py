@@ -24,7 +24,7 @@ from typing import Any
 from kafka_chaos.contract.command.files import cache_home, write_whole
 from kafka_chaos.contract.lane.families import FAMILY_KEYS
 from kafka_chaos.contract.lane.groups import LATEST, Group
-from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.lanes import COMPACT, Lane
 from kafka_chaos.reference_model.clients.rules import rules_of_client
 from kafka_chaos.reference_model.groups.rules import rules_of_group
 from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
@@ -129,6 +129,7 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
         "lockstep": None if lockstep is None else [str(step) for step in lockstep],
         "known_defects": [defect.id for defect in MODELLED_DEFECTS.values() if defect.concerns(lane)],
         **({"flushes": True} if lane.flushes else {}),
+        **({"compacted": True} if lockstep and lane.cleanup_policy == COMPACT else {}),
         **_client(lane),
         **_transactions(lane),
         **_groups(lane),

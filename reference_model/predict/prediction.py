@@ -17,10 +17,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from kafka_chaos.contract.anomalies import Anomaly, Status
+from kafka_chaos.contract.anomalies import Anomaly, Status, Trait, with_trait
 from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.lanes import (
+    COMPACT,
     CONSUMER_OFFSETS,
     INTERNAL_REPLICAS,
     SHARE_STATE,
@@ -232,7 +233,9 @@ class _Builder:
         self.note(Findings(stories, complete=search.complete))
         if unavoidable is None:
             raise ScopeNotExhausted(f"no run gets through the lock-step phase {', '.join(lockstep)}")
-        return self._prediction(unavoidable & nearest.keys())
+        # A later record of the key may let compaction hide it.
+        hidden = with_trait(Anomaly, Trait.NOT_AFTER_CLEANUP) if lane.cleanup_policy == COMPACT else ()
+        return self._prediction(unavoidable & nearest.keys() - {*hidden})
 
     def _prediction(self, required: Set[Anomaly] = frozenset()) -> Prediction:
         """The prediction from the stories of an exhausted search."""

@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.usefixtures("everything_forbidden"), pytest.mark.param
 _WITHOUT_LOG = ("lost_write", "unseen", "skipped_poll", "duplicate", "inconsistent_offset")
 _FOUND: dict[str, Collection[str]] = {
     "plain": {*Anomaly} - {Anomaly.HIGH_WATERMARK_REGRESSION},  # No history has reports of brokers.
+    "compacted": {*Anomaly} - {Anomaly.HIGH_WATERMARK_REGRESSION, Anomaly.OFFSET_GAP},
+    "compacted transactions": ("lost_write", "truncated_read", "offset_mismatch", "reordered", "unseen"),
     "plain, without a log": _WITHOUT_LOG,
     "acks=0": ("lost_write", "duplicate", "phantom", "false_failure", "offset_gap"),
     "transactions": TransactionAnomaly,

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, EARLIEST, IN_TRANSACTION, group_of
-from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.lanes import COMPACT, Lane
 from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.lane.share import share_group_of
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED
@@ -23,7 +23,8 @@ _TEXTS = (
 )  # fmt: skip
 SCHEMAS = {
     "lanes": "lane, partitions, replicas, final_log, has_replicas, cleaned, idempotent, is_transactional, timeout_ms, "
-    "producers, loop, healed_ns, timed, planned, begun_ns, ended_ns, lossless, unplaced, salt, retention_bytes",
+    "producers, loop, healed_ns, timed, planned, begun_ns, ended_ns, lossless, unplaced, salt, retention_bytes, "
+    "compacted, kept_ns",
     "groups": "judged, group, lane, is_loop, in_transaction, automatic, after, gaps",
     "shares": "lane, group, lock_ns, delivery_limit, lost_deliveries, committed, earliest",
     "members": "group, member",
@@ -45,16 +46,18 @@ SCHEMAS = {
 and how many `producers` have them, null without any; `healed_ns`: when the last fault was healed; `timed`: whether its
 bounds of recovery are known; `planned`: this project made the run, which began at `begun_ns`; `ended_ns`: when its last
 phase had ended; `lossless`: nothing that was committed can get lost; `unplaced`: acknowledgements name no offset
-(acks=0); `salt`: drawn anew, so that nobody can foresee a hash. `checkpoints`: the first offset of the log, and its
-bytes (`log_bytes`). `groups`: `judged`, the lane that the group belongs to, and `lane`, the one that it reads;
-`is_loop`, `in_transaction`, `automatic` and `after` say how it commits offsets: as a loop, in transactions, by the
-client itself, and only after it has read; `gaps`: whether the offset after a record's need not be the next record's.
-`shares`: the share groups; `lost_deliveries`: how many of one record nobody may have seen; `committed`: given committed
-records alone; `earliest`: from the first record on. `members`: those of share groups that began. `final`: groups.json.
-`chains`: the leader epochs of the log, as checkpoints.json has them; `starts`: each broker's own account of where
-leader epochs begin, and that of elections (`is_elected`). `elections`: `in_isr`, whether the leader is in the ISR, and
-how many brokers are (`isr`). `phases`: the spans of the workload. `explanations`: what may explain a case, see
-`judging.causes.PartitionCauses`; `number`: the best ones first. `preconditions`: those of known defects (`met`).
+(acks=0); `salt`: drawn anew, so that nobody can foresee a hash; `compacted`: only compaction removes its records;
+`kept_ns`: tombstones that were sent from then on are kept, null if nobody says when the log was read (before the last
+event). `checkpoints`: the first offset of the log, and its bytes (`log_bytes`). `groups`: `judged`, the lane that the
+group belongs to, and `lane`, the one that it reads; `is_loop`, `in_transaction`, `automatic` and `after` say how it
+commits offsets: as a loop, in transactions, by the client itself, and only after it has read; `gaps`: whether the
+offset after a record's need not be the next record's. `shares`: the share groups; `lost_deliveries`: how many of one
+record nobody may have seen; `committed`: given committed records alone; `earliest`: from the first record on.
+`members`: those of share groups that began. `final`: groups.json. `chains`: the leader epochs of the log, as
+checkpoints.json has them; `starts`: each broker's own account of where leader epochs begin, and that of elections
+(`is_elected`). `elections`: `in_isr`, whether the leader is in the ISR, and how many brokers are (`isr`). `phases`: the
+spans of the workload. `explanations`: what may explain a case, see `judging.causes.PartitionCauses`; `number`: the best
+ones first. `preconditions`: those of known defects (`met`).
 """
 
 
@@ -124,6 +127,8 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
 
 def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
     transactional, phases = lane.transactional, run.events.phases_of(lane.lane).values()
+    # By a clock that was moved, a broker may have removed any tombstone.
+    kept_ms = lane.delete_retention_ms if run.events.knows_times(lane.lane) else 0
     return (
         lane.lane,
         lane.partitions,
@@ -145,6 +150,8 @@ def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
         int(lane.acks == "0"),
         secrets.randbits(62),
         lane.retention_bytes,
+        int(lane.cleanup_policy == COMPACT),
+        None if not run.is_planned or run.events.last_ns is None else run.events.last_ns - kept_ms * 1_000_000,
     )
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import FINDINGS, TABLES, Column, arrow_schema
-from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, NamedRow, Row
+from kafka_chaos.verification.engines.engine import BY_FILE, NamedRow, Row
 from kafka_chaos.verification.inputs.parquet import batches_of
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath
@@ -127,7 +127,7 @@ class DuckDb:
         if files := [str(file) for file in self.run.tables[name].files]:
             file, source = "parse_filename(filename)", f"FROM {parquet(files)}"
             there = {row[0] for row in self._connection.execute(f"DESCRIBE SELECT * {source}").fetchall()}
-        return selected([column for column in columns if column.name not in UNUSED], there), file, source
+        return selected(columns, there), file, source
 
     def add(self, name: str, table: pa.Table) -> None:
         self._connection.register("added", table)

@@ -13,8 +13,6 @@ Row = tuple[Any, ...]
 NamedRow = dict[str, Any]
 BY_FILE = "_by_file"
 """What follows the name of a run's table in that of its twin, which has the name of each row's file (`file`), too."""
-UNUSED = ("key",)
-"""Columns that no statement reads."""
 
 
 class SqlEngine(Protocol):

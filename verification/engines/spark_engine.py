@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.verification.engines.engine import BY_FILE, UNUSED, NamedRow, Row
+from kafka_chaos.verification.engines.engine import BY_FILE, NamedRow, Row
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from kafka_chaos.verification.inputs.storage import RunPath, listed, remove
 from kafka_chaos.verification.spark.tuning import LARGE, SMALL
@@ -65,7 +65,6 @@ class Spark:
                 frame = self._files(self.run.tables[name].files, schema)
             else:
                 frame = frame.withColumn("file", F.lit(None).cast("string"))
-            frame = frame.drop(*UNUSED)
             frame = frame.coalesce(1) if self.run.rows < SMALL else frame
             self._add(name + BY_FILE, frame)
             self._add(name, frame.drop("file"))

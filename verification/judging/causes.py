@@ -11,7 +11,7 @@ from operator import attrgetter
 from kafka_chaos.contract.events import LeaderElected, LogTruncated, PartitionOffline
 from kafka_chaos.contract.lane.families import Cause
 from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP
-from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.contract.lane.lanes import COMPACT, Lane
 from kafka_chaos.verification.inputs.documents.events import LOG_TIME_NS, Place, is_unclean
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -133,7 +133,7 @@ def _kept(run: RunDirectory, lane: Lane, place: Place) -> list[Drop]:
     offset or before it. That needs all elections.
     """
     won = run.events.elected(*place)
-    if not won or lane.cleanup_policy is not None or not knows_all_elections(run, place):
+    if not won or lane.cleanup_policy not in (None, COMPACT) or not knows_all_elections(run, place):
         return []
     first = min(won, key=lambda election: (election.leader_epoch, election.ts_ns))
     # Told twice at once, it is one election still. Told later, its broker was back before anybody noticed.

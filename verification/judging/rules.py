@@ -105,11 +105,12 @@ def _acknowledgements(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
 def _read_by_nobody(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
     if not lane.facts.unjudged:
         return
-    why = f"{lane.facts.unjudged} of {lane.acknowledged} acknowledged records were read by nobody, and "
+    some = f"{lane.facts.unjudged} of {lane.acknowledged} acknowledged records"
     if lane.run.has_log:
-        yield Doubt(why + "are not in the log, from which records are removed")
+        yield Doubt(f"{some} are not in the log, from which records are removed, and nothing shows why")
     else:
-        yield Gap(why + "there is no final log (log/)", tuple(with_trait(Anomaly, Trait.BY_READS)))
+        why = f"{some} were read by nobody, and there is no final log (log/)"
+        yield Gap(why, tuple(with_trait(Anomaly, Trait.BY_READS)))
 
 
 def _families(lane: LaneEvidence) -> Iterator[Doubt | Gap]:

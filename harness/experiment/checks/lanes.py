@@ -56,6 +56,8 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec) -> 
         yield ("tiered",), "the cluster has no remote store: expected tiered_storage: true in cluster"
     if lane.tiered and "compact" in (lane.cleanup_policy or ""):
         yield ("tiered",), "Kafka has no remote storage for topics that are compacted: expected cleanup_policy: delete"
+    if lane.tombstones and ("compact" not in (lane.cleanup_policy or "") or lane.client != IN_PROCESS or lane.loop):
+        yield ("tombstones",), f"expected a compacted topic, no loop, and the client {IN_PROCESS} in process"
     yield from _client(cluster, lane)
     yield from _client_keys(lane)
     sources = [other.lane for other in phase.lanes if other.loop is None]

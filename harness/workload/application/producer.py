@@ -88,6 +88,8 @@ class ApplicationProducer:
         self._recorder = recorder
         self._client = new_client(Producer, configs)
         self._rows = rows
+        self._keys: dict[int, tuple[str | None, bool]] = {}
+        rows.keys = self._keys.pop
         self._is_transactional = "transactional.id" in configs
         self._transactions = TransactionRows(
             rows, transactional_id=str(configs.get("transactional.id")), add_row=recorder.add_transaction
@@ -172,10 +174,13 @@ class ApplicationProducer:
             sources = [self._input(self._recorder.inputs, source, pairs)]
             # The record gets an identity of its own.
             pairs = [(name, content) for name, content in pairs if name != IDENTITY_HEADER]
+        # Latin-1 has a character for each byte.
+        text = None if key is None else (key.encode() if isinstance(key, str) else key).decode("latin-1")
         # Under a lock: seqs must enter the client's queue in order.
         with self._rows.lock:
             partitions = [partition] if partition >= 0 else []
             seq = self._rows.hand_out(1, partition=partitions, sources=sources)
+            self._keys[seq] = text, value is None
             identity = self._recorder.codec.encode(self._rows.producer_id, seq)
             options["headers"] = [*pairs, (IDENTITY_HEADER, identity)]
             try:

@@ -35,6 +35,7 @@ class ProducedRows:
     """The records of one producer, numbered from 0 by their `seq`, and their outcomes. Threads may share it.
 
     `partitions` says to which partition each record goes; without it, the sender gives the partition where it knows it.
+    `keys` gives the key of a record by its `seq`, and whether it is a tombstone; it is asked last for the row.
     `sent`: the number of records handed out; `pending`: by seq, when each record without an outcome was handed out;
     `acknowledged`: the number with the outcome `ok`. `longest_gap_ns`: the longest time between two acknowledgements.
     """
@@ -48,11 +49,13 @@ class ProducedRows:
         partitions: RoundRobin | None = None,
         transactional_id: object | None = None,
         reserves: bool = True,
+        keys: Callable[[int], tuple[str | None, bool]] | None = None,
     ) -> None:
         """`reserves`: whether to note seqs in the journal before they are sent; a producer may do so by itself."""
         self.lane = lane
         self.producer_id = producer_id
         self.partitions = partitions
+        self.keys = keys
         self.pending: dict[int, int] = {}
         self.sent = self.acknowledged = 0
         self.longest_gap_ns = 0
@@ -244,6 +247,10 @@ class ProducedRows:
             producer_ids, source_seqs = zip(*[self._sources.pop(seq) for seq in seqs.tolist()], strict=True)
             columns["source_producer_id"] = pa.array(producer_ids, PRODUCED_SCHEMA.field("source_producer_id").type)
             columns["source_seq"] = pa.array(source_seqs, PRODUCED_SCHEMA.field("source_seq").type)
+        if self.keys is not None:
+            keys, tombstones = zip(*map(self.keys, seqs.tolist()), strict=True)
+            columns["key"] = pa.array(keys, pa.string())
+            columns["tombstone"] = pa.array([*map(int, tombstones)], pa.int32())
         if self._transactions:
             # Each transaction holds the records from its first seq up to the first seq of the next.
             first_seqs, numbers = np.array([(0, _ABSENT), *self._transactions]).T

@@ -10,11 +10,12 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from kafka_chaos.harness.identity import IdentityCodec
+from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
 from kafka_chaos.harness.workload.clients.partitions import PartitionWatch
@@ -116,6 +117,7 @@ class RecordedProducer(LaneProducer):
         self._topic = topic
         self._partitions = rows.partitions
         self._codec = IdentityCodec(rows.lane, record_size)
+        self._header_codec = IdentityCodec(rows.lane)
         self._retries = retries(configs)
         # With acks=0 no broker answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: within a batch, it counts up from its "invalid" offset, -1001.
@@ -143,8 +145,15 @@ class RecordedProducer(LaneProducer):
                 self._partitions.grow(known, first)
             partitions, first_partition = self._partitions.count, self._partitions.first
             for seq, value in enumerate(self._codec.encode_many(self.producer_id, first, batch), first):
+                partition = first_partition + seq % partitions
+                key, is_tombstone = (None, False) if rows.keys is None else rows.keys(seq)
                 try:
-                    produce(topic, value, None, first_partition + seq % partitions, delivered)
+                    if is_tombstone:
+                        identity = {IDENTITY_HEADER: self._header_codec.encode(self.producer_id, seq)}
+                        # Its report has neither value nor headers, so the function has to know the record.
+                        produce(topic, None, key, partition, partial(delivered, seq=seq), headers=identity)
+                    else:
+                        produce(topic, value, key, partition, delivered)
                 except BufferError:
                     # The client's queue is full.
                     rows.take_back(seq)
@@ -184,15 +193,15 @@ class RecordedProducer(LaneProducer):
             while len(self.client) and time.monotonic() < deadline:
                 self.poll(0.1)
 
-    def _delivery_callback(self) -> Callable[[KafkaError | None, Any], None]:
+    def _delivery_callback(self) -> Callable[..., None]:
         """The function that librdkafka calls for every record.
 
         It is a closure with local variables, which are faster than attributes: it runs once for every record.
         """
         has_offsets, acknowledge, note_outcome = self._has_offsets, self.rows.acknowledge, self.rows.note_outcome
 
-        def delivered(error: KafkaError | None, message: Any) -> None:
-            seq = _unpack_seq(message.value(), _SEQ_START)[0]
+        def delivered(error: KafkaError | None, message: Any, seq: int | None = None) -> None:
+            seq = _unpack_seq(message.value(), _SEQ_START)[0] if seq is None else seq
             if error is None:
                 # The offset is None as well if a broker acknowledges a retry of a record that it has stored long ago
                 # (DUPLICATE_SEQUENCE_NUMBER).

@@ -26,7 +26,7 @@ from kafka_chaos.contract.command.files import appearing_whole, write_whole
 from kafka_chaos.contract.run_directory import DOCUMENTS, EVENTS_FILE, FORMAT_VERSION, MANIFEST_FILE, sha256_of
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
-PRODUCED_SCHEMA = arrow_schema(PRODUCED, without=("key",))
+PRODUCED_SCHEMA = arrow_schema(PRODUCED)
 CONSUMED_SCHEMA = arrow_schema(CONSUMED)
 
 _GATHER_INTERVAL = 0.5  # Seconds. With the time that it takes to write a file, less than a second.

@@ -23,13 +23,13 @@ def test_a_record_keeps_what_is_the_application_s_and_gets_an_identity(recorded:
     client.produce(
         "orders-1",
         b"value",
-        b"key",
+        b"key\xff",
         on_delivery=lambda error, message: reported.append(message.offset()),
         headers={"a": "b"},
     )
     fake = client._client
     topic, value, key, options = fake.queue[0]
-    assert (topic, value, key) == ("orders-1", b"value", b"key")
+    assert (topic, value, key) == ("orders-1", b"value", b"key\xff")
     (own, identity) = options["headers"]
     assert own == ("a", "b")
     assert identity[0] == IDENTITY_HEADER
@@ -38,7 +38,7 @@ def test_a_record_keeps_what_is_the_application_s_and_gets_an_identity(recorded:
     assert reported == [17], "the application's own callback is called"
     (row,) = producing.rows()
     assert (row["outcome"], row["partition"], row["offset"], row["error"]) == ("ok", 1, 17, None)
-    assert row["complete_ns"] >= row["invoke_ns"]
+    assert (row["key"], row["tombstone"], row["complete_ns"] >= row["invoke_ns"]) == ("keyÿ", 0, True)
     assert (producing.recorder.sent, producing.recorder.acknowledged) == (1, 1)
 
 

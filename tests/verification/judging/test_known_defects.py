@@ -492,11 +492,6 @@ def test_the_other_lanes_decide_the_exit_code(run_dir: Path, verdict: Verdict) -
     assert run_of(explained, other).accepting([DEFECT]).outcome == verdict
 
 
-def test_a_run_that_the_checkers_disagree_on_stays_unknown(run_dir: Path) -> None:
-    run = replace(run_of(verdict_of(run_dir)), verdict=Verdict.UNKNOWN)
-    assert run.accepting([DEFECT]).outcome == Verdict.UNKNOWN
-
-
 @pytest.mark.parametrize("command", ["run", "verify"])
 def test_an_unknown_defect_is_refused_before_anything_is_read(tmp_path: Path, command: str) -> None:
     result = ended(cli, command, tmp_path / "missing", "--accept-known", DEFECT, "--accept-known", "librdkafka-1")

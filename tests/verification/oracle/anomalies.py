@@ -43,7 +43,7 @@ def _lost_write(view: View) -> Iterable[Finding]:
             continue
         place = view.acknowledged.get(identity)
         if view.final_log:
-            lost = identity not in view.log and not view.may_be_removed(identity)
+            lost = identity not in view.log and not view.may_be_removed(identity) and view.is_missed(identity)
         else:
             lost = place is not None and view.passed(place) and identity not in view.read
         if lost:
@@ -100,8 +100,10 @@ def _inconsistent_offset(view: View) -> Iterable[Finding]:
 
 def _offset_mismatch(view: View) -> Iterable[Finding]:
     for identity, place in view.acknowledged.items():
-        if identity in view.log and place not in view.log[identity]:
-            yield named("offset_mismatch", place, identity, f"in the log at {_at(min(view.log[identity]))}")
+        stored = view.log.get(identity, {place})
+        has_later = view.history.is_compacted and any(at[0] == place[0] and at > place for at in stored)
+        if place not in stored and not has_later:
+            yield named("offset_mismatch", place, identity, f"in the log at {_at(min(stored))}")
 
 
 def _truncated_read(view: View) -> Iterable[Finding]:
@@ -109,7 +111,7 @@ def _truncated_read(view: View) -> Iterable[Finding]:
     for row in view.genuine(view.history.deliveries):
         given.setdefault((row.producer_id, row.seq), set()).add((row.partition, row.offset))
     for identity, places in given.items():
-        if identity not in view.log:
+        if identity not in view.log and view.is_missed(identity):
             yield named("truncated_read", min(places), identity)
 
 

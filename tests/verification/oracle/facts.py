@@ -127,6 +127,8 @@ def _unjudged(view: View) -> int:
     """The acknowledged records whose fate neither the log nor a read shows."""
 
     def is_shown(identity: tuple[int, int]) -> bool:
+        if view.history.is_compacted and view.final_log:
+            return view.missing.get(identity, False) is not None
         if identity in view.read or view.final_log:
             judged = view.retained is not None and not view.may_be_removed(identity)
             return identity in view.read or identity in view.log or judged

@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
 from typing import NamedTuple, TypeVar
 
 
@@ -22,6 +24,8 @@ class Produced(NamedTuple):
     complete_ns: int | None = 2
     source_producer_id: int | None = None
     source_seq: int | None = None
+    key: str | None = None
+    tombstone: int | None = None
 
 
 class Read(NamedTuple):
@@ -135,7 +139,8 @@ class LaneHistory:
     `has_replicas`: whether the run has a table of replicas, which shows how transactions ended.
     `timeout_ms`: the time-out of transactions; None: the lane is not transactional. `healed_ns`: when the last of its
     faults was healed. `retained`: with retention by size, what it left where it had to remove something.
-    `is_share_committed`: whether it has a share group that is given committed records alone.
+    `is_share_committed`: whether it has a share group that is given committed records alone. `is_compacted`: only
+    compaction removes its records; `kept_ns`: it has kept each tombstone sent from then on, None if that is unknown.
     """
 
     produced: list[Produced] = field(default_factory=list)
@@ -154,6 +159,8 @@ class LaneHistory:
     has_replicas: bool = True
     is_share_committed: bool = False
     retained: dict[int, int] | None = None
+    is_compacted: bool = False
+    kept_ns: int | None = None
 
 
 Identity = tuple[int, int]
@@ -255,6 +262,43 @@ class View:
             return False
         place = self.acknowledged.get(identity)
         return place is None or place[1] < self.retained.get(place[0], 0)
+
+    @cached_property
+    def missing(self) -> dict[Identity, bool | None]:
+        """The records that the log of a compacted lane lacks: whether one is lost, None if nobody can say."""
+        ended = {row: self.ended.get((row.producer_id, row.transaction)) for row in self.history.produced}
+        # A record of an aborted transaction is in no account: it removes nothing, and may go.
+        rows = [row for row in ended if ended[row] != "aborted" and (row.producer_id, row.seq) in self.outcome]
+        fate: dict[Identity, bool | None] = {}
+        for row in rows:
+            identity = (row.producer_id, row.seq)
+            place = self.acknowledged.get(identity) or min(self.read.get(identity, ()), default=None)
+            if identity not in self.log and (row.transaction is None or ended[row] == "committed"):
+                removers = {self._removed(other, row.key, place) for other in rows} if place and row.key else {None}
+                fate[identity] = False if True in removers else None if None in removers else True
+        return fate
+
+    def _removed(self, row: Produced, key: str, place: Place) -> bool | None:
+        """Whether compaction may have removed a record of this key and place for a row, None if nobody can say."""
+        identity, kept_ns = (row.producer_id, row.seq), self.history.kept_ns
+        stored = self.log.get(identity, ())
+        if row.key == key and any(partition == place[0] and offset > place[1] for partition, offset in stored):
+            return True
+        if self.outcome[identity] == "fail" or (row.key is not None and row.tombstone != 1):
+            return False
+        if row.key is None or row.partition is None:
+            return None
+        if (
+            stored
+            or (row.key, row.partition) != (key, place[0])
+            or self.acknowledged.get(identity, (0, inf))[1] < place[1]
+        ):
+            return False
+        return None if kept_ns is None else row.invoke_ns < kept_ns
+
+    def is_missed(self, identity: Identity) -> bool:
+        """Whether a record that the log lacks must be there, for all that compaction may have removed."""
+        return not self.history.is_compacted or self.missing.get(identity) is True
 
     def passed(self, place: Place) -> bool:
         """Whether a record at or past this place was read in its partition."""

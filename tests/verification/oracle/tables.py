@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_chaos.contract.columns import TABLES
+from kafka_chaos.verification.engines import documents
 from kafka_chaos.verification.inputs.parquet import batches_of
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 from tests.verification.oracle import rows as oracle
@@ -105,7 +106,10 @@ def add_metadata(run: RunDirectory, histories: Mapping[str, oracle.LaneHistory])
             retained = histories[lane].retained = histories[lane].retained or {}
             if any(10 * (size or 0) >= 9 * least for _, size in sizes):
                 retained[partition] = max(start or 0 for start, _ in sizes)
-    for entry in run.lanes:
+    kept_ns = documents.tables(run)["lanes"]["kept_ns"].to_pylist()
+    for entry, kept in zip(run.lanes, kept_ns, strict=True):
+        if entry.lane in histories and entry.cleanup_policy == "compact":
+            histories[entry.lane].is_compacted, histories[entry.lane].kept_ns = True, kept
         if entry.lane in histories and entry.share is not None:
             histories[entry.lane].is_share_committed = entry.share.isolation == "read_committed"
         if entry.lane in histories and entry.transactional is not None:

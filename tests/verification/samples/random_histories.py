@@ -4,6 +4,8 @@ from random import Random
 
 from tests.verification.oracle.rows import LaneHistory, Produced, Read, Replicated, Stored
 
+YOUNG_NS = 10**12
+
 
 def random_history(random: Random, *, final_log: bool, records: int = 150) -> LaneHistory:
     """One lane: mostly a plausible history with random damage, sometimes pure noise."""
@@ -20,6 +22,22 @@ def random_unplaced_history(random: Random) -> LaneHistory:
         if random.random() < 0.99:
             outcome = "fail" if random.random() < 0.01 else row.outcome
             history.produced[index] = row._replace(partition=None, offset=None, outcome=outcome)
+    return history
+
+
+def compacted(random: Random, history: LaneHistory) -> LaneHistory:
+    """The history with keys and tombstones, half of them young, and its log compacted; now and then more is lost."""
+    for index, row in enumerate(history.produced):
+        keyed = row._replace(key=random.choice("abcdefgh"), tombstone=random.choice([None, 0, 1]))
+        keyed = keyed._replace(invoke_ns=row.invoke_ns + random.choice([0, 2 * YOUNG_NS]))
+        history.produced[index] = keyed._replace(key=None) if random.random() < 0.001 else keyed
+    sent, newer = {(row.producer_id, row.seq): row for row in history.produced}, set[tuple[int, str | None]]()
+    for stored in sorted(history.log or (), reverse=True):
+        record = sent.get((stored.producer_id, stored.seq))
+        place = (stored.partition, record and record.key)
+        if random.random() < (0.7 if place in newer else 0.3 if record and record.tombstone else 0.02):
+            (history.log or []).remove(stored)
+        newer.add(place)
     return history
 
 

@@ -11,23 +11,29 @@ from tests.verification.oracle.rows import LaneHistory
 from tests.verification.samples.planted_groups import SOURCES
 from tests.verification.samples.planted_shares import lane_keys
 from tests.verification.samples.random_groups import random_groups
-from tests.verification.samples.random_histories import random_history, random_unplaced_history
+from tests.verification.samples.random_histories import YOUNG_NS, compacted, random_history, random_unplaced_history
 from tests.verification.samples.random_shares import random_shares
 from tests.verification.samples.random_transactions import random_transactions
-from tests.verification.samples.run_dirs import write_histories
+from tests.verification.samples.run_dirs import write_histories, write_json
 
 WriteRun = Callable[[Path, Random, int], Path]
 """Writes a run directory with so many random histories."""
 
 
-def _lanes(draw: Callable[[Random], LaneHistory], *, has_log: bool = True, **keys: Any) -> WriteRun:
-    """Of lanes that `draw` makes, with these keys of lanes.json."""
+def _lanes(
+    draw: Callable[[Random], LaneHistory], *, has_log: bool = True, is_planned: bool = False, **keys: Any
+) -> WriteRun:
+    """Of lanes that `draw` makes, with these keys of lanes.json; `is_planned`: it is known when the log was read."""
 
     def write(folder: Path, random: Random, count: int) -> Path:
         histories = {f"lane-{number}": draw(random) for number in range(count)}
         for history in histories.values() if not has_log else ():
             history.log, history.replicas = None, []
-        return write_histories(folder, histories, dict.fromkeys(histories, keys))
+        run = write_histories(folder, histories, dict.fromkeys(histories, keys))
+        if is_planned:
+            write_json(run / "experiment.yaml", {})
+            write_json(run / "events.jsonl", {"ts_ns": YOUNG_NS, "type": "step", "text": "verifying"})
+        return run
 
     return write
 
@@ -68,6 +74,14 @@ def _shares(folder: Path, random: Random, count: int) -> Path:
 
 FAMILIES: dict[str, WriteRun] = {
     "plain": _lanes(lambda random: random_history(random, final_log=True)),
+    "compacted": _lanes(
+        lambda random: compacted(random, random_history(random, final_log=True)),
+        is_planned=True,
+        cleanup_policy="compact",
+        idempotence=True,
+        delete_retention_ms=0,
+    ),
+    "compacted transactions": _lanes(lambda of: compacted(of, random_transactions(of)), cleanup_policy="compact"),
     "plain, without a log": _lanes(lambda random: random_history(random, final_log=False)),
     "acks=0": _lanes(random_unplaced_history, acks="0"),
     "transactions": _lanes(random_transactions),

@@ -55,6 +55,8 @@ def read_events(path: RunPath, lanes: Sequence[Lane]) -> Events:
             event = event_of(line, READ, exact=True)
             if event is not None:
                 reader.take(event)
+            if isinstance(line.get("ts_ns"), int):
+                reader.told.last_ns = max(line["ts_ns"], reader.told.last_ns or 0)
         except ValueError as error:
             raise RunDirectoryError(path, str(error), column=f"line {number}") from error
     return reader.events()

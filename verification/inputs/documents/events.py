@@ -59,9 +59,10 @@ class Events:
     By lane and partition: `changes`, who led it and what its replicas dropped; `kept`, what the cluster kept of it;
     `reports` of its high watermark, `stable` those of its last stable offset.
 
-    `begun_ns`: when the run began, None if no event says so. `collects`: the tables that the run announced. `phases`:
-    by name. `pauses`: from when to when the harness did not run. `ended_sessions`: those of brokers, whether or not by
-    a fault. `members`: of share groups, the group and the member that began.
+    `begun_ns`: when the run began, None if no event says so; `last_ns`: when the last event of any kind occurred.
+    `collects`: the tables that the run announced. `phases`: by name. `pauses`: from when to when the harness did not
+    run. `ended_sessions`: those of brokers, whether or not by a fault. `members`: of share groups, the group and the
+    member that began.
     """
 
     faults: tuple[FaultRecord, ...] | None = None
@@ -82,6 +83,7 @@ class Events:
     ended_sessions: list[contract.BrokerSessionEnded] = field(default_factory=list)
     members: set[tuple[str, str]] = field(default_factory=set)
     begun_ns: int | None = None
+    last_ns: int | None = None
 
     def concerning(self, lane: str) -> list[FaultRecord]:
         """The faults that concerned the lane."""

@@ -1,5 +1,5 @@
--- Outcome `ok`, not in the final log. Without a final log: it has an offset, a record at or past it was read in its
--- partition, and nobody read it.
+-- Outcome `ok`, not in the final log; in a compacted lane, though compaction can't have removed it (`missing`). Without a
+-- final log: it has an offset, a record at or past it was read in its partition, and nobody read it.
 --
 -- For acks=0, `ok` means handed to the socket. What retention by size had to remove is not counted (`removals`).
 -- unit: identities
@@ -12,9 +12,10 @@ FROM records r
 JOIN lanes l USING (lane)
 LEFT JOIN partition_ends e USING (lane, `partition`)
 LEFT JOIN removals d USING (lane, `partition`)
+LEFT JOIN missing m ON m.lane = r.lane AND m.producer_id = r.producer_id AND m.seq = r.seq
 WHERE r.outcome = 'ok' AND (
   (
-    l.final_log = 1 AND r.first_stored IS NULL
+    l.final_log = 1 AND r.first_stored IS NULL AND (l.compacted = 0 OR m.is_lost = 1)
     AND (l.retention_bytes IS NULL OR (r.acknowledged AND r.`offset` >= COALESCE(d.first, 0)))
   )
   OR (l.final_log = 0 AND r.acknowledged AND r.`offset` <= e.read_end AND r.first_read IS NULL)

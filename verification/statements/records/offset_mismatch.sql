@@ -1,4 +1,5 @@
--- Acknowledged at an offset, in the final log only at others.
+-- Acknowledged at an offset, in the final log only at others; in a compacted lane, which keeps the last copy, only before it
+-- or in other partitions.
 -- unit: identities
 -- row: the acknowledged position
 -- needs: log
@@ -6,5 +7,8 @@ SELECT
   r.lane, r.producer_id, r.seq, r.`partition`, r.`offset`,
   'in the log at partition ' || r.first_stored.`partition` || ', offset ' || r.first_stored.`offset` AS cause
 FROM records r
-LEFT ANTI JOIN stored s USING (lane, producer_id, seq, `partition`, `offset`)
+JOIN lanes l USING (lane)
+LEFT ANTI JOIN stored s
+  ON s.lane = r.lane AND s.producer_id = r.producer_id AND s.seq = r.seq AND s.`partition` = r.`partition`
+  AND (s.`offset` = r.`offset` OR (l.compacted = 1 AND s.`offset` > r.`offset`))
 WHERE r.acknowledged AND r.first_stored IS NOT NULL

@@ -1,8 +1,9 @@
--- A consumer read it, or a member of a share group was given it; the final log lacks it.
+-- A consumer read it, or a member of a share group was given it; the final log lacks it; in a compacted
+-- lane, though compaction can't have removed it (`missing`).
 -- unit: identities
 -- row: where it was read first
 -- needs: log
-SELECT lane, producer_id, seq, MIN(first_read) AS place
+SELECT r.lane, r.producer_id, r.seq, MIN(r.first_read) AS place
 FROM (
   SELECT lane, producer_id, seq, first_read
   FROM records
@@ -13,4 +14,7 @@ FROM (
   LEFT SEMI JOIN known k USING (lane, producer_id, seq)
   LEFT ANTI JOIN log g USING (lane, producer_id, seq)
 ) r
-GROUP BY lane, producer_id, seq
+JOIN lanes l USING (lane)
+LEFT JOIN missing m ON m.lane = r.lane AND m.producer_id = r.producer_id AND m.seq = r.seq
+WHERE l.compacted = 0 OR m.is_lost = 1
+GROUP BY r.lane, r.producer_id, r.seq

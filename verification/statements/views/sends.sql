@@ -3,7 +3,7 @@
 -- A record of a transaction may not be written though its producer was told `ok`, and may be written though it was told
 -- `fail`: its outcome is in doubt (`info`) if it failed and its transaction was aborted, and without a final log also if
 -- its transaction is not known to be committed. `acknowledged`: it is `ok` and names a place; `claimed`: it is in doubt
--- and names one.
+-- and names one. `ended`: how its transaction did.
 -- keep: no
 SELECT
   q.*,
@@ -12,7 +12,7 @@ SELECT
 FROM (
   SELECT
     p.lane, p.producer_id, p.seq, p.`partition`, p.`offset`, p.`transaction`, p.invoke_ns, p.complete_ns,
-    p.outcome AS told,
+    p.outcome AS told, p.key, p.tombstone, t.outcome AS ended,
     CASE
       WHEN p.`transaction` IS NULL OR l.is_transactional = 0 THEN p.outcome
       WHEN p.outcome = 'fail' AND t.outcome = 'aborted' THEN 'info'

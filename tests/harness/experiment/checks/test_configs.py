@@ -49,6 +49,7 @@ def lane_of(lane: str = "", cluster: str = "", more: str = "") -> Lane:
         ("", "broker_configs: {log.cleanup.policy: compact}", r"the lane needs cleanup_policy: compact"),
         (", topic_configs: {flush.messages: often}", "", r"flush\.messages: 'often': expected a whole number"),
         ("", "broker_configs: {max.connections: 9}", r"then isr_not_restored, stalled_consumer, st"),
+        (", tombstones: 0.1", "", r"tombstones: expected a compacted topic, no loop"),
         (", assume: [linger.ms]", "", r"assume: 'linger\.ms': expected configuration keys that the model does"),
     ],
 )
@@ -118,6 +119,8 @@ def test_only_where_nothing_else_removes_records_their_size_tells_what_may_be_go
             "broker_configs: {log.flush.interval.messages: 1}",
             {"flushes": False},
         ),
+        ("", "broker_configs: {log.cleaner.delete.retention.ms: 5}", {"delete_retention_ms": 5}),
+        (", topic_configs: {delete.retention.ms: 7}", "", {"delete_retention_ms": 7}),
         (TRANSACTIONAL, "", {"verifies_transactions": None, "transaction_state": None}),
         (
             TRANSACTIONAL,

@@ -1,0 +1,14 @@
+"""The keys of the harness's own records, and which of these are tombstones."""
+
+VALUES_PER_KEY = 5
+"""How often a producer writes a key in a partition before it goes on to others. With a key that is written for ever,
+compaction may have removed whatever was lost before its last record."""
+_GOLDEN_RATIO = 0.6180339887498949
+"""Its multiples, modulo 1, are spread evenly, whatever the number of keys."""
+
+
+def key_of(seq: int, *, keys: int, tombstones: float, partitions: int) -> tuple[str, bool]:
+    """The key of a producer's record, out of `keys` at a time in each partition, and whether it is a tombstone."""
+    number = seq // partitions
+    key = number // (keys * VALUES_PER_KEY) * keys + number % keys
+    return str(key), seq * _GOLDEN_RATIO % 1 < tombstones
