@@ -47,6 +47,7 @@ class ToldRows:
         self.sent = 0
         self.failed = False
         self.transaction: int | None = None
+        self.keys = None
         self._tell = tell
         self._reserved = ReservedSeqs(
             Reservations(Path(settings["run_directory"])),

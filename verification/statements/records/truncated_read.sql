@@ -1,5 +1,5 @@
--- A consumer read it, or a member of a share group was given it; the final log lacks it; in a compacted
--- lane, though compaction can't have removed it (`missing`).
+-- A consumer read it, or a member of a share group was given it; the final log lacks it, in a compacted lane though
+-- compaction can't have removed it.
 -- unit: identities
 -- row: where it was read first
 -- needs: log
