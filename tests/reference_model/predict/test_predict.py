@@ -47,11 +47,9 @@ def test_beside_the_record_that_a_lock_step_phase_loses_two_others_may_change_th
 
 
 def test_a_later_record_may_hide_what_a_lock_step_phase_loses_in_a_compacted_lane() -> None:
-    statuses = [
-        answer(lane("1", cleanup_policy=policy), lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE)
-        for policy in (None, "delete", "compact")
-    ]
-    assert statuses == [Status.REQUIRED, Status.REQUIRED, Status.PERMITTED]
+    for policy, status in (("delete", Status.REQUIRED), ("compact", Status.PERMITTED)):
+        lost = answer(lane("1", cleanup_policy=policy), lockstep=CUT_THEN_KILL).status(Anomaly.LOST_WRITE)
+        assert lost is status
 
 
 @pytest.mark.parametrize(

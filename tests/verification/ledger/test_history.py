@@ -90,7 +90,7 @@ def test_a_cleaned_log_shows_what_nobody_read(tmp_path: Path, verified: Verified
     del rows.consumed[:5]
     verdict = verified(rows.write(tmp_path / "unread"))
     assert verdict.verdict == Verdict.UNKNOWN
-    assert "5 of 20 acknowledged records" in reasons(verdict)
+    assert "5 of 20 acknowledged records are not in the log, from which records are removed" in reasons(verdict)
 
 
 @pytest.mark.parametrize("mark", [0, None])

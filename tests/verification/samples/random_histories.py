@@ -28,9 +28,9 @@ def random_unplaced_history(random: Random) -> LaneHistory:
 def compacted(random: Random, history: LaneHistory) -> LaneHistory:
     """The history with keys and tombstones, half of them young, and its log compacted; now and then more is lost."""
     for index, row in enumerate(history.produced):
-        keyed = row._replace(key=random.choice("abcdefgh"), tombstone=random.choice([None, 0, 1]))
-        keyed = keyed._replace(invoke_ns=row.invoke_ns + random.choice([0, 2 * YOUNG_NS]))
-        history.produced[index] = keyed._replace(key=None) if random.random() < 0.001 else keyed
+        key = random.choice("abcdefgh") if random.random() < 0.999 else None
+        sent_ns = row.invoke_ns + random.choice([0, 2 * YOUNG_NS])
+        history.produced[index] = row._replace(key=key, tombstone=random.choice([None, 0, 1]), invoke_ns=sent_ns)
     sent, newer = {(row.producer_id, row.seq): row for row in history.produced}, set[tuple[int, str | None]]()
     for stored in sorted(history.log or (), reverse=True):
         record = sent.get((stored.producer_id, stored.seq))

@@ -20,17 +20,15 @@ WriteRun = Callable[[Path, Random, int], Path]
 """Writes a run directory with so many random histories."""
 
 
-def _lanes(
-    draw: Callable[[Random], LaneHistory], *, has_log: bool = True, is_planned: bool = False, **keys: Any
-) -> WriteRun:
-    """Of lanes that `draw` makes, with these keys of lanes.json; `is_planned`: it is known when the log was read."""
+def _lanes(draw: Callable[[Random], LaneHistory], *, log: bool = True, planned: bool = False, **keys: Any) -> WriteRun:
+    """Of lanes that `draw` makes, with these keys of lanes.json; `planned`: it is known when the log was read."""
 
     def write(folder: Path, random: Random, count: int) -> Path:
         histories = {f"lane-{number}": draw(random) for number in range(count)}
-        for history in histories.values() if not has_log else ():
+        for history in histories.values() if not log else ():
             history.log, history.replicas = None, []
         run = write_histories(folder, histories, dict.fromkeys(histories, keys))
-        if is_planned:
+        if planned:
             write_json(run / "experiment.yaml", {})
             write_json(run / "events.jsonl", {"ts_ns": YOUNG_NS, "type": "step", "text": "verifying"})
         return run
@@ -72,20 +70,15 @@ def _shares(folder: Path, random: Random, count: int) -> Path:
     return write_histories(folder, histories, keys)
 
 
+COMPACTED: dict[str, Any] = {"cleanup_policy": "compact", "idempotence": True, "delete_retention_ms": 0}
 FAMILIES: dict[str, WriteRun] = {
     "plain": _lanes(lambda random: random_history(random, final_log=True)),
-    "compacted": _lanes(
-        lambda random: compacted(random, random_history(random, final_log=True)),
-        is_planned=True,
-        cleanup_policy="compact",
-        idempotence=True,
-        delete_retention_ms=0,
-    ),
-    "compacted transactions": _lanes(lambda of: compacted(of, random_transactions(of)), cleanup_policy="compact"),
+    "compacted": _lanes(lambda of: compacted(of, random_history(of, final_log=True)), planned=True, **COMPACTED),
+    "compacted transactions": _lanes(lambda of: compacted(of, random_transactions(of)), **COMPACTED),
     "plain, without a log": _lanes(lambda random: random_history(random, final_log=False)),
     "acks=0": _lanes(random_unplaced_history, acks="0"),
     "transactions": _lanes(random_transactions),
-    "transactions, without a log": _lanes(random_transactions, has_log=False),
+    "transactions, without a log": _lanes(random_transactions, log=False),
     "groups": _groups,
     "shares": _shares,
 }
