@@ -148,7 +148,7 @@ def test_the_frames_around_one_that_is_answered_with_an_error_pass_as_they_are(b
     assert both.arrives(both.client, len(answer())) == answer(3)
 
 
-def test_a_request_that_is_repeated_has_one_response(both: Connected) -> None:
+def test_a_request_that_is_repeated_has_one_response_and_a_repeated_response_arrives_twice(both: Connected) -> None:
     both.relay.apply(rule(REPEAT, nth=1))
     both.client.send(request(1) + request(2))
     twice = request(1) + request(1) + request(2)
@@ -157,18 +157,10 @@ def test_a_request_that_is_repeated_has_one_response(both: Connected) -> None:
     both.relay.lift("rule", release=True)
     both.broker.send(answer(1) + answer(1)[:9])
     assert both.arrives(both.client, len(answer())) == answer(1)
-    both.broker.send(answer(1)[9:] + answer(2))
-    assert both.arrives(both.client, len(answer())) == answer(2)
-    assert both.is_silent(both.client)
-    assert (both.relay.context.counts.answers, both.relay.context.counts.unknown_answers) == (3, 0)
-
-
-def test_a_response_that_is_repeated_arrives_twice(both: Connected) -> None:
     both.relay.apply(rule(REPEAT, side=RESPONSE))
-    both.client.send(request())
-    both.arrives(both.broker, len(request()))
-    both.broker.send(answer())
-    assert both.arrives(both.client, 2 * len(answer())) == answer() * 2
+    both.broker.send(answer(1)[9:] + answer(2))
+    assert both.arrives(both.client, 2 * len(answer())) == answer(2) * 2
+    assert both.is_silent(both.client)
 
 
 def test_a_rate_holds_for_all_that_passes_and_owes_nothing_afterwards(both: Connected) -> None:

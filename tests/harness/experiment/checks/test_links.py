@@ -70,7 +70,6 @@ def test_a_producer_that_never_retries_is_told_nothing_untrue() -> None:
     ("fault", "taken", "refused"),
     [
         ("fault: repeat, target: all, side: response, sender: clients", "librdkafka 2.2.0", "java"),
-        ("fault: stale, target: all", "java", "kafkajs"),
         ("fault: stale, target: all", "librdkafka 2.2.0", "librdkafka 2.0.2"),
     ],
 )
