@@ -15,16 +15,7 @@ from typing import Any, ClassVar
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
 from kafka_chaos.contract.command.files import toml_of
-from kafka_chaos.harness.clients.fetching import (
-    MANAGERS,
-    Manager,
-    fetch,
-    filled,
-    folder_of,
-    no_answer,
-    prepare,
-    required,
-)
+from kafka_chaos.harness.clients import fetching
 from kafka_chaos.harness.clients.java_client import java_client_configs
 
 IN_PROCESS = "librdkafka"
@@ -59,7 +50,7 @@ class ClientKind:
 
     name: str
     version: str
-    manager: Manager
+    manager: fetching.Manager
     package: str = ""
     sources: Sequence[str] = ()
     roles: Sequence[str] = _COMMON_ROLES
@@ -76,7 +67,7 @@ class ClientKind:
         messages = []
         for program in self.manager.needs:
             try:
-                required(program)
+                fetching.required(program)
             except EnvironmentFailure as failure:
                 messages.append(str(failure))
         return messages
@@ -85,7 +76,7 @@ class ClientKind:
 def _kind(name: str, manager: str, further_roles: Sequence[str] = (), secured: str = "", **keys: Any) -> ClientKind:
     """The client of an entry of clients.toml. `secured`: the client whose keys for a secured listener it has."""
     roles = (*_COMMON_ROLES, *further_roles)
-    return ClientKind(name=name, manager=MANAGERS[manager], roles=roles, secured=_SECURED.get(secured), **keys)
+    return ClientKind(name=name, manager=fetching.MANAGERS[manager], roles=roles, secured=_SECURED.get(secured), **keys)
 
 
 KINDS = {name: _kind(name, **entry) for name, entry in toml_of(__package__, "clients.toml").items()}
@@ -104,7 +95,7 @@ class ChosenClient:
     @property
     def folder(self) -> Path:
         """The folder that the client is in, once it is fetched."""
-        return folder_of(self.kind.name, self.version, self.kind.sources)
+        return fetching.folder_of(self.kind.name, self.version, self.kind.sources)
 
     def unconfirmed(self) -> str:
         """Ask the registry whether the version exists; returns why that stays unknown, or "" if the version exists.
@@ -113,22 +104,22 @@ class ChosenClient:
         """
         if self.version == self.kind.version or self.folder.is_dir():
             return ""
-        return no_answer(str(self), filled(self.kind.manager.asks, self.kind.package, self.version))
+        return fetching.no_answer(str(self), fetching.filled(self.kind.manager.asks, self.kind.package, self.version))
 
     def fetch(self, say: Say = lambda _: None) -> Path:
         """Fetch and compile the client, unless it is there; returns its folder. See `fetching` for what is raised."""
         if not self.folder.is_dir():
             say(f"fetching the client {self}")
-            fill = partial(fetch, self.kind.manager, self.kind.package, self.version)
-            prepare(self.folder, self.kind.sources, fill)
+            fill = partial(fetching.fetch, self.kind.manager, self.kind.package, self.version)
+            fetching.prepare(self.folder, self.kind.sources, fill)
         return self.folder
 
     @cached_property
     def command(self) -> list[str]:
         """The command that starts the client. Fetches the client if it is not there."""
         if starts := self.kind.manager.starts:
-            program, *words = filled(starts, folder=self.fetch(), name=self.kind.name)
-            return [required(program), *words]
+            program, *words = fetching.filled(starts, folder=self.fetch(), name=self.kind.name)
+            return [fetching.required(program), *words]
         return command_of(_PYTHON_CLIENT, self.kind.name, packages=self._packages)
 
     @property
@@ -147,7 +138,7 @@ class OwnClient:
 
     command: Sequence[str]
     version: str = ""
-    kind: ClassVar[ClientKind] = ClientKind(name=OWN, version="", manager=Manager(), secured=dict)
+    kind: ClassVar[ClientKind] = ClientKind(name=OWN, version="", manager=fetching.Manager(), secured=dict)
 
     def __str__(self) -> str:
         return f"of the command {self.command[0]}"
@@ -156,7 +147,7 @@ class OwnClient:
 
     def fetch(self, say: Say = lambda _: None) -> Path:
         """The path of its program. Raises `EnvironmentFailure` if there is none."""
-        return Path(required(self.command[0]))
+        return Path(fetching.required(self.command[0]))
 
 
 def missing_programs(clients: Iterable[str]) -> dict[str, str]:

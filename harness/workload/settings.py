@@ -5,16 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from kafka_chaos.contract import events
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.events import (
-    AcknowledgedWithoutOffset,
-    CallNoted,
-    ClientFailed,
-    ClientStarted,
-    DefectPrecondition,
-    ReaderEnded,
-    ReaderStarted,
-)
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.harness.clients.kinds import parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
@@ -27,8 +19,10 @@ _SILENT_LOGGER = logging.Logger("kafka_chaos.transactional_producer")
 _SILENT_LOGGER.addHandler(logging.NullHandler())
 _DELIVERY_TIMEOUT_MS = 60_000
 
-OnPrecondition = Callable[[DefectPrecondition | AcknowledgedWithoutOffset], None]
-OnClient = Callable[[ClientStarted | ClientFailed | ReaderStarted | ReaderEnded | CallNoted], None]
+OnPrecondition = Callable[[events.DefectPrecondition | events.AcknowledgedWithoutOffset], None]
+OnClient = Callable[
+    [events.ClientStarted | events.ClientFailed | events.ReaderStarted | events.ReaderEnded | events.CallNoted], None
+]
 
 
 @dataclass
@@ -132,10 +126,10 @@ class LoadSettings:
             name=name if client is None else f"{name}, {client}",
             on_notice=self.on_notice,
             on_ready=lambda library, version, timeouts: self.on_client(
-                ClientStarted(lane=lane.lane, role=role, client=library, version=version, timeouts=timeouts)
+                events.ClientStarted(lane=lane.lane, role=role, client=library, version=version, timeouts=timeouts)
             ),
             on_problem=lambda process, problem: self.on_client(
-                ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)
+                events.ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)
             ),
             version="" if client is None else client.version,
             may_end=may_end,

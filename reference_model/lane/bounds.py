@@ -40,28 +40,11 @@ from itertools import combinations_with_replacement, product, takewhile
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.lane.fault_kinds import REPEAT
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.reference_model.lane import state as states
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.lane.effects import observe
 from kafka_chaos.reference_model.lane.exchanges import may_acknowledge
 from kafka_chaos.reference_model.lane.idempotence import check_sequence, renew_producer_epoch
-from kafka_chaos.reference_model.lane.state import (
-    DEFAULT_SCOPE,
-    LEADER,
-    NOWHERE,
-    RETRY,
-    ZOMBIE,
-    LaneState,
-    Record,
-    Scope,
-    canonical,
-    initial_state,
-    produce_request,
-    read_bit,
-    record_of,
-    split_means,
-    truncated,
-    truncation_of,
-)
 from kafka_chaos.reference_model.lane.steps import steps_of_brokers
 from kafka_chaos.reference_model.machine import shown
 from kafka_chaos.reference_model.protocol.entries import appended
@@ -81,16 +64,16 @@ names an offset, so two records at one offset have both been in a log."""
 
 Load = tuple[int, ...]
 """By record, how often it may be appended."""
-Successors = Callable[[LaneState, Lane], Iterator[LaneState]]
+Successors = Callable[[states.LaneState, Lane], Iterator[states.LaneState]]
 """The next states of a bound."""
 
 
-def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budget: Budget) -> frozenset[Anomaly]:
+def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: states.Scope, budget: Budget) -> frozenset[Anomaly]:
     """The anomalies out of `questions` that are impossible in every one of these lanes, as far as a bound proves it.
 
     The lanes differ in their faults alone, and have equally many. Nothing is excluded once the budget is empty.
     """
-    lane, rule = lanes[0], truncation_of(lanes[0])
+    lane, rule = lanes[0], states.truncation_of(lanes[0])
     copies = int(any(REPEAT in lane.faults for lane in lanes))
     attempts = [scope.attempts_of(lane) for lane in lanes]
     log_lengths = [sum(counts) + copies for counts in attempts]
@@ -104,7 +87,7 @@ def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budge
 
     keeps_common_entries = all(keeps_what_is_common(rule, *logs) for logs in pairs_of_logs(max(log_lengths), budget))
     elects_from_isr_alone = not (lane.unclean_leader_election or rules_of(lane).elects_eligible)
-    sends_two_idempotently = lane.acks == "all" and lane.idempotence and scope.records <= DEFAULT_SCOPE.records
+    sends_two_idempotently = lane.acks == "all" and lane.idempotence and scope.records <= states.DEFAULT_SCOPE.records
     if lane.acks == "0" or (sends_two_idempotently and keeps_common_entries and elects_from_isr_alone):
         open_questions -= {Anomaly.OFFSET_MISMATCH}
         if lane.idempotence or not copies:
@@ -132,14 +115,14 @@ def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: Scope, budge
 
 def keeps_too_much(rule: Truncation, follower: Log, leader: Log) -> bool:
     """Whether a follower that truncates its log by a rule keeps an entry that its leader does not hold there."""
-    kept = truncated(follower, leader, rule)
+    kept = states.truncated(follower, leader, rule)
     return kept != leader[: len(kept)]
 
 
 def keeps_what_is_common(rule: Truncation, follower: Log, leader: Log) -> bool:
     """Whether a follower that truncates its log by a rule keeps exactly the entries with which both logs begin."""
     shared = takewhile(lambda entries: entries[0] == entries[1], zip(follower, leader, strict=False))
-    return len(truncated(follower, leader, rule)) == len(list(shared))
+    return len(states.truncated(follower, leader, rule)) == len(list(shared))
 
 
 def pairs_of_logs(most_entries: int, budget: Budget) -> Iterator[tuple[Log, Log]]:
@@ -173,62 +156,66 @@ def shows(anomaly: Anomaly, lanes: Sequence[Lane], loads: list[Load], successors
     """Whether a bound reaches a state that shows the anomaly, from any of the lanes with its load."""
     lane = lanes[0]
     longest = max(map(sum, loads))
-    reads_of_marked = sum(read_bit(MARKED, offset) for offset in range(longest))
+    reads_of_marked = sum(states.read_bit(MARKED, offset) for offset in range(longest))
     is_shown = False
 
-    def visit(state: LaneState) -> bool:
+    def visit(state: states.LaneState) -> bool:
         nonlocal is_shown
         is_shown = anomaly in shown(ending(state), CHECKS, {anomaly})
         return is_shown
 
-    def representative(state: LaneState) -> LaneState:
+    def representative(state: states.LaneState) -> states.LaneState:
         """The state that stands for all states with the same answer: its reads tell if the marked entry was read."""
-        reads = read_bit(MARKED, 0) if state.reads & reads_of_marked else 0
-        return canonical(state._replace(reads=reads) if reads != state.reads else state, lane)
+        reads = states.read_bit(MARKED, 0) if state.reads & reads_of_marked else 0
+        return states.canonical(state._replace(reads=reads) if reads != state.reads else state, lane)
 
-    def loaded(lane: Lane, load: Load) -> LaneState:
-        state = initial_state(lane)._replace(records=tuple([Record(RETRY, appends, NOWHERE) for appends in load]))
+    def loaded(lane: Lane, load: Load) -> states.LaneState:
+        state = states.initial_state(lane)._replace(
+            records=tuple([states.Record(states.RETRY, appends, states.NOWHERE) for appends in load])
+        )
         return state._replace(faults=tuple([kind for kind in state.faults if kind != REPEAT]))
 
     fewest_faults_first(
-        [canonical(loaded(each, load), each) for each, load in zip(lanes, loads, strict=True)],
+        [states.canonical(loaded(each, load), each) for each, load in zip(lanes, loads, strict=True)],
         lambda state: [representative(after) for after in successors(state, lane)],
         visit,
         lambda state: len(lane.faults) - len(state.faults),
-        lambda state: split_means(state, lane, longest),
+        lambda state: states.split_means(state, lane, longest),
         budget,
     )
     return is_shown
 
 
-def steps_without_producer(state: LaneState, lane: Lane, *, kept_isr: bool = False) -> Iterator[LaneState]:
+def steps_without_producer(
+    state: states.LaneState, lane: Lane, *, kept_isr: bool = False
+) -> Iterator[states.LaneState]:
     """Every next state, where each broker that takes itself for the leader may append any record that is left.
 
     An entry counts as read as soon as it may be acknowledged with acks=all. `kept_isr`: see `Scope`.
     """
     for broker, replica in state.representative_replicas():
-        if replica.role in (LEADER, ZOMBIE):
+        if replica.role in (states.LEADER, states.ZOMBIE):
             for index, record in enumerate(state.records):
                 if record.attempts:
-                    after = _with_appended(state, broker, index, produce_request(index, 0))
+                    after = _with_appended(state, broker, index, states.produce_request(index, 0))
                     yield _with_acknowledged_read(observe(after, lane), lane)
     for _, after in steps_of_brokers(state, lane, kept_isr=kept_isr):
         yield _with_acknowledged_read(after, lane)
 
 
-def _with_acknowledged_read(state: LaneState, lane: Lane) -> LaneState:
+def _with_acknowledged_read(state: states.LaneState, lane: Lane) -> states.LaneState:
     """The state in which the marked entry counts as read if a broker may acknowledge it with acks=all."""
     if lane.acks != "all":
         return state
     for replica in state.replicas:
-        if replica.role in (LEADER, ZOMBIE):
+        if replica.role in (states.LEADER, states.ZOMBIE):
             for offset, value in enumerate(replica.log):
-                if record_of(value) == MARKED and may_acknowledge(state, lane, replica, offset):
-                    return state._replace(reads=state.reads | read_bit(MARKED, offset))
+                if states.record_of(value) == MARKED and may_acknowledge(state, lane, replica, offset):
+                    return state._replace(reads=state.reads | states.read_bit(MARKED, offset))
     return state
 
 
-def appends_in_sequence(state: LaneState, lane: Lane) -> Iterator[LaneState]:
+def appends_in_sequence(state: states.LaneState, lane: Lane) -> Iterator[states.LaneState]:
     """Every next state of one leader without faults, which appends whatever sequence numbers allow.
 
     A record may be sent in each producer epoch so far, and the producer may begin another one at any record.
@@ -238,12 +225,12 @@ def appends_in_sequence(state: LaneState, lane: Lane) -> Iterator[LaneState]:
         yield renew_producer_epoch(state, first)
     for index, record in enumerate(state.records):
         for producer_epoch in range(state.producer_epoch + 1 if record.attempts else 0):
-            sent = produce_request(index, producer_epoch)
+            sent = states.produce_request(index, producer_epoch)
             if check_sequence(state, leader, sent) is None:
                 yield _with_appended(state, leader, index, sent)
 
 
-def _with_appended(state: LaneState, broker: int, index: int, sent: int) -> LaneState:
+def _with_appended(state: states.LaneState, broker: int, index: int, sent: int) -> states.LaneState:
     """The state after a broker has appended a request for a record, which has one attempt less left."""
     replica, record = state.replicas[broker], state.records[index]
     grown = replica.with_log((*replica.log, appended(sent, replica.leader_epoch)))

@@ -3,20 +3,7 @@
 from typing import NamedTuple
 
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.reference_model.lane.state import (
-    INFO,
-    LEADER,
-    NOWHERE,
-    RETRY,
-    SHORT,
-    SOLE,
-    ZOMBIE,
-    LaneReplica,
-    LaneState,
-    Record,
-    reads_of,
-    record_of,
-)
+from kafka_chaos.reference_model.lane import state as states
 from kafka_chaos.reference_model.protocol.isr import refuses_append, watermark_waits
 from kafka_chaos.reference_model.protocol.rules import rules_of
 
@@ -34,10 +21,10 @@ class Action(NamedTuple):
     from_socket: bool = False
 
 
-Step = tuple[Action, LaneState]
+Step = tuple[Action, states.LaneState]
 
 
-def observe(state: LaneState, lane: Lane) -> LaneState:
+def observe(state: states.LaneState, lane: Lane) -> states.LaneState:
     """The state after consumers have read all that any broker shows them.
 
     A broker that takes itself for the leader shows what lies below its high watermark. Since 3.7 the high watermark
@@ -47,33 +34,39 @@ def observe(state: LaneState, lane: Lane) -> LaneState:
     reads = state.reads
     minimum = lane.min_insync_replicas if rules_of(lane).watermark_waits else 0
     for replica in state.replicas:
-        if replica.role == LEADER and not watermark_waits(state.isr_size, minimum):
+        if replica.role == states.LEADER and not watermark_waits(state.isr_size, minimum):
             visible = state.high_watermark
         elif _leads_alone(replica) and not watermark_waits(1, minimum):
             visible = len(replica.log)
         else:
             continue
-        reads |= reads_of(replica.log[:visible])
+        reads |= states.reads_of(replica.log[:visible])
     return state if reads == state.reads else state._replace(reads=reads)
 
 
-def _leads_alone(replica: LaneReplica) -> bool:
-    return replica.role == ZOMBIE and replica.believed_isr == SOLE
+def _leads_alone(replica: states.LaneReplica) -> bool:
+    return replica.role == states.ZOMBIE and replica.believed_isr == states.SOLE
 
 
-def too_few_in_sync(state: LaneState, lane: Lane, replica: LaneReplica) -> bool:
+def too_few_in_sync(state: states.LaneState, lane: Lane, replica: states.LaneReplica) -> bool:
     """Whether the replica, by what it knows of its ISR, has to answer NOT_ENOUGH_REPLICAS."""
-    if replica.role == LEADER:
+    if replica.role == states.LEADER:
         return refuses_append(state.isr_size, lane.min_insync_replicas)
-    return replica.believed_isr == SHORT or (_leads_alone(replica) and refuses_append(1, lane.min_insync_replicas))
+    return replica.believed_isr == states.SHORT or (
+        _leads_alone(replica) and refuses_append(1, lane.min_insync_replicas)
+    )
 
 
-def in_doubt(record: Record) -> Record:
+def in_doubt(record: states.Record) -> states.Record:
     """The record after an attempt that may or may not have been appended: to be retried, or `info`."""
-    return Record(RETRY, record.attempts, NOWHERE) if record.attempts else Record(INFO, 0, NOWHERE)
+    return (
+        states.Record(states.RETRY, record.attempts, states.NOWHERE)
+        if record.attempts
+        else states.Record(states.INFO, 0, states.NOWHERE)
+    )
 
 
-def drop_connections(state: LaneState, broker: int, *, socket_survives: bool = False) -> LaneState:
+def drop_connections(state: states.LaneState, broker: int, *, socket_survives: bool = False) -> states.LaneState:
     """The state after a broker's connections broke, so that the answers that it owed are lost.
 
     The unread requests in its socket are lost, too, unless `socket_survives`.
@@ -81,7 +74,7 @@ def drop_connections(state: LaneState, broker: int, *, socket_survives: bool = F
     replica = state.replicas[broker]
     if not (replica.pending or replica.socket or replica.unawaited):
         return state
-    for index in (*(record for record, _ in replica.pending), *map(record_of, replica.socket)):
+    for index in (*(record for record, _ in replica.pending), *map(states.record_of, replica.socket)):
         state = state.with_record(index, in_doubt(state.records[index]))
     unawaited = tuple(sorted(replica.unawaited + replica.socket)) if socket_survives else ()
     return state.with_replica(broker, replica._replace(pending=(), socket=(), unawaited=unawaited))

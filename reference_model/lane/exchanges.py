@@ -32,49 +32,33 @@ promises that. Before the fix of KAFKA-15591, brokers take any first batch: a kn
 from collections.abc import Iterator
 
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.reference_model.lane import state as states
 from kafka_chaos.reference_model.lane.effects import Action, Step, drop_connections, in_doubt, observe, too_few_in_sync
 from kafka_chaos.reference_model.lane.idempotence import after_refusal, check_sequence
-from kafka_chaos.reference_model.lane.state import (
-    DOWN,
-    FOLLOWER,
-    FROZEN_LEADER,
-    INFO,
-    LEADER,
-    NEW,
-    NOWHERE,
-    OK,
-    RETRY,
-    SOLE,
-    WAITING,
-    ZOMBIE,
-    LaneReplica,
-    LaneState,
-    Record,
-    produce_request,
-    record_of,
-)
 from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.isr import is_committed
 from kafka_chaos.reference_model.protocol.leaders import may_be_addressed
 from kafka_chaos.reference_model.protocol.sequences import Refusal
 from kafka_chaos.reference_model.tuples import each_taken
 
-ACCEPTED = Record(OK, 0, NOWHERE)
+ACCEPTED = states.Record(states.OK, 0, states.NOWHERE)
 """A record that the producer counts as acknowledged once it is sent: acks=0."""
 
 
-def send(state: LaneState, lane: Lane) -> Iterator[Step]:
+def send(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     """The producer sends a record, or sends it again, to a broker that it takes for the leader."""
     for index, record in enumerate(state.records):
         if not may_send(state, lane, index):
             continue
-        request = produce_request(index, state.producer_epoch)
+        request = states.produce_request(index, state.producer_epoch)
         for broker, replica in state.representative_replicas():
-            if replica.role in (DOWN, FOLLOWER) or not may_be_addressed(replica.leader_epoch, state.addressed_epoch):
+            if replica.role in (states.DOWN, states.FOLLOWER) or not may_be_addressed(
+                replica.leader_epoch, state.addressed_epoch
+            ):
                 continue
             # By sending, the producer takes this broker for the leader, and its epoch for the current one.
             addressed = state._replace(addressed_epoch=replica.leader_epoch)
-            if replica.role != FROZEN_LEADER:
+            if replica.role != states.FROZEN_LEADER:
                 yield from deliver(addressed, lane, broker, request, awaited=True)
                 continue
             # The request lies unread in the socket: in `unawaited` if the producer waits for no answer.
@@ -88,24 +72,24 @@ def send(state: LaneState, lane: Lane) -> Iterator[Step]:
             yield Action("queue", broker, index), addressed.with_replica(broker, queued).with_record(index, sent_record)
 
 
-def may_send(state: LaneState, lane: Lane, index: int) -> bool:
+def may_send(state: states.LaneState, lane: Lane, index: int) -> bool:
     """Whether the record has attempts left, and the limit of requests in flight allows one now."""
     record = state.records[index]
-    if record.status not in (NEW, RETRY) or record.attempts == 0:
+    if record.status not in (states.NEW, states.RETRY) or record.attempts == 0:
         return False
     if index == 0:
         return True
     before = state.records[index - 1].status
     if lane.max_in_flight == 1:
-        return before in (OK, INFO)
-    in_flight = sum([other.status == WAITING for other in state.records])
-    return before != NEW and in_flight < lane.max_in_flight
+        return before in (states.OK, states.INFO)
+    in_flight = sum([other.status == states.WAITING for other in state.records])
+    return before != states.NEW and in_flight < lane.max_in_flight
 
 
-def serve_socket(state: LaneState, lane: Lane) -> Iterator[Step]:
+def serve_socket(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     """A thawed broker reads a request that had piled up in its socket."""
     for broker, replica in state.representative_replicas():
-        if replica.role not in (LEADER, ZOMBIE):
+        if replica.role not in (states.LEADER, states.ZOMBIE):
             continue
         for request, unread in each_taken(replica.socket):
             read = state.with_replica(broker, replica._replace(socket=unread))
@@ -125,13 +109,13 @@ def _with_request(requests: tuple[int, ...], request: int) -> tuple[int, ...]:
 
 
 def deliver(
-    state: LaneState, lane: Lane, broker: int, request: int, *, awaited: bool, was_counted: bool = False
+    state: states.LaneState, lane: Lane, broker: int, request: int, *, awaited: bool, was_counted: bool = False
 ) -> Iterator[Step]:
     """A broker that takes itself for the leader handles a produce request.
 
     `awaited`: the producer still waits for the answer. `was_counted`: the attempt was counted when it was queued.
     """
-    replica, index = state.replicas[broker], record_of(request)
+    replica, index = state.replicas[broker], states.record_of(request)
     record = state.records[index]
     if lane.acks == "all" and too_few_in_sync(state, lane, replica):
         rejected = _rejected(record) if awaited else record
@@ -146,7 +130,7 @@ def deliver(
 
 
 def append_request(
-    state: LaneState,
+    state: states.LaneState,
     lane: Lane,
     broker: int,
     request: int,
@@ -156,7 +140,7 @@ def append_request(
     was_counted: bool = False,
 ) -> Step:
     """The step in which a broker appends a request's record, unless its log holds the record already, at `held_at`."""
-    replica, index = state.replicas[broker], record_of(request)
+    replica, index = state.replicas[broker], states.record_of(request)
     record = state.records[index]
     offset, log = (len(replica.log), (*replica.log, appended(request, replica.leader_epoch)))
     if held_at is not None:
@@ -173,37 +157,37 @@ def append_request(
     return Action(name, broker, index, str(offset)), observe(after, lane)
 
 
-def answer(state: LaneState, lane: Lane) -> Iterator[Step]:
+def answer(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     """A broker answers an append with the acknowledgement or with NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
     for broker, replica in state.representative_replicas():
-        if replica.role not in (LEADER, ZOMBIE):
+        if replica.role not in (states.LEADER, states.ZOMBIE):
             continue
         for index, offset in replica.pending:
             if not answerable(state, lane, replica, offset):
                 continue
             enough = may_acknowledge(state, lane, replica, offset)
-            record = Record(OK, 0, offset) if enough else in_doubt(state.records[index])
+            record = states.Record(states.OK, 0, offset) if enough else in_doubt(state.records[index])
             name = "acknowledge" if enough else "not_enough_replicas_after_append"
             yield Action(name, broker, index, str(offset)), _with_answered(state, broker, (index, offset), record)
 
 
-def may_acknowledge(state: LaneState, lane: Lane, replica: LaneReplica, offset: int) -> bool:
+def may_acknowledge(state: states.LaneState, lane: Lane, replica: states.LaneReplica, offset: int) -> bool:
     """Whether the broker may answer for the entry at an offset, and the answer is the acknowledgement."""
     return answerable(state, lane, replica, offset) and (
         lane.acks != "all" or not too_few_in_sync(state, lane, replica)
     )
 
 
-def answerable(state: LaneState, lane: Lane, replica: LaneReplica, offset: int) -> bool:
+def answerable(state: states.LaneState, lane: Lane, replica: states.LaneReplica, offset: int) -> bool:
     """Whether the broker may answer for the entry at an offset: with acks=all, once all of its ISR holds the entry."""
     if lane.acks == "1":
         return True
-    if replica.role == LEADER:
+    if replica.role == states.LEADER:
         return is_committed(offset, state.high_watermark)
-    return replica.believed_isr == SOLE
+    return replica.believed_isr == states.SOLE
 
 
-def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
+def request_timeout(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     """No answer comes in time, so the attempt is in doubt.
 
     A frozen broker answers nobody: the producer closes the connection, and what lies in the broker's socket stays
@@ -211,50 +195,55 @@ def request_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
     left it, until the broker answers REQUEST_TIMED_OUT.
     """
     for broker, replica in state.representative_replicas():
-        if replica.role == FROZEN_LEADER and (replica.socket or replica.pending):
+        if replica.role == states.FROZEN_LEADER and (replica.socket or replica.pending):
             yield Action("close", broker), drop_connections(state, broker, socket_survives=True)
-        elif replica.role in (LEADER, ZOMBIE) and lane.acks == "all":
+        elif replica.role in (states.LEADER, states.ZOMBIE) and lane.acks == "all":
             for index, offset in replica.pending:
                 if not answerable(state, lane, replica, offset):
                     record = in_doubt(state.records[index])
                     yield Action("timeout", broker, index), _with_answered(state, broker, (index, offset), record)
 
 
-def fail_attempt(state: LaneState, lane: Lane) -> Iterator[Step]:
+def fail_attempt(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     """An attempt reaches no log: nobody leads, or the addressed broker no longer does (NOT_LEADER_OR_FOLLOWER).
 
     With acks=0 the producer never learns of it.
     """
-    has_leader = any(replica.role in (LEADER, FROZEN_LEADER) for replica in state.replicas)
+    has_leader = any(replica.role in (states.LEADER, states.FROZEN_LEADER) for replica in state.replicas)
     if has_leader and state.leader_epoch == 0:  # No other broker has ever led, so none is taken for the leader.
         return
     for index, record in enumerate(state.records):
-        if record.status == NEW and may_send(state, lane, index):
+        if record.status == states.NEW and may_send(state, lane, index):
             failed = ACCEPTED if lane.acks == "0" else _rejected(record)
             yield Action("no_leader", record=index), state.with_record(index, failed)
 
 
-def give_up(state: LaneState) -> Iterator[Step]:
+def give_up(state: states.LaneState) -> Iterator[Step]:
     """The producer's delivery time-out passes: outcome `info`, and the next record may go.
 
     This matters only where the next record waits for this one. Elsewhere it is the same as never trying again.
     """
     for index, record in enumerate(state.records):
-        if record.status == RETRY:
-            yield Action("give_up", record=index), state.with_record(index, Record(INFO, 0, NOWHERE))
+        if record.status == states.RETRY:
+            yield (
+                Action("give_up", record=index),
+                state.with_record(index, states.Record(states.INFO, 0, states.NOWHERE)),
+            )
 
 
-def _attempted(record: Record) -> Record:
-    return Record(WAITING, record.attempts - 1, NOWHERE)
+def _attempted(record: states.Record) -> states.Record:
+    return states.Record(states.WAITING, record.attempts - 1, states.NOWHERE)
 
 
-def _rejected(record: Record) -> Record:
+def _rejected(record: states.Record) -> states.Record:
     """The record after an attempt that certainly appended nothing, and so does not count against the retries: if it was
     counted when it was queued (WAITING), it is given back."""
-    return Record(RETRY, record.attempts + (record.status == WAITING), NOWHERE)
+    return states.Record(states.RETRY, record.attempts + (record.status == states.WAITING), states.NOWHERE)
 
 
-def _with_answered(state: LaneState, broker: int, answered: tuple[int, int], record: Record) -> LaneState:
+def _with_answered(
+    state: states.LaneState, broker: int, answered: tuple[int, int], record: states.Record
+) -> states.LaneState:
     """The state after a broker has answered for an entry of `pending`, and the producer knows `record` of it."""
     replica = state.replicas[broker]
     pending = tuple([other for other in replica.pending if other != answered])

@@ -18,32 +18,21 @@ Each function yields every way in which a fault of its kind can strike a broker 
 from collections.abc import Callable, Iterator, Mapping
 
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.reference_model.lane import state as states
 from kafka_chaos.reference_model.lane.effects import Action, Step, drop_connections, observe
 from kafka_chaos.reference_model.lane.exchanges import deliver
 from kafka_chaos.reference_model.lane.membership import without_failed
 from kafka_chaos.reference_model.lane.replication import depose, lead
-from kafka_chaos.reference_model.lane.state import (
-    DOWN,
-    FOLLOWER,
-    FROZEN_LEADER,
-    LEADER,
-    ZOMBIE,
-    LaneReplica,
-    LaneState,
-    follow_leader,
-    record_of,
-    truncation_of,
-)
 from kafka_chaos.reference_model.protocol.entries import content_of, leader_epoch_of
 from kafka_chaos.reference_model.tuples import each_taken, exchanged
 
 
-def kill(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+def kill(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """SIGKILL: connections break, the log stays as it was written."""
     yield Action("kill", broker), fail_broker(state, lane, broker, clean=False)
 
 
-def power_loss(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+def power_loss(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """The machine loses power: any suffix of the log that was not flushed is gone."""
     end = len(state.replicas[broker].log)
     for log_end in (end,) if lane.flushes else range(end + 1):
@@ -51,48 +40,50 @@ def power_loss(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
         yield Action("power_loss", broker, detail=str(log_end)), failed
 
 
-def stop(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+def stop(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """Controlled shutdown: the leader moves to a live member of the ISR first, if there is one."""
-    heirs = [heir for heir, r in state.representative_replicas() if heir != broker and r.role == FOLLOWER and r.in_isr]
+    heirs = [
+        heir for heir, r in state.representative_replicas() if heir != broker and r.role == states.FOLLOWER and r.in_isr
+    ]
     stopped = fail_broker(state, lane, broker)
-    if state.replicas[broker].role != LEADER or not heirs:
+    if state.replicas[broker].role != states.LEADER or not heirs:
         yield Action("stop", broker), stopped
         return
     for heir in heirs:
         yield Action("stop_and_move", broker, detail=str(heir)), lead(stopped, lane, heir, stopped.replicas)
 
 
-def pause(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+def pause(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """The process is frozen; requests to it pile up in its socket."""
     replica = state.replicas[broker]
-    if replica.role == LEADER:
-        yield Action("pause", broker), state.with_replica(broker, replica._replace(role=FROZEN_LEADER))
-    elif replica.role == FOLLOWER:
+    if replica.role == states.LEADER:
+        yield Action("pause", broker), state.with_replica(broker, replica._replace(role=states.FROZEN_LEADER))
+    elif replica.role == states.FOLLOWER:
         yield Action("pause", broker), fail_broker(state, lane, broker)
 
 
-def partition(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+def partition(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """The broker is cut off from the other brokers and from the controller, with or without its clients."""
     replica = state.replicas[broker]
-    if replica.role == LEADER:
+    if replica.role == states.LEADER:
         yield Action("partition", broker), depose(state, lane, broker)
-        out_of_reach = state.with_replica(broker, replica._replace(role=FROZEN_LEADER))
+        out_of_reach = state.with_replica(broker, replica._replace(role=states.FROZEN_LEADER))
         yield Action("partition_from_clients", broker), out_of_reach
-    elif replica.role == FOLLOWER:
+    elif replica.role == states.FOLLOWER:
         yield Action("partition", broker), fail_broker(state, lane, broker)
 
 
-def session_expiry(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+def session_expiry(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """The session of a running broker, with ZooKeeper or the controller, expires. The broker only learns later that it
     was replaced."""
     replica = state.replicas[broker]
-    if replica.role == LEADER:
+    if replica.role == states.LEADER:
         yield Action("session_expiry", broker), depose(state, lane, broker)
-    elif replica.role == FOLLOWER:
+    elif replica.role == states.FOLLOWER:
         yield Action("session_expiry", broker), fail_broker(state, lane, broker)
 
 
-def repeat(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
+def repeat(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     """A produce request arrives twice: the producer knows nothing of the copy, which comes right behind the request.
 
     So the broker still has the request unread, or has appended nothing since.
@@ -100,15 +91,15 @@ def repeat(state: LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     replica = state.replicas[broker]
     for request in dict.fromkeys((*replica.socket, *replica.unawaited)):
         copied = replica._replace(unawaited=tuple(sorted((*replica.unawaited, request))))
-        yield Action("repeat_queued", broker, record_of(request)), state.with_replica(broker, copied)
-    last = replica.log[-1] if replica.role in (LEADER, ZOMBIE) and replica.log else None
+        yield Action("repeat_queued", broker, states.record_of(request)), state.with_replica(broker, copied)
+    last = replica.log[-1] if replica.role in (states.LEADER, states.ZOMBIE) and replica.log else None
     if last is not None and leader_epoch_of(last) == replica.leader_epoch:
         for _, after in deliver(state, lane, broker, content_of(last), awaited=False):
             if after != state:
-                yield Action("repeat", broker, record_of(last), str(len(replica.log))), after
+                yield Action("repeat", broker, states.record_of(last), str(len(replica.log))), after
 
 
-FAULT_ACTIONS: Mapping[str, Callable[[LaneState, Lane, int], Iterator[Step]]] = {
+FAULT_ACTIONS: Mapping[str, Callable[[states.LaneState, Lane, int], Iterator[Step]]] = {
     "kill": kill,
     "power-loss": power_loss,
     "stop": stop,
@@ -119,18 +110,18 @@ FAULT_ACTIONS: Mapping[str, Callable[[LaneState, Lane, int], Iterator[Step]]] = 
 }
 
 
-def strike(state: LaneState, lane: Lane) -> Iterator[Step]:
+def strike(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     """Every way in which one of the faults that are left can strike a broker that is not down."""
     for kind, left in each_taken(state.faults):
         rest = state._replace(faults=left)
         for broker, replica in state.representative_replicas():
-            if replica.role != DOWN:
+            if replica.role != states.DOWN:
                 yield from FAULT_ACTIONS[kind](rest, lane, broker)
 
 
 def fail_broker(
-    state: LaneState, lane: Lane, broker: int, *, log_end: int | None = None, clean: bool = True
-) -> LaneState:
+    state: states.LaneState, lane: Lane, broker: int, *, log_end: int | None = None, clean: bool = True
+) -> states.LaneState:
     """The state after a broker's process has gone or is out of reach, with a log that ends at `log_end` or is whole.
 
     The broker leaves the ISR as `membership.without_failed` says. `clean`: this is no unclean shutdown.
@@ -141,7 +132,7 @@ def fail_broker(
     state = drop_connections(state, broker)
     replicas = without_failed(state.replicas, lane, broker, clean=clean)
     replica = replicas[broker]
-    role = DOWN if lane.unclean_leader_election else FOLLOWER
-    failed = LaneReplica(role, replica.in_isr, replica.log[:log_end], standing=replica.standing)
-    replicas = follow_leader(exchanged(replicas, broker, failed), truncation_of(lane))
+    role = states.DOWN if lane.unclean_leader_election else states.FOLLOWER
+    failed = states.LaneReplica(role, replica.in_isr, replica.log[:log_end], standing=replica.standing)
+    replicas = states.follow_leader(exchanged(replicas, broker, failed), states.truncation_of(lane))
     return observe(state.with_replicas(replicas), lane)

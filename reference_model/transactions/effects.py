@@ -2,21 +2,10 @@
 
 from typing import NamedTuple
 
+from kafka_chaos.reference_model.transactions import state as states
 from kafka_chaos.reference_model.transactions.coordinator import Reply, add_partition, end_transaction, fence, verify
 from kafka_chaos.reference_model.transactions.partitions import contents, is_fenced, next_sequence, readable_records
 from kafka_chaos.reference_model.transactions.rules import Kind
-from kafka_chaos.reference_model.transactions.state import (
-    ABORTED,
-    DATA,
-    NONE,
-    OPEN,
-    STARTING,
-    Entry,
-    Log,
-    Request,
-    Setup,
-    State,
-)
 
 
 class Action(NamedTuple):
@@ -26,17 +15,17 @@ class Action(NamedTuple):
     """
 
     name: str
-    producer: int = NONE
-    transaction: int = NONE
-    record: int = NONE
-    partition: int = NONE
+    producer: int = states.NONE
+    transaction: int = states.NONE
+    record: int = states.NONE
+    partition: int = states.NONE
     detail: str = ""
 
 
-Step = tuple[Action, State]
+Step = tuple[Action, states.State]
 
 
-def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
+def arrive(state: states.State, setup: states.Setup, request: states.Request) -> tuple[states.State, Reply]:
     """The state after a request took effect, and the reply, whether or not the producer still waits for it."""
     if request.kind is Kind.PRODUCE:
         return _produce(state, setup, request)
@@ -49,7 +38,7 @@ def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
     if answer.append is None:
         return state, answer.reply
     later = range(request.producer + 1, len(setup.ids))
-    has_successor = any(setup.ids[n] == id and state.producers[n].phase != STARTING for n in later)
+    has_successor = any(setup.ids[n] == id and state.producers[n].phase != states.STARTING for n in later)
     if request.kind is Kind.END and request.detail and has_successor:
         state = state._replace(zombies=state.zombies | 1 << request.transaction)
     if request.kind is Kind.ADD_PARTITION:
@@ -58,13 +47,13 @@ def arrive(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
     return in_order.with_entry(setup, id, answer.append, answer.append.partitions), answer.reply
 
 
-def without_late(state: State, transaction: int, late: frozenset[Kind]) -> State:
+def without_late(state: states.State, transaction: int, late: frozenset[Kind]) -> states.State:
     """The state without a transaction's late requests, except requests of the kinds in `late`."""
     remaining = [request for request in state.late if request.transaction != transaction or request.kind in late]
     return state._replace(late=tuple(remaining))
 
 
-def _produce(state: State, setup: Setup, request: Request) -> tuple[State, Reply]:
+def _produce(state: states.State, setup: states.Setup, request: states.Request) -> tuple[states.State, Reply]:
     """The state after a Produce request, and the leader's reply to it.
 
     The leader checks epoch and sequence number. For the first record of a transaction, it asks the coordinator to
@@ -90,11 +79,11 @@ def _produce(state: State, setup: Setup, request: Request) -> tuple[State, Reply
     expected = next_sequence(log, id, request.epoch)
     if request.sequence != expected:
         return state, Reply.OK if request.sequence < expected else Reply.OUT_OF_ORDER_SEQUENCE_NUMBER
-    entry = Entry(DATA, id, request.epoch, setup.record(request.transaction, request.detail))
+    entry = states.Entry(states.DATA, id, request.epoch, setup.record(request.transaction, request.detail))
     return append_to(state, setup, partition, (*log, entry)), Reply.OK
 
 
-def append_to(state: State, setup: Setup, partition: int, log: Log) -> State:
+def append_to(state: states.State, setup: states.Setup, partition: int, log: states.Log) -> states.State:
     """The state with a longer log of a partition, which consumers have read as far as they may.
 
     Reading changes nothing else, so reading at once shows every anomaly that reading later would.
@@ -103,11 +92,13 @@ def append_to(state: State, setup: Setup, partition: int, log: Log) -> State:
     return state.with_log(partition, log)._replace(read=read)
 
 
-def abort_by_coordinator(state: State, setup: Setup, id: int) -> State:
+def abort_by_coordinator(state: states.State, setup: states.Setup, id: int) -> states.State:
     """The state after the coordinator aborted the open transaction of a transactional id, which fences its producer."""
     last_entry = state.coordinated[id].last_entry
     for number, producer in enumerate(state.producers):
-        takes_part = setup.ids[number] == id and producer.epoch == last_entry.epoch and producer.transaction != NONE
-        if takes_part and state.outcomes[producer.transaction] == OPEN:
-            state = state.with_outcome(producer.transaction, ABORTED)
+        takes_part = (
+            setup.ids[number] == id and producer.epoch == last_entry.epoch and producer.transaction != states.NONE
+        )
+        if takes_part and state.outcomes[producer.transaction] == states.OPEN:
+            state = state.with_outcome(producer.transaction, states.ABORTED)
     return state.with_entry(setup, id, fence(last_entry), last_entry.partitions)

@@ -9,27 +9,15 @@ model of replication says whether that can happen (`predict/`). Consumers keep w
 from collections.abc import Iterator
 from itertools import product
 
+from kafka_chaos.reference_model.transactions import state as states
 from kafka_chaos.reference_model.transactions.coordinator import COMPLETE_OF, PREPARED
 from kafka_chaos.reference_model.transactions.effects import Action, Step, abort_by_coordinator, append_to, arrive
 from kafka_chaos.reference_model.transactions.partitions import takes_marker
 from kafka_chaos.reference_model.transactions.producers import action_of
-from kafka_chaos.reference_model.transactions.state import (
-    ABORT,
-    COMMIT,
-    NONE,
-    ONGOING,
-    PREPARE_COMMIT,
-    Coordinated,
-    Entry,
-    Marker,
-    Setup,
-    State,
-    StateEntry,
-)
 from kafka_chaos.reference_model.tuples import bits, without
 
 
-def arrive_late(state: State, setup: Setup) -> Iterator[Step]:
+def arrive_late(state: states.State, setup: states.Setup) -> Iterator[Step]:
     """A late request arrives, whose answer its producer no longer awaits."""
     for index, request in enumerate(state.late):
         rest = state._replace(late=without(state.late, index))
@@ -38,14 +26,14 @@ def arrive_late(state: State, setup: Setup) -> Iterator[Step]:
         yield action._replace(name=f"late_{action.name}", detail=reply.value), reached
 
 
-def marker_of(state: State, id: int) -> Entry:
+def marker_of(state: states.State, id: int) -> states.Entry:
     """The marker that ends a transactional id's prepared transaction, from its present coordinator."""
     last_entry = state.coordinated[id].last_entry
-    kind = COMMIT if last_entry.status == PREPARE_COMMIT else ABORT
-    return Entry(kind, id, last_entry.epoch, state.coordinator_epoch)
+    kind = states.COMMIT if last_entry.status == states.PREPARE_COMMIT else states.ABORT
+    return states.Entry(kind, id, last_entry.epoch, state.coordinator_epoch)
 
 
-def write_marker(state: State, setup: Setup) -> Iterator[Step]:
+def write_marker(state: states.State, setup: states.Setup) -> Iterator[Step]:
     """The coordinator lets a leader write the marker of a prepared transaction to its partition."""
     for id, (_, unmarked, earlier) in enumerate(state.coordinated):
         for partition in bits(unmarked):
@@ -53,44 +41,46 @@ def write_marker(state: State, setup: Setup) -> Iterator[Step]:
             if takes_marker(state.logs[partition], marker, setup.rules):
                 last_entry = state.coordinated[id].last_entry
                 after = append_to(state, setup, partition, (*state.logs[partition], marker))
-                coordinated = Coordinated(last_entry, unmarked & ~(1 << partition), earlier)
+                coordinated = states.Coordinated(last_entry, unmarked & ~(1 << partition), earlier)
                 yield _marker_action(marker, partition, setup), after.with_coordinated(id, coordinated)
 
 
-def _marker_action(marker: Entry, partition: int, setup: Setup) -> Action:
-    detail = "commit" if marker.kind == COMMIT else "abort"
+def _marker_action(marker: states.Entry, partition: int, setup: states.Setup) -> Action:
+    detail = "commit" if marker.kind == states.COMMIT else "abort"
     return Action("write_marker", only_producer(marker.id, setup), partition=partition, detail=detail)
 
 
-def only_producer(id: int, setup: Setup) -> int:
+def only_producer(id: int, setup: states.Setup) -> int:
     """The producer of a transactional id if each id has only one, or else `NONE`."""
-    return setup.ids.index(id) if len(set(setup.ids)) == len(setup.ids) else NONE
+    return setup.ids.index(id) if len(set(setup.ids)) == len(setup.ids) else states.NONE
 
 
-def complete_transaction(state: State, setup: Setup) -> Iterator[Step]:
+def complete_transaction(state: states.State, setup: states.Setup) -> Iterator[Step]:
     """All markers are written: the coordinator notes that, and the next transaction may begin."""
     for id, (last_entry, unmarked, _) in enumerate(state.coordinated):
         if last_entry.status in PREPARED and not unmarked:
-            completed = StateEntry(COMPLETE_OF[last_entry.status], last_entry.epoch, 0)
+            completed = states.StateEntry(COMPLETE_OF[last_entry.status], last_entry.epoch, 0)
             yield Action("complete", only_producer(id, setup)), state.with_entry(setup, id, completed, 0)
 
 
-def time_out(state: State, setup: Setup) -> Iterator[Step]:
+def time_out(state: states.State, setup: states.Setup) -> Iterator[Step]:
     """`transaction.timeout.ms` has passed: the coordinator aborts the transaction and fences its producer."""
     for id, (last_entry, _, _) in enumerate(state.coordinated):
-        if last_entry.status == ONGOING and setup.rules.aborts_on_time_out:
+        if last_entry.status == states.ONGOING and setup.rules.aborts_on_time_out:
             yield Action("time_out", only_producer(id, setup)), abort_by_coordinator(state, setup, id)
 
 
-def fail_over(state: State, setup: Setup) -> Iterator[Step]:
+def fail_over(state: states.State, setup: states.Setup) -> Iterator[Step]:
     """Another broker becomes coordinator and replays __transaction_state; what the old one sent may still arrive."""
     if state.failovers:
         yield Action("fail_over"), _with_new_coordinator(state._replace(failovers=state.failovers - 1), setup)
 
 
-def _with_new_coordinator(state: State, setup: Setup) -> State:
+def _with_new_coordinator(state: states.State, setup: states.Setup) -> states.State:
     """A new coordinator writes the markers of every prepared transaction, since it can't know which are written."""
-    sent = [Marker(p, marker_of(state, id)) for id, held in enumerate(state.coordinated) for p in bits(held.unmarked)]
+    sent = [
+        states.Marker(p, marker_of(state, id)) for id, held in enumerate(state.coordinated) for p in bits(held.unmarked)
+    ]
     state = state._replace(late_markers=(*state.late_markers, *sent), coordinator_epoch=state.coordinator_epoch + 1)
     for id, coordinated in enumerate(state.coordinated):
         is_prepared = coordinated.last_entry.status in PREPARED and setup.rules.writes_markers_again
@@ -99,7 +89,7 @@ def _with_new_coordinator(state: State, setup: Setup) -> State:
     return state
 
 
-def late_marker(state: State, setup: Setup) -> Iterator[Step]:
+def late_marker(state: states.State, setup: states.Setup) -> Iterator[Step]:
     """A marker arrives from a coordinator that was replaced."""
     for index, (partition, marker) in enumerate(state.late_markers):
         if takes_marker(state.logs[partition], marker, setup.rules):
@@ -109,7 +99,7 @@ def late_marker(state: State, setup: Setup) -> Iterator[Step]:
             yield action, append_to(rest, setup, partition, log)
 
 
-def lose_ends(state: State, setup: Setup) -> Iterator[Step]:
+def lose_ends(state: states.State, setup: states.Setup) -> Iterator[Step]:
     """A broker that leads all partitions loses any suffix of each log that may lose one.
 
     If __transaction_state loses one, a new coordinator replays the rest.
@@ -127,7 +117,7 @@ def lose_ends(state: State, setup: Setup) -> Iterator[Step]:
             if replayed is not None:
                 id, index = replayed
                 earlier = state.coordinated[id].earlier
-                coordinated = Coordinated(earlier[index], 0, earlier[:index] if rest.losses else ())
+                coordinated = states.Coordinated(earlier[index], 0, earlier[:index] if rest.losses else ())
                 lost = _with_new_coordinator(lost.with_coordinated(id, coordinated), setup)
             if logs != state.logs or replayed is not None:
                 detail = "" if replayed is None else str(lost.coordinated[replayed[0]].last_entry.status)

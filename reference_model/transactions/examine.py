@@ -31,35 +31,19 @@ from kafka_chaos.contract.command.files import toml_of
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.machine import Machine, Story
 from kafka_chaos.reference_model.transactions import environment, producers
+from kafka_chaos.reference_model.transactions import state as states
 from kafka_chaos.reference_model.transactions.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.transactions.effects import Action
 from kafka_chaos.reference_model.transactions.partitions import is_fenced, takes_marker
 from kafka_chaos.reference_model.transactions.producers import over
 from kafka_chaos.reference_model.transactions.rules import Kind, Rules
-from kafka_chaos.reference_model.transactions.state import (
-    ABORT,
-    ABORTED,
-    ASKED,
-    COMMIT,
-    COMMITTED,
-    DATA,
-    NONE,
-    READY,
-    RENEWING,
-    STATUS_NAMES,
-    Entry,
-    Request,
-    Setup,
-    State,
-    initial_state,
-)
 from kafka_chaos.reference_model.tuples import bits
 
 SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["transactions"]
 """A sentence per action; one that ends without a full stop is followed by what became of the request."""
 
 
-def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
+def sentence(action: Action, before: states.State, after: states.State, setup: states.Setup) -> str:
     """The sentence for an action; if the action is a request, with the outcome of it."""
     who = name_of(action.producer, setup)
     text = SENTENCES[action.name].format(
@@ -76,9 +60,9 @@ def sentence(action: Action, before: State, after: State, setup: Setup) -> str:
     return text if text.endswith(".") else text + _outcome(action)
 
 
-def name_of(producer: int, setup: Setup) -> str:
+def name_of(producer: int, setup: states.Setup) -> str:
     """The name of an incarnation, or of its producer if each producer has only one."""
-    if producer == NONE:
+    if producer == states.NONE:
         return ""
     is_only_one = len(set(setup.ids)) == len(setup.ids)
     return f"Producer {producer + 1}" if is_only_one else f"Incarnation {producer + 1} of the producer"
@@ -97,24 +81,28 @@ def _outcome(action: Action) -> str:
     return "." if action.detail == "OK" else f": {action.detail}."
 
 
-def _lost(action: Action, before: State, after: State) -> str:
+def _lost(action: Action, before: states.State, after: states.State) -> str:
     losses = [
         f"partition {number} ends at offset {len(now)}"
         for number, (was, now) in enumerate(zip(before.logs, after.logs, strict=True))
         if len(now) < len(was)
     ]
     if action.detail:
-        losses.append(f"__transaction_state says {STATUS_NAMES[int(action.detail)]} again")
+        losses.append(f"__transaction_state says {states.STATUS_NAMES[int(action.detail)]} again")
     return ", ".join(losses)
 
 
-def conclusion(state: State, setup: Setup) -> str:
+def conclusion(state: states.State, setup: states.Setup) -> str:
     """The sentence for the evidence of a run that ends in a state."""
     logs = "; ".join(
         f"partition {number} holds {', '.join(_entry(entry, setup) for entry in log) or 'nothing'}"
         for number, log in enumerate(state.logs)
     )
-    words = {COMMITTED: "its commit was acknowledged", ABORTED: "it was aborted", ASKED: "its commit was asked for"}
+    words = {
+        states.COMMITTED: "its commit was acknowledged",
+        states.ABORTED: "it was aborted",
+        states.ASKED: "its commit was asked for",
+    }
     outcomes = "".join(
         f"; transaction {transaction + 1}: {words[outcome]}"
         for transaction, outcome in enumerate(state.outcomes)
@@ -125,13 +113,13 @@ def conclusion(state: State, setup: Setup) -> str:
     return f"The run ends: {logs}{outcomes}; a read_committed consumer was given {read}."
 
 
-def _entry(entry: Entry, setup: Setup) -> str:
-    if entry.kind == DATA:
+def _entry(entry: states.Entry, setup: states.Setup) -> str:
+    if entry.kind == states.DATA:
         return _record(entry.number, setup)
-    return {COMMIT: "a commit marker", ABORT: "an abort marker"}[entry.kind]
+    return {states.COMMIT: "a commit marker", states.ABORT: "an abort marker"}[entry.kind]
 
 
-def _record(number: int, setup: Setup) -> str:
+def _record(number: int, setup: states.Setup) -> str:
     return f"record {number % setup.size + 1} of transaction {number // setup.size + 1}"
 
 
@@ -149,7 +137,7 @@ ACTIONS = (
 )
 
 
-def canonical(state: State, setup: Setup) -> State:
+def canonical(state: states.State, setup: states.Setup) -> states.State:
     """The representative of all states that behave alike.
 
     These states may differ in the phase of a producer that has no transaction left to write, in late requests and
@@ -158,7 +146,9 @@ def canonical(state: State, setup: Setup) -> State:
     """
     producers = state.producers
     if len(state.outcomes) == setup.transactions:
-        producers = tuple(over(producer) if producer.phase in (READY, RENEWING) else producer for producer in producers)
+        producers = tuple(
+            over(producer) if producer.phase in (states.READY, states.RENEWING) else producer for producer in producers
+        )
     late = tuple(sorted(request for request in state.late if state.losses or not _is_refused(state, setup, request)))
     before, rules = state.logs, setup.rules
     acceptable = {m for m in state.late_markers if state.losses or takes_marker(before[m.partition], m.entry, rules)}
@@ -167,13 +157,13 @@ def canonical(state: State, setup: Setup) -> State:
     if markers or state.failovers or state.losses or not state.coordinator_epoch:
         return state
     logs = tuple(
-        tuple(entry if entry.kind == DATA or not entry.number else entry._replace(number=0) for entry in log)
+        tuple(entry if entry.kind == states.DATA or not entry.number else entry._replace(number=0) for entry in log)
         for log in state.logs
     )
     return state._replace(logs=logs, coordinator_epoch=0)
 
 
-def _is_refused(state: State, setup: Setup, request: Request) -> bool:
+def _is_refused(state: states.State, setup: states.Setup, request: states.Request) -> bool:
     """Whether a request will be refused whenever it arrives: epochs only rise where nothing is lost."""
     id = setup.ids[request.producer]
     if request.kind is Kind.PRODUCE:
@@ -183,7 +173,7 @@ def _is_refused(state: State, setup: Setup, request: Request) -> bool:
 
 TRANSACTIONS = Machine(
     name="transactions",
-    initial=initial_state,
+    initial=states.initial_state,
     actions=ACTIONS,
     canonical=canonical,
     ending=ending,
@@ -199,14 +189,14 @@ def stories_with(rules: Rules, size: int, partitions: int) -> Mapping[Transactio
 
     One late request is enough for most anomalies, and two on one partition for the rest.
     """
-    setup = Setup(rules, size=size, partitions=partitions)
+    setup = states.Setup(rules, size=size, partitions=partitions)
     stories: dict[TransactionAnomaly, Story] = {}
     for scope in (setup, replace(setup, delayed=2, partitions=1)):
         stories |= TRANSACTIONS.stories(CHECKS.keys() - stories.keys(), scope)
     return stories
 
 
-def transaction_scope(setup: Setup) -> dict[str, Any]:
+def transaction_scope(setup: states.Setup) -> dict[str, Any]:
     """The scope of a search, as in `predict --json`."""
     return {
         "protocol": setup.rules.name,

@@ -16,52 +16,33 @@ coordinator that does not know it yet; offsets in a transaction (TxnOffsetCommit
 
 from collections.abc import Iterator
 
+from kafka_chaos.reference_model.transactions import state as states
 from kafka_chaos.reference_model.transactions.coordinator import Reply, init_producer_id
 from kafka_chaos.reference_model.transactions.effects import Action, Step, abort_by_coordinator, arrive, without_late
 from kafka_chaos.reference_model.transactions.rules import Kind
-from kafka_chaos.reference_model.transactions.state import (
-    ABORTED,
-    ABORTING,
-    ASKED,
-    CERTAIN,
-    COMMITTED,
-    COMMITTING,
-    FAILED,
-    IN_DOUBT,
-    OPEN,
-    OVER,
-    READY,
-    RENEWING,
-    STARTING,
-    WRITING,
-    Producer,
-    Request,
-    Setup,
-    State,
-)
 from kafka_chaos.reference_model.tuples import exchanged
 
 NAMES = {Kind.ADD_PARTITION: "add_partition", Kind.PRODUCE: "produce"}
 
 
-def initialise(state: State, setup: Setup) -> Iterator[Step]:
+def initialise(state: states.State, setup: states.Setup) -> Iterator[Step]:
     """InitProducerId, from a new incarnation or from one that renews its epoch after an abort."""
     for number, producer in enumerate(state.producers):
         id = setup.ids[number]
-        if producer.phase == STARTING:
+        if producer.phase == states.STARTING:
             # Incarnations of one producer start one after the other.
-            if number and setup.ids[number - 1] == id and state.producers[number - 1].phase == STARTING:
+            if number and setup.ids[number - 1] == id and state.producers[number - 1].phase == states.STARTING:
                 continue
             expected_epoch = None
-        elif producer.phase == RENEWING:
+        elif producer.phase == states.RENEWING:
             expected_epoch = producer.epoch
         else:
             continue
-        name = "start" if producer.phase == STARTING else "renew_epoch"
+        name = "start" if producer.phase == states.STARTING else "renew_epoch"
         reply, append = init_producer_id(state.coordinated[id].last_entry, expected_epoch, setup.rules)
         if reply is Reply.OK and append is not None:
             after = state.with_entry(setup, id, append, 0)
-            begun = Producer(READY, append.epoch, sent=(0,) * setup.partitions)
+            begun = states.Producer(states.READY, append.epoch, sent=(0,) * setup.partitions)
             yield Action(name, number, detail=str(append.epoch)), after.with_producer(number, begun)
         elif append is not None:
             yield Action("abort_before_start", number), abort_by_coordinator(state, setup, id)
@@ -69,19 +50,19 @@ def initialise(state: State, setup: Setup) -> Iterator[Step]:
             yield Action(name, number, detail=reply.value), state.with_producer(number, over(producer))
 
 
-def write(state: State, setup: Setup) -> Iterator[Step]:
+def write(state: states.State, setup: states.Setup) -> Iterator[Step]:
     """The next record of a transaction: its partition is added first, unless the leader does it (KIP-890)."""
     for number, producer in enumerate(state.producers):
-        if producer.phase == READY and len(state.outcomes) < setup.transactions:
-            begun = producer._replace(phase=WRITING, transaction=len(state.outcomes))
-            before = state.with_producer(number, begun)._replace(outcomes=(*state.outcomes, OPEN))
-        elif producer.phase == WRITING and producer.knows != FAILED and producer.written < setup.size:
+        if producer.phase == states.READY and len(state.outcomes) < setup.transactions:
+            begun = producer._replace(phase=states.WRITING, transaction=len(state.outcomes))
+            before = state.with_producer(number, begun)._replace(outcomes=(*state.outcomes, states.OPEN))
+        elif producer.phase == states.WRITING and producer.knows != states.FAILED and producer.written < setup.size:
             begun, before = producer, state
         else:
             continue
         index, partition = begun.written, setup.partition_of(begun.written)
         if setup.rules.commits_incomplete:
-            given_up = begun._replace(written=begun.written + 1, knows=CERTAIN)
+            given_up = begun._replace(written=begun.written + 1, knows=states.CERTAIN)
             action = Action("give_up", number, begun.transaction, index, partition)
             yield action, before.with_producer(number, given_up)
         if setup.rules.epoch_per_transaction or begun.added >> partition & 1:
@@ -91,29 +72,29 @@ def write(state: State, setup: Setup) -> Iterator[Step]:
         yield from _send(before, setup, request)
 
 
-def end(state: State, setup: Setup) -> Iterator[Step]:
+def end(state: states.State, setup: states.Setup) -> Iterator[Step]:
     """EndTxn: a commit once every record is acknowledged, an abort at any time; the same again until it is answered."""
     for number, producer in enumerate(state.producers):
-        if producer.phase in (COMMITTING, ABORTING):
-            choices = [producer.phase == COMMITTING]
-        elif producer.phase == WRITING:
-            is_complete = producer.written == setup.size and producer.knows == CERTAIN
+        if producer.phase in (states.COMMITTING, states.ABORTING):
+            choices = [producer.phase == states.COMMITTING]
+        elif producer.phase == states.WRITING:
+            is_complete = producer.written == setup.size and producer.knows == states.CERTAIN
             choices = [True, False] if is_complete else [False]
         else:
             continue
         for commit in choices:
-            asked = producer._replace(phase=COMMITTING if commit else ABORTING)
+            asked = producer._replace(phase=states.COMMITTING if commit else states.ABORTING)
             before = state.with_producer(number, asked)
-            if commit and state.outcomes[producer.transaction] == OPEN:
-                before = before.with_outcome(producer.transaction, ASKED)
+            if commit and state.outcomes[producer.transaction] == states.OPEN:
+                before = before.with_outcome(producer.transaction, states.ASKED)
             yield from _send(before, setup, _request(Kind.END, number, producer, int(commit)))
 
 
-def _request(kind: Kind, number: int, producer: Producer, detail: int, sequence: int = 0) -> Request:
-    return Request(kind, number, producer.epoch, producer.transaction, detail, sequence)
+def _request(kind: Kind, number: int, producer: states.Producer, detail: int, sequence: int = 0) -> states.Request:
+    return states.Request(kind, number, producer.epoch, producer.transaction, detail, sequence)
 
 
-def _send(state: State, setup: Setup, request: Request) -> Iterator[Step]:
+def _send(state: states.State, setup: states.Setup, request: states.Request) -> Iterator[Step]:
     """Every outcome that a request may have, from the state in which its producer has sent it."""
     action = action_of(request, setup)
     reached, reply = arrive(state, setup, request)
@@ -126,7 +107,7 @@ def _send(state: State, setup: Setup, request: Request) -> Iterator[Step]:
         yield action._replace(detail="late"), _unsure(late, request)
 
 
-def action_of(request: Request, setup: Setup) -> Action:
+def action_of(request: states.Request, setup: states.Setup) -> Action:
     """The action by which a request is sent."""
     if request.kind is Kind.END:
         return Action("commit" if request.detail else "abort", request.producer, request.transaction)
@@ -136,45 +117,45 @@ def action_of(request: Request, setup: Setup) -> Action:
     return Action(NAMES[request.kind], request.producer, request.transaction, request.detail, partition)
 
 
-def _unsure(state: State, request: Request) -> State:
+def _unsure(state: states.State, request: states.Request) -> states.State:
     """The state after no answer has come to a request: a record may or may not have been written."""
     if request.kind is not Kind.PRODUCE:
         return state
     producer = state.producers[request.producer]
-    return state.with_producer(request.producer, producer._replace(knows=IN_DOUBT))
+    return state.with_producer(request.producer, producer._replace(knows=states.IN_DOUBT))
 
 
-def _hear(state: State, setup: Setup, request: Request, reply: Reply) -> State:
+def _hear(state: states.State, setup: states.Setup, request: states.Request, reply: Reply) -> states.State:
     """The state after the producer has received an answer."""
     number, producer = request.producer, state.producers[request.producer]
     if reply in (Reply.FENCED, Reply.INVALID_TXN_STATE):
         return state.with_producer(number, over(producer))
     if reply is not Reply.OK:
-        return state.with_producer(number, producer._replace(knows=FAILED))
+        return state.with_producer(number, producer._replace(knows=states.FAILED))
     if request.kind is Kind.ADD_PARTITION:
         return state.with_producer(number, producer._replace(added=producer.added | 1 << request.detail))
     if request.kind is Kind.PRODUCE:
         partition = setup.partition_of(request.detail)
         sent = exchanged(producer.sent, partition, producer.sent[partition] + 1)
-        written = producer._replace(written=producer.written + 1, knows=CERTAIN, sent=sent)
+        written = producer._replace(written=producer.written + 1, knows=states.CERTAIN, sent=sent)
         return state.with_producer(number, written)
-    acknowledged = state.with_outcome(request.transaction, COMMITTED if request.detail else ABORTED)
+    acknowledged = state.with_outcome(request.transaction, states.COMMITTED if request.detail else states.ABORTED)
     return _ended(acknowledged, setup, request)
 
 
-def _ended(state: State, setup: Setup, request: Request) -> State:
+def _ended(state: states.State, setup: states.Setup, request: states.Request) -> states.State:
     """The state after the producer knows that its transaction has ended: it goes on, or asks for another epoch
     first."""
     number, producer, rules = request.producer, state.producers[request.producer], setup.rules
-    epoch, sent, phase = producer.epoch, producer.sent, READY
+    epoch, sent, phase = producer.epoch, producer.sent, states.READY
     if rules.epoch_per_transaction:
         epoch, sent = state.coordinated[setup.ids[number]].last_entry.epoch, (0,) * setup.partitions
-    elif producer.knows != CERTAIN:
-        phase = RENEWING
-    after = state.with_producer(number, Producer(phase, epoch, sent=sent))
+    elif producer.knows != states.CERTAIN:
+        phase = states.RENEWING
+    after = state.with_producer(number, states.Producer(phase, epoch, sent=sent))
     return without_late(after, request.transaction, rules.late)
 
 
-def over(producer: Producer) -> Producer:
+def over(producer: states.Producer) -> states.Producer:
     """The incarnation after it can do nothing more."""
-    return Producer(OVER, sent=(0,) * len(producer.sent))
+    return states.Producer(states.OVER, sent=(0,) * len(producer.sent))
