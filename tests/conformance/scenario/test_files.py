@@ -31,16 +31,12 @@ def story(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     ("change", "message"),
     [
         (lambda act: act["steps"].append({"kil": 1}), "act 1, step 3: 'kil' is neither a step nor a part"),
-        (
-            lambda act: act["steps"].append({"roll": None, "then": {"kil": {}}}),
-            "step 3: then 'kil': expected an action",
-        ),
+        (lambda act: act["steps"].append({"roll": None, "then": {"kil": {}}}),
+         "step 3: then 'kil': expected an action"),
         (lambda act: act["steps"].append({"_cuts": 1}), "step 3: '_cuts' is neither a step nor a part"),
         (lambda act: act["steps"].append({"lose power": 1}), "step 3: lose power: missing a required .* 'kept'"),
-        (
-            lambda act: act["steps"].append({"expect": "x", "lgo(1)": []}),
-            "step 3: expect: 'lgo' is nothing that can be",
-        ),
+        (lambda act: act["steps"].append({"expect": "x", "lgo(1)": []}),
+         "step 3: expect: 'lgo' is nothing that can be"),
         (lambda act: act["steps"].append({"fact": "x"}), "step 3: fact: '' is nothing that can be observed"),
         (lambda act: act["steps"].append({"stop": 1, "how": "x"}), "step 3: stop: got an unexpected keyword"),
         (lambda act: act["steps"].append([{"kill": 1}, 7]), "step 3, step 2: expected a step's name"),
@@ -59,7 +55,7 @@ def story(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         (lambda act: act.update(group={}), "act 1: expected `reads` beside `group`"),
         (lambda act: act.update(transactional={"id": "t"}), "act 1, transactional: unknown key 'id'"),
     ],
-)
+)  # fmt: skip
 def test_what_can_not_be_played_is_refused_with_its_place(
     change: Callable[[dict[str, Any]], object], message: str, tmp_path: Path
 ) -> None:

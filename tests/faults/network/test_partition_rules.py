@@ -20,22 +20,18 @@ REPLICATION, CONTROL = {"direction": "in", "port": "replication"}, {"direction":
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        (
-            Partition(target=TARGET),
-            [*(f"in -s 10.0.0.{n} -j DROP" for n in (2, 3)), *(f"out -d 10.0.0.{n} -j DROP" for n in (2, 3))],
-        ),
+        (Partition(target=TARGET),
+         [*(f"in -s 10.0.0.{n} -j DROP" for n in (2, 3)), *(f"out -d 10.0.0.{n} -j DROP" for n in (2, 3))]),
         (Partition(target=TARGET, direction="out", peers=(3,)), ["out -d 10.0.0.3 -j DROP"]),
         # A port is cut for connections to the target's own listener.
-        (
-            Partition(target=TARGET, action="reject", peers=(2,), **REPLICATION),
-            ["in -s 10.0.0.2 -p tcp --dport 9092 -j REJECT --reject-with tcp-reset"],
-        ),
+        (Partition(target=TARGET, action="reject", peers=(2,), **REPLICATION),
+         ["in -s 10.0.0.2 -p tcp --dport 9092 -j REJECT --reject-with tcp-reset"]),
         (Partition(target=TARGET, peers=(2,), **CONTROL), ["in -s 10.0.0.2 -p tcp --dport 9091 -j DROP"]),
         (Isolate(target=TARGET), ["in ! -i lo -j DROP", "out ! -o lo -j DROP"]),
         # Of what other brokers send, a part is lost.
         (PacketLoss(target=TARGET, percent=25), [f"in -s 10.0.0.{n} {CHANCE} -j DROP" for n in (2, 3)]),
     ],
-)
+)  # fmt: skip
 def test_the_rules_of_a_fault(fault: Fault, expected: list[str]) -> None:
     cluster = FakeCluster()
     fault.inject(cluster, (cluster.brokers[1],))

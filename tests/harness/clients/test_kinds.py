@@ -74,23 +74,17 @@ def experiment(**lane: Any) -> str:
             "lanes[0].group: the client aiokafka 0.14.0 can be no member of a group here: expected librdkafka, or a "
             "version of librdkafka, java, franz-go",
         ),
-        (
-            {"client": ["./service"], "group": {}},
-            "the client of the command ./service can be no member of a group here",
-        ),
-        (
-            {"client": "java", "group": {"commits": "auto"}},
-            "lanes[0].group.commits: members of java 3.9.1 can have after or before here, got auto",
-        ),
-        (
-            {"client": "franz-go", "group": {"commits": "auto"}},
-            "lanes[0].group.commits: members of franz-go 1.18.0 can have after or before here, got auto",
-        ),
+        ({"client": ["./service"], "group": {}},
+         "the client of the command ./service can be no member of a group here"),
+        ({"client": "java", "group": {"commits": "auto"}},
+         "lanes[0].group.commits: members of java 3.9.1 can have after or before here, got auto"),
+        ({"client": "franz-go", "group": {"commits": "auto"}},
+         "lanes[0].group.commits: members of franz-go 1.18.0 can have after or before here, got auto"),
         ({"client": "sarama", "idempotence": True}, "lanes[0].max_in_flight: expected 1, as sarama"),
         ({"client": "franz-go", "idempotence": True, "max_in_flight": 1}, "max_in_flight: expected 5, as franz-go"),
         ({"client": "sarama", "producer_configs": {"linger.ms": 1}}, "takes no other configs: leave them out"),
     ],
-)
+)  # fmt: skip
 def test_what_a_client_lacks_is_refused_by_name(keys: dict[str, Any], message: str) -> None:
     assert message in experiment(**keys)
 

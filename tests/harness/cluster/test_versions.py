@@ -57,10 +57,8 @@ def test_a_broker_is_only_given_keys_that_its_version_has(number: str) -> None:
         ({"broker_versions": {1: "3.8"}}, "version '3.8' of Kafka is not known: expected one of 4.4.0, 4.3.1"),
         ({"broker_versions": {1: "4.3.1"}}, "has no ZooKeeper"),
         ({"metadata_mode": "kraft", "broker_versions": {2: "2.8.2"}}, "can't be run in KRaft mode here"),
-        (
-            {"metadata_mode": "kraft", "kafka_version": "4.3.1", "broker_versions": {2: "3.9.1"}, "elr": True},
-            "elr: true is not valid: Kafka 3.9.1 has no",
-        ),
+        ({"metadata_mode": "kraft", "kafka_version": "4.3.1", "broker_versions": {2: "3.9.1"}, "elr": True},
+         "elr: true is not valid: Kafka 3.9.1 has no"),
         ({"metadata_mode": "kraft", "migration_controllers": 3}, "nowhere to migrate to"),
         ({"tiered_storage": True, "broker_versions": {1: "3.8.1"}}, "expected Kafka 3.9 or later"),
         ({"migration_controllers": 2}, "migration_controllers: 2 is not valid: expected 0, 1 or 3"),
@@ -72,12 +70,10 @@ def test_a_broker_is_only_given_keys_that_its_version_has(number: str) -> None:
         ({"advertise": "engine", "clocks": True}, "clocks: true is not valid with advertise: disks, links and clocks"),
         ({"migration_controllers": 3, "links": True}, "links: true is not valid with migration_controllers"),
         ({"broker_versions": {2: "2.4.1"}, "security": "mtls"}, "Kafka 2.4.1 reads no certificates in PEM"),
-        (
-            {"broker_versions": {2: "2.4.1"}, "broker_configs": {"socket.connection.setup.timeout.ms": 1}},
-            "Kafka 2.4.1 has no such key",
-        ),
+        ({"broker_versions": {2: "2.4.1"}, "broker_configs": {"socket.connection.setup.timeout.ms": 1}},
+         "Kafka 2.4.1 has no such key"),
     ],
-)
+)  # fmt: skip
 def test_a_cluster_that_can_not_be_is_refused(layout: dict[str, object], message: str) -> None:
     with pytest.raises(UsageFailure, match=message):
         ClusterLayout(**layout)  # type: ignore[arg-type]

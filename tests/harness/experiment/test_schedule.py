@@ -129,26 +129,14 @@ def test_what_has_more_weight_is_drawn_more_often() -> None:
         ("count: 3", "producer_configs: {linger.ms: 5}", "10: schedule.generate.producer_configs", "expected a list"),
         ("count: 3", "producer_configs: [{lingers.ms: 1}]", "5: lanes[0].producer_configs", "lingers.ms"),
         ("count: 3", "clusters: [3.9.1]", "7: schedule.generate", "clusters: '3.9.1': expected VERSION/MODE"),
-        (
-            "count: 3",
-            "clusters: [4.3.1/zookeeper]",
-            "7: schedule.generate",
-            "version '4.3.1' of Kafka has no ZooKeeper",
-        ),
-        (
-            "count: 3",
-            "keys: {api: [Produce]}",
-            "7: schedule.generate",
-            "'api' is a key of none of kill, pause, partition",
-        ),
-        (
-            "[kill, pause, partition]",
-            "[session-expiry]\n    clusters: [4.3.1/kraft]",
-            "7: schedule.generate",
-            "can have none of session-expiry",
-        ),
+        ("count: 3", "clusters: [4.3.1/zookeeper]", "7: schedule.generate",
+         "version '4.3.1' of Kafka has no ZooKeeper"),
+        ("count: 3", "keys: {api: [Produce]}", "7: schedule.generate",
+         "'api' is a key of none of kill, pause, partition"),
+        ("[kill, pause, partition]", "[session-expiry]\n    clusters: [4.3.1/kraft]", "7: schedule.generate",
+         "can have none of session-expiry"),
     ],
-)
+)  # fmt: skip
 def test_a_refusal_names_the_line_and_what_was_expected(old: str, new: str, place: str, expected: str) -> None:
     with pytest.raises(UsageFailure) as refusal:
         parse_experiment(TEXT.replace(old, new), "bad.yaml")

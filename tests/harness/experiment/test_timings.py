@@ -64,29 +64,20 @@ def test_the_harness_s_own_defaults_go_before_those_of_kafka() -> None:
         (", producer_configs: {request.timeout.ms: 1500}", "", {"request_ms": 1_500, "connect_ms": 30_000}),
         # Of both roles, the longest counts.
         (", consumer_configs: {socket.timeout.ms: 90000}", "", {"fetch_ms": 90_000, "request_ms": 30_000}),
-        (
-            ", producer_configs: {socket.timeout.ms: 70000}, consumer_configs: {socket.timeout.ms: 20000}",
-            "",
-            {"fetch_ms": 70_000},
-        ),
+        (", producer_configs: {socket.timeout.ms: 70000}, consumer_configs: {socket.timeout.ms: 20000}", "",
+         {"fetch_ms": 70_000}),
         # A consumer in Java has one time-out for all requests.
-        (
-            ", client: java, consumer_configs: {request.timeout.ms: 45000}",
-            "",
-            {"fetch_ms": 45_000, "request_ms": 30_000},
-        ),
+        (", client: java, consumer_configs: {request.timeout.ms: 45000}", "",
+         {"fetch_ms": 45_000, "request_ms": 30_000}),
         (", client: java, producer_configs: {request.timeout.ms: 1500}", "", {"request_ms": 1_500, "fetch_ms": 30_000}),
         (", client: kafka-python, producer_configs: {request_timeout_ms: 9000}", "", {"request_ms": 9_000}),
         (", client: kafka-python", "", {"fetch_ms": 30_000}),
         (", client: kafka-python 2.2.15", "", {"fetch_ms": 305_000}),
         (", client: aiokafka", "", {"request_ms": 60_000, "fetch_ms": 40_000}),
-        (
-            ", client: librdkafka 2.3.0, producer_configs: {socket.timeout.ms: 4000}",
-            "",
-            {"fetch_ms": 4_000, "delivery_ms": None},
-        ),
+        (", client: librdkafka 2.3.0, producer_configs: {socket.timeout.ms: 4000}", "",
+         {"fetch_ms": 4_000, "delivery_ms": None}),
     ],
-)
+)  # fmt: skip
 def test_what_an_experiment_sets_counts_in_the_words_of_its_client(
     lane: str, cluster: str, expected: dict[str, Any]
 ) -> None:

@@ -98,20 +98,14 @@ def attached_topic(cluster: Cluster, admin: ClusterAdmin) -> str:
 @pytest.mark.parametrize(
     ("settings", "added", "expected"),
     [
-        (
-            "acks: all",
-            "schedule:\n  - {fault: kill, target: controller, at: 1}\n",
-            "broken only with --nodes and --allow-faults",
-        ),
-        (
-            "acks: all, leader: 1",
-            "steps: {target: leader(orders), steps: [append]}\n",
-            "a lock-step phase need containers",
-        ),
+        ("acks: all", "schedule:\n  - {fault: kill, target: controller, at: 1}\n",
+         "broken only with --nodes and --allow-faults"),
+        ("acks: all, leader: 1", "steps: {target: leader(orders), steps: [append]}\n",
+         "a lock-step phase need containers"),
         ("acks: all, leader: 1", "", "an attached cluster is not changed"),
         ("acks: all, topic_configs: {retention.ms: -1}", "", "an attached cluster is not changed"),
     ],
-)
+)  # fmt: skip
 def test_what_would_break_or_change_the_cluster_is_refused(
     tmp_path: Path, settings: str, added: str, expected: str
 ) -> None:

@@ -114,14 +114,10 @@ ELECTED = (LeaderElected, {"leader_epoch": 2, "start_offset": 1488, "isr": (3, 2
                 (LogTruncated, {"lane": "orders", "broker": 3, "offset": 40}),
             ],
         ),
-        (
-            FOLLOWER_LOG,
-            [(LogTruncated, {"offset": 6985, "log_end": 24828}), (LogTruncated, {"offset": 6980, "log_end": None})],
-        ),
-        (
-            FOLLOWS + LEADS + FIRST_CUT,
-            [(LeaderElected, {"leader_epoch": 2}), (LogTruncated, {"offset": 6985, "log_end": None})],
-        ),
+        (FOLLOWER_LOG,
+         [(LogTruncated, {"offset": 6985, "log_end": 24828}), (LogTruncated, {"offset": 6980, "log_end": None})]),
+        (FOLLOWS + LEADS + FIRST_CUT,
+         [(LeaderElected, {"leader_epoch": 2}), (LogTruncated, {"offset": 6985, "log_end": None})]),
         (CONTROLLER_LOG, [(PartitionOffline, {"controller": 3, "partition": 0, "leader_epoch": 1})]),
         (
             KRAFT_LOG,
@@ -141,7 +137,7 @@ ELECTED = (LeaderElected, {"leader_epoch": 2, "start_offset": 1488, "isr": (3, 2
         *("what was held before it led bounds no later truncation", "nobody leads", "KRaft"),
         *("2.4", "1.0", "0.11", "truncations before 1.0"),
     ],
-)
+)  # fmt: skip
 def test_lines_about_the_lanes_become_events(log: str, expected: list[tuple[type[Event], dict[str, Any]]]) -> None:
     found = events_of(log)
     told = [

@@ -247,19 +247,13 @@ ENTRIES = {"lost_write", "truncated_read", "offset_mismatch", "inconsistent_offs
     [
         (Lane(lane="clean", faults=("kill", "partition")), {*ENTRIES, "replica_divergence"}),
         (Lane(lane="clean", acks="1", faults=("kill", "partition")), {"truncated_read", "replica_divergence"}),
-        (
-            Lane(lane="unclean", idempotence=True, unclean_leader_election=True, faults=("pause",)),
-            {"reordered", "replica_divergence"},
-        ),
-        (
-            Lane(lane="idempotent", idempotence=True, faults=("kill", "pause")),
-            {*ENTRIES, "replica_divergence", "reordered", "duplicate"},
-        ),
+        (Lane(lane="unclean", idempotence=True, unclean_leader_election=True, faults=("pause",)),
+         {"reordered", "replica_divergence"}),
+        (Lane(lane="idempotent", idempotence=True, faults=("kill", "pause")),
+         {*ENTRIES, "replica_divergence", "reordered", "duplicate"}),
         (Lane(lane="power", faults=("power-loss",)), {"replica_divergence"}),
-        (
-            Lane(lane="appended once", idempotence=True, faults=("power-loss", "pause")),
-            {"replica_divergence", "reordered", "duplicate", "offset_mismatch"},
-        ),
+        (Lane(lane="appended once", idempotence=True, faults=("power-loss", "pause")),
+         {"replica_divergence", "reordered", "duplicate", "offset_mismatch"}),
         # With eligible replicas, one power loss loses no acknowledged record: its producer never renews its epoch.
         (
             Lane(
@@ -281,17 +275,13 @@ ENTRIES = {"lost_write", "truncated_read", "offset_mismatch", "inconsistent_offs
             ),
             {*ENTRIES - {"lost_write"}, "replica_divergence", "duplicate"},
         ),
-        (
-            Lane(lane="eligible", min_insync_replicas=2, kafka_version="4.3.1", faults=("power-loss",)),
-            {*ENTRIES, "replica_divergence"},
-        ),
-        (
-            Lane(lane="old", kafka_version="0.10.2.2", min_insync_replicas=2, faults=("kill", "kill")),
-            {"replica_divergence"},
-        ),
+        (Lane(lane="eligible", min_insync_replicas=2, kafka_version="4.3.1", faults=("power-loss",)),
+         {*ENTRIES, "replica_divergence"}),
+        (Lane(lane="old", kafka_version="0.10.2.2", min_insync_replicas=2, faults=("kill", "kill")),
+         {"replica_divergence"}),
     ],
     ids=lambda value: value.lane if isinstance(value, Lane) else "",
-)
+)  # fmt: skip
 def test_bounds_exclude(lane: Lane, expected: set[str]) -> None:
     assert excluded(CHECKS.keys(), [lane], Scope(), Budget(1_000_000)) == expected
     assert not excluded(CHECKS.keys(), [lane], Scope(), Budget(1))

@@ -99,21 +99,12 @@ def lanes(*given: dict[str, Any], version: int = 1) -> str:
         ("lanes.json", '{"format_version": 1, "lanes": [3]}', r": lanes\[0\]: expected an object$"),
         ("lanes.json", '{"format_version": 1, "lanes": [{"lane": "a", "acks": "2"}]}', r": lanes\[0\]\.acks: acks"),
         ("lanes.json", lanes({"lane": "a"}, {"lane": "a"}), r"1\]\.lane: 'a' is named twice$"),
-        (
-            "lanes.json",
-            lanes({"lane": "a"}, {"lane": "b", "loop": {"source": "z", "offsets": "after"}}, version=2),
-            r": lanes\[1\]\.loop\.source: 'z' is no lane; they are a, b$",
-        ),
-        (
-            "lanes.json",
-            lanes({"lane": "a", "idempotence": True, "transactional": {}}),
-            ": format_version: is 1, expected 2: lane 'a' has transactions or a group$",
-        ),
-        (
-            "prediction.json",
-            '{"format_version": 1, "lanes": {"z": {"anomalies": {}}}}',
-            ": lanes.z: no such lane; they are a",
-        ),
+        ("lanes.json", lanes({"lane": "a"}, {"lane": "b", "loop": {"source": "z", "offsets": "after"}}, version=2),
+         r": lanes\[1\]\.loop\.source: 'z' is no lane; they are a, b$"),
+        ("lanes.json", lanes({"lane": "a", "idempotence": True, "transactional": {}}),
+         ": format_version: is 1, expected 2: lane 'a' has transactions or a group$"),
+        ("prediction.json", '{"format_version": 1, "lanes": {"z": {"anomalies": {}}}}',
+         ": lanes.z: no such lane; they are a"),
         ("events.jsonl", '{"ts_ns": 1, "type": "x"}\n{"type": "x"}\n', "line 2"),
         ("events.jsonl", "[]", ": line 1: .*expected a JSON object per line$"),
         ("events.jsonl", "nonsense", ": line 1: .*not valid JSON"),
@@ -122,7 +113,7 @@ def lanes(*given: dict[str, Any], version: int = 1) -> str:
         ("timings.json", '{"format_version": 1, "lanes": {"a": {"sesion_ms": 1}}}', r": lanes\.a: .*sesion_ms"),
         ("timings.json", '{"format_version": 1, "lanes": []}', ": lanes: expected an object of lanes"),
     ],
-)
+)  # fmt: skip
 def test_bad_json(run_dir: Path, name: str, text: str, message: str) -> None:
     (run_dir / name).write_text(text)
     with pytest.raises(RunDirectoryError, match=message) as refusal:

@@ -32,45 +32,27 @@ BEHIND = "no consumer reached the end of partition 0, offset 9: the last offset 
 @pytest.mark.parametrize(
     ("judged", "verdict", "reasons"),
     [
-        (
-            lambda: verdict_of(run(), counts={Anomaly.DUPLICATE: 3}),
-            "violation",
-            ["duplicate is forbidden and was found: 3"],
-        ),
+        (lambda: verdict_of(run(), counts={Anomaly.DUPLICATE: 3}), "violation",
+         ["duplicate is forbidden and was found: 3"]),
         (lambda: verdict_of(run(), statuses=PERMITTED, counts={LOSS: 3}), "conforms", []),
         (lambda: verdict_of(run(), statuses=PERMITTED), "conforms", []),
         (lambda: verdict_of(run(), statuses=REQUIRED, counts={LOSS: 1}), "conforms", []),
         (lambda: verdict_of(run(), statuses=REQUIRED), "violation", ["lost_write is required and was not found"]),
-        (
-            lambda: verdict_of(run(log=False), statuses={Anomaly.OFFSET_GAP: Status.REQUIRED}),
-            "unknown",
-            ["offset_gap is required and could not be judged: there is no final log (log/)"],
-        ),
+        (lambda: verdict_of(run(log=False), statuses={Anomaly.OFFSET_GAP: Status.REQUIRED}), "unknown",
+         ["offset_gap is required and could not be judged: there is no final log (log/)"]),
         (lambda: verdict_of(run(), None), "unknown", ["empty history: nothing was produced"]),
-        (
-            lambda: verdict_of(run(), replace(FULL, acknowledged=0, first_acknowledged_ns=None)),
-            "unknown",
-            ["nothing was acknowledged: no record could be lost"],
-        ),
-        (
-            lambda: verdict_of(run(), replace(FULL, stored=0)),
-            "unknown",
-            ["log/ holds no record of this lane, although 10 were acknowledged"],
-        ),
+        (lambda: verdict_of(run(), replace(FULL, acknowledged=0, first_acknowledged_ns=None)), "unknown",
+         ["nothing was acknowledged: no record could be lost"]),
+        (lambda: verdict_of(run(), replace(FULL, stored=0)), "unknown",
+         ["log/ holds no record of this lane, although 10 were acknowledged"]),
         (lambda: verdict_of(run(), replace(FULL, read_end=None)), "unknown", [UNREAD]),
         (lambda: verdict_of(run(log=False), replace(FULL, read_end=None)), "unknown", [UNREAD]),
-        (
-            lambda: verdict_of(run(log=False), replace(FULL, read_end=8), counts={Anomaly.UNSEEN: 1}),
-            "unknown",
-            [f"{BEHIND} 8"],
-        ),
-        (
-            lambda: verdict_of(run(), replace(FULL, read_end=3), counts={Anomaly.PHANTOM: 1}),
-            "violation",
-            ["phantom is forbidden and was found: 1", f"{BEHIND} 3"],
-        ),
+        (lambda: verdict_of(run(log=False), replace(FULL, read_end=8), counts={Anomaly.UNSEEN: 1}), "unknown",
+         [f"{BEHIND} 8"]),
+        (lambda: verdict_of(run(), replace(FULL, read_end=3), counts={Anomaly.PHANTOM: 1}), "violation",
+         ["phantom is forbidden and was found: 1", f"{BEHIND} 3"]),
     ],
-)
+)  # fmt: skip
 def test_counts_and_evidence_make_a_verdict_with_its_reasons(
     judged: Callable[[], LaneVerdict], verdict: str, reasons: list[str]
 ) -> None:

@@ -32,16 +32,10 @@ def lane_of(lane: str = "", cluster: str = "", more: str = "") -> Lane:
     ("lane", "cluster", "message"),
     [
         (", producer_configs: {queuing.strategy: lifo}", "", r"a\.yaml:3: lanes\[0\]\.producer_configs"),
-        (
-            ", transactional: {size: 2, timeout_ms: 3000}, producer_configs: {socket.timeout.ms: 4000}",
-            "",
-            r"producer_configs: the client refuses it: .*`socket\.timeout\.ms` must be set <= `transaction",
-        ),
-        (
-            ", idempotence: true, producer_configs: {message.send.max.retries: 0}",
-            "",
-            r"producer_configs: the client refuses it: .*`enable\.idempotence`",
-        ),
+        (", transactional: {size: 2, timeout_ms: 3000}, producer_configs: {socket.timeout.ms: 4000}", "",
+         r"producer_configs: the client refuses it: .*`socket\.timeout\.ms` must be set <= `transaction"),
+        (", idempotence: true, producer_configs: {message.send.max.retries: 0}", "",
+         r"producer_configs: the client refuses it: .*`enable\.idempotence`"),
         (", topic_configs: {message.format.version: '0.10.2'}", "", r"message\.format\.version=0\.10\.2"),
         (GROUPED, "broker_configs: {offsets.retention.minutes: 1}", r"a\.yaml:2: cluster\.broker_configs: off"),
         ("", "configs_of: {2: {replica.selector.class: a.B}}", r"cluster\.configs_of: replica\.selector\.class=a\.B"),
@@ -52,7 +46,7 @@ def lane_of(lane: str = "", cluster: str = "", more: str = "") -> Lane:
         (", tombstones: 0.1", "", r"tombstones: expected a compacted topic, no loop"),
         (", assume: [linger.ms]", "", r"assume: 'linger\.ms': expected configuration keys that the model does"),
     ],
-)
+)  # fmt: skip
 def test_what_no_prediction_knows_is_refused(lane: str, cluster: str, message: str) -> None:
     with pytest.raises(UsageFailure, match=message):
         parse_experiment(text(lane, cluster), "a.yaml")
@@ -114,54 +108,30 @@ def test_only_where_nothing_else_removes_records_their_size_tells_what_may_be_go
         (", topic_configs: {flush.messages: 1}", "", {"flushes": True}),
         ("", "broker_configs: {log.flush.interval.messages: 1}", {"flushes": True}),
         ("", "configs_of: {1: {log.flush.interval.messages: 1}}", {"flushes": False}),
-        (
-            ", topic_configs: {flush.messages: 2}",
-            "broker_configs: {log.flush.interval.messages: 1}",
-            {"flushes": False},
-        ),
+        (", topic_configs: {flush.messages: 2}", "broker_configs: {log.flush.interval.messages: 1}",
+         {"flushes": False}),
         ("", "broker_configs: {log.cleaner.delete.retention.ms: 5}", {"delete_retention_ms": 5}),
         (", topic_configs: {delete.retention.ms: 7}", "", {"delete_retention_ms": 7}),
         (TRANSACTIONAL, "", {"verifies_transactions": None, "transaction_state": None}),
-        (
-            TRANSACTIONAL,
-            "configs_of: {3: {transaction.partition.verification.enable: false}}",
-            {"verifies_transactions": False},
-        ),
-        (
-            TRANSACTIONAL,
-            "broker_configs: {transaction.state.log.min.isr: 2, unclean.leader.election.enable: true}",
-            {"transaction_state": InternalTopic(min_insync_replicas=2), "consumer_offsets": None},
-        ),
-        (
-            GROUPED,
-            "configs_of: {2: {unclean.leader.election.enable: true}}",
-            {"consumer_offsets": InternalTopic(unclean_leader_election=True), "transaction_state": None},
-        ),
-        (
-            GROUPED,
-            "broker_configs: {offsets.topic.replication.factor: 1, min.insync.replicas: 2}",
-            {"consumer_offsets": InternalTopic(replication_factor=1, min_insync_replicas=2)},
-        ),
+        (TRANSACTIONAL, "configs_of: {3: {transaction.partition.verification.enable: false}}",
+         {"verifies_transactions": False}),
+        (TRANSACTIONAL, "broker_configs: {transaction.state.log.min.isr: 2, unclean.leader.election.enable: true}",
+         {"transaction_state": InternalTopic(min_insync_replicas=2), "consumer_offsets": None}),
+        (GROUPED, "configs_of: {2: {unclean.leader.election.enable: true}}",
+         {"consumer_offsets": InternalTopic(unclean_leader_election=True), "transaction_state": None}),
+        (GROUPED, "broker_configs: {offsets.topic.replication.factor: 1, min.insync.replicas: 2}",
+         {"consumer_offsets": InternalTopic(replication_factor=1, min_insync_replicas=2)}),
         ("", "broker_configs: {unclean.leader.election.enable: true}", {"consumer_offsets": None}),
         (f"{GROUPED}, replication_factor: 1", "", {"consumer_offsets": InternalTopic(replication_factor=3)}),
-        (
-            f"{TRANSACTIONAL}, replication_factor: 5",
-            "brokers: 5",
-            {"transaction_state": InternalTopic(replication_factor=3)},
-        ),
+        (f"{TRANSACTIONAL}, replication_factor: 5", "brokers: 5",
+         {"transaction_state": InternalTopic(replication_factor=3)}),
         (f"{GROUPED}, replication_factor: 2", "brokers: 2", {"consumer_offsets": None}),
-        (
-            f"{GROUPED}, replication_factor: 1",
-            "kafka_version: 0.10.2.2",
-            {"consumer_offsets": InternalTopic(unclean_leader_election=True)},
-        ),
-        (
-            f"{GROUPED}, replication_factor: 1",
-            "configs_of: {2: {offsets.topic.replication.factor: 1}}",
-            {"consumer_offsets": InternalTopic(replication_factor=1)},
-        ),
+        (f"{GROUPED}, replication_factor: 1", "kafka_version: 0.10.2.2",
+         {"consumer_offsets": InternalTopic(unclean_leader_election=True)}),
+        (f"{GROUPED}, replication_factor: 1", "configs_of: {2: {offsets.topic.replication.factor: 1}}",
+         {"consumer_offsets": InternalTopic(replication_factor=1)}),
     ],
-)
+)  # fmt: skip
 def test_what_the_model_knows_reaches_the_lane(lane: str, cluster: str, expected: dict[str, Any]) -> None:
     found = lane_of(lane, cluster)
     assert {key: getattr(found, key) for key in expected} == expected

@@ -91,22 +91,14 @@ schedule: [{{{fault}, target: broker:1, at: 1, duration: 5}}]
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            experiment_with_clocks("fault: clock-step, seconds: -60", lane=", topic_configs: {retention.ms: 60000}"),
-            r"schedule\[0\].seconds: 60 s is past the retention.ms of lane orders, 60000: brokers would delete",
-        ),
-        (
-            experiment_with_clocks(
-                "fault: clock-drift, percent: 50", cluster="broker_configs: {log.retention.ms: 2000}"
-            ),
-            r"schedule\[0\].percent: 2.5 s is past the retention.ms of lane orders, 2000",
-        ),
-        (
-            experiment_with_clocks("fault: clock-step", lane=", transactional: {timeout_ms: 10000}"),
-            r"seconds: 60 s is past the timeout_ms of lane orders, 10000: its coordinator would abort",
-        ),
+        (experiment_with_clocks("fault: clock-step, seconds: -60", lane=", topic_configs: {retention.ms: 60000}"),
+         r"schedule\[0\].seconds: 60 s is past the retention.ms of lane orders, 60000: brokers would delete"),
+        (experiment_with_clocks("fault: clock-drift, percent: 50", cluster="broker_configs: {log.retention.ms: 2000}"),
+         r"schedule\[0\].percent: 2.5 s is past the retention.ms of lane orders, 2000"),
+        (experiment_with_clocks("fault: clock-step", lane=", transactional: {timeout_ms: 10000}"),
+         r"seconds: 60 s is past the timeout_ms of lane orders, 10000: its coordinator would abort"),
     ],
-)
+)  # fmt: skip
 def test_clocks_that_would_delete_or_abort_are_refused(given: str, message: str) -> None:
     with pytest.raises(UsageFailure, match=message):
         parse_experiment(given, "clocks.yaml")

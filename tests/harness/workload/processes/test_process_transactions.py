@@ -82,28 +82,16 @@ FAILS = 'tell("transaction", did="{0}", error="ProducerFencedException: fenced")
 @pytest.mark.parametrize(
     ("behaviour", "ended", "row", "problem"),
     [
-        (
-            'def committed(): tell("transaction", did="commit", error="TimedOut: a record")',
-            "aborted",
-            ("aborted", "TimedOut"),
-            "",
-        ),
-        (
-            f"def committed(): {FAILS.format('commit')}\ndef aborted(): {FAILS.format('abort')}",
-            "lost: ProducerFencedException",
-            ("info", "ProducerFencedException"),
-            "",
-        ),
-        (
-            "def committed(): os.kill(os.getpid(), signal.SIGKILL)",
-            "lost: lost",
-            ("info", "lost"),
-            "ended unexpectedly, with exit code -9",
-        ),
+        ('def committed(): tell("transaction", did="commit", error="TimedOut: a record")', "aborted",
+         ("aborted", "TimedOut"), ""),
+        (f"def committed(): {FAILS.format('commit')}\ndef aborted(): {FAILS.format('abort')}",
+         "lost: ProducerFencedException", ("info", "ProducerFencedException"), ""),
+        ("def committed(): os.kill(os.getpid(), signal.SIGKILL)", "lost: lost", ("info", "lost"),
+         "ended unexpectedly, with exit code -9"),
         ("def committed(): pass", "lost: _TIMED_OUT", ("info", "_TIMED_OUT"), ""),
     ],
     ids=["aborted instead", "no abort either", "dies amid its commit", "silent until it is given up"],
-)
+)  # fmt: skip
 def test_a_commit_that_does_not_succeed(
     tmp_path: Path, behaviour: str, ended: str, row: tuple[str, str], problem: str
 ) -> None:
@@ -125,17 +113,13 @@ def test_a_commit_that_does_not_succeed(
     ("behaviour", "problem"),
     [
         ("def ok(order): pass", "said that a transaction has ended while 4 records had no outcome"),
-        (
-            'def committed(): tell("transaction", did="abort")',
-            "the end of a transaction, 'abort', that nobody has asked",
-        ),
-        (
-            'def ok(order): tell("transaction", did="commit")',
-            "the end of a transaction, 'commit', that nobody has asked",
-        ),
+        ('def committed(): tell("transaction", did="abort")',
+         "the end of a transaction, 'abort', that nobody has asked"),
+        ('def ok(order): tell("transaction", did="commit")',
+         "the end of a transaction, 'commit', that nobody has asked"),
         ('def committed(): tell("transaction")', "missing 1 required positional argument: 'did'"),
     ],
-)
+)  # fmt: skip
 def test_ends_that_can_t_be_so_are_problems(tmp_path: Path, behaviour: str, problem: str) -> None:
     made = Transacting(behaviour, tmp_path)
     made.transactions.init()
