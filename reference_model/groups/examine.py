@@ -66,25 +66,11 @@ def conclusion(state: State, setup: Setup) -> str:
 
 
 ACTIONS = (
-    members.ask_for_offset,
-    members.poll,
-    members.process,
-    members.commit,
-    members.commit_automatically,
-    members.add_offset,
-    members.end_transaction,
-    members.learn,
-    members.leave,
-    coordinator.join,
-    coordinator.join_again,
-    coordinator.assign,
-    coordinator.crash,
-    coordinator.come_back,
-    coordinator.remove,
-    coordinator.abort_transaction,
-    coordinator.fail_over,
-    coordinator.lose,
-)
+    members.ask_for_offset, members.poll, members.process, members.commit, members.commit_automatically,
+    members.add_offset, members.end_transaction, members.learn, members.leave,
+    coordinator.join, coordinator.join_again, coordinator.assign, coordinator.crash, coordinator.come_back,
+    coordinator.remove, coordinator.abort_transaction, coordinator.fail_over, coordinator.lose,
+)  # fmt: skip
 
 
 def canonical(state: State, setup: Setup) -> State:

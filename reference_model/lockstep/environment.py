@@ -217,33 +217,12 @@ def send_leader_and_isr(
     return state.with_replica(handle(running(state, broker), request, authorized=authorized))
 
 
-ACTIONS: Mapping[str, Callable[..., ClusterState]] = {
-    action.__name__: action
-    for action in (
-        produce,
-        send_unanswered,
-        give_up,
-        cut,
-        heal,
-        processes.kill,
-        processes.power_loss,
-        processes.stop,
-        processes.start,
-        processes.pause,
-        processes.thaw,
-        processes.expire_session,
-        processes.register,
-        quorum.kill_controllers,
-        quorum.start_controllers,
-        expire_lag,
-        reassign,
-        elect_preferred,
-        fail_log_directory,
-        take_over,
-        send_leader_and_isr,
-        roll,
-        apply_retention,
-        compact,
-    )
-}
+_ACTIONS: tuple[Callable[..., ClusterState], ...] = (
+    produce, send_unanswered, give_up, cut, heal,
+    processes.kill, processes.power_loss, processes.stop, processes.start, processes.pause, processes.thaw,
+    processes.expire_session, processes.register, quorum.kill_controllers, quorum.start_controllers,
+    expire_lag, reassign, elect_preferred, fail_log_directory, take_over, send_leader_and_isr, roll,
+    apply_retention, compact,
+)  # fmt: skip
+ACTIONS: Mapping[str, Callable[..., ClusterState]] = {action.__name__: action for action in _ACTIONS}
 """The external actions by name, as scenarios call them."""

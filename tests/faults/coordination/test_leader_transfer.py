@@ -45,12 +45,8 @@ def test_all_that_a_broker_leads_moves_to_replicas_in_sync() -> None:
     [
         (FakeCluster(led={ORDERS: led(1, 1, 2), OFFSETS: led(1, 1, 2)}), "broker:1", {"lane": "orders"}, [2, 1]),
         (FakeCluster(led={ORDERS: led(1, 1, 2, 3), OFFSETS: led(2, 1, 2, 3)}), "brokers:1,2", {}, [3, 3]),
-        (
-            FakeCluster(led={ORDERS: led(1, 1, 2), OFFSETS: led(1, 1, 2)}, ongoing={ORDERS: (4, 2, 3)}),
-            "broker:1",
-            {},
-            [1, 2],
-        ),
+        (FakeCluster(led={ORDERS: led(1, 1, 2), OFFSETS: led(1, 1, 2)}, ongoing={ORDERS: (4, 2, 3)}), "broker:1", {},
+         [1, 2]),
         (FakeCluster(led={ORDERS: led(1, 1, 2)}, silent_about_moves=True), "broker:1", {}, [1]),
     ],
     ids=[
@@ -59,7 +55,7 @@ def test_all_that_a_broker_leads_moves_to_replicas_in_sync() -> None:
         "one whose replicas move is left alone",
         "nothing moves while nobody tells what moves already",
     ],
-)
+)  # fmt: skip
 def test_which_partitions_move(cluster: FakeCluster, target: str, keys: dict[str, str], leaders: list[int]) -> None:
     injected(cluster, target, **keys)
     assert [state.leader for state in cluster.led.values()] == leaders

@@ -53,16 +53,12 @@ def test_a_broker_that_holds_no_replica_takes_the_place_of_one_that_does() -> No
     ("cluster", "target", "keys", "expected"),
     [
         (cluster_of(4, orders=(1, 2, 3), payments=(1, 2, 3)), "broker:1", {"lane": "payments"}, {PAYMENTS: (4, 2, 3)}),
-        (
-            cluster_of(5, orders=(1, 2, 3), more=(1, 3, 4), payments=(3, 4, 5)),
-            "brokers:1,2",
-            {},
-            {ORDERS: (4, 5, 3), MORE: (5, 3, 4)},
-        ),
+        (cluster_of(5, orders=(1, 2, 3), more=(1, 3, 4), payments=(3, 4, 5)), "brokers:1,2", {},
+         {ORDERS: (4, 5, 3), MORE: (5, 3, 4)}),
         (cluster_of(5, orders=(1, 2, 3), more=(1, 2, 3)), "broker:1", {}, {ORDERS: (4, 2, 3), MORE: (5, 2, 3)}),
     ],
     ids=["one lane alone", "several targets, never to each other", "free brokers share"],
-)
+)  # fmt: skip
 def test_who_hands_over_to_whom(cluster: FakeCluster, target: str, keys: dict[str, str], expected: object) -> None:
     injected(cluster, target, **keys)
     assert cluster.ongoing == expected

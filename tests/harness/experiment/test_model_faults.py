@@ -101,16 +101,13 @@ CUT = "partition, target"
         (DEDICATED, f"{CUT}: all, peers: [104]", "expected 1, 2, 3, 101, 102, 103"),
         (COMBINED, "packet-delay, target: all", r"schedule\[0\].fault: 'packet-delay' is a fault kind no more"),
         (DEDICATED, f"{CUT}: controller, port: replication", "no such listener: expected control"),
-        (
-            DEDICATED,
-            f"{CUT}: controller, peers: brokers, port: control, direction: out",
-            "brokers have no such listener",
-        ),
+        (DEDICATED, f"{CUT}: controller, peers: brokers, port: control, direction: out",
+         "brokers have no such listener"),
         (COMBINED, "stop, target: all", "the last of them could not shut down"),
         (DEDICATED, f"{CUT}: all, port: control", r"schedule\[0\].port: brokers have no such"),
         ("{metadata_mode: kraft, broker_configs: {zookeeper.connect: x}}", "kill, target: all", "harness"),
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_sense_in_kraft_mode_is_refused(cluster: str, fault: str, message: str) -> None:
     with pytest.raises(UsageFailure, match=message):
         lane(cluster, f"fault: {fault}, at: 1")

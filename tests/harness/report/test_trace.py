@@ -21,20 +21,10 @@ START = 5_000_000_000
 def line(at: int, api: str = "EndTxn", *, answered: int | None = None, **more: Any) -> dict[str, Any]:
     """A line of a trace; times in milliseconds from the run's start."""
     return {
-        "ns": START + at * MS,
-        "sender": "clients",
-        "node": "broker-1",
-        "port": 9094,
-        "connection": 1,
-        "api": api,
-        "version": 1,
-        "correlation_id": at,
-        "client_id": "c",
-        "bytes": 40,
-        "answered_ns": None if answered is None else START + answered * MS,
-        "answer_bytes": 10,
-        **more,
-    }
+        "ns": START + at * MS, "sender": "clients", "node": "broker-1", "port": 9094, "connection": 1,
+        "api": api, "version": 1, "correlation_id": at, "client_id": "c", "bytes": 40,
+        "answered_ns": None if answered is None else START + answered * MS, "answer_bytes": 10, **more,
+    }  # fmt: skip
 
 
 def fault(action: str, at: int, until: int | None = None, *, side: str = "request", rule: str = "r") -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,7 @@ MIXES = [
     pytest.param(("power-loss", "pause"), marks=pytest.mark.slow),
     pytest.param(("session-expiry", "partition"), marks=pytest.mark.slow),
 ]
+ELIGIBLE: dict[str, Any] = {"min_insync_replicas": 2, "kafka_version": "4.3.1"}
 LANES = [
     Lane(lane="acks0", acks="0", replication_factor=2, unclean_leader_election=True),
     Lane(lane="acks1", acks="1", replication_factor=2),
@@ -57,15 +59,8 @@ LANES = [
     Lane(lane="idempotent, last member", replication_factor=2, idempotence=True, kafka_version="4.3.1"),
     Lane(lane="acks0, clean", acks="0", replication_factor=2, min_insync_replicas=2),
     Lane(lane="idempotent, nothing lost", replication_factor=2, min_insync_replicas=2, idempotence=True),
-    Lane(lane="eligible", replication_factor=2, min_insync_replicas=2, kafka_version="4.3.1"),
-    Lane(
-        lane="eligible, unclean",
-        acks="1",
-        replication_factor=2,
-        min_insync_replicas=2,
-        unclean_leader_election=True,
-        kafka_version="4.3.1",
-    ),
+    Lane(lane="eligible", replication_factor=2, **ELIGIBLE),
+    Lane(lane="eligible, unclean", acks="1", replication_factor=2, unclean_leader_election=True, **ELIGIBLE),
 ]
 AT_NIGHT = ("acks0", "one in flight", "idempotent, clean", "eligible")
 """Lanes that differ in one setting from one of the day's."""
@@ -255,28 +250,11 @@ ENTRIES = {"lost_write", "truncated_read", "offset_mismatch", "inconsistent_offs
         (Lane(lane="appended once", idempotence=True, faults=("power-loss", "pause")),
          {"replica_divergence", "reordered", "duplicate", "offset_mismatch"}),
         # With eligible replicas, one power loss loses no acknowledged record: its producer never renews its epoch.
-        (
-            Lane(
-                lane="kept",
-                idempotence=True,
-                min_insync_replicas=2,
-                kafka_version="4.3.1",
-                faults=("power-loss", "pause"),
-            ),
-            {*ENTRIES, "replica_divergence", "reordered", "duplicate"},
-        ),
-        (
-            Lane(
-                lane="unacknowledged",
-                acks="0",
-                min_insync_replicas=2,
-                kafka_version="4.3.1",
-                faults=("power-loss", "pause"),
-            ),
-            {*ENTRIES - {"lost_write"}, "replica_divergence", "duplicate"},
-        ),
-        (Lane(lane="eligible", min_insync_replicas=2, kafka_version="4.3.1", faults=("power-loss",)),
-         {*ENTRIES, "replica_divergence"}),
+        (Lane(lane="kept", idempotence=True, **ELIGIBLE, faults=("power-loss", "pause")),
+         {*ENTRIES, "replica_divergence", "reordered", "duplicate"}),
+        (Lane(lane="unacknowledged", acks="0", **ELIGIBLE, faults=("power-loss", "pause")),
+         {*ENTRIES - {"lost_write"}, "replica_divergence", "duplicate"}),
+        (Lane(lane="eligible", **ELIGIBLE, faults=("power-loss",)), {*ENTRIES, "replica_divergence"}),
         (Lane(lane="old", kafka_version="0.10.2.2", min_insync_replicas=2, faults=("kill", "kill")),
          {"replica_divergence"}),
     ],

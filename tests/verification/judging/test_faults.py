@@ -63,14 +63,12 @@ def test_without_events_no_proof_is_asked_for() -> None:
         ({"applied": [301]}, "applied before it was requested, or after it was proven"),
         ({"healed": [250]}, "healed before it was proven"),
         ({"resolved": ("broker-1",), "shown": ("broker-2",)}, "proven of broker-2, requested of broker-1"),
-        (
-            {"resolved": ("broker-1", "broker-2"), "shown": ("broker-2",)},
-            "proven of broker-2, requested of broker-1, broker-2",
-        ),
+        ({"resolved": ("broker-1", "broker-2"), "shown": ("broker-2",)},
+         "proven of broker-2, requested of broker-1, broker-2"),
         ({"target": "broker:1", "resolved": ("broker-2",)}, "requested of broker:1, but it hit broker-2"),
         ({"target": "brokers:1,3", "resolved": ("broker-1",)}, "requested of brokers:1,3, but it hit broker-1"),
     ],
-)
+)  # fmt: skip
 def test_a_fault_must_be_requested_proven_and_healed_in_this_order(change: dict[str, Any], problem: str) -> None:
     hit = replace(KILL, **change)
     lane = verdict_of(run(faults=(hit,)), lane=replace(KILLED, faults=hit.counts_as))

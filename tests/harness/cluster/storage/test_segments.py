@@ -133,13 +133,10 @@ def test_only_a_segment_s_name_tells_a_base_offset(name: str) -> None:
         (parse_offsets, "0\n1\nt 0 ٣\n", "f, line 3: offset is '٣'"),
         (parse_offsets, "0\n2\nt 0 1\nt 0 2\n", "f, line 4: t-0 occurs twice"),
         (parse_leader_epochs, "0\n1\n0\n", "f, line 3: '0', expected 'epoch start-offset'"),
-        (
-            parse_leader_epochs,
-            "0\n2\n3 0\n2 5\n",
-            "f, line 4: epoch 2 from 5 on is older than the line before, epoch 3 from 0 on",
-        ),
+        (parse_leader_epochs, "0\n2\n3 0\n2 5\n",
+         "f, line 4: epoch 2 from 5 on is older than the line before, epoch 3 from 0 on"),
     ],
-)
+)  # fmt: skip
 def test_checkpoints_that_kafka_would_not_write_are_refused(
     parse: Callable[[str, str], object], text: str, message: str
 ) -> None:

@@ -34,23 +34,19 @@ def printed(*events: Event) -> str:
     ("event", "expected"),
     [
         (event_types.Step(text="starting 3 brokers"), "starting 3 brokers"),
-        (
-            event_types.ClusterReady(seconds=3.6, bootstrap_servers="x", network="n", bootstrap_servers_in_network="y"),
-            f"3.6 s\n{' ' * 10}bootstrap.servers=x\n{' ' * 10}in containers of the network n: bootstrap.servers=y",
-        ),
+        (event_types.ClusterReady(seconds=3.6, bootstrap_servers="x", network="n", bootstrap_servers_in_network="y"),
+         f"3.6 s\n{' ' * 10}bootstrap.servers=x\n{' ' * 10}in containers of the network n: bootstrap.servers=y"),
         (KILL, "kill leader(a) = broker-1"),
         (event_types.RunStarted(run_id="r", experiment="x", lanes=("a",)), "run r: 1 lane\n"),
         (event_types.RunStarted(run_id="r", experiment="x", lanes=("a", "b")), "run r: 2 lanes\n"),
-        (
-            event_types.FaultProven(fault_id="a/lockstep", evidence={"steps": ["append"]}),
-            "a/lockstep ended: every step took effect",
-        ),
+        (event_types.FaultProven(fault_id="a/lockstep", evidence={"steps": ["append"]}),
+         "a/lockstep ended: every step took effect"),
         (event_types.FaultNotProven(fault_id="a/kill-1", reason="no packet [yet]"), "has no proof: no packet [yet]"),
         (event_types.LeaderChanged(lane="a", partition=0, before=1, leader=None), "leader of a-0: broker 1 → nobody"),
         (event_types.ControllerChanged(before=1, controller=3), "controller: broker 1 → 3"),
         (event_types.ControllerChanged(before=101, controller=103), "controller: controller-1 → controller-3"),
     ],
-)
+)  # fmt: skip
 def test_an_event_is_a_line(event: Event, expected: str) -> None:
     assert expected in printed(event)
 

@@ -125,22 +125,16 @@ def one(bench: Bench, failures: Failures, *, commits: bool = True, over: bool = 
     [
         # A retriable commit is asked for again; one that has to be aborted is aborted.
         ({"commit_transaction": [TIMED_OUT, TIMED_OUT]}, True, ("committed", "committed", None)),
-        (
-            {"commit_transaction": [ABORTABLE], "abort_transaction": [TIMED_OUT]},
-            True,
-            ("aborted", "aborted", "_MSG_TIMED_OUT"),
-        ),
+        ({"commit_transaction": [ABORTABLE], "abort_transaction": [TIMED_OUT]}, True,
+         ("aborted", "aborted", "_MSG_TIMED_OUT")),
         # A fenced producer is lost, and says what it knows; what poll raises is told by the commit.
         ({"commit_transaction": [FENCED]}, True, ("lost: _FENCED", "info", "_FENCED")),
-        (
-            {"commit_transaction": [ABORTABLE], "abort_transaction": [FENCED]},
-            True,
-            ("lost: _FENCED", "info", "_FENCED"),
-        ),
+        ({"commit_transaction": [ABORTABLE], "abort_transaction": [FENCED]}, True,
+         ("lost: _FENCED", "info", "_FENCED")),
         ({"abort_transaction": [FENCED]}, False, ("lost: _FENCED", "aborted", "_FENCED")),
         ({"poll": [FENCED], "commit_transaction": [TIMED_OUT, FENCED]}, True, ("lost: _FENCED", "info", "_FENCED")),
     ],
-)
+)  # fmt: skip
 def test_how_a_transaction_ends(bench: Bench, failures: Failures, commits: bool, expected: tuple[object, ...]) -> None:
     ended, row = one(bench, failures, commits=commits)
     assert (ended, row["outcome"], row["error"]) == expected

@@ -225,10 +225,8 @@ STARTED = {"type": "client_started", "lane": "a", "role": "producer", "client": 
         ({**FAULT, "fault_id": 7}, "fault_id is 7, expected text"),
         ({**FAULT, "lanes": "a"}, "lanes is 'a', expected a list"),
         ({**FAULT, "lanes": ["c"]}, "lane: 'c' is not in lanes.json"),
-        (
-            {**FAULT, "fault": "k"},
-            "fault_requested has no field 'fault' (at, duration, fault_id, kind, lanes, late, model_faults, ",
-        ),
+        ({**FAULT, "fault": "k"},
+         "fault_requested has no field 'fault' (at, duration, fault_id, kind, lanes, late, model_faults, "),
         ({**FAULT, "resolvd": []}, "; did you mean 'resolved'?"),
         ({"type": "outside_faults", "kinds": ["bomb"]}, "kinds: 'bomb', expected one of kill"),
         ({**FAULT, "model_faults": ["bomb"]}, "model_faults: 'bomb', expected one of kill"),
@@ -242,15 +240,11 @@ STARTED = {"type": "client_started", "lane": "a", "role": "producer", "client": 
         ({**MARK, "partition": 2}, "lane 'a' has no partition 2"),
         ({**MARK, "partition": -1}, "lane 'a' has no partition -1"),
         ({**MARK, "lane": "c"}, "lane: 'c' is not in lanes.json"),
-        (
-            {**MET, "evidnce": ""},
-            "defect_precondition has no field 'evidnce' (broker, commits, defect, evidence, lane, messages, ",
-        ),
+        ({**MET, "evidnce": ""},
+         "defect_precondition has no field 'evidnce' (broker, commits, defect, evidence, lane, messages, "),
         ({"type": "defect_precondition", "lane": "a", "evidence": "x"}, "defect_precondition without defect"),
-        (
-            {**MET, "defect": "librdkafka-4954"},
-            "defect: 'librdkafka-4954', expected one of librdkafka-4953, KAFKA-15591",
-        ),
+        ({**MET, "defect": "librdkafka-4954"},
+         "defect: 'librdkafka-4954', expected one of librdkafka-4953, KAFKA-15591"),
         ({**MET, "defect": ["librdkafka-4953"]}, "defect is ['librdkafka-4953'], expected text"),
         ({**MET, "lane": "c"}, "lane: 'c' is not in lanes.json"),
         ({**MET, "lane": ["a"]}, "lane is ['a'], expected text"),
@@ -277,7 +271,7 @@ STARTED = {"type": "client_started", "lane": "a", "role": "producer", "client": 
         ({**STARTED, "timeouts": {"request_ms": -1}}, "timeouts: milliseconds were expected"),
         ({**STARTED, "timeouts": {"recover_within_ms": 1}}, "timeouts: milliseconds were expected"),
     ],
-)
+)  # fmt: skip
 def test_an_event_that_makes_no_sense_is_refused(tmp_path: Path, event: dict[str, Any], problem: str) -> None:
     with pytest.raises(RunDirectoryError) as refused:
         read(tmp_path, FAULT, event)

@@ -131,17 +131,13 @@ def test_statuses_and_steps_are_read(tmp_path: Path) -> None:
         ({"a": []}, "lanes.a.anomalies: expected an object"),
         ({"a": {}}, "lanes.a.anomalies: expected an object"),
         ({"a": {"anomalies": {"loss": {}}}}, "lanes.a.anomalies.loss: no such anomaly; they are lost_write, "),
-        (
-            {"a": {"anomalies": {"duplicate": {"status": "maybe"}}}},
-            "lanes.a.anomalies.duplicate.status: 'maybe', expected forbidden, permitted, required",
-        ),
-        (
-            {"a": {"anomalies": {"duplicate": 1}}},
-            "lanes.a.anomalies.duplicate.status: None, expected forbidden, permitted, required",
-        ),
+        ({"a": {"anomalies": {"duplicate": {"status": "maybe"}}}},
+         "lanes.a.anomalies.duplicate.status: 'maybe', expected forbidden, permitted, required"),
+        ({"a": {"anomalies": {"duplicate": 1}}},
+         "lanes.a.anomalies.duplicate.status: None, expected forbidden, permitted, required"),
         ({"a": {"anomalies": {}, "scope": {"lockstep": "cut"}}}, "lanes.a.scope.lockstep: expected a list of steps"),
     ],
-)
+)  # fmt: skip
 def test_a_prediction_that_makes_no_sense_is_refused(tmp_path: Path, lanes: Any, problem: str) -> None:
     with pytest.raises(RunDirectoryError) as refused:
         read_predictions(written(tmp_path, lanes))
