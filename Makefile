@@ -159,6 +159,7 @@ bench-verify-sizes: setup
 bench-verify-transactions: setup
 	$(BIN)/python benchmarks/verify_transactions.py
 	$(BIN)/python benchmarks/verify_transactions.py --planted --transactions 100000
+	$(BIN)/python benchmarks/verify_transactions.py --reads --transactions 1000000
 	$(BIN)/python benchmarks/verify_groups.py
 
 # Spark and DuckDB on the demo, on transactions, groups and loops, and on spoilt copies of both runs; and on random
@@ -168,6 +169,7 @@ bench-verify-engines: setup
 	-$(BIN)/kafka-chaos run experiments/nightly/exactly-once.yaml --out runs/engines
 	$(BIN)/python benchmarks/verify_engines.py runs/engines/*-demo-* runs/engines/*-exactly-once-*
 	$(BIN)/python benchmarks/random_agreement.py --spark
+	$(BIN)/python benchmarks/jepsen_agreement.py
 
 # Every supported version of Kafka in each of its modes, and what differs between them: builds the images, then a minute
 # for each run; for docs/versions.md. Needs root, for losses of power.

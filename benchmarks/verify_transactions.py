@@ -1,13 +1,14 @@
 """Verification of transactional lanes: time and peak memory by the number of transactions, and the right verdict.
 
-usage: verify_transactions.py [--transactions 10000 100000 1000000] [--planted] [--engine duckdb] [--work-dir DIR]
+usage: verify_transactions.py [--transactions 10000 100000 1000000] [--planted] [--reads] [--engine duckdb]
+                              [--work-dir DIR]
 
 Makes a run directory of that many transactions of 10 records in four lanes: four producers side by side, three
 partitions on three brokers, a tenth aborted, a thousandth in doubt, one consumer in each isolation level. In a
 hundredth of the rounds, two partitions have the transactions in opposite orders: a cycle of dependencies. `--planted`
-damages the first lane, so that it has a case of most other anomalies. The process that verifies is a separate one,
-whose peak memory is measured as in verify_sizes.py; Spark's start and two small runs are not counted. Prints one JSON
-object per size; exits with 1 if a verdict or a count is not what it should be.
+damages the first lane, so that it has a case of most other anomalies. `--reads`: transactions read, too. The process
+that verifies is a separate one, whose peak memory is measured as in verify_sizes.py; Spark's start and two small runs
+are not counted. Prints one JSON object per size; exits with 1 if a verdict or a count is not what it should be.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ LANES = 4
 EXPECTED = "expected.json"
 
 
-def lanes(transactions: int, *, plant: bool) -> Iterator[LaneTables]:
+def lanes(transactions: int, *, plant: bool, reads: bool) -> Iterator[LaneTables]:
     """Four lanes; the first one has the plants."""
     for number in range(LANES):
-        shape = TransactionsShape(lane=f"t{number}", transactions=transactions // LANES, entangled=0.01)
+        shape = TransactionsShape(lane=f"t{number}", transactions=transactions // LANES, entangled=0.01, reads=reads)
         made = transaction_tables(shape, seed=1)
         yield planted(made) if plant and not number else made
 
 
-def make(folder: Path, transactions: int, *, plant: bool) -> Path:
+def make(folder: Path, transactions: int, *, plant: bool, reads: bool = False) -> Path:
     """The run directory, with the counts that are expected of each lane beside its tables."""
     expected: dict[str, dict[str, int]] = {}
 
     def noted() -> Iterator[LaneTables]:
-        for made in lanes(transactions, plant=plant):
+        for made in lanes(transactions, plant=plant, reads=reads):
             expected[made.shape.lane] = made.expected
             yield made
 
@@ -80,6 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--transactions", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--reads", action="store_true")
     parser.add_argument("--engine", choices=("spark", "duckdb"), default="spark")
     parser.add_argument("--work-dir", type=Path, help="where to keep the run directories; default: a temporary one")
     parser.add_argument("--verify", type=Path, metavar="DIR", help="verify one, in this process")
@@ -91,10 +93,11 @@ def main() -> None:
     expected = Verdict.VIOLATION if arguments.planted else Verdict.CONFORMS
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-bench-") as scratch:
         for transactions in arguments.transactions:
-            name = f"transactions-{transactions}{'-planted' if arguments.planted else ''}"
+            shown = [name for name in ("planted", "reads") if getattr(arguments, name)]
+            name = "-".join(["transactions", str(transactions), *shown])
             run_dir = (arguments.work_dir or Path(scratch)) / name
             if not (run_dir / EXPECTED).exists():
-                make(run_dir, transactions, plant=arguments.planted)
+                make(run_dir, transactions, plant=arguments.planted, reads=arguments.reads)
             found = measured_process([__file__, "--verify", str(run_dir), "--engine", arguments.engine])
             print(json.dumps({"transactions": transactions, **found}), flush=True)
             good &= found["right"] and found["verdict"] == expected

@@ -33,7 +33,7 @@ PRODUCED = _columns(
 )
 CONSUMED = _columns(
     "lane string, consumer string, partition int32, offset int64, producer_id int32, seq int64, "
-    "leader_epoch int32?, poll_ns int64"
+    "leader_epoch int32?, poll_ns int64, reading_producer_id int32?, reading_transaction int64?"
 )
 LOG = _columns("lane string, partition int32, offset int64, producer_id int32, seq int64, key string?")
 REPLICAS = _columns(
@@ -42,7 +42,7 @@ REPLICAS = _columns(
 )
 TRANSACTIONS = _columns(
     "lane string, producer_id int32, transaction int64, transactional_id string, begin_ns int64, end_ns int64?, "
-    "outcome string, error string?, initialised_ns int64?"
+    "outcome string, error string?, initialised_ns int64?, commit_ns int64?"
 )
 ASSIGNMENTS = _columns(
     "lane string, group string?, consumer string, member string, generation int32?, partition int32, "

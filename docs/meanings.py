@@ -50,6 +50,8 @@ COLUMNS = {
         "offset": "Offset of the record.",
         "leader_epoch": "Leader epoch of the record.",
         "poll_ns": "When the record was read; strictly increases per consumer.",
+        "reading_producer_id": "The producer in whose transaction the record was read; null outside of transactions.",
+        "reading_transaction": "That transaction, as its producer counts it.",
     },
     "log": {**_LANE, **_IDENTITY, "offset": "Offset in the final log.", "key": "Key of the record."},
     "replicas": {
@@ -75,6 +77,7 @@ COLUMNS = {
         "error": "Name of the client's error.",
         "initialised_ns": "When its producer was initialised, and so had fenced those before it. Without it, the begin "
         "of the producer's first transaction counts.",
+        "commit_ns": "When its commit was asked for first; null if it was not, or if that is not known.",
     },
     "assignments": {
         **_LANE,

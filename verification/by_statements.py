@@ -119,7 +119,7 @@ _STRUCTS = {"place": ("partition", "offset"), "record": ("producer_id", "seq")}
 _CYCLES = pa.schema(
     {
         "lane": pa.string(), "producer_id": pa.int32(), "transaction": pa.int64(), "size": pa.int64(),
-        "producers": pa.string(),
+        "producers": pa.string(), "by_reads": pa.int32(),
     }
 )  # fmt: skip
 """The columns of the table `cycles`."""
@@ -228,24 +228,24 @@ def _add_cycles(engine: SqlEngine) -> dict[str, int]:
 
     Returns, for each lane in which not all dependencies were searched and no cycle was found, how many there are.
     """
-    prepare(engine, ["dependencies"])
-    ends = ("producer_id", "transaction", "to_producer_id", "to_transaction")
-    listed = ", ".join(f"`{name}`" for name in ends)
-    edges = engine.arrow(f"SELECT lane, {listed} FROM dependencies LIMIT {MOST_SEARCHED}")
-    is_cut = edges.num_rows == MOST_SEARCHED
-    counts: dict[str, int] = (
-        dict(engine.rows("SELECT lane, COUNT(*) FROM dependencies GROUP BY lane")) if is_cut else {}
-    )
     entangled, cycles = {}, []
-    lanes, *columns = (edges[name].to_numpy() for name in ("lane", *ends))
-    for lane in sorted({*lanes, *counts}):
-        of_lane = lanes == lane
-        cycles_of_lane = cycles_among(*(column[of_lane].astype(np.int64) for column in columns))
-        if not cycles_of_lane and np.count_nonzero(of_lane) < counts.get(lane, 0):
-            entangled[lane] = counts[lane]
-        for cycle in cycles_of_lane:
-            producers = ", ".join(str(producer) for producer in sorted({producer for producer, _ in cycle})[:5])
-            cycles.append((lane, *cycle[0], len(cycle), producers))
+    for table in ("dependencies", "transaction_reads"):
+        prepare(engine, [table])
+        ends = ("producer_id", "transaction", "to_producer_id", "to_transaction")
+        listed = ", ".join(f"`{name}`" for name in ends)
+        edges = engine.arrow(f"SELECT lane, {listed} FROM {table} LIMIT {MOST_SEARCHED}")
+        is_cut = edges.num_rows == MOST_SEARCHED
+        counted = engine.rows(f"SELECT lane, COUNT(*) FROM {table} GROUP BY lane") if is_cut else ()
+        counts: dict[str, int] = dict(counted)
+        lanes, *columns = (edges[name].to_numpy() for name in ("lane", *ends))
+        for lane in sorted({*lanes, *counts}):
+            of_lane = lanes == lane
+            cycles_of_lane = cycles_among(*(column[of_lane].astype(np.int64) for column in columns))
+            if not cycles_of_lane and np.count_nonzero(of_lane) < counts.get(lane, 0):
+                entangled[lane] = counts[lane]
+            for cycle in cycles_of_lane:
+                producers = ", ".join(str(producer) for producer in sorted({producer for producer, _ in cycle})[:5])
+                cycles.append((lane, *cycle[0], len(cycle), producers, int(table == "transaction_reads")))
     rows = [dict(zip(_CYCLES.names, row, strict=True)) for row in cycles]
     engine.add("cycles", pa.Table.from_pylist(rows, schema=_CYCLES))
     return entangled

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import rustworkx
 
 Nodes = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -27,10 +28,10 @@ def cycles(before: Nodes, after: Nodes) -> list[list[int]]:
     """The strongly connected components of at least two nodes, each sorted. Edge i goes from before[i] to after[i]."""
     names, codes = np.unique(np.concatenate([before, after]), return_inverse=True)
     sources, targets = _trimmed(codes[: before.size], codes[before.size :])
-    order = np.argsort(sources, kind="stable")
-    starts = np.searchsorted(sources[order], np.arange(names.size + 1)).tolist()
-    found = _components(starts, targets[order].tolist(), np.unique(sources).tolist())
-    return [names[sorted(component)].tolist() for component in found]
+    graph: rustworkx.PyDiGraph[None, None] = rustworkx.PyDiGraph()
+    graph.extend_from_edge_list(list(zip(sources.tolist(), targets.tolist(), strict=True)))
+    components = rustworkx.strongly_connected_components(graph)
+    return [names[sorted(component)].tolist() for component in components if len(component) > 1]
 
 
 def _trimmed(sources: Nodes, targets: Nodes) -> tuple[Nodes, Nodes]:
@@ -45,43 +46,3 @@ def _trimmed(sources: Nodes, targets: Nodes) -> tuple[Nodes, Nodes]:
         if removed * MANY < sources.size or not removed:
             break
     return sources, targets
-
-
-def _components(starts: list[int], targets: list[int], nodes: list[int]) -> list[list[int]]:
-    """Tarjan's algorithm: the edges of node n are `targets` from starts[n] to starts[n + 1]."""
-    number, lowest = [0] * len(starts), [0] * len(starts)
-    on_path = [False] * len(starts)
-    ahead = list(starts)
-    path: list[int] = []
-    found: list[list[int]] = []
-    count = 0
-    for start in nodes:
-        if number[start]:
-            continue
-        walk = [start]
-        while walk:
-            node = walk[-1]
-            if not number[node]:
-                count += 1
-                number[node] = lowest[node] = count
-                path.append(node)
-                on_path[node] = True
-            if ahead[node] < starts[node + 1]:
-                after = targets[ahead[node]]
-                ahead[node] += 1
-                if not number[after]:
-                    walk.append(after)
-                elif on_path[after]:
-                    lowest[node] = min(lowest[node], number[after])
-                continue
-            walk.pop()
-            if walk:
-                lowest[walk[-1]] = min(lowest[walk[-1]], lowest[node])
-            if lowest[node] == number[node]:
-                component: list[int] = []
-                while not component or component[-1] != node:
-                    component.append(path.pop())
-                    on_path[component[-1]] = False
-                if len(component) > 1:
-                    found.append(component)
-    return found

@@ -34,7 +34,7 @@ class TransactionsShape:
     round one after the other, in an order of its own for each round, then the markers. In the share `entangled` of the
     rounds, the last partition has them in the opposite order. `abort` and `in_doubt`: shares of the transactions; half
     of those in doubt are committed. `replicas`: brokers that hold each partition. One consumer reads in each isolation
-    level.
+    level; with `reads`, all that the read_committed one reads while transactions are written is read within these.
     """
 
     lane: str
@@ -46,6 +46,7 @@ class TransactionsShape:
     in_doubt: float = 0.001
     entangled: float = 0.0
     replicas: int = 3
+    reads: bool = False
 
 
 def transaction_tables(shape: TransactionsShape, seed: int = 0) -> LaneTables:
@@ -67,7 +68,7 @@ def transaction_tables(shape: TransactionsShape, seed: int = 0) -> LaneTables:
         LaneShape(lane=shape.lane, records=produced["seq"].size, partitions=shape.partitions),
         produced,
         log,
-        _reads(log),
+        _reads(shape, log, ended),
         {TransactionAnomaly.DEPENDENCY_CYCLE: cycles} if cycles else {},
         others,
         _clients(shape),
@@ -75,7 +76,7 @@ def transaction_tables(shape: TransactionsShape, seed: int = 0) -> LaneTables:
 
 
 def _clients(shape: TransactionsShape) -> dict[str, object]:
-    transactional = {"size": shape.size, "abort": shape.abort, "producers": shape.producers}
+    transactional = {"size": shape.size, "abort": shape.abort, "producers": shape.producers, "reads": shape.reads}
     return {"idempotence": True, "replication_factor": shape.replicas, "transactional": transactional}
 
 
@@ -112,6 +113,7 @@ def _transactions(shape: TransactionsShape, rounds: int, outcome: Longs) -> Colu
         "transactional_id": producer,
         "begin_ns": begin,
         "end_ns": begin + lasts,
+        "commit_ns": np.where(outcome == TRANSACTION_OUTCOMES.index(ABORTED), -1, begin + lasts - END_NS // 2),
         "outcome": outcome,
     }
 
@@ -152,14 +154,25 @@ def _log(shape: TransactionsShape, produced: Columns, committed: Longs) -> Colum
     return {**log, "committed": committed[log["transaction"], log["producer_id"]].astype(np.int64)}
 
 
-def _reads(log: Columns) -> Columns:
-    """The reads of one consumer in each isolation level, in the order of the log."""
+def _reads(shape: TransactionsShape, log: Columns, ended: Columns) -> Columns:
+    """The reads of one consumer in each isolation level, in the order of the log, and within which transactions."""
     parts = []
     for level in ISOLATION_LEVELS:
         given = np.flatnonzero(log["committed"] == 1) if level == READ_COMMITTED else np.arange(log["offset"].size)
         part = {name: log[name][given] for name in ("partition", "offset", "producer_id", "seq")}
         consumer = np.full(given.size, ISOLATION_LEVELS.index(level))
-        parts.append({"consumer": consumer, **part, "poll_ns": given * SEND_NS + 5_000_000})
+        poll_ns = given * SEND_NS + 5_000_000
+        parts.append({"consumer": consumer, **part, "poll_ns": poll_ns})
+        if shape.reads:
+            # The transactions of all producers in turn: those that are open at that time, and none between rounds.
+            producer = given % shape.producers
+            number = np.searchsorted(ended["begin_ns"][:, 0], poll_ns) - 1
+            is_open = (level == READ_COMMITTED) & (poll_ns < ended["end_ns"][number, 0])
+            is_open &= poll_ns > ended["begin_ns"][number, -1]
+            parts[-1] |= {
+                "reading_producer_id": np.where(is_open, producer, -1),
+                "reading_transaction": np.where(is_open, number, -1),
+            }
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

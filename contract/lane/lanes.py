@@ -306,6 +306,8 @@ def _check_groups(lane: Lane) -> None:
     _require(transactions.producers == members, "transactional.producers", transactions.producers, expected)
     expected = "0: loop.group.crashes end the members of a loop"
     _require(transactions.restarts == 0, "transactional.restarts", transactions.restarts, expected)
+    expected = "false: a loop reads its source within its transactions"
+    _require(not transactions.reads, "transactional.reads", transactions.reads, expected)
 
 
 def _check_share(lane: Lane) -> None:

@@ -40,6 +40,11 @@ class TransactionAnomaly(AnomalyName):
         "a record of an aborted transaction, given to a read_committed consumer",
         Trait.BY_READS,
     )
+    PRECOMMITTED_READ = (
+        "precommitted_read",
+        "a record given to a read_committed consumer before its commit was asked for",
+        Trait.BY_READS,
+    )
     TORN_TRANSACTION = (
         "torn_transaction",
         "a transaction committed in part, or given in part",
@@ -80,6 +85,9 @@ class Transactional(Settings):
     timeout_ms: int = setting(
         60_000, "`transaction.timeout.ms` of the producers, at most what brokers allow by default", ge=1_000, le=900_000
     )
+    reads: bool = setting(
+        False, "whether each transaction also reads what is committed in the topic, between its own records"
+    )
     restarts: int = setting(
         0,
         "how often, evenly over the load, one of the producers is killed in the middle of a transaction and comes "
@@ -97,4 +105,5 @@ class Transactional(Settings):
             f"{self.abort:.0%} aborted",
             f"time-out {self.timeout_ms / 1000:g} s",
         ]
+        texts += ["reads within transactions"] if self.reads else []
         return ", ".join([*texts, counted(self.restarts, "restart")] if self.restarts else texts)

@@ -19,7 +19,7 @@ from kafka_chaos.harness.experiment.lives import CONSUMER, PRODUCER, LifeSpec, R
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationMembers, ProducerFunction
 from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, with_log_watch
-from kafka_chaos.harness.workload.clients.following import Follower, RecordedConsumer
+from kafka_chaos.harness.workload.clients.following import Follower, PolledConsumer, RecordedConsumer
 from kafka_chaos.harness.workload.clients.keys import key_of
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
 from kafka_chaos.harness.workload.clients.partitions import RoundRobin
@@ -60,7 +60,8 @@ class LaneClients:
         if function is not None:
             return ProducerFunction(lane, function, load)
         if lane.transactional is not None:
-            return TransactionalProducers(lane, lambda number, id: self._producer(number, 0, id), load)
+            connect_reader = self._reader_within if lane.transactional.reads else None
+            return TransactionalProducers(lane, lambda number, id: self._producer(number, 0, id), load, connect_reader)
         return PacedProducers(self._producer, load, lives)
 
     def looping(self) -> Members:
@@ -163,6 +164,11 @@ class LaneClients:
         except BaseException:
             uncommitted.close()
             raise
+
+    def _reader_within(self, transactional_id: str) -> PolledConsumer:
+        """Make the consumer that reads within the transactions of a transactional id."""
+        options: dict[str, Any] = {"start_offsets": self.start_offsets, "reads_for": transactional_id}
+        return PolledConsumer(self.lane, self.load, isolation=READ_COMMITTED, **options)
 
     def _follower(self, name: str = "", *, isolation: str | None = None, number: int | None = None) -> Follower:
         """Make a consumer that reads the topic from its start. `name`: distinguishes the processes of the lane."""

@@ -21,13 +21,14 @@ class Ending(NamedTuple):
     """The evidence of a run.
 
     `logs`: by partition. `outcomes`: by transaction. `read`: the bit set of records that a read_committed consumer was
-    given. `zombies`: the bit set of transactions whose commit was taken from a replaced incarnation. `size`: the number
-    of records of each transaction.
+    given; `early`: that of records that it was given before their commit was asked for. `zombies`: the bit set of
+    transactions whose commit was taken from a replaced incarnation. `size`: the number of records of each transaction.
     """
 
     logs: tuple[Log, ...]
     outcomes: tuple[int, ...]
     read: int
+    early: int
     zombies: int
     size: int
 
@@ -50,7 +51,7 @@ def ending(state: State, setup: Setup) -> Ending | None:
             may_be_marked = [takes_marker(state.logs[number], marker, setup.rules) for number in bits(unmarked)]
             if not may_be_marked or any(may_be_marked):
                 return None
-    return Ending(state.logs, state.outcomes, state.read, state.zombies, setup.size)
+    return Ending(state.logs, state.outcomes, state.read, state.early, state.zombies, setup.size)
 
 
 def aborted_read(end: Ending) -> bool:
@@ -58,6 +59,15 @@ def aborted_read(end: Ending) -> bool:
     aborted_transactions = end.with_outcome(ABORTED)
     aborted_records = {number for log in end.logs for number in aborted(log)}
     return any(number in aborted_records or number // end.size in aborted_transactions for number in bits(end.read))
+
+
+def precommitted_read(end: Ending) -> bool:
+    """A read_committed consumer was given a record before the commit of its transaction was asked for.
+
+    Whether it reads within a transaction changes nothing for it. If transactions read from each other in a cycle, one
+    of them has read before another's commit was asked for.
+    """
+    return any(end.outcomes[number // end.size] != ABORTED for number in bits(end.early))
 
 
 def torn_transaction(end: Ending) -> bool:
@@ -93,6 +103,7 @@ def dependency_cycle(end: Ending) -> bool:
 
 CHECKS: Mapping[TransactionAnomaly, Callable[[Ending], bool]] = {
     TransactionAnomaly.ABORTED_READ: aborted_read,
+    TransactionAnomaly.PRECOMMITTED_READ: precommitted_read,
     TransactionAnomaly.TORN_TRANSACTION: torn_transaction,
     TransactionAnomaly.LOST_TRANSACTION: lost_transaction,
     TransactionAnomaly.ZOMBIE_COMMIT: zombie_commit,

@@ -6,6 +6,7 @@ from kafka_chaos.reference_model.transactions import state as states
 from kafka_chaos.reference_model.transactions.coordinator import Reply, add_partition, end_transaction, fence, verify
 from kafka_chaos.reference_model.transactions.partitions import contents, is_fenced, next_sequence, readable_records
 from kafka_chaos.reference_model.transactions.rules import Kind
+from kafka_chaos.reference_model.tuples import bits
 
 
 class Action(NamedTuple):
@@ -88,8 +89,10 @@ def append_to(state: states.State, setup: states.Setup, partition: int, log: sta
 
     Reading changes nothing else, so reading at once shows every anomaly that reading later would.
     """
-    read = state.read | readable_records(log, setup.rules.reads_below_last_stable_offset)
-    return state.with_log(partition, log)._replace(read=read)
+    readable = readable_records(log, setup.rules.reads_below_last_stable_offset)
+    new = bits(readable & ~state.read)
+    early = sum(1 << number for number in new if state.outcomes[number // setup.size] == states.OPEN)
+    return state.with_log(partition, log)._replace(read=state.read | readable, early=state.early | early)
 
 
 def abort_by_coordinator(state: states.State, setup: states.Setup, id: int) -> states.State:

@@ -159,8 +159,8 @@ class State(NamedTuple):
     """The state of producers, coordinator and partitions, and the events that are left to happen.
 
     `late`, `late_markers`: requests and markers on their way. `read`: the bit set of records that a read_committed
-    consumer was given. `zombies`: the bit set of transactions whose commit was taken after a later incarnation had its
-    epoch.
+    consumer was given; `early`: that of records that it was given before their commit was asked for. `zombies`: the bit
+    set of transactions whose commit was taken after a later incarnation had its epoch.
     """
 
     producers: tuple[Producer, ...]
@@ -171,6 +171,7 @@ class State(NamedTuple):
     late: tuple[Request, ...]
     late_markers: tuple[Marker, ...]
     read: int
+    early: int
     zombies: int
     delayed: int
     failovers: int
@@ -211,6 +212,7 @@ def initial_state(setup: Setup) -> State:
         late=(),
         late_markers=(),
         read=0,
+        early=0,
         zombies=0,
         delayed=setup.delayed,
         failovers=setup.failovers,

@@ -24,7 +24,7 @@ _FOUND: dict[str, Collection[str]] = {
     "plain, without a log": _WITHOUT_LOG,
     "acks=0": ("lost_write", "duplicate", "phantom", "false_failure", "offset_gap"),
     "transactions": TransactionAnomaly,
-    "transactions, without a log": (*_WITHOUT_LOG, "aborted_read"),
+    "transactions, without a log": (*_WITHOUT_LOG, "aborted_read", "precommitted_read"),
     "groups": GroupAnomaly,
     "shares": ShareAnomaly,
 }

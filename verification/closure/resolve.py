@@ -23,7 +23,7 @@ from kafka_chaos.verification.statements.library import RELATIONS, VIEWS, Statem
 
 TOGETHER: dict[str, Sequence[str]] = {
     "of_log": ["torn_transaction", "lost_transaction", "hanging_transaction", "dependency_cycle"],
-    "of_reads": ["aborted_read", "torn_transaction"],
+    "of_reads": ["aborted_read", "precommitted_read", "torn_transaction"],
     "of_commits": ["commit_lost", "commit_regressed", "skipped_after_rebalance"],
     "of_loops": ["processed_twice", "not_processed"],
     "of_groups": list(GroupAnomaly),

@@ -125,7 +125,8 @@ def _lacks_of_transactions(run: RunDirectory, lane: Lane, facts: LaneFacts) -> I
         yield NotSearched(cut_off[0], OF_TRANSACTIONS_BY_LOG)
     if transactions.entangled:
         why = f"among the first of {transactions.entangled:,} dependencies that may be part of a cycle, there is none"
-        yield NotSearched(why, (TransactionAnomaly.DEPENDENCY_CYCLE,))
+        cycles = (TransactionAnomaly.DEPENDENCY_CYCLE, TransactionAnomaly.PRECOMMITTED_READ)
+        yield NotSearched(why, cycles if lane.transactional.reads else cycles[:1])
     if not transactions.transactions:
         yield NotSearched("transactions/ holds no transaction of this lane", TransactionAnomaly)
     asks_for_commits = lane.transactional.abort < 1
@@ -136,6 +137,9 @@ def _lacks_of_transactions(run: RunDirectory, lane: Lane, facts: LaneFacts) -> I
         yield Gap("no read_committed consumer read anything", OF_TRANSACTIONS_BY_READING)
     elif behind:
         yield Gap(behind[0], OF_TRANSACTIONS_BY_READING)
+    if lane.transactional.reads and not transactions.read_within:
+        reading = (TransactionAnomaly.PRECOMMITTED_READ, TransactionAnomaly.DEPENDENCY_CYCLE)
+        yield Gap("no record was read within a transaction", reading)
     if early := [end for end in transactions.open_ends if not end.hangs]:
         where = f"partition {early[0].partition} ends within an open transaction, at offset {early[0].offset}"
         ended = f"{where}, and the history ends before its time-out"

@@ -73,11 +73,11 @@ class TransactionFacts:
     """The transactions of a lane. `committed`, `aborted`, `in_doubt`: by what their producers learned.
 
     `unnamed`: transactions of produced/ that transactions/ lacks; `outside`: acknowledged records without a
-    transaction. `markers`: those in replicas/, None if it does not tell them from records. `ended_ns`: when the last
-    transaction ended, None unless all did. `unknown_readers`: consumers without an assignment. `read_to`: by partition
-    the highest offset that a read_committed consumer read; `stayed_to`: until when one was assigned it that ended in
-    order. `entangled`: dependencies that may be part of a cycle, where they are too many to search, and the first have
-    none.
+    transaction. `read_within`: records that were read within transactions. `markers`: those in replicas/, None if it
+    does not tell them from records. `ended_ns`: when the last transaction ended, None unless all did.
+    `unknown_readers`: consumers without an assignment. `read_to`: by partition the highest offset that a read_committed
+    consumer read; `stayed_to`: until when one was assigned it that ended in order. `entangled`: dependencies that may
+    be part of a cycle, where they are too many to search, and the first have none.
     """
 
     transactions: int = 0
@@ -87,6 +87,7 @@ class TransactionFacts:
     assignments: int = 0
     unnamed: int = 0
     outside: int = 0
+    read_within: int = 0
     markers: int | None = None
     ended_ns: int | None = None
     unknown_readers: tuple[str, ...] = ()

@@ -56,8 +56,12 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec) -> 
         yield ("tiered",), "the cluster has no remote store: expected tiered_storage: true in cluster"
     if lane.tiered and "compact" in (lane.cleanup_policy or ""):
         yield ("tiered",), "Kafka has no remote storage for topics that are compacted: expected cleanup_policy: delete"
-    if lane.tombstones and ("compact" not in (lane.cleanup_policy or "") or lane.client != IN_PROCESS or lane.loop):
-        yield ("tombstones",), f"expected a compacted topic, no loop, and the client {IN_PROCESS} in process"
+    is_compacted = "compact" in (lane.cleanup_policy or "")
+    if is_compacted and (lane.client != IN_PROCESS or lane.loop is not None):
+        sends = f"only {IN_PROCESS} in this process sends the keys that brokers ask for here, and no loop does"
+        yield ("cleanup_policy",), f"{sends}: expected null or delete"
+    if lane.tombstones and not is_compacted:
+        yield ("tombstones",), "expected 0, or a topic that is compacted"
     yield from _client(cluster, lane)
     yield from _client_keys(lane)
     sources = [other.lane for other in phase.lanes if other.loop is None]
@@ -145,6 +149,8 @@ def _client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
         if group.protocol == CONSUMER and (since is None or version < since):
             has = "" if since is None else f": {kind.name} has the protocol since {since[0]}.{since[1]} (KIP-848)"
             yield (*place, "protocol"), f"members of {client} can have classic here, got consumer{has}"
+    if lane.transactional is not None and lane.transactional.reads:
+        yield ("transactional", "reads"), f"expected false with {client}: {IN_PROCESS} reads within transactions here"
     if lane.idempotence and lane.max_in_flight not in kind.idempotent_in_flight:
         numbers = kind.idempotent_in_flight
         expected = numbers[0] if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"

@@ -35,6 +35,7 @@ class Follower(Readers, ABC):
     `partitions`: how many partitions the consumer reads at first, each from its offset in `start_offsets`, or from 0.
     `isolation`: the consumer's `isolation.level` if the topic has transactions; each assignment of a partition then has
     a row. `number`: if the consumer comes and goes amid the load, its number in the lane, counted from 1; else None.
+    `reads_for`: the transactional id within whose transactions it reads, if any.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Follower(Readers, ABC):
         start_offsets: Mapping[int, int] | None = None,
         isolation: str | None = None,
         number: int | None = None,
+        reads_for: str | None = None,
     ) -> None:
         super().__init__()
         self.lane = lane.lane
@@ -57,7 +59,7 @@ class Follower(Readers, ABC):
         # Otherwise, compaction or retention may have removed the first record of a partition.
         self._needs_first = self._has_other_readers and lane.cleanup_policy is None and not start_offsets
         kind = isolation if number is None else f"{CONSUMER}-{number}"
-        self._member = lane.lane if kind is None else f"{lane.lane}-{kind}"
+        self._member = f"{reads_for}-reader" if reads_for else lane.lane if kind is None else f"{lane.lane}-{kind}"
         self._rows = ConsumedRows(load, lane=lane.lane, readers=self, isolation=isolation)
         self._assignments = 0
         self._unread: set[int] = set()
@@ -127,8 +129,8 @@ _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, Kaf
 """The log was truncated below the consumer's position (KIP-320), or no longer has this offset."""
 
 
-class RecordedConsumer(Follower):
-    """A librdkafka consumer in this process that follows a lane in a thread of its own until it is closed.
+class PolledConsumer(Follower):
+    """A librdkafka consumer in this process that follows a lane as far as its owner polls it.
 
     While the topic has fewer partitions than the lane will have, its metadata are asked for again and again: new
     partitions join the assignment, and are read from their start.
@@ -158,8 +160,19 @@ class RecordedConsumer(Follower):
             },
         )
         self._assign()
-        self._worker: Worker = Worker(self._run, name=f"consumer-{self._member}")
-        self._worker.start()
+
+    def poll(self, timeout: float, within: tuple[int, int] | None = None) -> None:
+        """Read for `timeout` seconds. `within`: the producer and its transaction in which that happens, if any."""
+        with self._load.calls.awaiting(self.lane, self.name, "poll"):
+            messages = self._consumer.consume(_MAX_RECORDS, timeout=timeout)
+        self._handle_messages(messages, within)
+        if len(self._starts) < self._grows_to and time.monotonic() - self._asked_at > _METADATA_INTERVAL:
+            self._asked_at = time.monotonic()
+            new = range(len(self._starts), known_partitions(self._consumer, self._topic))
+            if new:
+                added = [TopicPartition(self._topic, partition, OFFSET_BEGINNING) for partition in new]
+                self._consumer.incremental_assign(added)
+                self.add_partitions(new)
 
     def report_unread(self, problem: str) -> None:
         """Report that the consumer did not reach the end, a problem of the lane if several consumers read it."""
@@ -173,8 +186,7 @@ class RecordedConsumer(Follower):
             self._load.on_client(ClientFailed(lane=self.lane, role=CONSUMER, problem=problem))
 
     def close(self) -> None:
-        """End the thread and write the last rows."""
-        self._worker.end()
+        """Write the last rows, and end the consumer."""
         self.end_assignment()
         self._consumer.close()
 
@@ -183,23 +195,10 @@ class RecordedConsumer(Follower):
         starts = [(number, start or OFFSET_BEGINNING) for number, start in self._starts.items()]
         self._consumer.assign([TopicPartition(self._topic, number, start) for number, start in starts])
 
-    def _run(self) -> None:
-        while not self._worker.ending.is_set():
-            with self._load.calls.awaiting(self.lane, self.name, "poll"):
-                messages = self._consumer.consume(_MAX_RECORDS, timeout=_POLL_TIMEOUT)
-            self._handle_messages(messages)
-            if len(self._starts) < self._grows_to and time.monotonic() - self._asked_at > _METADATA_INTERVAL:
-                self._asked_at = time.monotonic()
-                new = range(len(self._starts), known_partitions(self._consumer, self._topic))
-                if new:
-                    added = [TopicPartition(self._topic, partition, OFFSET_BEGINNING) for partition in new]
-                    self._consumer.incremental_assign(added)
-                    self.add_partitions(new)
-
-    def _handle_messages(self, messages: list[Any]) -> None:
+    def _handle_messages(self, messages: list[Any], within: tuple[int, int] | None) -> None:
         records = [message for message in messages if message.error() is None]
         if records:
-            self.record_batch(**self._codec.read(records))
+            self.record_batch(**self._codec.read(records), within=within)
         for message in messages:
             error = message.error()
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
@@ -209,3 +208,21 @@ class RecordedConsumer(Follower):
                 if error.code() in _POSITION_LOST:
                     self._assign()
                     break
+
+
+class RecordedConsumer(PolledConsumer):
+    """A librdkafka consumer in this process that follows a lane in a thread of its own until it is closed."""
+
+    def __init__(self, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
+        super().__init__(lane, load, **options)
+        self._worker: Worker = Worker(self._run, name=f"consumer-{self._member}")
+        self._worker.start()
+
+    def close(self) -> None:
+        """End the thread, write the last rows, and end the consumer."""
+        self._worker.end()
+        super().close()
+
+    def _run(self) -> None:
+        while not self._worker.ending.is_set():
+            self.poll(_POLL_TIMEOUT)

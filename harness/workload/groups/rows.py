@@ -53,7 +53,7 @@ class LoopRows(ConsumedRows):
 
     def _handle_offsets(self, **values: Any) -> None:
         # The member asks for the transaction's commit once it has sent these offsets, without another event.
-        self._transactions.asks_for_commit()
+        self._transactions.asks_for_commit(values["ns"])
         self._handle_commit(**values)
 
     def _handle_sent(

@@ -27,7 +27,7 @@ from kafka_chaos.contract.run_directory import DOCUMENTS, EVENTS_FILE, FORMAT_VE
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 PRODUCED_SCHEMA = arrow_schema(PRODUCED)
-CONSUMED_SCHEMA = arrow_schema(CONSUMED)
+CONSUMED_SCHEMA = arrow_schema(CONSUMED, without=("reading_producer_id", "reading_transaction"))
 
 _GATHER_INTERVAL = 0.5  # Seconds. With the time that it takes to write a file, less than a second.
 ROWS_PER_FILE = 100_000
@@ -55,8 +55,12 @@ def consumed_rows(
     producer_id: Sequence[int],
     seq: Sequence[int],
     leader_epoch: Sequence[int | None] | None = None,
+    within: tuple[int, int] | None = None,
 ) -> pa.Table:
-    """Rows of `consumed/` for one batch of one consumer; their times are a nanosecond apart, from `first_ns` on."""
+    """Rows of `consumed/` for one batch of one consumer; their times are a nanosecond apart, from `first_ns` on.
+
+    `within`: the producer and its transaction in which the batch was read; without it, these columns are left out.
+    """
     count = len(offset)
     columns = [
         pa.array([lane] * count, pa.string()),
@@ -68,7 +72,11 @@ def consumed_rows(
         pa.nulls(count, pa.int32()) if leader_epoch is None else pa.array(leader_epoch, pa.int32()),
         pa.array(np.arange(first_ns, first_ns + count, dtype=np.int64)),
     ]
-    return pa.Table.from_arrays(columns, schema=CONSUMED_SCHEMA)
+    if within is None:
+        return pa.Table.from_arrays(columns, schema=CONSUMED_SCHEMA)
+    columns += [pa.repeat(pa.scalar(value, pa.int32()), count) for value in within[:1]]
+    columns += [pa.repeat(pa.scalar(value, pa.int64()), count) for value in within[1:]]
+    return pa.Table.from_arrays(columns, schema=arrow_schema(CONSUMED))
 
 
 class HistoryWriter:

@@ -20,6 +20,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
+from kafka_chaos.harness.workload.clients.following import PolledConsumer
 from kafka_chaos.harness.workload.clients.producers import LaneProducers
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.process_clients import ProcessProducer
@@ -31,6 +32,7 @@ _TICK = 0.01
 _DELIVERY_TIMEOUT = 5.0
 _DELIVERED_SHARE = 0.5  # Of aborted transactions: those whose records are all delivered before the abort.
 _MAX_FAILED_STARTS = 3
+_READING = 0.02
 _NEVER = float("inf")
 _MAX_RECORDS = 10_000  # Of a transaction that is larger than the lane's `size`.
 
@@ -38,17 +40,24 @@ _MAX_RECORDS = 10_000  # Of a transaction that is larger than the lane's `size`.
 class TransactionalProducers(LaneProducers):
     """The producers of one transactional lane; the seed of the `load` decides which transactions are aborted.
 
-    `connect` makes the incarnation with a number, counted from 0 in the lane, of a transactional id.
+    `connect` makes the incarnation with a number, counted from 0 in the lane, of a transactional id. `connect_reader`
+    makes the consumer that reads within its transactions, if the lane has such `reads`.
     """
 
-    def __init__(self, lane: LaneSpec, connect: Callable[[int, str], LaneProducer], load: LoadSettings) -> None:
+    def __init__(
+        self,
+        lane: LaneSpec,
+        connect: Callable[[int, str], LaneProducer],
+        load: LoadSettings,
+        connect_reader: Callable[[str], PolledConsumer] | None = None,
+    ) -> None:
         super().__init__()
         assert lane.transactional is not None
         self.lane, self.settings, self.load = lane, lane.transactional, load
         self._deadline = _NEVER
         self._cancelled = threading.Event()
         self._connecting = threading.Lock()
-        self._connect = connect
+        self._connect, self.connect_reader = connect, connect_reader
         self._ids = [_TransactionalId(self, number) for number in range(self.settings.producers)]
 
     def connect_next(self, transactional_id: str) -> LaneProducer:
@@ -110,9 +119,12 @@ class _TransactionalId(Worker):
         self._restarts = restart_times(settings, number, load.workload.duration - (lane.created_at or 0.0))
         self._random = random.Random(f"{load.seed}/{lane.lane}-{number}")
         self._current: TransactionalProducer | None = None
+        self._reader: PolledConsumer | None = None
 
     def _write_transactions(self) -> None:
         try:
+            if self._producers.connect_reader is not None:
+                self._reader = self._producers.connect_reader(self.id)
             self._current = self._begin_incarnation()
             start = time.monotonic()
             size, written = self._size, 0
@@ -138,15 +150,22 @@ class _TransactionalId(Worker):
         finally:
             if self._current is not None:
                 self._current.abandon()
+            if self._reader is not None:
+                self._reader.close()
 
     def _write_transaction(self, producer: TransactionalProducer, count: int) -> None:
-        """Write a transaction of `count` records, and commit or abort it.
+        """Write a transaction of `count` records, read between them if the lane asks for it, and commit or abort it.
 
         Half of the aborted transactions have all their records delivered before. In the other half, the abort purges
         records that were not sent yet, and overtakes records on their way.
         """
         producer.begin()
-        producer.send(count)
+        if self._reader is None:
+            producer.send(count)
+        else:
+            producer.send(count - count // 2)
+            self._reader.poll(_READING, within=(producer.records.producer_id, producer.transactions.number))
+            producer.send(count // 2)
         if self._random.random() < self._producers.settings.abort:
             if self._random.random() < _DELIVERED_SHARE:
                 producer.deliver(_DELIVERY_TIMEOUT)

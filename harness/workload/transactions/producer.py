@@ -56,7 +56,7 @@ class TransactionRows:
         }
         self._add_row = add_row
         self._open: dict[str, Any] | None = None
-        self._commit_asked = False
+        self._commit_ns: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -71,12 +71,13 @@ class TransactionRows:
         """Note that the next transaction, or that of this `number`, began at `begin_ns`; later records are in it."""
         self.number = self.number + 1 if number is None else number
         self._records.in_transaction(self.number)
-        self._commit_asked = False
+        self._commit_ns = None
         self._open = {**self._producer, "transaction": self.number, "begin_ns": begin_ns}
 
-    def asks_for_commit(self) -> None:
-        """Note that the commit is about to be asked for: unless its answer comes, the transaction will be in doubt."""
-        self._commit_asked = True
+    def asks_for_commit(self, ns: int | None = None) -> None:
+        """Note that the commit is about to be asked for, now or from `ns` on: until it is answered, it is in doubt."""
+        if self._commit_ns is None:
+            self._commit_ns = time.monotonic_ns() if ns is None else ns
 
     def ends(self, outcome: str, cause: KafkaError | None = None) -> None:
         """Note that the end of the transaction was acknowledged; `cause`: the error that made it an abort, if any."""
@@ -92,13 +93,13 @@ class TransactionRows:
 
     def add_row(self, row: dict[str, Any]) -> None:
         """Add the row of the transaction, which has ended or is left open."""
-        self._add_row(row)
+        self._add_row({"commit_ns": self._commit_ns, **row})
         self._open = None
 
     @property
     def _unconfirmed(self) -> str:
         """The outcome of a transaction whose end nobody confirmed."""
-        return IN_DOUBT if self._commit_asked else ABORTED
+        return ABORTED if self._commit_ns is None else IN_DOUBT
 
     def _end(self, outcome: str, *, end_ns: int | None, error: KafkaError | None) -> None:
         assert self._open is not None

@@ -50,6 +50,7 @@ USES: list[dict[str, Any]] = [
     {"group": {"members": 2, "protocol": "consumer"}},
     {"group": {"members": 2, "commits": "auto"}},
     {"transactional": {"size": 5}, "group": {"members": 2}},
+    {"transactional": {"size": 5, "reads": True}, "group": {"members": 2}},
     {"loop": {"source": SOURCE}},
     {"loop": {"source": SOURCE, "offsets": "before"}},
 ]
@@ -86,6 +87,7 @@ def _can_be(values: list[Any]) -> bool:
     return not (
         (row["acks"] != "all, idempotent" and ("transactional" in use or "loop" in use))
         or not roles <= set(kind.roles)
+        or (client is not None and "reads" in use.get("transactional", ()))
         or any(of_group[key] not in able for key, able in limits)
         or (of_group["protocol"] == CONSUMER and not row["cluster"].startswith("4"))
         or (of_group["protocol"] == CONSUMER and client is not None and row["client"] not in ASSIGNED_BY_BROKERS)

@@ -79,6 +79,10 @@ REFUSALS = [
     ("acks: 1", "loop: {source: one}", "lanes[0].loop.source", "another lane than the loop's own", 6),
     ("acks: 1", "loop: {source: two}\n    transactional: {restarts: 1}",
      "lanes[0].transactional.restarts", "crash", 7),
+    ("acks: 1", "loop: {source: two}\n    transactional: {reads: true}",
+     "lanes[0].transactional.reads", "reads its source", 7),
+    ("acks: 1", "client: java 3.9.1\n    transactional: {reads: true}",
+     "lanes[0].transactional.reads", "expected false with java 3.9.1", 7),
     ("acks: 1", "producer_configs: {transactional.id: a}", "lanes[0].producer_configs.transactional.id", "own key", 6),
     ("fault: kill", "fault: bomb", "schedule[0].fault", "expected one that `kafka-chaos faults` lists", 12),
     ("leader(one)", "leader(nine)", "schedule[0].target", "there is no lane nine", 13),
@@ -116,11 +120,13 @@ def test_a_refusal_names_file_line_and_key(old: str, new: str, key: str, expecte
 
 
 def test_a_transactional_lane_is_idempotent_and_has_its_settings() -> None:
-    text = GOOD.replace("acks: 1", "transactional: {size: 5, abort: 0.1, producers: 3, timeout_ms: 10000, restarts: 2}")
+    text = GOOD.replace(
+        "acks: 1", "transactional: {size: 5, abort: 0.1, producers: 3, timeout_ms: 10000, reads: true, restarts: 2}"
+    )
     experiment = parse_experiment(text, "good.yaml")
     lane = next(lane for _, _, lane in experiment.lanes)
     assert (lane.acks, lane.idempotence) == ("all", True)
-    expected = {"size": 5, "abort": 0.1, "producers": 3, "timeout_ms": 10_000, "restarts": 2}
+    expected = {"size": 5, "abort": 0.1, "producers": 3, "timeout_ms": 10_000, "reads": True, "restarts": 2}
     assert lane.to_json()["transactional"] == expected
     again = parse_experiment(dump_experiment(experiment, {}), "again.yaml")
     assert again.model_dump() == experiment.model_dump()

@@ -29,8 +29,8 @@ def data(*numbers: int, id: int = 0) -> Log:
     return tuple(Entry(DATA, id, 0, number) for number in numbers)
 
 
-def end(*logs: Log, outcomes: tuple[int, ...], read: int = 0, zombies: int = 0) -> Ending:
-    return Ending(logs, outcomes, read, zombies, size=2)
+def end(*logs: Log, outcomes: tuple[int, ...], read: int = 0, early: int = 0, zombies: int = 0) -> Ending:
+    return Ending(logs, outcomes, read, early, zombies, size=2)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,8 @@ def end(*logs: Log, outcomes: tuple[int, ...], read: int = 0, zombies: int = 0) 
         (end((*data(0), X), (*data(1), X), outcomes=(ABORTED,)), set()),
         (end((*data(0), X), (*data(1), X), outcomes=(ABORTED,), read=0b01), {A.ABORTED_READ}),
         (end((*data(0), X), (*data(1), X), outcomes=(ASKED,), read=0b10), {A.ABORTED_READ}),
+        (end((*data(0), C), (*data(1), C), outcomes=(ASKED,), read=0b11, early=0b01), {A.PRECOMMITTED_READ}),
+        (end((*data(0), C), (*data(1), C), outcomes=(OPEN,), read=0b11, early=0b10), {A.PRECOMMITTED_READ}),
         (end((*data(0), X), (*data(1), C), outcomes=(ASKED,)), {A.TORN_TRANSACTION}),
         (end((*data(0), X), (*data(1), C), outcomes=(OPEN,)), set()),
         (end((), (*data(1), C), outcomes=(COMMITTED,)), {A.TORN_TRANSACTION}),

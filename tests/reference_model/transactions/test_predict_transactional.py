@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("transactions")
 
 ONE = Lane(lane="one", idempotence=True, transactional=Transactional(size=1), replication_factor=2)
 """The smallest of its kind: transactions of one record."""
-LOST = {A.ABORTED_READ, A.LOST_TRANSACTION, A.HANGING_TRANSACTION}
+LOST = {A.ABORTED_READ, A.PRECOMMITTED_READ, A.LOST_TRANSACTION, A.HANGING_TRANSACTION}
 
 
 def test_every_anomaly_of_transactions_is_answered_and_explained_where_there_are_some() -> None:
@@ -60,8 +60,10 @@ def test_what_loses_records_costs_transactions_and_a_power_loss_the_coordinator_
 @pytest.mark.parametrize(
     ("size", "ended"),
     [
-        (1, {A.ABORTED_READ, A.LOST_TRANSACTION}),
-        pytest.param(2, {A.ABORTED_READ, A.TORN_TRANSACTION, A.LOST_TRANSACTION}, marks=pytest.mark.slow),
+        (1, {A.ABORTED_READ, A.PRECOMMITTED_READ, A.LOST_TRANSACTION}),
+        pytest.param(
+            2, {A.ABORTED_READ, A.PRECOMMITTED_READ, A.TORN_TRANSACTION, A.LOST_TRANSACTION}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_the_late_end_is_a_known_defect_of_every_client_so_far(size: int, ended: set[A]) -> None:

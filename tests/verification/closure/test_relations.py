@@ -138,20 +138,6 @@ def assigned_twice(run: Histories) -> None:
     rows.append(last._replace(consumer="x"))
 
 
-def read_as_committed_too_early(run: Histories) -> None:
-    """Before the second record of its transaction was sent, and after its own."""
-    once = run.lanes["once"]
-    sent = [row for row in once.produced if row.transaction == once.produced[0].transaction]
-    rows = once.consumed
-    at = next(
-        at
-        for at, row in enumerate(rows)
-        if (row.producer_id, row.seq) == (sent[0].producer_id, sent[0].seq)
-        and any(one.consumer == row.consumer and one.isolation == "read_committed" for one in once.assignments)
-    )
-    rows[at] = rows[at]._replace(poll_ns=sent[0].invoke_ns + 1)
-
-
 def reads_at_one_time(run: Histories) -> None:
     rows = run.lanes["in"].consumed
     first = rows[0]
@@ -229,7 +215,21 @@ BROKEN: dict[str, tuple[Callable[[Histories], None], str, str]] = {
     "epoch": (changed("replicas", "once", leader_epoch=9), "once", "a leader epoch before an earlier one"),
     "read before": (changed("consumed", "in", poll_ns=1), "in", "read before it was sent"),
     "at one time": (reads_at_one_time, "in", "several at one time by one consumer"),
-    "read early as committed": (read_as_committed_too_early, "once", "before the last record of its transaction"),
+    "read within half a transaction": (
+        changed("consumed", "once", reading_transaction=0),
+        "once",
+        "read within a transaction whose producer or number is missing",
+    ),
+    "read within no transaction": (
+        changed("consumed", "once", reading_producer_id=7, reading_transaction=99),
+        "once",
+        "read within a transaction that transactions/ lacks",
+    ),
+    "read after the transaction": (
+        changed("consumed", "once", reading_producer_id=7, reading_transaction=0, poll_ns=10**12),
+        "once",
+        "read within a transaction, before it began or after it had ended",
+    ),
     "cut log": (a_log_that_was_cut, "once", "no replica holds just what the log holds"),
     "other log": (a_log_with_another_record, "once", "no replica holds just what the log holds"),
     "not assigned": (without_assignment, "in", "by a consumer that was not assigned the partition"),

@@ -161,6 +161,7 @@ def _transactions(view: View) -> counted.TransactionFacts:
         assignments=len(history.assignments),
         unnamed=sum(key not in transactions.ended for key in transactions.records),
         outside=sum(row.outcome == "ok" for row in outside),
+        read_within=sum(row.reading_transaction is not None for row in history.consumed),
         markers=kinds["commit"] + kinds["abort"] if kinds else None,
         unknown_readers=tuple(sorted({row.consumer for row in history.consumed} - view.isolation.keys())),
         ended_ns=None if None in ended else max(ended, default=None),

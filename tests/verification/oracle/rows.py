@@ -37,6 +37,8 @@ class Read(NamedTuple):
     producer_id: int
     seq: int
     poll_ns: int
+    reading_producer_id: int | None = None
+    reading_transaction: int | None = None
 
 
 class Stored(NamedTuple):
@@ -72,6 +74,7 @@ class Transaction(NamedTuple):
     outcome: str
     initialised_ns: int | None = None
     error: str | None = None
+    commit_ns: int | None = None
 
 
 class Assigned(NamedTuple):

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 
-from tests.verification.oracle.rows import Finding, Identity, Place, Produced, Stored, View, named
+from tests.verification.oracle.rows import Finding, Identity, Place, Produced, Read, Stored, View, named
 
 Key = tuple[int, int]
 """A transaction: its producer and its number."""
@@ -96,6 +96,54 @@ def _aborted_read(all: Transactions) -> Iterable[Finding]:
     for identity, (partition, offset, consumer) in first.items():
         cause = f"transaction {all.of[identity][1]}, read by {consumer}"
         yield named("aborted_read", (partition, offset), identity, cause)
+
+
+def _precommitted_read(all: Transactions) -> Iterable[Finding]:
+    history = all.view.history
+    shared = history.deliveries if history.is_share_committed else ()
+    given = [(row.consumer, row.poll_ns, row) for row in all.view.reads_of("read_committed")]
+    found: dict[Identity, list[tuple[int, int, str]]] = defaultdict(list)
+    for consumer, ns, row in (*given, *((row.member, row.delivered_ns, row) for row in shared)):
+        identity = (row.producer_id, row.seq)
+        key = all.of.get(identity)
+        is_aborted = all.view.fates.get(Stored(row.partition, row.offset, *identity)) == "abort"
+        if key is None or is_aborted or all.outcome(key) == "aborted":
+            continue
+        asked_ns = all.ended[key].commit_ns if key in all.ended else None
+        if asked_ns is None:
+            asked_ns = max(record.invoke_ns for record in all.records[key])
+        within = (row.reading_producer_id, row.reading_transaction) if isinstance(row, Read) else None
+        if ns < asked_ns or within == key:
+            why = "before its commit was asked for" if ns < asked_ns else "within it"
+            found[identity].append((row.partition, row.offset, f", given to {consumer} {why}"))
+    for cycle in _cycles(_read_from(all)):
+        first = all.records[min(cycle)][0]
+        producers = ", ".join(str(one) for one in sorted({producer for producer, _ in cycle})[:5])
+        why = f", one of {len(cycle)} of producers {producers} that read from each other in a cycle"
+        at = (first.partition, first.offset) if first.outcome == "ok" else (None, None)
+        place = (-1, -1) if None in at else at
+        found[first.producer_id, first.seq].append((*place, why))  # type: ignore[arg-type]
+    for identity, places in found.items():
+        partition, offset, why = min(places)
+        where = None if partition < 0 else (partition, offset)
+        yield named("precommitted_read", where, identity, f"transaction {all.of[identity][1]}{why}")
+
+
+def _read_from(all: Transactions) -> dict[Key, set[Key]]:
+    """By transaction those that read from it, where both are committed, for their producers or in the log."""
+
+    def is_committed(key: Key) -> bool:
+        in_log = any((row.producer_id, row.seq) in all.committed for row in all.sent(key))
+        return key in all.records and (all.outcome(key) == "committed" or in_log)
+
+    read_by: dict[Key, set[Key]] = defaultdict(set)
+    for row in all.history.consumed:
+        written = all.of.get((row.producer_id, row.seq))
+        if written is not None and row.reading_producer_id is not None and row.reading_transaction is not None:
+            reading = (row.reading_producer_id, row.reading_transaction)
+            if reading != written and is_committed(written) and is_committed(reading):
+                read_by[written].add(reading)
+    return read_by
 
 
 def _torn_transaction(all: Transactions) -> Iterable[Finding]:
@@ -186,7 +234,7 @@ def _dependency_cycle(all: Transactions) -> Iterable[Finding]:
     for row in all.stored:
         if all.view.fates[row] == "commit":
             written[row.partition].append((row.offset, (row.producer_id, row.seq)))
-    follows: dict[Key, set[Key]] = defaultdict(set)
+    follows = _read_from(all)
     for rows in written.values():
         for (_, before), (_, after) in pairwise(sorted(rows)):
             if all.of[before] != all.of[after]:
@@ -236,6 +284,7 @@ def _visit(start: Key, follows: dict[Key, set[Key]], seen: set[Key], order: list
 
 FINDERS: tuple[Callable[[Transactions], Iterable[Finding]], ...] = (
     _aborted_read,
+    _precommitted_read,
     _torn_transaction,
     _lost_transaction,
     _zombie_commit,

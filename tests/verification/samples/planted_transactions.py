@@ -68,6 +68,30 @@ def aborted_read_of_one_in_doubt() -> tuple[LaneHistory, list[Case]]:
     return history, cases
 
 
+def precommitted_read() -> tuple[LaneHistory, list[Case]]:
+    """A consumer of committed records is given one before its commit was asked for."""
+    history = read(lane())
+    of = _records(history, 0, 1)[2]
+    _read_early(history, of, 1)
+    return history, [_case("precommitted_read", of)]
+
+
+def precommitted_read_of_its_own() -> tuple[LaneHistory, list[Case]]:
+    """A transaction reads a record of its own; nobody knows when its commit was asked for."""
+    made, one, _ = _two_open()
+    _read_early(made.history, of := made.history.produced[-2], made.tick(), within=one)
+    return _committed(made), [_case("precommitted_read", of)]
+
+
+def reads_in_a_cycle() -> tuple[LaneHistory, list[Case]]:
+    """Each of two transactions reads a record of the other; nobody knows when their commits were asked for."""
+    made, one, two = _two_open()
+    of_one, of_two = made.history.produced[-2:]
+    _read_early(made.history, of_one, made.tick(), within=two)
+    _read_early(made.history, of_two, made.tick(), within=one)
+    return _committed(made), [_case("precommitted_read", of_one), _case("dependency_cycle", of_one)]
+
+
 def torn_transaction() -> tuple[LaneHistory, list[Case]]:
     """In one partition, a committed transaction is aborted."""
     history = read(lane())
@@ -154,10 +178,42 @@ def dependency_cycle() -> tuple[LaneHistory, list[Case]]:
     return read(made), [_case("dependency_cycle", _records(made.history, 0, one.transaction - 1)[0])]
 
 
+def _two_open() -> tuple[Lane, Writer, Writer]:
+    """A lane with a transaction of each writer that is open, and has one record, each in another partition."""
+    made = lane()
+    one, two = (of(made) for of in WRITERS)
+    for writer in (one, two):
+        made.begin(writer)
+    for partition, writer in enumerate((one, two)):
+        made.send(writer, partition=partition)
+    return made, one, two
+
+
+def _read_early(history: LaneHistory, of: Produced, poll_ns: int, within: Writer | None = None) -> None:
+    """Let a reader of committed records read one, within the open transaction of a writer if that is given."""
+    assert of.partition is not None
+    assert of.offset is not None
+    reader = "early" if within is None else f"reader-{within.producer_id}"
+    reading = (None, None) if within is None else (within.producer_id, within.transaction)
+    history.consumed.append(Read(reader, of.partition, of.offset, of.producer_id, of.seq, poll_ns, *reading))
+    history.assignments.append(Assigned(reader, of.partition, "read_committed"))
+
+
+def _committed(made: Lane) -> LaneHistory:
+    """The lane, whose open transactions are committed, read to its end. It does not say when commits were asked for."""
+    for of in WRITERS:
+        made.end(of(made), "committed")
+    made.history.transactions = [row._replace(commit_ns=None) for row in made.history.transactions]
+    return read(made)
+
+
 PLANTS: tuple[Callable[[], tuple[LaneHistory, list[Case]]], ...] = (
     clean,
     aborted_read,
     aborted_read_of_one_in_doubt,
+    precommitted_read,
+    precommitted_read_of_its_own,
+    reads_in_a_cycle,
     torn_transaction,
     given_in_part,
     lost_transaction,

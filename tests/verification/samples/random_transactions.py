@@ -72,6 +72,7 @@ class Lane:
         if by is not None:
             for partition in writer.touched:
                 self._replicate(partition, writer.producer_id, -1, by)
+        asked_ns = self.tick()
         self.history.transactions.append(
             Transaction(
                 writer.producer_id,
@@ -81,6 +82,7 @@ class Lane:
                 self.tick(),
                 outcome,
                 writer.initialised_ns,
+                commit_ns=asked_ns if outcome != "aborted" and self.random.random() < 0.8 else None,
             )
         )
         writer.transaction += 1
@@ -90,6 +92,15 @@ class Lane:
         for broker in range(3):
             self.history.replicas.append(Replicated(partition, broker, self.ends[partition], 0, producer_id, seq, kind))
         self.ends[partition] += 1
+
+    def read_within(self, writer: Writer) -> None:
+        """Let the writer's reader read some records of the log, within the open transaction and at its time."""
+        reader = f"reader-{writer.producer_id}-{self.tick()}"
+        rows = self.random.sample(self.history.log or [], min(len(self.history.log or []), 2))
+        for row in sorted(rows, key=lambda one: (one.partition, one.offset)):
+            self.history.assignments.append(Assigned(reader, row.partition, "read_committed"))
+            within = {"reading_producer_id": writer.producer_id, "reading_transaction": writer.transaction}
+            self.history.consumed.append(Read(reader, *row, poll_ns=self.tick(), **within))
 
     def read(self, consumer: str, isolation: str) -> None:
         """Read the log from its begin to its end, in the order of partitions."""
@@ -108,6 +119,7 @@ def random_transactions(random: Random, *, steps: int = 60, damage: int | None =
     lane = Lane(random, random.randint(1, 3))
     writers = [Writer(number, f"t{number}") for number in range(random.randint(1, 3))]
     produced_by = len(writers)
+    reads = random.random() < 0.3
     for _ in range(steps):
         index = random.randrange(len(writers))
         writer = writers[index]
@@ -120,6 +132,8 @@ def random_transactions(random: Random, *, steps: int = 60, damage: int | None =
                 writer = successor
                 produced_by += 1
             lane.begin(writer)
+        elif reads and random.random() < 0.1:
+            lane.read_within(writer)
         elif random.random() < 0.7:
             lane.send(writer, random.choice(["ok"] * 8 + ["info", "fail"]))
         else:
@@ -168,8 +182,9 @@ def _damage(random: Random, history: LaneHistory) -> None:
         del rows[index + random.randrange(4) :]
     elif isinstance(row, Transaction):
         change = {"outcome": random.choice(["committed", "aborted", "info"])}
+        asked = {"commit_ns": random.choice(history.transactions).begin_ns}
         begun = {"begin_ns": random.choice(history.transactions).begin_ns + random.choice([-1, 0, 1])}
-        rows[index] = row._replace(**random.choice([change, begun]))
+        rows[index] = row._replace(**random.choice([change, asked, begun]))
     elif isinstance(row, Produced):
         change = {"outcome": random.choice(["ok", "fail", "info"])}
         rows[index] = row._replace(**random.choice([change, {"transaction": random.choice([None, 0, 1, 2])}]))

@@ -63,6 +63,8 @@ def test_findings_say_why(tmp_path: Path, verified: Verified) -> None:
     assert {(lane, cause) for lane, anomaly, cause in read_causes(run_dir) if anomaly in lane} == {
         ("aborted_read", "transaction 2, read by wrong"),
         ("aborted_read_of_one_in_doubt", "transaction 2, read by wrong"),
+        ("precommitted_read", "transaction 1, given to early before its commit was asked for"),
+        ("precommitted_read_of_its_own", "transaction 6, given to reader-0 within it"),
         ("torn_transaction", "transaction 1: 3 of 6 records are committed"),
         ("lost_transaction", "transaction 1 of 6 records"),
         ("zombie_commit", "transaction 6 was sent after a later incarnation was initialised"),

@@ -23,6 +23,7 @@ from tests.verification.samples.run_dirs import write_histories
 LANE = Lane(lane="a", idempotence=True, transactional=Transactional(timeout_ms=1_000))
 SECOND = 1_000_000_000
 PARTITION = replace(FULL, is_transactional=True, committed_end=9)
+READS = replace(LANE, transactional=Transactional(reads=True))
 FACTS = TransactionFacts(transactions=2, committed=2, assignments=2, markers=6, read_to={0: 9})
 REPLICAS = {broker: ReplicaFacts(11, 0, 10) for broker in (1, 2, 3)}
 OPEN = OpenEnd(partition=0, offset=10, hangs=False)
@@ -46,7 +47,7 @@ def test_a_lane_with_all_its_evidence_conforms() -> None:
 
 
 BY_THE_LOG = {"torn_transaction", "lost_transaction", "hanging_transaction", "dependency_cycle"}
-BY_READING = {"aborted_read", "torn_transaction"}
+BY_READING = {"aborted_read", "precommitted_read", "torn_transaction"}
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,12 @@ BY_READING = {"aborted_read", "torn_transaction"}
         ({"facts": replace(FACTS, read_to={})}, BY_READING, "no read_committed consumer read anything"),
         ({"facts": replace(FACTS, read_to={0: 8})}, BY_READING, "no read_committed consumer reached offset 9"),
         ({"facts": replace(FACTS, entangled=9)}, {"dependency_cycle"}, "among the first of 9 dependencies"),
+        (
+            {"facts": replace(FACTS, entangled=9, read_within=1), "lane": READS},
+            {"dependency_cycle", "precommitted_read"},
+            "among the first of 9 dependencies",
+        ),
+        ({"lane": READS}, {"dependency_cycle", "precommitted_read"}, "no record was read within a transaction"),
         ({"replicas": {1: ReplicaFacts(8, 0, 7)}}, BY_THE_LOG, "no replica in replicas/ holds partition 0 whole"),
         ({"replicas": {1: ReplicaFacts(9, 0, 10)}}, BY_THE_LOG, "no replica in replicas/ holds partition 0 whole"),
         ({"lane": replace(LANE, cleanup_policy="compact")}, BY_THE_LOG, "cleanup.policy=compact removes records"),

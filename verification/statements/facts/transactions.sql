@@ -1,11 +1,12 @@
 -- By transactional lane how many transactions there are, by what their producers learned; the assignments; the transactions
--- of produced/ that transactions/ lacks; acknowledged records outside of transactions; the markers (null if replicas/ does
--- not tell them from records); and when the last transaction ended, null unless all did.
+-- of produced/ that transactions/ lacks; acknowledged records outside of transactions; records read within transactions;
+-- the markers (null if replicas/ does not tell them from records); and when the last transaction ended, null unless all
+-- did.
 SELECT
   l.lane,
   COALESCE(t.n, 0) AS transactions, COALESCE(t.committed, 0) AS committed, COALESCE(t.aborted, 0) AS aborted,
   COALESCE(t.in_doubt, 0) AS in_doubt, COALESCE(a.n, 0) AS assignments, COALESCE(o.n, 0) AS unnamed,
-  COALESCE(p.outside, 0) AS outside, m.markers, t.ended_ns
+  COALESCE(p.outside, 0) AS outside, COALESCE(c.n, 0) AS read_within, m.markers, t.ended_ns
 FROM lanes l
 LEFT JOIN (
   SELECT
@@ -19,6 +20,7 @@ LEFT JOIN (SELECT lane, COUNT_IF(transactional_id IS NULL) AS n FROM transaction
 LEFT JOIN (
   SELECT lane, COUNT(*) AS outside FROM produced WHERE `transaction` IS NULL AND outcome = 'ok' GROUP BY lane
 ) p USING (lane)
+LEFT JOIN (SELECT lane, COUNT(reading_transaction) AS n FROM consumed GROUP BY lane) c USING (lane)
 LEFT JOIN (
   SELECT lane, CASE WHEN SUM(kinds) > 0 THEN CAST(SUM(CASE WHEN is_marker THEN n ELSE 0 END) AS BIGINT) END AS markers
   FROM writings

@@ -1,6 +1,7 @@
 -- of no group, though it may be a member's
 --
--- A reader beside a group has no generation, is no member of one, and is the only one of its isolation level.
+-- A reader beside a group has no generation, is no member of one, and is the only one of its isolation level that does
+-- not read within transactions.
 -- of: assignments; rests: of_groups
 SELECT g.judged AS lane, a.consumer, a.`partition`
 FROM `groups` g
@@ -8,6 +9,7 @@ JOIN assignments a ON a.lane = g.lane AND a.`group` IS NULL
 JOIN (
   SELECT lane, isolation, COUNT(DISTINCT member) AS members
   FROM assignments
+  LEFT ANTI JOIN (SELECT lane, consumer FROM consumed WHERE reading_transaction IS NOT NULL) c USING (lane, consumer)
   WHERE `group` IS NULL
   GROUP BY lane, isolation
 ) o ON o.lane = a.lane AND o.isolation = a.isolation

@@ -1,6 +1,9 @@
--- Dependencies between transactions that are neighbours in a partition: a committed record follows another's. What is not
--- committed may lie between them. All other dependencies follow from these.
-SELECT DISTINCT lane, producer_id, `transaction`, to_producer_id, to_transaction
+-- Dependencies between transactions: one has read a record of the other, or they are neighbours in a partition, where a
+-- committed record follows another's. What is not committed may lie between them. All other dependencies by the order in
+-- partitions follow from these.
+SELECT lane, producer_id, `transaction`, to_producer_id, to_transaction FROM transaction_reads
+UNION
+SELECT lane, producer_id, `transaction`, to_producer_id, to_transaction
 FROM (
   SELECT
     lane, producer_id AS to_producer_id, `transaction` AS to_transaction, LAG(producer_id) OVER in_turn AS producer_id,

@@ -2,12 +2,14 @@
 -- transactions/ lacks it). `sent`: its records that may have been written, those whose outcome is not `fail`;
 -- `committed`: how many of these are committed in the final log. `first_seq`: its first record; `first_sent`: the first
 -- one of `sent`; `first_lacking`: the first one of `sent` that is not committed. `sent_ns`: when the last record was
--- sent; `last_ns`: when its producer last sent or heard of one.
+-- sent; `last_ns`: when its producer last sent or heard of one; `asked_ns`: when its commit was asked for, or without that
+-- time the last record sent.
 --
 -- The numbers of a block (`sent_blocks`) are bits: the lowest of `x` is BIT_COUNT((x & -x) - 1).
 SELECT
   b.lane, b.producer_id, b.`transaction`, COALESCE(MAX(t.outcome), 'info') AS outcome,
   MAX(t.transactional_id) AS transactional_id, MAX(b.last_ns) AS sent_ns, MAX(b.heard_ns) AS last_ns,
+  COALESCE(MAX(t.commit_ns), MAX(b.last_ns)) AS asked_ns,
   CAST(SUM(BIT_COUNT(b.sent)) AS BIGINT) AS sent,
   CAST(SUM(BIT_COUNT(b.sent) - BIT_COUNT(b.lacking)) AS BIGINT) AS committed,
   MIN(b.first_seq) AS first_seq,

@@ -102,6 +102,8 @@ def test_committed_and_aborted_transactions_number_their_records(bench: Bench) -
         (2, "committed", None, "pay-0"),
     ]
     assert all(row["initialised_ns"] <= row["begin_ns"] <= row["end_ns"] for row in transactions)
+    assert [row["commit_ns"] is not None for row in transactions] == [True, False, True]
+    assert all(row["begin_ns"] < row["commit_ns"] < row["end_ns"] for row in transactions if row["commit_ns"])
 
 
 def one(bench: Bench, failures: Failures, *, commits: bool = True, over: bool = False) -> tuple[Any, dict[str, Any]]:
@@ -181,7 +183,7 @@ Load = Callable[..., tuple[list[str], list[dict[str, Any]]]]
 def load(bench: Bench) -> Load:
     """Runs a load on fake clients until `until` holds; returns notices and the rows of `transactions/`."""
 
-    def run(*, until: Callable[[], bool], seconds: float = 0.0, **transactional: object) -> Any:
+    def run(*, until: Callable[[], bool], seconds: float = 0.0, reader: Any = None, **transactional: object) -> Any:
         lane = LaneSpec(lane="pay", partitions=2, transactional=transactional)  # type: ignore[arg-type]
         notices: list[str] = []
         workload = WorkloadSpec(rate=2_000, duration=seconds)
@@ -192,7 +194,7 @@ def load(bench: Bench) -> Load:
         def connect(number: int, transactional_id: str) -> RecordedProducer:
             return bench.records({**configs, "transactional.id": transactional_id}, number=number)
 
-        producing = TransactionalProducers(lane, connect, load)
+        producing = TransactionalProducers(lane, connect, load, None if reader is None else lambda id: reader)
         thread, sending = running(producing)
         deadline = time.monotonic() + 20
         while not until() and time.monotonic() < deadline and sending.is_set():
@@ -214,6 +216,21 @@ def test_each_producer_has_its_own_ids_and_a_share_is_aborted(bench: Bench, load
     outcomes = Counter(row["outcome"] for row in rows)
     assert set(outcomes) == {"committed", "aborted"}
     assert 0.25 < outcomes["aborted"] / outcomes.total() < 0.75
+
+
+def test_a_transaction_reads_between_its_records(bench: Bench, load: Load) -> None:
+    reads: list[tuple[int, tuple[int, int]] | str] = []
+
+    class Reader:
+        def poll(self, timeout: float, within: tuple[int, int]) -> None:
+            reads.append((bench.clients[0].calls.count("produce"), within))
+
+        def close(self) -> None:
+            reads.append("closed")
+
+    load(until=lambda: len(reads) > 3, reader=Reader(), size=5, reads=True)
+    assert reads[:2] == [(3, (0, 0)), (8, (0, 1))]
+    assert reads[-1] == "closed"
 
 
 def test_the_seed_decides_which_are_aborted(bench: Bench, load: Load) -> None:
