@@ -47,7 +47,7 @@ phases:
         idempotence: true
         max_in_flight: 5
         cleanup_policy: delete
-        transactional: {size: 10, abort: 0.1, producers: 3, timeout_ms: 10000, restarts: 2}
+        transactional: {size: 10, abort: 0.1, producers: 3, timeout_ms: 10000, reads: true, restarts: 2}
         group: {members: 3, assignor: range, protocol: classic, static: true, commits: auto, crashes: 1, freezes: 1}
         topic_configs: {retention.ms: 100000}
         assume: [queuing.strategy]
@@ -55,7 +55,8 @@ phases:
         producer_configs: {linger.ms: 5}
         consumer_configs: {fetch.min.bytes: 5}
       - {lane: made, loop: {source: safe, offsets: before, group: {joins: 1, leaves: 1, session_timeout_ms: 6000}}}
-      - {lane: created, created_at: 3, recover_within: 40, producer_configs: {linger.ms: 2}}
+      - {lane: created, created_at: 3, recover_within: 40, producer_configs: {linger.ms: 2},
+        cleanup_policy: compact, keys: 9, tombstones: 0.1}
     schedule:
       generate: {faults: [kill, pause], targets: [leader(safe)], count: 2, first_at: 2, duration: [1, 3], gap: [2, 4],
         around_timeouts: true}
