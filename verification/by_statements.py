@@ -29,7 +29,7 @@ from kafka_chaos.verification.judging.assessment import not_applied
 from kafka_chaos.verification.judging.known_defects import preconditions
 from kafka_chaos.verification.judging.result import EXAMPLES, Observation
 from kafka_chaos.verification.statements.library import ANOMALIES, DEFECTS, FACTS, Statement, statement, statements
-from kafka_chaos.verification.tables import facts as counted
+from kafka_chaos.verification.tables import facts as fact_types
 
 _OF_FAMILIES = {
     **dict.fromkeys(("transactions", "unknown_readers", "read_to", "open_ends"), "transactions"),
@@ -49,13 +49,13 @@ class Examined:
     of groups and share groups.
     """
 
-    facts: Mapping[str, counted.LaneFacts]
+    facts: Mapping[str, fact_types.LaneFacts]
     observed: Mapping[tuple[str, AnyAnomaly], Observation]
     write: Callable[[RunPath], None]
     of_groups: Mapping[str, int] = field(default_factory=dict)
 
 
-def _facts(engine: SqlEngine, run: RunDirectory) -> dict[str, counted.LaneFacts]:
+def _facts(engine: SqlEngine, run: RunDirectory) -> dict[str, fact_types.LaneFacts]:
     """The facts of each lane."""
     rows: dict[tuple[str, str], list[NamedRow]] = defaultdict(list)
     for name, fact in statements(FACTS).items():
@@ -72,34 +72,34 @@ def _facts(engine: SqlEngine, run: RunDirectory) -> dict[str, counted.LaneFacts]
     }
 
 
-def _facts_of(lane: Lane, rows: Mapping[str, list[NamedRow]]) -> counted.LaneFacts:
+def _facts_of(lane: Lane, rows: Mapping[str, list[NamedRow]]) -> fact_types.LaneFacts:
     """The facts of a lane. `rows`: by the name of the fact."""
-    replicas: dict[int, dict[int, counted.ReplicaFacts]] = defaultdict(dict)
+    replicas: dict[int, dict[int, fact_types.ReplicaFacts]] = defaultdict(dict)
     for row in rows["replicas"]:
         partition, broker = row.pop("partition"), row.pop("broker")
-        replicas[partition][broker] = counted.ReplicaFacts(**row)
-    return counted.LaneFacts(
-        partitions={row.pop("partition"): counted.PartitionFacts(**row) for row in rows["partitions"]},
+        replicas[partition][broker] = fact_types.ReplicaFacts(**row)
+    return fact_types.LaneFacts(
+        partitions={row.pop("partition"): fact_types.PartitionFacts(**row) for row in rows["partitions"]},
         unjudged=sum(row["n"] for row in rows["unjudged"]),
         replicas=dict(replicas),
         transactions=None if lane.transactional is None else _transactions(rows),
         groups=tuple(_group(group, reads, rows) for group, reads in groups_of_lane(lane).items()),
         without_input=sum(row["n"] for row in rows["without_input"]),
-        pulses=tuple(sorted((counted.Pulse(**row) for row in rows["pulses"]), key=str)),
-        awaited=tuple(sorted((counted.Awaited(**row) for row in rows["awaited"]), key=str)),
+        pulses=tuple(sorted((fact_types.Pulse(**row) for row in rows["pulses"]), key=str)),
+        awaited=tuple(sorted((fact_types.Awaited(**row) for row in rows["awaited"]), key=str)),
         share=next((ShareLedger(group=share_group_of(lane.lane), **row) for row in rows["shares"]), None),
-        owned=tuple(sorted((counted.Owned(**row) for row in rows["owned"]), key=str)),
+        owned=tuple(sorted((fact_types.Owned(**row) for row in rows["owned"]), key=str)),
     )
 
 
-def _transactions(rows: Mapping[str, list[NamedRow]]) -> counted.TransactionFacts:
+def _transactions(rows: Mapping[str, list[NamedRow]]) -> fact_types.TransactionFacts:
     (counts,) = rows["transactions"]
-    return counted.TransactionFacts(
+    return fact_types.TransactionFacts(
         **counts,
         unknown_readers=tuple(sorted(row["consumer"] for row in rows["unknown_readers"])),
         read_to={row["partition"]: row["read_to"] for row in rows["read_to"] if row["read_to"] is not None},
         stayed_to={row["partition"]: row["stayed_to"] for row in rows["read_to"] if row["stayed_to"] is not None},
-        open_ends=tuple(counted.OpenEnd(**row) for row in rows["open_ends"]),
+        open_ends=tuple(fact_types.OpenEnd(**row) for row in rows["open_ends"]),
     )
 
 
@@ -144,7 +144,7 @@ def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
     skipped = {lane.lane: not_applied(run, lane, facts[lane.lane]) for lane in run.lanes}
     progress(3, PARTS_OF_VERIFICATION, "looking for each anomaly")
     for lane, count in _find(engine, run, skipped).items():
-        transactions = facts[lane].transactions or counted.TransactionFacts()
+        transactions = facts[lane].transactions or fact_types.TransactionFacts()
         facts[lane] = replace(facts[lane], transactions=replace(transactions, entangled=count))
     observed = _observed(engine, run)
     columns = ", ".join(f"`{name}`" for name in _CASE)
@@ -188,14 +188,7 @@ def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> dict[str, i
 
     Returns, for each lane whose dependencies were too many to search (`_add_cycles`), how many there are.
     """
-    # The statements of the anomalies that are judged in some lane.
-    wanted = [
-        anomaly
-        for family in ANOMALIES
-        for anomaly in (statements(family).values() if family in run.families else ())
-        if not anomaly.needs or run.has(anomaly.needs)
-        if any(anomaly_named(anomaly.name) not in reasons for reasons in skipped.values())
-    ]
+    wanted = _wanted(run, skipped)
     entangled = _add_cycles(engine) if any("cycles" in anomaly.tables for anomaly in wanted) else {}
     for anomaly in wanted:
         prepare(engine, anomaly.tables)
@@ -208,6 +201,17 @@ def _find(engine: SqlEngine, run: RunDirectory, skipped: Skipped) -> dict[str, i
     prepare(engine, explained.tables)
     engine.define("findings", explained.sql, keep=True)
     return entangled
+
+
+def _wanted(run: RunDirectory, skipped: Skipped) -> list[Statement]:
+    """The statements of the anomalies that are judged in some lane."""
+    wanted = []
+    for family in (family for family in ANOMALIES if family in run.families):
+        for anomaly in statements(family).values():
+            is_judged = any(anomaly_named(anomaly.name) not in reasons for reasons in skipped.values())
+            if is_judged and (not anomaly.needs or run.has(anomaly.needs)):
+                wanted.append(anomaly)
+    return wanted
 
 
 def _cases(engine: SqlEngine, anomaly: Statement, skipped: Skipped) -> str:
@@ -229,14 +233,14 @@ def _add_cycles(engine: SqlEngine) -> dict[str, int]:
     Returns, for each lane in which not all dependencies were searched and no cycle was found, how many there are.
     """
     entangled, cycles = {}, []
+    ends = ("producer_id", "transaction", "to_producer_id", "to_transaction")
+    listed = ", ".join(f"`{name}`" for name in ends)
     for table in ("dependencies", "transaction_reads"):
         prepare(engine, [table])
-        ends = ("producer_id", "transaction", "to_producer_id", "to_transaction")
-        listed = ", ".join(f"`{name}`" for name in ends)
         edges = engine.arrow(f"SELECT lane, {listed} FROM {table} LIMIT {MOST_SEARCHED}")
         is_cut = edges.num_rows == MOST_SEARCHED
-        counted = engine.rows(f"SELECT lane, COUNT(*) FROM {table} GROUP BY lane") if is_cut else ()
-        counts: dict[str, int] = dict(counted)
+        by_lane = engine.rows(f"SELECT lane, COUNT(*) FROM {table} GROUP BY lane") if is_cut else ()
+        counts: dict[str, int] = dict(by_lane)
         lanes, *columns = (edges[name].to_numpy() for name in ("lane", *ends))
         for lane in sorted({*lanes, *counts}):
             of_lane = lanes == lane

@@ -40,6 +40,13 @@ MOST_PARTITIONS = 100_000
 MOST_REPLICAS = 9  # the most replicas of a partition, because a state of the model has each of them
 COMPACT = "compact"
 CLEANUP_POLICIES = (None, "delete", COMPACT, "compact,delete")
+
+
+def has_compaction(cleanup_policy: str | None) -> bool:
+    """Whether compaction is part of a topic's policy: brokers then refuse records without a key."""
+    return COMPACT in (cleanup_policy or "")
+
+
 _MODES_IN_WORDS = {ZOOKEEPER: "ZooKeeper", KRAFT: "KRaft mode"}
 
 

@@ -95,7 +95,7 @@ class OnFrames(Fault):
         return Proof(False, {}, passed if named else f"no {frame}")
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        link_of(node).lift(mark(self), release=not (isinstance(self, Hold) and self.then == "drop"))
+        link_of(node).lift(mark(self), release=True)
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
@@ -112,14 +112,20 @@ class OnFrames(Fault):
 
     def _senders(self, cluster: ClusterControl) -> tuple[str, ...] | None:
         """The senders for a link's `Rule`: host names, or `clients`; None for any sender."""
-        if self.sender is None or self.sender == "clients":
-            return None if self.sender is None else (self.sender,)
-        role, _, number = self.sender.partition(":")
-        nodes = list((cluster.brokers if role.startswith("broker") else cluster.controllers).values())
-        if self.sender == "controller":
-            active, nodes = cluster.controller(), [*cluster.brokers.values(), *nodes]
-            return tuple(node.name for node in nodes if node.number == active)
-        return tuple(node.name for node in nodes if not number or node.name == f"{role}-{number}")
+        if self.sender is None:
+            return None
+        match self.sender.partition(":"):
+            case "clients", _, _:
+                return ("clients",)
+            case "brokers", _, _:
+                return tuple(node.name for node in cluster.brokers.values())
+            case "controllers", _, _:
+                return tuple(node.name for node in cluster.controllers.values())
+            case "controller", _, "":
+                active, nodes = cluster.controller(), (*cluster.brokers.values(), *cluster.controllers.values())
+                return tuple(node.name for node in nodes if node.number == active)
+            case role, _, number:
+                return ((cluster.brokers if role == "broker" else cluster.controllers)[int(number)].name,)
 
 
 def link_of(node: NodeControl) -> LinkControl:
@@ -223,6 +229,9 @@ class Hold(OnFrames):
     fate: ClassVar[str] = "held"
     appearance: ClassVar[Appearance] = Appearance("#6b4fa0", "#b9a3e3", Pattern.DOTS)
 
+    def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
+        link_of(node).lift(mark(self), release=self.then == "release")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate(OnFrames):
@@ -274,10 +283,9 @@ class Stale(OnFrames):
 
     def __post_init__(self) -> None:
         OnFrames.__post_init__(self)
-        if (
-            key := next((key for key in ("lane", "partition", "transactional_id") if getattr(self, key)), None)
-        ) is not None:
-            raise ValueError(f"{key}: expected client_id instead, since an answer is about whatever a client asks")
+        for key in ("lane", "partition", "transactional_id"):
+            if getattr(self, key) is not None:
+                raise ValueError(f"{key}: expected client_id instead, since an answer is about whatever a client asks")
 
 
 FATES = {kind.kind: kind.fate for kind in (Alter, Answer, Cut, Delay, Drop, Hold, Rate, Repeat, Stale)}

@@ -21,6 +21,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure, EnvironmentFailu
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.events import ConfigurationUnread
+from kafka_chaos.contract.lane.lanes import has_compaction
 from kafka_chaos.contract.lane.recovery import DAY_MS
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.attached.cluster import AttachedCluster, with_brokers_configuration, without_defaults
@@ -295,7 +296,7 @@ def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object
     yield "min_insync_replicas", lane.min_insync_replicas, _UNTOLD if minimum is None else int(minimum)
     yield "unclean_leader_election", lane.unclean_leader_election, _UNTOLD if unclean is None else unclean == "true"
     yield "cleanup_policy", lane.cleanup_policy, cleanup_of(configs) if tells_cleanup else _UNTOLD
-    if "compact" in (lane.cleanup_policy or ""):
+    if has_compaction(lane.cleanup_policy):
         wanted = str(lane.topic_configs.get(TOMBSTONES, DAY_MS))
         yield "topic_configs", f"{TOMBSTONES}={wanted}", f"{TOMBSTONES}={configs.get(TOMBSTONES, wanted)}"
     for _, message in refused_keys("topic", without_defaults(entries), lane.as_lane(())):

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.lane.lanes import has_compaction
 from kafka_chaos.contract.lane.transactions import READ_COMMITTED, READ_UNCOMMITTED
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
@@ -119,15 +120,16 @@ class LaneClients:
             others = {key: value for key, value in configs.items() if key != "logger"}
             names = {"lane": lane.lane, "topic": lane.topic_name}
             watch = watch_of(others, load.on_precondition, **names, producer_id=number)
-        # Brokers refuse a record without a key where a topic is compacted.
-        keys = partial(key_of, keys=lane.keys, tombstones=lane.tombstones, partitions=partitions)
+        keys = None
+        if client is None and has_compaction(lane.cleanup_policy):
+            keys = partial(key_of, keys=lane.keys, tombstones=lane.tombstones, partitions=partitions)
         rows = ProducedRows(
             load.tables,
             lane=lane.lane,
             producer_id=number,
             partitions=RoundRobin(partitions, first=first),
             transactional_id=transactional_id,
-            keys=keys if client is None and "compact" in (lane.cleanup_policy or "") else None,
+            keys=keys,
         )
         if client is None:
             return RecordedProducer(

@@ -90,10 +90,13 @@ def append_to(state: states.State, setup: states.Setup, partition: int, log: sta
     Reading changes nothing else, so reading at once shows every anomaly that reading later would.
     """
     readable = readable_records(log, setup.rules.reads_below_last_stable_offset)
-    # In lock step, no producer says what it asks for: there are no outcomes.
-    not_asked = {transaction for transaction, outcome in enumerate(state.outcomes) if outcome == states.OPEN}
-    early = sum(1 << number for number in bits(readable & ~state.read) if number // setup.size in not_asked)
-    return state.with_log(partition, log)._replace(read=state.read | readable, early=state.early | early)
+    early = state.early
+    for number in bits(readable & ~state.read):
+        transaction = number // setup.size
+        # In lock step, no producer says what it asks for: there are no outcomes.
+        if state.outcomes[transaction : transaction + 1] == (states.OPEN,):
+            early |= 1 << number
+    return state.with_log(partition, log)._replace(read=state.read | readable, early=early)
 
 
 def abort_by_coordinator(state: states.State, setup: states.Setup, id: int) -> states.State:

@@ -70,7 +70,7 @@ def _lane(history: History, name: str, settings: Mapping[str, Any]) -> Lane:
     entry = {"lane": name, **settings}
     if history.transactional:
         size = max((len(sending.sends) for of_process in history.sending.values() for sending in of_process), default=1)
-        reads = any(number is not None for *_, number in history.reads)
+        reads = any(within is not None for *_, within in history.reads)
         producers = Transactional(producers=max(1, len(history.sending)), size=max(1, size), reads=reads)
         entry |= {"idempotence": True, "transactional": producers.to_json()}
     return replace(Lane.from_json(entry), topic=name, partitions=max(history.partitions.values()) + 1)
@@ -126,14 +126,13 @@ class _Rows:
     def write_reads(self) -> None:
         """Write the reads, after all sends: a record may be read before its send has an answer."""
         assigned: set[tuple[str, int]] = set()
-        for consumer, offset, key, value, poll_ns, number in self.history.reads:
+        for consumer, offset, key, value, poll_ns, within in self.history.reads:
             producer_id, seq = self.history.identities.get((key, value), PHANTOM)
             partition = self.history.partition(key)
             where = {"lane": self.lane, "consumer": consumer, "partition": partition}
             read = {**where, "offset": offset, "producer_id": producer_id, "seq": seq, "poll_ns": poll_ns}
-            if self.history.transactional and number is not None:
-                process = consumer.partition("/")[0].removeprefix("process-")
-                read |= {"reading_producer_id": int(process), "reading_transaction": number}
+            if within is not None:
+                read["reading_producer_id"], read["reading_transaction"] = within
             self.writer.row("consumed", **read)
             if self.history.transactional and (consumer, partition) not in assigned:
                 assigned.add((consumer, partition))

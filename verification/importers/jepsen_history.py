@@ -70,9 +70,9 @@ class History:
     """The history in the operations of a log so far.
 
     `transactional`: whether each of them is a transaction. `numbered`: whether keys are numbers; the maps of JSON, with
-    text for keys, do not say. `reads` are (consumer, offset, key, value, poll time, number), the last one of the
-    transaction of its process in which it was read, if there is one. `seen`: the values that operations have read that
-    ended with ok, each with the time of the first one.
+    text for keys, do not say. `reads` are (consumer, offset, key, value, poll time, within);
+    `within`: the process and the number of the transaction in which it was read, if there is one. `seen`: the values
+    that operations have read that ended with ok, each with the time of the first one.
     """
 
     transactional: bool
@@ -83,7 +83,7 @@ class History:
     sending: defaultdict[int, list[Sending]] = field(default_factory=lambda: defaultdict(list))
     open: dict[int, Sending] = field(default_factory=dict)
     readers: defaultdict[int, Reader] = field(default_factory=lambda: defaultdict(Reader))
-    reads: list[tuple[str, int, Any, Any, int, int | None]] = field(default_factory=list)
+    reads: list[tuple[str, int, Any, Any, int, tuple[int, int] | None]] = field(default_factory=list)
     seen: dict[Value, int] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock)
 
@@ -201,7 +201,8 @@ def _complete(history: History, operation: Operation, invoked: Sending, stamp_ns
         raise ValueError("a poll without what it read, expected [:poll {k [[offset v] …]}]")
     read = [micro[1] for micro in polls if len(micro) > 1]
     if read and (history.transactional or operation["type"] != "fail"):
-        _take_polls(history, operation, read, stamp_ns, invoked.number if invoked.sends else None)
+        is_within = history.transactional and bool(invoked.sends)
+        _take_polls(history, operation, read, stamp_ns, (invoked.process, invoked.number) if is_within else None)
 
 
 def _is_same(answer: object, value: object) -> bool:
@@ -212,7 +213,9 @@ def _may_be_offset(value: object) -> bool:
     return value is None or (is_offset(value) and value < 2**63)
 
 
-def _take_polls(history: History, operation: Operation, polls: list[Any], stamp_ns: int, number: int | None) -> None:
+def _take_polls(
+    history: History, operation: Operation, polls: list[Any], stamp_ns: int, within: tuple[int, int] | None
+) -> None:
     process = int(operation["process"])
     reader = history.readers[process]
     consumer = f"process-{process}/{reader.assignment}"
@@ -230,7 +233,7 @@ def _take_polls(history: History, operation: Operation, polls: list[Any], stamp_
                     before = (consumer, last[key][0], key, last[key][1])
                     history.reads.append((*before, history.clock.next(consumer, stamp_ns), None))
             last[key] = (offset, value)
-            history.reads.append((consumer, offset, key, value, history.clock.next(consumer, stamp_ns), number))
+            history.reads.append((consumer, offset, key, value, history.clock.next(consumer, stamp_ns), within))
             if operation["type"] == "ok":
                 history.seen.setdefault((key, value), stamp_ns)
     if goes_on:

@@ -11,7 +11,7 @@ from kafka_chaos.contract.command.errors import LaneError, UsageFailure
 from kafka_chaos.contract.lane.configuration import classifications, dotted
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.groups import CLASSIC, CONSUMER, Group
-from kafka_chaos.contract.lane.lanes import has_delivery_limit_per_group
+from kafka_chaos.contract.lane.lanes import has_compaction, has_delivery_limit_per_group
 from kafka_chaos.contract.lane.share import USUAL_LIMIT
 from kafka_chaos.faults.fault import concerns
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, parse_client
@@ -54,9 +54,9 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec) -> 
         yield ("topic_configs",), str(failure)
     if lane.tiered and not cluster.tiered_storage:
         yield ("tiered",), "the cluster has no remote store: expected tiered_storage: true in cluster"
-    if lane.tiered and "compact" in (lane.cleanup_policy or ""):
+    is_compacted = has_compaction(lane.cleanup_policy)
+    if lane.tiered and is_compacted:
         yield ("tiered",), "Kafka has no remote storage for topics that are compacted: expected cleanup_policy: delete"
-    is_compacted = "compact" in (lane.cleanup_policy or "")
     if is_compacted and (lane.client != IN_PROCESS or lane.loop is not None):
         sends = f"only {IN_PROCESS} in this process sends the keys that brokers ask for here, and no loop does"
         yield ("cleanup_policy",), f"{sends}: expected null or delete"

@@ -59,7 +59,9 @@ class Follower(Readers, ABC):
         # Otherwise, compaction or retention may have removed the first record of a partition.
         self._needs_first = self._has_other_readers and lane.cleanup_policy is None and not start_offsets
         kind = isolation if number is None else f"{CONSUMER}-{number}"
-        self._member = f"{reads_for}-reader" if reads_for else lane.lane if kind is None else f"{lane.lane}-{kind}"
+        self._member = lane.lane if kind is None else f"{lane.lane}-{kind}"
+        if reads_for is not None:
+            self._member = f"{reads_for}-reader"
         self._rows = ConsumedRows(load, lane=lane.lane, readers=self, isolation=isolation)
         self._assignments = 0
         self._unread: set[int] = set()

@@ -28,6 +28,7 @@ from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 PRODUCED_SCHEMA = arrow_schema(PRODUCED)
 CONSUMED_SCHEMA = arrow_schema(CONSUMED, without=("reading_producer_id", "reading_transaction"))
+_READ_WITHIN_SCHEMA = arrow_schema(CONSUMED)
 
 _GATHER_INTERVAL = 0.5  # Seconds. With the time that it takes to write a file, less than a second.
 ROWS_PER_FILE = 100_000
@@ -74,9 +75,9 @@ def consumed_rows(
     ]
     if within is None:
         return pa.Table.from_arrays(columns, schema=CONSUMED_SCHEMA)
-    columns += [pa.repeat(pa.scalar(value, pa.int32()), count) for value in within[:1]]
-    columns += [pa.repeat(pa.scalar(value, pa.int64()), count) for value in within[1:]]
-    return pa.Table.from_arrays(columns, schema=arrow_schema(CONSUMED))
+    producer, transaction = within
+    columns += [pa.array([producer] * count, pa.int32()), pa.array([transaction] * count, pa.int64())]
+    return pa.Table.from_arrays(columns, schema=_READ_WITHIN_SCHEMA)
 
 
 class HistoryWriter:

@@ -75,7 +75,7 @@ class TransactionRows:
         self._open = {**self._producer, "transaction": self.number, "begin_ns": begin_ns}
 
     def asks_for_commit(self, ns: int | None = None) -> None:
-        """Note that the commit is about to be asked for, now or from `ns` on: until it is answered, it is in doubt."""
+        """Note that the commit is asked for, now or from `ns` on: until it is answered, the transaction is in doubt."""
         if self._commit_ns is None:
             self._commit_ns = time.monotonic_ns() if ns is None else ns
 
