@@ -14,7 +14,7 @@ from itertools import pairwise
 from cluster_invariants import CLUSTER_INVARIANTS
 
 from kafka_chaos.reference_model.lockstep.brokers import end_parked_fetch
-from kafka_chaos.reference_model.lockstep.clients import send_astray, send_to_unnamed
+from kafka_chaos.reference_model.lockstep.clients import send_astray, send_while_leaderless
 from kafka_chaos.reference_model.lockstep.cluster_model import URGENT, Internal
 from kafka_chaos.reference_model.lockstep.environment import ACTIONS
 from kafka_chaos.reference_model.lockstep.state import FOLLOWER, LEADER, ActionError, ClusterConfig, ClusterState
@@ -31,7 +31,7 @@ def checkpoint_high_watermark(state: ClusterState, config: ClusterConfig) -> Ite
                 yield state.with_replica(written)
 
 
-OPTIONAL: tuple[Internal, ...] = (end_parked_fetch, checkpoint_high_watermark, send_astray, send_to_unnamed)
+OPTIONAL: tuple[Internal, ...] = (end_parked_fetch, checkpoint_high_watermark, send_astray, send_while_leaderless)
 Progress = tuple[ClusterState, tuple[int, ...]]
 """A state, and how many actions of each group have been taken."""
 

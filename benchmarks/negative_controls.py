@@ -33,13 +33,13 @@ class BrokenTransactions:
 
 TRANSACTIONS_WITHOUT: Mapping[str, BrokenTransactions] = {
     "fencing of producers at the coordinator": BrokenTransactions(
-        replace(V1, fences_at_coordinator=False), (TORN_TRANSACTION, ABORTED_READ)
+        replace(V1, coordinator_fences_producers=False), (TORN_TRANSACTION, ABORTED_READ)
     ),
     "fencing of producers at the leader": BrokenTransactions(
-        replace(V1_UNVERIFIED, fences_at_leader=False), (HANGING_TRANSACTION,)
+        replace(V1_UNVERIFIED, leader_fences_producers=False), (HANGING_TRANSACTION,)
     ),
     "fencing of coordinators that were replaced": BrokenTransactions(
-        replace(V1, fences_coordinators=False), (TORN_TRANSACTION, ABORTED_READ), failovers=1
+        replace(V1, leader_fences_coordinators=False), (TORN_TRANSACTION, ABORTED_READ), failovers=1
     ),
     "markers that a new coordinator writes again": BrokenTransactions(
         replace(V1, writes_markers_again=False), (HANGING_TRANSACTION, LOST_TRANSACTION, TORN_TRANSACTION), failovers=1

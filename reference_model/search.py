@@ -184,17 +184,17 @@ def fewest_faults_first(
     successors: Callable[[State], Iterable[State]],
     visit: Callable[[State], bool],
     faults: Callable[[State], int],
-    split_means: Callable[[State], tuple[Hashable, int]],
+    split_abilities: Callable[[State], tuple[Hashable, int]],
     budget: Budget,
 ) -> Search[State]:
     """Reach every state that no other one makes superfluous: by fewest faults first, then by fewest steps.
 
     The search begins in each initial state. `faults` counts the faults that have struck before a state; no step makes
-    it smaller. `split_means` splits a state into the rest and its means, a bit set: of two states with the same rest,
-    the one that has all the means of the other, and perhaps more, shows all that the other shows and can take all of
-    its steps. So a state is left out if one with the same rest and all its means came before. No path to a state of a
-    certain kind has fewer faults, or as many faults and fewer steps, than the path to the first one that `visit` sees.
-    `visit` ends the search by returning True. `complete` is False if `visit` or the budget ended it.
+    it smaller. `split_abilities` splits a state into the rest and its abilities, a bit set: of two states with the same
+    rest, the one that has all the abilities of the other, and perhaps more, shows all that the other shows and can take
+    all its steps. So a state is left out if one with the same rest and all its abilities came before. The path to the
+    first state of some kind that `visit` sees has the fewest faults, and of these paths the fewest steps. `visit` ends
+    the search by returning True. `complete` is False if `visit` or the budget ended it.
     """
     started, cpu_started = time.monotonic(), time.process_time()
     parents: dict[State, State | None] = {}
@@ -214,11 +214,11 @@ def fewest_faults_first(
             struck, depth = min(waiting)
             deepest = max(deepest, depth)
             for state, parent in waiting.pop((struck, depth)).items():
-                rest, means = split_means(state)
-                reached_means = reached.setdefault(rest, [])
-                if any(means & other == means for other in reached_means):
+                rest, abilities = split_abilities(state)
+                reached_abilities = reached.setdefault(rest, [])
+                if any(abilities & other == abilities for other in reached_abilities):
                     continue
-                reached_means.append(means)
+                reached_abilities.append(abilities)
                 parents[state] = parent
                 if visit(state) or budget.is_empty(len(parents)):
                     return result(False)

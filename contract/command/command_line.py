@@ -1,7 +1,8 @@
-"""How every command of this project ends: one line on standard error, and the exit code that belongs to the cause.
+"""How every command of this project ends, and the options, tables and console that commands share.
 
-Guarantee: no error ends a command with exit code 1, which means a violation and nothing else. For a bug of this project
-the line names a file with the traceback; `--debug` prints the traceback instead.
+A command that fails ends with one line on standard error, and the exit code that belongs to the cause. Guarantee: no
+error ends it with exit code 1, which means a violation and nothing else. For a bug of this project the line names a
+file with the traceback; `--debug` prints the traceback instead.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PACKAGE = Path(__file__).resolve().parents[2]  # which has the folder experiment
 DEBUG = "--debug"
 QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
-_WIDTH_OF_LOG = 150  # characters, so that the widest table fits
+_WIDTH_WITHOUT_TERMINAL = 150  # characters, so that the widest table fits
 _REMEDIES_OF_MACHINE = {
     errno.ENOSPC: "free some space, or choose another folder",
     errno.EDQUOT: "free some of the quota, or choose another folder",
@@ -60,7 +61,7 @@ _FULL_OR_READ_ONLY = {"No space left on device": errno.ENOSPC, "Read-only file s
 def invoke(command: click.Command, prog_name: str) -> int:
     """Run a command with the arguments of this process; returns 0, or click's own exit code, as for `--help`.
 
-    Unlike `command.main`, it raises whatever the command raises: errors, even a broken pipe, and verdicts' SystemExit.
+    Unlike `command.main`, it raises what the command raises: errors, even a broken pipe, and a verdict's SystemExit.
     """
     if f"_{prog_name.upper()}_COMPLETE".replace("-", "_") in os.environ:  # Only `main` completes words for a shell.
         command.main(prog_name=prog_name)
@@ -75,12 +76,12 @@ def invoke(command: click.Command, prog_name: str) -> int:
 def run_and_exit(command: Callable[[], int]) -> NoReturn:
     """Call `command`. Exit with the code that it returns, or with the code of the error that it raises."""
     try:
-        code = _finish(command)
+        code = _exit_code_of(command)
     except KeyboardInterrupt:
         code = _say("interrupted", errors.ExitCode.INTERRUPTED)
     with contextlib.suppress(OSError):
         sys.stderr.flush()
-    # The result is known: a signal while Python and Spark shut down does not change it.
+    # The result is known: a signal while Python and Spark shut down must not change it.
     atexit.register(_ignore_signals)
     sys.exit(code)
 
@@ -90,8 +91,8 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _finish(command: Callable[[], int]) -> int:
-    """The exit code that the command returns, or that of its error, whose line is printed."""
+def _exit_code_of(command: Callable[[], int]) -> int:
+    """Call the command; returns its exit code, or prints the line of its error and returns the error's exit code."""
     try:
         try:
             code: object = command()
@@ -108,7 +109,7 @@ def _finish(command: Callable[[], int]) -> int:
         return errors.ExitCode.USAGE
     except (click.exceptions.Abort, KeyboardInterrupt, errors.Interrupted) as error:
         return _say(str(error) or "interrupted", errors.ExitCode.INTERRUPTED)
-    except BaseException as error:  # noqa: BLE001 - none may pass, or Python would end with 1
+    except BaseException as error:  # noqa: BLE001 - otherwise Python would end with 1
         # If this flush fails, discard the buffer: Python flushes it again at its exit, and would set another exit code.
         try:
             sys.stdout.flush()
@@ -124,7 +125,7 @@ def _finish(command: Callable[[], int]) -> int:
 
 
 def failure_of(error: BaseException) -> errors.KafkaChaosError | None:
-    """The problem with the machine or a path that an error of Python or a library reports; None for other errors."""
+    """The failure to report if an error of Python or a library is due to the machine or a path; else None."""
     if isinstance(error, MemoryError):
         return errors.EnvironmentFailure("no memory is left: end other programs, or use a smaller load")
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("kafka_chaos"):
@@ -142,12 +143,12 @@ def failure_of(error: BaseException) -> errors.KafkaChaosError | None:
     reason = os.strerror(number)
     if number in _REMEDIES_OF_MACHINE:
         return errors.EnvironmentFailure(f"{prefix}{reason}: {_REMEDIES_OF_MACHINE[number]}")
-    # An error without a path is not about the user's input.
+    # Without a path, the error is not about what the user has named.
     return errors.UsageFailure(f"{prefix}{reason}: {_REMEDIES_OF_PATH[number]}") if prefix else None
 
 
 def console(*, highlight: bool = True) -> Console:
-    """The terminal; for a log or a pipe in its place, a console that is wide enough for tables."""
+    """The console on standard output; if that is no terminal but a file or a pipe, wide enough for every table."""
     from rich.console import Console
 
     class Terminal(Console):
@@ -156,15 +157,15 @@ def console(*, highlight: bool = True) -> Console:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     terminal = Terminal(highlight=highlight)
-    return terminal if terminal.is_terminal else Terminal(width=_WIDTH_OF_LOG, highlight=highlight)
+    return terminal if terminal.is_terminal else Terminal(width=_WIDTH_WITHOUT_TERMINAL, highlight=highlight)
 
 
 def plain_table(
     *headings: str, right: Collection[str] = (), folds: str | None = None, title: str | None = None
 ) -> Table:
-    """A table without rules, with a column for each heading; columns in `right` are aligned to the right.
+    """A table without borders, with a column for each heading; columns in `right` are aligned to the right.
 
-    `folds`: the only column that may break lines where the terminal is narrow. Without it, every column may.
+    `folds`: the only column whose text may be wrapped if the terminal is narrow. Without `folds`, every column's may.
     """
     from rich.table import Column, Table
 
@@ -178,12 +179,12 @@ def plain_table(
 
 
 def file_option(name: str, help: str) -> Callable[[F], F]:
-    """An option that takes the path of a file."""
+    """A click option that takes the path of a file."""
     return click.option(name, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help=help)
 
 
 class ExperimentPath(click.Path):
-    """The path of an experiment. A path `experiments/…` that the current folder lacks is taken from this package."""
+    """The path of an experiment. A path `experiments/…` that the current folder lacks names a file of this package."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """See `click.ParamType.convert`."""
@@ -204,7 +205,7 @@ def _say(message: str, code: int) -> int:
 
 
 def bug_report(error: BaseException) -> str:
-    """The error of a bug in one line, and the place of its traceback, which this call writes to a file."""
+    """A line with the error of a bug and the path of its traceback, which this call writes to a file."""
     kind, line = type(error).__name__, errors.first_line(error)
     return f"{kind if line == kind else f'{kind}: {line[:200]}'}; {_traceback_of(error)}"
 

@@ -11,6 +11,6 @@ the time, and says when no time is left.
 - Towards fewer faults (`narrowing.py`): a finding's lane beside its controls, with the fewest and shortest faults
   (`shrinking.py`) of the schedule that its run realised (`realised.py`).
 
-`night.py` counts what all runs of a campaign showed, and writes the summary. The record of runs (`record.py`) has a
-line for each lane of each run, of all campaigns. The page of `atlas` shows the record by cell (`cells.py`).
+`counted_campaign.py` counts what a campaign's runs showed, and writes the summary. The record of runs (`record.py`) has
+a line for each lane of each run, of all campaigns. The page of `atlas` shows the record by cell (`cells.py`).
 """

@@ -19,9 +19,9 @@ from kafka_chaos.contract.command.errors import KafkaChaosError, counted
 from kafka_chaos.contract.engines import ENGINE, Engine
 
 if TYPE_CHECKING:
+    from kafka_chaos.harness.campaign.counted_campaign import CountedCampaign
     from kafka_chaos.harness.campaign.hunting import Discovery, Hunt, Round
     from kafka_chaos.harness.campaign.loop import Policy, RunExperiment
-    from kafka_chaos.harness.campaign.night import Night
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments" / "nightly"
 STANDARD_PLAN = Path(__file__).with_name("standard.yaml")
@@ -44,45 +44,45 @@ class CampaignOptions:
             click.echo(text)
 
     def follow(
-        self, policy: Callable[[random.Random], Policy[None]], runs: int | None, run_experiment: RunExperiment
-    ) -> Night:
-        """Make the runs that a policy wants, and show them on the terminal; returns the `Night` that counted them.
+        self, make_policy: Callable[[random.Random], Policy[None]], runs: int | None, run_experiment: RunExperiment
+    ) -> CountedCampaign:
+        """Make the runs that a policy wants, and show them on the terminal; returns the campaign, which counted them.
 
-        `policy` makes the policy, given the random generator of the seeds. `runs`: the largest number of runs.
+        `make_policy` gets the random generator that draws the runs' seeds. `runs`: the largest number of runs.
         """
+        from kafka_chaos.harness.campaign.counted_campaign import CountedCampaign
         from kafka_chaos.harness.campaign.loop import Budget
-        from kafka_chaos.harness.campaign.night import Night
         from kafka_chaos.harness.report.listeners.terminal import on_terminal
 
         budget = Budget(self.minutes, runs)
-        night = Night(self.out, budget, self.seed, self.say, run_experiment, record=self.record)
-        with on_terminal(not (self.as_json or self.quiet), budget.described) as night.listeners:
-            night.follow(policy(night.seeds))
-        return night
+        campaign = CountedCampaign(self.out, budget, self.seed, self.say, run_experiment, record=self.record)
+        with on_terminal(not (self.as_json or self.quiet), budget.described) as campaign.listeners:
+            campaign.follow(make_policy(campaign.seeds))
+        return campaign
 
-    def conclude(self, night: Night) -> None:
-        """Print where the summary is, or the summary as JSON, and end with the exit code of the gravest run."""
+    def conclude(self, campaign: CountedCampaign) -> None:
+        """Print the path of the summary, or the summary as JSON, and end with the exit code of the gravest verdict."""
         if self.as_json:
-            click.echo(json.dumps(night.to_json()))
-        self.say(f"{night.folder / 'summary.md'}")
-        sys.exit(night.verdict.exit_code)
+            click.echo(json.dumps(campaign.to_json()))
+        self.say(f"{campaign.folder / 'summary.md'}")
+        sys.exit(campaign.verdict.exit_code)
 
 
 def campaign_options(
-    minutes: float, out: str, writes: str, record: str = "Add every run to this record, which `atlas` shows."
+    minutes: float, out: str, out_help: str, record_help: str = "Add every run to this record, which `atlas` shows."
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorates a command, whose first argument is `CampaignOptions`, with the click options that fill them.
+    """Decorate a command with the click options of a campaign; the command gets them as its first argument.
 
-    `minutes` and `out`: the defaults of --minutes and --out; `writes` and `record`: the help of --out and --record.
+    `minutes` and `out` are the defaults of --minutes and --out.
     """
     options = (
         click.option("--minutes", type=click.FloatRange(min=0), default=minutes, show_default=True,
-                     help="Start no run that would end after this time; every experiment runs at least once."),
+                     help="Start no run that would end after this time, except the first of each experiment."),
         click.option("--seed", type=click.IntRange(min=0),
                      help="Decides the seed of every run, whatever a file says; drawn by default."),
         click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path(out), show_default=True,
-                     help=writes),
-        click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help=record),
+                     help=out_help),
+        click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help=record_help),
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end, nothing else."),
         QUIET,
     )  # fmt: skip
@@ -106,7 +106,7 @@ def campaign_options(
 @click.argument("experiments", nargs=-1, type=ExperimentPath(path_type=Path, exists=True))
 @click.option("--repeats", type=click.IntRange(min=1), help="Run each experiment at most this many times.")
 @click.option("--on", metavar="VERSION/MODE",
-              help="Cluster of experiments that name none, such as 4.2.0/kraft; `turn` changes it daily.")  # fmt: skip
+              help="Cluster if an experiment names none, such as 4.2.0/kraft; `turn`: each day another.")  # fmt: skip
 @campaign_options(60.0, "runs/nightly", "Where to write a folder per nightly run.")
 @ENGINE
 def nightly_command(
@@ -142,10 +142,10 @@ def nightly_command(
         check_output(options.out, load_experiment(path))
     runs = None if repeats is None else repeats * len(paths)
     run = partial(run_experiment, engine=Engine(engine))
-    night = options.follow(partial(in_turn, paths, partial(load_on, cluster)), runs, run)
-    write_job_summary(night.to_markdown())
-    options.say(f"\n{night.to_markdown()}")
-    options.conclude(night)
+    campaign = options.follow(partial(in_turn, paths, partial(load_on, cluster)), runs, run)
+    write_job_summary(campaign.to_markdown())
+    options.say(f"\n{campaign.to_markdown()}")
+    options.conclude(campaign)
 
 
 @click.command("hunt")
@@ -158,12 +158,12 @@ def nightly_command(
 def hunt_command(
     options: CampaignOptions, experiment: Path, shrink_minutes: float, max_runs: int | None, engine: str
 ) -> None:
-    """Look for findings: run EXPERIMENT again and again on one cluster, each time with what its key generate draws.
+    """Look for findings: run EXPERIMENT again and again on one cluster, each time with what its key `generate` draws.
 
     Fault kinds, targets, clusters and clients are drawn more often if they were tried less, or if they led to something
     new: an action of the model, a state of a partition, an error, or a line of a log that no run had shown. The hunt
-    says which known defects it found, and after how many minutes. A violation that no known defect explains is shrunk
-    and compared with its nearest control, which gives an experiment and the draft of a report.
+    says which known defects it found, and after how many minutes. A violation that no known defect explains is shrunk,
+    which gives an experiment with a control (a lane that differs in one setting), and the draft of a report.
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
@@ -179,16 +179,16 @@ def hunt_command(
         options.say(f"{name} is left out: {lacks}")
     options.say(f"hunting with seed {options.seed}" + (f", after {counted(former, 'round')}" if former else ""))
     with ClusterOfRuns("hunt", Engine(engine)) as cluster:
-        night = options.follow(hunt.policy, max_runs, cluster.run)
-    options.say(f"\n{night.to_markdown()}")
-    _say_findings(options, hunt, former, night.folder, shrink_minutes, engine)
-    options.conclude(night)
+        campaign = options.follow(hunt.policy, max_runs, cluster.run)
+    options.say(f"\n{campaign.to_markdown()}")
+    _say_findings(options, hunt, former, campaign.folder, shrink_minutes, engine)
+    options.conclude(campaign)
 
 
 def _say_findings(
     options: CampaignOptions, hunt: Hunt, former: int, folder: Path, shrink_minutes: float, engine: str
 ) -> None:
-    """Say what a hunt tried and found, and shrink new findings. `former`: the number of rounds of former hunts."""
+    """Say what a hunt tried and found, and shrink new findings. `former`: the number of rounds of earlier calls."""
     tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
     options.say(f"tried: {tried or 'nothing'}")
     for schedule in hunt.not_drawn:
@@ -229,17 +229,14 @@ def _draft(
 @click.argument("plan", type=click.Path(path_type=Path, exists=True, dir_okay=False), default=STANDARD_PLAN)
 @click.option("--runs", "max_runs", type=click.IntRange(min=0), help="Make at most this many runs; 0: only the page.")
 @campaign_options(
-    60.0,
-    "runs/atlas",
-    "Where to write the runs, and atlas.html.",
-    "The record of runs; by default record.jsonl in --out.",
+    60.0, "runs/atlas", "Where to write the runs, and atlas.html.", "The record of runs, by default --out/record.jsonl."
 )
 @ENGINE
 def atlas_command(options: CampaignOptions, plan: Path, max_runs: int | None, engine: str) -> None:
     """Try the combinations of PLAN (by default a standard plan) within a time budget, beginning with the least tried.
 
     Each run has one cluster, one family of faults, and some lanes. It is added to the record, so that the next call
-    goes on where this call stops. The page shows all cells of the record.
+    goes on where this call stops. The page atlas.html shows each combination of the record, as a cell.
 
     Exit code: 1 for a violation in any run, else 2 if a run was unknown or failed, else 0.
     """
@@ -255,12 +252,12 @@ def atlas_command(options: CampaignOptions, plan: Path, max_runs: int | None, en
         for name, lacks in atlas.left_out.items():
             options.say(f"{name} is left out: {lacks}")
         with ClusterOfRuns("atlas", Engine(engine)) as cluster:
-            night = replace(options, record=record).follow(partial(atlas.policy, record), max_runs, cluster.run)
-        code = night.verdict.exit_code
-    cells = cells_of(read_record(record))
-    untried = {trial.cell for trial in atlas.trials} - {cell.cell for cell in cells}
-    write_page(cells, options.out, len(untried))
+            campaign = replace(options, record=record).follow(partial(atlas.policy, record), max_runs, cluster.run)
+        code = campaign.verdict.exit_code
+    summaries = cells_of(read_record(record))
+    untried = {trial.cell for trial in atlas.trials} - {summary.cell for summary in summaries}
+    write_page(summaries, options.out, len(untried))
     if options.as_json:
-        click.echo(json.dumps([cell.to_json() for cell in cells]))
-    options.say(f"{counted(len(cells), 'cell')} tried, {len(untried):,} of the plan never\n{options.out / PAGE}")
+        click.echo(json.dumps([summary.to_json() for summary in summaries]))
+    options.say(f"{counted(len(summaries), 'cell')} tried, {len(untried):,} of the plan never\n{options.out / PAGE}")
     sys.exit(code)

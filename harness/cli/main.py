@@ -78,11 +78,11 @@ def clean_command(kept: bool) -> None:
     broken, the commands in the run's journal heal it.
     """
     from kafka_chaos.harness.attached.journal import heal_abandoned
-    from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, thaw_abandoned_disks
+    from kafka_chaos.harness.cluster.containers.cleanup import clean, leftovers, thaw_disks_of_dead_runs
     from kafka_chaos.harness.cluster.containers.engine import docker_client
 
     # Disks are thawed first, and without an engine, since other processes of this machine may wait for a frozen disk.
-    thaw_abandoned_disks()
+    thaw_disks_of_dead_runs()
     for healed in heal_abandoned():
         click.echo(f"healed in an attached cluster: {healed}")
     client = docker_client()

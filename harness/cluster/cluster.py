@@ -24,7 +24,7 @@ from kafka_chaos.harness.cluster.building import NodeBuilder
 from kafka_chaos.harness.cluster.configuration import server_properties as properties
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.containers import network as networks
-from kafka_chaos.harness.cluster.containers.cleanup import choose_reaper, remove_abandoned_disks, remove_run
+from kafka_chaos.harness.cluster.containers.cleanup import remove_dead_runs_with_disks, remove_run, set_up_reaper
 from kafka_chaos.harness.cluster.containers.engine import check_memory, docker_client
 from kafka_chaos.harness.cluster.containers.image import ensure_image, scratch
 from kafka_chaos.harness.cluster.containers.labels import run_labels
@@ -185,16 +185,16 @@ class Cluster(Members):
         check_version(kafka_version, self.spec.metadata_mode)
         # A disk of the node's own is mounted again. Other data is in the old container's layer, and has to be copied.
         copied_folders = () if node.disk is not None else properties.LOG_DIRECTORIES[: self.spec.log_directories]
-        node.exchange(self.mode.container(node, kafka_version), copied_folders)
+        node.replace_at_next_start(self.mode.container(node, kafka_version), copied_folders)
 
     def _start(self) -> None:
         if self.spec.advertise is None:
             check_memory(self.spec.brokers + self.spec.controllers + self.spec.migration_controllers)
         client = docker_client()
-        remove_abandoned_disks(client)
+        remove_dead_runs_with_disks(client)
         for version in (self.spec.version, *self.spec.versions):
             ensure_image(version.number, clock=self.spec.clocks)
-        choose_reaper(client, keep=self.keep is not Keep.NEVER)
+        set_up_reaper(client, keep=self.keep is not Keep.NEVER)
         logging.getLogger("testcontainers").setLevel(logging.WARNING)
         labels = run_labels(self.run_id, keep=self.keep is not Keep.NEVER)
         network = networks.create_network(client, self.network, labels)

@@ -1,9 +1,9 @@
 """One container of a cluster: a broker, a controller or a ZooKeeper server.
 
-The node's data is in the container's own layer, or on a disk of its own, which faults can freeze or cut off: data
-survives a kill and a start, and is removed with the run. A frozen disk is thawed before processes are ended or frozen,
-since they would wait for the disk. A disk that was cut off is repaired before processes start. If connections pass
-links, a starting node gets a link in its new network namespace.
+The node's data is in the container's own layer, or on a disk of its own, which faults can freeze or cut off. In both
+places data survives a kill and a start, and is removed with the run. A frozen disk is thawed before processes are ended
+or frozen, since they would wait for the disk. A disk that was cut off is repaired before processes start. If
+connections pass links, each start attaches a link, since the container has a new network namespace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.clock.process_clock import Clock, with_engine_time
 from kafka_chaos.harness.cluster.containers import engine
-from kafka_chaos.harness.cluster.containers.cleanup import already_gone
+from kafka_chaos.harness.cluster.containers.cleanup import refusals_ignored
 from kafka_chaos.harness.cluster.containers.network import LOOPBACK
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from kafka_chaos.faults.storage.devices.disk import Disk
 
 LOG_LINES_IN_ERRORS = 25
-_PIECE = 1 << 20
+_PIECE = 1 << 20  # bytes
 
 
 @dataclass(eq=False)
 class Node:
-    """A container and what it is in the cluster. The server logs `started_text` once it serves.
+    """A container and the server in it. The server logs `started_text` once it serves.
 
-    `address`: its IPv4 address on the cluster's network. `host_port`: the port for clients, None if they need none.
+    `address`: its IPv4 address on the cluster's network. `host_port`: the port for clients, None if they use none.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Node:
     started_text: str
     disk: Disk | None = None
     host: str = LOOPBACK
-    """The host by which this process and clients reach `host_port`."""
+    """The host at which this process and clients reach `host_port`."""
     testcontainer: DockerContainer = field(init=False)
     link: NodeLink | None = None
     clock: Clock | None = None
@@ -71,7 +71,7 @@ class Node:
         return self
 
     def add_clock(self) -> None:
-        """Add a wall clock that can be moved; the container's command has to prepare the process for it."""
+        """Add a wall clock that can be moved, if the container's command starts the server with libfaketime."""
         self.clock = Clock(self._pid, self.write_file)
 
     def _pid(self) -> int:
@@ -92,7 +92,7 @@ class Node:
         return self.testcontainer._container is not None
 
     def create_and_start(self) -> None:
-        """Create the container and start its process, without waiting for the server."""
+        """Create the container and start its process; does not wait until the server serves."""
         self.testcontainer.start()
         self._attach_link()
 
@@ -132,16 +132,16 @@ class Node:
         """Send SIGKILL, and wait until the process is gone; do nothing if it does not run."""
         if self.is_running():
             self._thaw_disk()
-            # The engine thaws a frozen process once the signal is sent, so that the process does nothing more.
-            with already_gone():
+            # The engine thaws a paused process only after the signal is sent, so that the process does nothing more.
+            with refusals_ignored():
                 self.container.kill(signal="SIGKILL")
             self._await_exit("SIGKILL", timeout=20)
 
     def stop(self, timeout: float = 60.0) -> None:
-        """Send SIGTERM, thaw a frozen process, and wait until the controlled shutdown has ended."""
+        """Send SIGTERM, unpause a paused process, and wait until the controlled shutdown has ended."""
         if self.is_running():
             self._thaw_disk()
-            with already_gone():
+            with refusals_ignored():
                 self.container.kill(signal="SIGTERM")
             self.unpause()
             self._await_exit("SIGTERM", timeout=timeout)
@@ -160,10 +160,10 @@ class Node:
                 self._start_successor(*self._successor)
             self._attach_link()
 
-    def exchange(self, testcontainer: DockerContainer, folders: Sequence[str]) -> None:
-        """At the next start, replace this container, which must be down, by another with the contents of `folders`."""
+    def replace_at_next_start(self, testcontainer: DockerContainer, folders: Sequence[str]) -> None:
+        """At the next start, use another container with a copy of these `folders`; this one must be down by now."""
         if self.is_running():
-            raise ClusterFailure(f"{self.name} runs: only a container that is down can be exchanged")
+            raise ClusterFailure(f"{self.name} runs: only a container that is down can be replaced")
         self._successor = (testcontainer, folders)
 
     def _start_successor(self, testcontainer: DockerContainer, folders: Sequence[str]) -> None:
@@ -191,12 +191,12 @@ class Node:
         self.container.put_archive(folder, content.getvalue())
 
     def _attach_link(self) -> None:
-        """Attach the link, if the node has one. The Java process is still starting, and does not listen yet."""
+        """Attach the node's link, if it has one, before any connection: the starting server does not listen yet."""
         if self.link is not None and (pid := self._pid()):
             self.link.attach(pid)
 
     def pause(self) -> None:
-        """Freeze all processes with the cgroup freezer; do nothing if they are frozen."""
+        """Freeze all processes with the cgroup freezer; do nothing if they are paused already."""
         if not self.state()["Paused"]:
             self._thaw_disk()
             engine.freeze(self.container)
@@ -207,12 +207,12 @@ class Node:
             engine.thaw(self.container)
 
     def suspend(self) -> None:
-        """Send SIGSTOP, thaw a frozen process, and wait until it is stopped; commands still run inside."""
+        """Send SIGSTOP, unpause a paused process, and wait until it has stopped; other commands still run inside."""
         self._thaw_disk()
         self.container.kill(signal="SIGSTOP")
         self.unpause()
         read_status, awaited = partial(self.must_execute, "cat", "/proc/1/status"), f"{self.name} to be suspended"
-        wait_until(lambda: "State:\tT" in read_status(), awaited, timeout=10, interval=0.01)
+        wait_until(lambda: "State:\tT" in read_status(), awaited, timeout=10, interval=0.01)  # T: stopped
 
     def file_size(self, path: str) -> int | None:
         """The size of a file in bytes; None if there is no such file."""
@@ -223,7 +223,7 @@ class Node:
             self.disk.thaw()
 
     def execute(self, *command: str, in_network: bool = False) -> tuple[int, str]:
-        """Run a command inside the container; returns exit code and output, as `InsideControl.execute` says."""
+        """Run a command inside the container, as `InsideControl.execute` says; returns its exit code and output."""
         code, output = (engine.execute_in_network if in_network else engine.execute_inside)(self.container, command)
         return code, output.decode(errors="replace")
 
@@ -235,7 +235,7 @@ class Node:
         return output
 
     def log(self, *, tail: int | str = "all", since: float | None = None) -> str:
-        """Standard output and error of all starts so far, or from `since` on, in seconds since the epoch."""
+        """Standard output and error of all starts; with `since`, in seconds since the epoch, only from then on."""
         logs = [bytes(container.logs(tail=tail, since=since)) for container in self._containers]
         return b"".join(logs).decode(errors="replace")
 
@@ -258,7 +258,7 @@ class Node:
             return content.read()
 
     def read_at(self, path: str, offset: int, length: int) -> bytes:
-        """`length` bytes of a file from `offset` on, fewer at its end. The engine sends the whole file."""
+        """`length` bytes of a file from `offset` on, or fewer at its end; slow, as the engine sends the whole file."""
         with engine.archived_file(self.container.get_archive(path)[0], f"{self.name}: {path}") as content:
             while offset and (before := content.read(min(offset, _PIECE))):
                 offset -= len(before)

@@ -1,6 +1,7 @@
-"""The key `defect`: the head of an experiment that shows a known defect of a client or broker.
+"""The key `defect`, the head of an experiment that shows a known defect of a client or broker.
 
-`experiments/known/` has one such file per defect, and `kafka-chaos known` lists and runs them.
+`experiments/known/` has one such file per defect. `kafka-chaos known` lists them, and runs both sides of a file: the
+affected side, and a control without the defect. The sides are lanes of one run (`lanes`), or two runs (`control`).
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -19,7 +20,7 @@ def _ticket(address: str) -> str:
 
 
 class ControlSpec(Spec):
-    """The key `defect.control`: how the cluster of the second run, without the defect, differs."""
+    """The key `defect.control`: what differs in the cluster of the second run, which does not have the defect."""
 
     kafka_version: KafkaVersion | None = Field(default=None, description="a version of Kafka without the defect")
     broker_configs: dict[str, Any] = Field(
@@ -28,14 +29,14 @@ class ControlSpec(Spec):
 
 
 class DefectSpec(Spec):
-    """The key `defect`: what breaks in which versions, and which lanes, or which cluster, have the defect."""
+    """The key `defect`: what breaks, in which versions, how it shows, and which side of the experiment is affected."""
 
     ticket: Annotated[str, AfterValidator(_ticket)] = Field(description="address of the report of the defect")
     title: str = Field(min_length=1, max_length=100, description="what breaks, in one sentence")
     affected: str = Field(min_length=1, description="the versions that have the defect, such as `sarama to 1.45.0`")
     mended: str = Field(min_length=1, description="the first version without it, or `open`")
     borders: Literal["shown", "source", "change log", "ticket"] = Field(
-        description="how these versions are known: from runs here, the source at the tags, the change log or the ticket"
+        description="how `affected` and `mended` are known: by runs here, the source at the tags, change log or ticket"
     )
     anomalies: tuple[Annotated[str, AfterValidator(anomaly_named)], ...] = Field(
         default=(), strict=False, description="the anomalies by which the defect can show; one of them is enough"
@@ -43,8 +44,8 @@ class DefectSpec(Spec):
     reason: str | None = Field(
         default=None,
         min_length=1,
-        description="part of the reason for which an affected lane is unknown, if the defect leaves no evidence of an "
-        "anomaly: a client that ends, or gets no records",
+        description="words in the reason why an affected lane's verdict is unknown, if the defect leaves no evidence "
+        "of an anomaly: a client that ends, or gets no records",
     )
     gap: float | None = Field(
         default=None,
@@ -52,7 +53,7 @@ class DefectSpec(Spec):
         strict=False,
         description="seconds: a lane without acknowledgements for longer shows the defect, even if faults excuse it",
     )
-    minutes: float = Field(gt=0, le=60, strict=False, description="minutes that both verdicts took, on two cores")
+    minutes: float = Field(gt=0, le=60, strict=False, description="how many minutes both sides take, on two cores")
     lanes: tuple[str, ...] = Field(
         default=(), strict=False, description="the lanes that have the defect, if the other lanes are the control"
     )
@@ -66,11 +67,11 @@ class DefectSpec(Spec):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not self.anomalies and self.reason is None and self.gap is None:
-            raise ValueError("expected anomalies, a gap, or a reason for which a lane is unknown")
+            raise ValueError("expected `anomalies`, `gap` or `reason`, by which the defect can show")
         if self.shown > self.runs:
-            raise ValueError(f"shown: expected at most {self.runs}, the number of runs, got {self.shown}")
+            raise ValueError(f"`shown`: expected at most {self.runs}, the number of runs, got {self.shown}")
         if (self.tried is None) != (self.shown > 0):
-            raise ValueError("expected tried if no run showed the defect (shown: 0), and only then")
+            raise ValueError("expected `tried` if no run showed the defect (`shown: 0`), and only then")
         if (self.control is None) != bool(self.lanes):
-            raise ValueError("expected either lanes, the rest being the control, or control for a second run")
+            raise ValueError("expected either `lanes`, the other lanes being the control, or `control`, a second run")
         return self

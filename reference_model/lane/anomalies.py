@@ -1,6 +1,6 @@
 """Which anomalies a state shows if the run ends in it: each anomaly one function, all of them in one registry.
 
-A run may end wherever a leader serves and has read all requests, awaited (`LaneReplica.socket`) or not (`unawaited`).
+A run may end wherever a leader serves and has read all requests, awaited (`LaneReplica.awaited`) or not (`unawaited`).
 Brokers that are down come back and follow, which no longer changes the leader's log, and a record without an answer has
 the outcome `info`. The definitions are those of docs/anomalies.md, which the verification applies to real histories.
 """
@@ -31,7 +31,7 @@ class Ending(NamedTuple):
 def final_log(state: LaneState) -> tuple[int, ...] | None:
     """The log with which a run ends in this state; None if nobody leads, or the leader has requests left to read."""
     leader = state.leader
-    if leader < 0 or state.replicas[leader].socket or state.replicas[leader].unawaited:
+    if leader < 0 or state.replicas[leader].awaited or state.replicas[leader].unawaited:
         return None
     return state.replicas[leader].log
 

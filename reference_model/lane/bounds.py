@@ -180,7 +180,7 @@ def shows(anomaly: Anomaly, lanes: Sequence[Lane], loads: list[Load], successors
         lambda state: [representative(after) for after in successors(state, lane)],
         visit,
         lambda state: len(lane.faults) - len(state.faults),
-        lambda state: states.split_means(state, lane, longest),
+        lambda state: states.split_abilities(state, lane, longest),
         budget,
     )
     return is_shown

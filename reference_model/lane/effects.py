@@ -72,9 +72,9 @@ def drop_connections(state: states.LaneState, broker: int, *, socket_survives: b
     The unread requests in its socket are lost, too, unless `socket_survives`.
     """
     replica = state.replicas[broker]
-    if not (replica.pending or replica.socket or replica.unawaited):
+    if not (replica.pending or replica.awaited or replica.unawaited):
         return state
-    for index in (*(record for record, _ in replica.pending), *map(states.record_of, replica.socket)):
+    for index in (*(record for record, _ in replica.pending), *map(states.record_of, replica.awaited)):
         state = state.with_record(index, in_doubt(state.records[index]))
-    unawaited = tuple(sorted(replica.unawaited + replica.socket)) if socket_survives else ()
-    return state.with_replica(broker, replica._replace(pending=(), socket=(), unawaited=unawaited))
+    unawaited = tuple(sorted(replica.unawaited + replica.awaited)) if socket_survives else ()
+    return state.with_replica(broker, replica._replace(pending=(), awaited=(), unawaited=unawaited))

@@ -67,7 +67,7 @@ def send(state: states.LaneState, lane: Lane) -> Iterator[Step]:
             else:
                 sent_record, queued = (
                     _attempted(record),
-                    replica._replace(socket=_with_request(replica.socket, request)),
+                    replica._replace(awaited=_with_request(replica.awaited, request)),
                 )
             yield Action("queue", broker, index), addressed.with_replica(broker, queued).with_record(index, sent_record)
 
@@ -91,8 +91,8 @@ def serve_socket(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     for broker, replica in state.representative_replicas():
         if replica.role not in (states.LEADER, states.ZOMBIE):
             continue
-        for request, unread in each_taken(replica.socket):
-            read = state.with_replica(broker, replica._replace(socket=unread))
+        for request, unread in each_taken(replica.awaited):
+            read = state.with_replica(broker, replica._replace(awaited=unread))
             yield from _from_socket(deliver(read, lane, broker, request, awaited=True, was_counted=True))
         for request, unread in each_taken(replica.unawaited):
             read = state.with_replica(broker, replica._replace(unawaited=unread))
@@ -195,7 +195,7 @@ def request_timeout(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     left it, until the broker answers REQUEST_TIMED_OUT.
     """
     for broker, replica in state.representative_replicas():
-        if replica.role == states.FROZEN_LEADER and (replica.socket or replica.pending):
+        if replica.role == states.FROZEN_LEADER and (replica.awaited or replica.pending):
             yield Action("close", broker), drop_connections(state, broker, socket_survives=True)
         elif replica.role in (states.LEADER, states.ZOMBIE) and lane.acks == "all":
             for index, offset in replica.pending:

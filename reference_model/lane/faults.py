@@ -89,7 +89,7 @@ def repeat(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step]:
     So the broker still has the request unread, or has appended nothing since.
     """
     replica = state.replicas[broker]
-    for request in dict.fromkeys((*replica.socket, *replica.unawaited)):
+    for request in dict.fromkeys((*replica.awaited, *replica.unawaited)):
         copied = replica._replace(unawaited=tuple(sorted((*replica.unawaited, request))))
         yield Action("repeat_queued", broker, states.record_of(request)), state.with_replica(broker, copied)
     last = replica.log[-1] if replica.role in (states.LEADER, states.ZOMBIE) and replica.log else None

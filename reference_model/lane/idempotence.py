@@ -17,13 +17,13 @@ number other than 0."""
 def check_sequence(state: LaneState, broker: int, request: int) -> Refusal | int | None:
     """The broker's answer to a request, by its own log (`protocol/sequences.py`)."""
     epoch = producer_epoch_of(request)
-    remembered = _remembered(state.replicas[broker].log, state.first_records, state.forgetful)
+    remembered = _remembered(state.replicas[broker].log, state.first_records, state.takes_any_first_batch)
     return check_batch(remembered, epoch, record_of(request) - state.first_records[epoch])
 
 
 @lru_cache(maxsize=1 << 12)
-def _remembered(log: tuple[int, ...], first_records: tuple[int, ...], forgetful: bool) -> list[Batch]:
-    batches = [] if forgetful else [BEFORE_FIRST]
+def _remembered(log: tuple[int, ...], first_records: tuple[int, ...], takes_any_first_batch: bool) -> list[Batch]:
+    batches = [] if takes_any_first_batch else [BEFORE_FIRST]
     for offset, value in enumerate(log):
         epoch = producer_epoch_of(value)
         batches.append(Batch(epoch, record_of(value) - first_records[epoch], offset))

@@ -28,8 +28,8 @@ DOWN, FOLLOWER, LEADER, ZOMBIE, FROZEN_LEADER = range(5)
 # What makes a replica outside the ISR electable, as bits: it is an eligible leader replica, or the last known leader.
 ELIGIBLE, LAST_KNOWN = 1, 2
 
-# The size of the ISR that a deposed leader still believes in: fewer than min.insync.replicas, at least
-# min.insync.replicas, or the leader alone.
+# The size of the ISR that a deposed leader still believes in. SOLE: the leader alone, whatever min.insync.replicas is.
+# Of larger ISRs, SHORT: fewer than min.insync.replicas; ENOUGH: at least as many.
 SHORT, ENOUGH, SOLE = range(3)
 
 # What the producer knows about a record. RETRY: an attempt failed or is in doubt, and another may follow.
@@ -38,10 +38,10 @@ NEW, WAITING, RETRY, INFO, OK = range(5)
 NOWHERE = -1
 """The offset of a record that was not acknowledged."""
 RECORD_BITS = 4
-"""The width of a record's number in the integers that stand for requests and reads."""
+"""The width of a record's number in the integers that stand for log entries, requests and reads."""
 MOST_RECORDS = 1 << RECORD_BITS
 MOST_ATTEMPTS = 8
-"""The most attempts of a record: `split_means` has a bit for each."""
+"""The most attempts of a record: `split_abilities` has a bit for each."""
 
 CAN_STRIKE_AS: Mapping[str, Set[str]] = {
     "kill": {"kill"},
@@ -56,9 +56,9 @@ CAN_STRIKE_AS: Mapping[str, Set[str]] = {
 kill. A partition may cut the broker off from its clients, like a pause, or not, like a session expiry. A kind comes
 after the kinds whose effects it can have."""
 COMPARED_KINDS = (*({kind} for kind in CAN_STRIKE_AS), {"pause", "session-expiry"})
-"""Sets of kinds by which `split_means` compares two lists of faults. The first list can do all that the second can if,
-for each set, it has at least as many faults that can strike as some kind of the set. The last set is there because a
-partition strikes either as a pause or as a session expiry, and would otherwise count as both."""
+"""Sets of kinds by which `split_abilities` compares two lists of faults. The first list can do all that the second can
+if, for each set, it has at least as many faults that can strike as some kind of the set. The last set is there because
+a partition strikes either as a pause or as a session expiry, and would otherwise count as both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Scope:
         """The number of attempts of each record, in order.
 
         The last record has one attempt less. That suffices (docs/decisions/0012), unless an acknowledged record may get
-        lost: then an idempotent producer may renew its producer epoch. `may_lose`: whether one may get lost, if known.
+        lost: then an idempotent producer may renew its producer epoch. `may_lose`: whether one may, if that is known.
         """
         if lane.acks == "0":
             return (1,) * self.records
@@ -96,8 +96,8 @@ class LaneReplica(NamedTuple):
     """One broker's share of the state.
 
     `log` holds entries (`protocol/entries.py`) of requests. `pending` has (record, offset) of each append whose answer
-    the producer still awaits. `socket` and `unawaited` have the requests (`produce_request`) that lie unread in the
-    socket: the producer awaits an answer to those in `socket` alone. Both are sorted, since the order of arrival is no
+    the producer still awaits. `awaited` and `unawaited` have the requests (`produce_request`) that lie unread in the
+    broker's socket, by whether the producer still awaits an answer. Both are sorted, since the order of arrival is no
     part of the state. `leader_epoch` counts only in a leader or zombie, `believed_isr` only in a zombie. `standing` has
     the bits `ELIGIBLE` and `LAST_KNOWN`, where leaders are elected from the eligible replicas.
     """
@@ -106,19 +106,19 @@ class LaneReplica(NamedTuple):
     in_isr: bool
     log: tuple[int, ...] = ()
     pending: tuple[tuple[int, int], ...] = ()
-    socket: tuple[int, ...] = ()
+    awaited: tuple[int, ...] = ()
     unawaited: tuple[int, ...] = ()
     leader_epoch: int = 0
     believed_isr: int = SHORT
     standing: int = 0
 
     def with_log(self, log: tuple[int, ...]) -> LaneReplica:
-        """The replica with another log (as `_replace`, in a third of its time)."""
+        """The replica with another log (like `_replace`, in a third of the time)."""
         return LaneReplica(self[0], self[1], log, *self[3:])
 
 
 class Record(NamedTuple):
-    """What the producer knows of a record: `attempts` left, and the `offset` it was acknowledged at, or `NOWHERE`."""
+    """What the producer knows of a record: `attempts` left, and the `offset` in its acknowledgement, or `NOWHERE`."""
 
     status: int
     attempts: int
@@ -131,8 +131,8 @@ class LaneState(NamedTuple):
     `reads`: the bit set of each `read_bit(record, offset)` that some consumer has read. `faults`: the faults that may
     still strike. `first_records`: by epoch of an idempotent producer, the record with sequence number 0.
     `addressed_epoch`: the highest leader epoch that the producer has addressed. `lockstep_steps_done`: how many steps
-    of the lock-step phase are done. `forgetful`: brokers do not know that an unknown producer has to begin with
-    sequence number 0 (`protocol/known_defects.py`).
+    of the lock-step phase are done. `takes_any_first_batch`: brokers let an unknown producer begin with any sequence
+    number, instead of 0 alone (KAFKA-15591, a known defect).
     """
 
     replicas: tuple[LaneReplica, ...]
@@ -143,7 +143,7 @@ class LaneState(NamedTuple):
     first_records: tuple[int, ...] = (0,)
     addressed_epoch: int = 0
     lockstep_steps_done: int = 0
-    forgetful: bool = False
+    takes_any_first_batch: bool = False
 
     @property
     def producer_epoch(self) -> int:
@@ -168,7 +168,7 @@ class LaneState(NamedTuple):
         """The offset below which every member of the ISR holds the leader's records.
 
         The leader's own high watermark rises to this offset once the members' fetches have reached the leader. Until
-        then a real leader acknowledges and shows less, nothing else.
+        then a real leader acknowledges fewer records and shows consumers fewer; nothing else differs.
         """
         return isr.high_watermark(0, [len(replica.log) for replica in self.replicas if replica.in_isr])
 
@@ -185,7 +185,7 @@ class LaneState(NamedTuple):
             before = replica
 
     def with_replicas(self, replicas: tuple[LaneReplica, ...]) -> LaneState:
-        """The state with other replicas (as `_replace`, in a third of its time)."""
+        """The state with other replicas (like `_replace`, in a third of the time)."""
         return LaneState(replicas, *self[1:])
 
     def with_replica(self, broker: int, replica: LaneReplica) -> LaneState:
@@ -198,17 +198,17 @@ class LaneState(NamedTuple):
 
 
 def produce_request(record: int, producer_epoch: int) -> int:
-    """A produce request as one integer."""
+    """The integer that stands for a produce request."""
     return producer_epoch << RECORD_BITS | record
 
 
 def record_of(value: int) -> int:
-    """The record that a log entry holds, or a request asks to append."""
+    """The record's number in the integer of a log entry or a request, or in the position of a `read_bit`."""
     return value & MOST_RECORDS - 1
 
 
 def producer_epoch_of(value: int) -> int:
-    """The producer epoch that a log entry or a request was sent in."""
+    """The producer epoch in which a log entry or a request was sent, by its integer."""
     return content_of(value) >> RECORD_BITS
 
 
@@ -238,13 +238,13 @@ DEFAULT_SCOPE = Scope()
 def initial_state(lane: Lane, scope: Scope = DEFAULT_SCOPE) -> LaneState:
     """The state in which all brokers are up and in the ISR, one of them leads, and nothing was sent.
 
-    Faults that can do more come last, so that the search first reaches the states that have them left. One request that
-    arrives twice stands for many: a copy comes right behind its original, so that further ones show nothing else.
+    Faults that can do more come last, so that the search first reaches the states that have them left. One `REPEAT`
+    stands for any number: a repeated request comes right behind its original, so that further ones show nothing else.
     """
     followers = (LaneReplica(FOLLOWER, True),) * (lane.replication_factor - 1)
     records = tuple(Record(NEW, count, NOWHERE) for count in scope.attempts_of(lane))
-    once = [kind for kind in dict.fromkeys(lane.faults) if kind == REPEAT]
-    faults = sorted([*(kind for kind in lane.faults if kind != REPEAT), *once], key=list(CAN_STRIKE_AS).index)
+    repeats = [REPEAT] if REPEAT in lane.faults else []
+    faults = sorted([*(kind for kind in lane.faults if kind != REPEAT), *repeats], key=list(CAN_STRIKE_AS).index)
     return LaneState((*followers, LaneReplica(LEADER, True)), 0, records, 0, tuple(faults))
 
 
@@ -283,7 +283,7 @@ def _idle_zombies_as_followers(
             LaneReplica(FOLLOWER, False, replica.log)
             if replica.role == ZOMBIE
             and not (replica.in_isr or replica.standing or may_be_addressed(replica.leader_epoch, addressed_epoch))
-            and not (replica.pending or replica.socket or replica.unawaited)
+            and not (replica.pending or replica.awaited or replica.unawaited)
             else replica
             for replica in replicas
         ),
@@ -297,7 +297,7 @@ def _canonical(
 ) -> tuple[tuple[LaneReplica, ...], int, int]:
     """The replicas in order, the leader epoch and the addressed epoch, with the epochs in use counted from 0 on.
 
-    Epochs are compared with each other and raised by one, nothing else: an order-preserving renumbering changes no
+    Steps do no more with epochs than compare them and raise them by one, so an order-preserving renumbering changes no
     step. The first epoch keeps its 0, because until it ends nobody's metadata is out of date. The addressed epoch
     becomes the lowest epoch above all zombies that the producer no longer addresses.
     """
@@ -313,29 +313,28 @@ def _canonical(
         )
         addressed_epoch = sum(epoch < addressed_epoch for epoch in used)
         leader_epoch = len(used) - 1
-    fenced = [
-        r.leader_epoch for r in replicas if r.role == ZOMBIE and not may_be_addressed(r.leader_epoch, addressed_epoch)
-    ]
-    return tuple(sorted(replicas)), leader_epoch, max(fenced, default=-1) + 1
+    zombies = [replica.leader_epoch for replica in replicas if replica.role == ZOMBIE]
+    no_longer_addressed = [epoch for epoch in zombies if not may_be_addressed(epoch, addressed_epoch)]
+    return tuple(sorted(replicas)), leader_epoch, max(no_longer_addressed, default=-1) + 1
 
 
-def split_means(state: LaneState, lane: Lane, most_attempts: int = MOST_ATTEMPTS) -> tuple[Hashable, int]:
-    """Split a state for `search.fewest_faults_first` into (rest, means), where means are what only adds possibilities.
+def split_abilities(state: LaneState, lane: Lane, most_attempts: int = MOST_ATTEMPTS) -> tuple[Hashable, int]:
+    """Split a state for `search.fewest_faults_first` into (rest, abilities): an ability only adds what can happen.
 
-    Means, as one bit set, are the faults left, the attempts left of each record (at most `most_attempts`), and the
-    reads of consumers. Of two states with the same rest, the one with more means can do and show all that the other
-    can: what was read stays read, and neither a fault nor another attempt has to happen. With one request in flight
-    attempts are no means, because the next record waits until this one is given up.
+    The abilities, as one bit set, are the faults left, the attempts left of each record (at most `most_attempts`), and
+    the reads of consumers. Of two states with the same rest, the one with more abilities can do and show all that the
+    other can: what was read stays read, and neither a fault nor another attempt has to happen. With one request in
+    flight attempts are no abilities, because the next record waits until this one is given up.
     """
     replicas, leader_epoch, records, reads, faults, *rest = state
-    means = reads << len(lane.faults) * len(COMPARED_KINDS) | _fault_bits(faults, len(lane.faults))
+    abilities = reads << len(lane.faults) * len(COMPARED_KINDS) | _fault_bits(faults, len(lane.faults))
     if lane.acks == "0" or lane.max_in_flight == 1:
-        return (replicas, leader_epoch, records, *rest), means
-    records_left = []
+        return (replicas, leader_epoch, records, *rest), abilities
+    without_attempts = []
     for status, attempts, offset in records:
-        means = means << most_attempts | (1 << attempts) - 1
-        records_left.append((RETRY if status == INFO else status, offset))
-    return (replicas, leader_epoch, tuple(records_left), *rest), means
+        abilities = abilities << most_attempts | (1 << attempts) - 1
+        without_attempts.append((RETRY if status == INFO else status, offset))
+    return (replicas, leader_epoch, tuple(without_attempts), *rest), abilities
 
 
 @cache

@@ -1,10 +1,10 @@
-"""Actions of brokers for producers, and of producers themselves: one action, one function.
+"""How producers send records, and how brokers append and acknowledge them: one action, one function.
 
 Sources: Kafka's documentation of the producer and topic configurations, KIP-98 (sequence numbers). All actions but
-`send_astray` and `send_to_unnamed` are urgent: they happen at once.
+`send_astray` and `send_while_leaderless` are urgent: they happen at once.
 
-Left out: batches of more than one record, more than one request in flight (`lane/exchanges.py` has them), consumers,
-transactions.
+Left out: batches of more than one record, more than one request in flight (which `lane/exchanges.py` allows),
+consumers, transactions.
 """
 
 from collections.abc import Iterator
@@ -31,30 +31,30 @@ def send(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
 
     A producer has one request in flight: a broker takes no second request from a connection before it has answered.
     """
-    yield from _send_to_leaders(state, config, named=True)
+    yield from _send_to_leaders(state, config, names_itself=True)
 
 
-def send_to_unnamed(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """A producer sends its first record to a broker that leads on, although it knows that the partition has no leader.
+def send_while_leaderless(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
+    """A producer sends its first unanswered record to a broker that leads on, though told that there is no leader.
 
-    Optional: only a client with metadata from before does so.
+    Optional: only a client whose own metadata are older does so.
     """
-    yield from _send_to_leaders(state, config, named=False)
+    yield from _send_to_leaders(state, config, names_itself=False)
 
 
-def _send_to_leaders(state: ClusterState, config: ClusterConfig, *, named: bool) -> Iterator[ClusterState]:
-    """The first record of each producer reaches a broker that leads. `named`: whether the broker's metadata name it."""
+def _send_to_leaders(state: ClusterState, config: ClusterConfig, *, names_itself: bool) -> Iterator[ClusterState]:
+    """Each producer's first record reaches a leader. `names_itself`: whether its own metadata say that it leads."""
     for produce in _first_of_each_producer(state):
-        for leader in state.replicas:
-            serves = leader.role == LEADER and leader.runs and not state.is_cut(CLIENTS, CLIENT, leader.broker)
-            if serves and (leader.leader == leader.broker) is named:
-                yield from _handle(state, config, leader, produce)
+        for replica in state.replicas:
+            serves = replica.role == LEADER and replica.runs and not state.is_cut(CLIENTS, CLIENT, replica.broker)
+            if serves and (replica.leader == replica.broker) is names_itself:
+                yield from _handle(state, config, replica, produce)
 
 
 def send_astray(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """A producer with acks=0 sends its first record to a former leader, which closes the connection without a word.
+    """A producer with acks=0 loses its first unanswered record to a former leader, which closes the connection.
 
-    Optional: a client that knows the leader, or knows that there is none, does not.
+    Optional: a client that knows the leader, or knows that there is none, does not send to a former one.
     """
     for produce in _first_of_each_producer(state):
         if produce.acks == "0" and state.partition.leader_epoch > 0:
@@ -71,6 +71,7 @@ def _first_of_each_producer(state: ClusterState) -> Iterator[Produce]:
 
 
 def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce: Produce) -> Iterator[ClusterState]:
+    """The leader refuses the record, has it already (then `check_batch` finds its offset), or appends it."""
     if produce.acks == "all" and refuses_append(len(leader.isr), config.effective_min_isr):
         yield from _answered_with(state, produce, "NOT_ENOUGH_REPLICAS")
         return
@@ -111,13 +112,13 @@ def _acknowledged(state: ClusterState, record: str, offset: int | None) -> Clust
 def answer(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
     """A leader answers a request with acks=all once its high watermark has passed the record; urgent.
 
-    If that broker no longer leads, is gone, or leads again without the record, the producer tries again.
+    If the broker no longer leads, is gone, or leads again without the record, the producer tries again.
     """
     for pending in state.pending:
         replica = state.replica(pending.broker)
         rest = state._replace(pending=tuple(other for other in state.pending if other != pending))
-        deposed = replica.role != LEADER or pending.offset >= replica.log_end
-        if not replica.up or (replica.runs and deposed):
+        cannot_answer = replica.role != LEADER or pending.offset >= replica.log_end
+        if not replica.up or (replica.runs and cannot_answer):
             error = "NOT_LEADER_OR_FOLLOWER" if replica.up else "NETWORK_EXCEPTION"
             yield _retried(rest, pending, error)
         elif replica.runs and is_committed(pending.offset, replica.high_watermark):

@@ -28,7 +28,7 @@ URGENT: tuple[Internal, ...] = (
     clients.answer,
 )
 """Actions that a cluster takes before it has settled."""
-OPTIONAL: tuple[Internal, ...] = (brokers.end_parked_fetch, clients.send_astray, clients.send_to_unnamed)
+OPTIONAL: tuple[Internal, ...] = (brokers.end_parked_fetch, clients.send_astray, clients.send_while_leaderless)
 """Actions that a cluster may or may not have taken by the time it has settled."""
 
 Checkpoints = tuple[int, ...]

@@ -147,7 +147,7 @@ FURTHER_STEPS: Mapping[str, Callable[[LaneState, Lane], Iterator[Step]] | None] 
     "sarama-2619": return_late,
     "sarama-3354": leave_unnumbered,
 }
-"""By defect, the steps that it adds to a lane. A defect without steps makes brokers forget (`LaneState.forgetful`)."""
+"""By defect, the steps that it adds to a lane; None if it sets `LaneState.takes_any_first_batch` instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, De
     initial = initial_state(lane)
     retried = tuple(record._replace(attempts=2) for record in initial.records)
     search = breadth_first(
-        canonical(initial._replace(records=retried, forgetful=None in further_steps), lane),
+        canonical(initial._replace(records=retried, takes_any_first_batch=None in further_steps), lane),
         lambda state: [canonical(after, lane) for _, after in next_steps(state)],
         visit,
         Budget(MAX_STATES),

@@ -37,7 +37,7 @@ from kafka_chaos.reference_model.groups.state import Setup
 from kafka_chaos.reference_model.lane.anomalies import CHECKS, Form, ending, is_resolved
 from kafka_chaos.reference_model.lane.bounds import excluded
 from kafka_chaos.reference_model.lane.lockstep_phase import Lockstep, LockstepStep, usual_scope
-from kafka_chaos.reference_model.lane.state import LaneState, Scope, canonical, initial_state, split_means
+from kafka_chaos.reference_model.lane.state import LaneState, Scope, canonical, initial_state, split_abilities
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.lane.story import tell
 from kafka_chaos.reference_model.machine import Findings, Story, shown
@@ -282,7 +282,7 @@ def _search(lanes: Sequence[Lane], anomalies: Set[Anomaly], scope: Scope, budget
         lambda state: [forms[-1].reduce(canonical(after, lane)) for _, after in next_steps(state)],
         visit,
         lambda state: len(lane.faults) - len(state.faults),
-        lambda state: split_means(state, lane),
+        lambda state: split_abilities(state, lane),
         budget,
     )
     stories = {anomaly: tell(search.path(state), lane, next_steps, forms) for anomaly, state in nearest.items()}

@@ -51,7 +51,7 @@ def init_producer_id(last_entry: StateEntry, expected_epoch: int | None, rules: 
     A new incarnation has no `expected_epoch`; a producer that goes on after an error has one. An open transaction is
     aborted first, in a new epoch that nobody is given: the producer has to ask again.
     """
-    if expected_epoch is not None and expected_epoch != last_entry.epoch and rules.fences_at_coordinator:
+    if expected_epoch is not None and expected_epoch != last_entry.epoch and rules.coordinator_fences_producers:
         return Answer(Reply.FENCED)
     if last_entry.status in PREPARED:
         return Answer(Reply.CONCURRENT_TRANSACTIONS)
@@ -67,7 +67,7 @@ def fence(last_entry: StateEntry) -> StateEntry:
 
 def add_partition(last_entry: StateEntry, epoch: int, partition: int, rules: Rules) -> Answer:
     """The answer to AddPartitionsToTxn: the partition joins the open transaction, or begins one."""
-    if epoch != last_entry.epoch and rules.fences_at_coordinator:
+    if epoch != last_entry.epoch and rules.coordinator_fences_producers:
         return Answer(Reply.FENCED)
     if last_entry.status in PREPARED:
         return Answer(Reply.CONCURRENT_TRANSACTIONS)
@@ -79,7 +79,7 @@ def add_partition(last_entry: StateEntry, epoch: int, partition: int, rules: Rul
 
 def verify(last_entry: StateEntry, epoch: int, partition: int, rules: Rules) -> Reply:
     """The answer to a leader that asks whether a partition is in a producer's open transaction (KIP-890)."""
-    if epoch != last_entry.epoch and rules.fences_at_coordinator:
+    if epoch != last_entry.epoch and rules.coordinator_fences_producers:
         return Reply.FENCED
     if last_entry.status in PREPARED:
         return Reply.CONCURRENT_TRANSACTIONS
@@ -91,7 +91,7 @@ def end_transaction(last_entry: StateEntry, epoch: int, commit: bool, rules: Rul
     """The answer to EndTxn, by which a producer asks for a commit or an abort."""
     target = PREPARE_COMMIT if commit else PREPARE_ABORT
     bumped = last_entry.epoch + rules.epoch_per_transaction
-    is_current = epoch == last_entry.epoch or not rules.fences_at_coordinator
+    is_current = epoch == last_entry.epoch or not rules.coordinator_fences_producers
     if last_entry.status == ONGOING:
         ending = StateEntry(target, bumped, last_entry.partitions)
         return Answer(Reply.OK, ending) if is_current else Answer(Reply.FENCED)

@@ -168,7 +168,7 @@ def _is_refused(state: states.State, setup: states.Setup, request: states.Reques
     id = setup.ids[request.producer]
     if request.kind is Kind.PRODUCE:
         return is_fenced(state.logs[setup.partition_of(request.detail)], id, request.epoch, setup.rules)
-    return setup.rules.fences_at_coordinator and request.epoch < state.coordinated[id].last_entry.epoch
+    return setup.rules.coordinator_fences_producers and request.epoch < state.coordinated[id].last_entry.epoch
 
 
 TRANSACTIONS = Machine(

@@ -43,7 +43,7 @@ def contents(log: Log, id: int) -> Contents:
 
 def is_fenced(log: Log, id: int, epoch: int, rules: Rules) -> bool:
     """Whether a leader refuses an epoch because it knows of a later one: INVALID_PRODUCER_EPOCH."""
-    return rules.fences_at_leader and epoch < contents(log, id).epoch
+    return rules.leader_fences_producers and epoch < contents(log, id).epoch
 
 
 def next_sequence(log: Log, id: int, epoch: int) -> int:
@@ -56,7 +56,7 @@ def takes_marker(log: Log, marker: Entry, rules: Rules) -> bool:
     """Whether a leader appends a marker. It refuses markers for a fenced producer and from a replaced coordinator
     (TRANSACTION_COORDINATOR_FENCED)."""
     newest_coordinator_epoch = contents(log, marker.id).coordinator_epoch
-    is_current = not rules.fences_coordinators or marker.number >= newest_coordinator_epoch
+    is_current = not rules.leader_fences_coordinators or marker.number >= newest_coordinator_epoch
     return is_current and not is_fenced(log, marker.id, marker.epoch, rules)
 
 

@@ -1,4 +1,4 @@
-"""The rules that a transactional producer, its coordinator and the leaders of its partitions follow.
+"""The rules that a transactional producer, its coordinator and the leaders of its partitions follow in the model.
 
 | protocol | who speaks it | an EndTxn request names its transaction by | source |
 | --- | --- | --- | --- |
@@ -7,12 +7,12 @@ transactions | KIP-98, KIP-360, KIP-588 |
 | `v2` | Java clients since 4.0 with `transaction.version=2` | producer id and epoch, one per transaction | KIP-890 |
 
 KIP-98 assumes of `v1` that the requests of a transaction arrive in the order in which they were sent: after the
-coordinator has accepted the end, only another EndTxn arrives, and after the producer has seen the end, no request does.
-`Rules.late` has the requests that may break this order without harm, because the protocol defends itself. Networks do
-not keep to the assumption: the harm of other late requests is a known defect. In `v2` all may be late.
+coordinator has accepted the end, only another EndTxn arrives, and after the producer has its answer, no request does.
+Networks break this order. `Rules.late` has the requests that the model lets arrive late, because the protocol defends
+itself against them: in `v2`, all. The harm that other late requests do is a known defect.
 
-Since 3.6 a leader asks the coordinator whether a transaction is open before it takes the first record of one
-(`transaction.partition.verification.enable`, KIP-890, first part; KAFKA-14402), from every client.
+Since 3.6, whatever the client, a leader asks the coordinator whether a transaction is open before it takes the
+transaction's first record (`transaction.partition.verification.enable`, KIP-890, first part; KAFKA-14402).
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ VERIFIED_SINCE: Release = (3, 6)
 
 
 class Kind(IntEnum):
-    """The requests of a producer in a transaction."""
+    """The kinds of requests that a producer sends in a transaction."""
 
     ADD_PARTITION = 0
     PRODUCE = 1
@@ -38,8 +38,8 @@ class Rules:
 
     `epoch_per_transaction`: each transaction has a producer epoch of its own. `verifies`: a leader asks the coordinator
     before it takes the first record of a transaction. `late`: the requests that may arrive after their transaction has
-    ended. `commits_incomplete`: a producer goes on, and commits, after it has given a record up (KAFKA-5385). The other
-    fields are the rules of every protocol.
+    ended. `compares_open_epochs`: open records of another epoch belong to another transaction (KAFKA-18575).
+    `commits_incomplete`: a producer goes on, and commits, after it has given a record up: a known defect (KAFKA-5385).
     """
 
     name: str
@@ -47,9 +47,9 @@ class Rules:
     verifies: bool
     late: frozenset[Kind]
     compares_open_epochs: bool = True
-    fences_at_leader: bool = True
-    fences_at_coordinator: bool = True
-    fences_coordinators: bool = True
+    leader_fences_producers: bool = True
+    coordinator_fences_producers: bool = True
+    leader_fences_coordinators: bool = True
     writes_markers_again: bool = True
     aborts_on_init: bool = True
     reads_below_last_stable_offset: bool = True
@@ -63,5 +63,5 @@ V2 = Rules("v2", epoch_per_transaction=True, verifies=True, late=frozenset(Kind)
 
 
 def v1_in(version: str) -> Rules:
-    """The rules of protocol `v1` with brokers of a version."""
+    """The rules of protocol `v1` with brokers of this version of Kafka."""
     return V1 if release(version) >= VERIFIED_SINCE else V1_UNVERIFIED

@@ -171,10 +171,10 @@ def test_requests_in_the_socket_of_a_frozen_broker_are_not_lost(monkeypatch: pyt
 
 def test_a_closed_connection_leaves_its_requests_in_the_frozen_socket() -> None:
     lane = Lane(lane="frozen", acks="1", faults=("pause",))
-    frozen = lane_replica(states.FROZEN_LEADER)._replace(socket=(0, 1))
+    frozen = lane_replica(states.FROZEN_LEADER)._replace(awaited=(0, 1))
     ((action, after),) = request_timeout(lane_of(lane, lane_replica(states.FOLLOWER), frozen), lane)
     assert action.name == "close"
-    assert (after.replicas[1].socket, after.replicas[1].unawaited) == ((), (0, 1))
+    assert (after.replicas[1].awaited, after.replicas[1].unawaited) == ((), (0, 1))
 
 
 def test_a_broker_without_the_batch_before_refuses_the_next() -> None:
@@ -183,7 +183,7 @@ def test_a_broker_without_the_batch_before_refuses_the_next() -> None:
     empty = lane_of(lane, lane_replica(states.FOLLOWER), lane_replica(states.LEADER))
     assert check_sequence(empty, 1, 0) is None
     assert check_sequence(empty, 1, 1) is Refusal.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert check_sequence(empty._replace(forgetful=True), 1, 1) is None
+    assert check_sequence(empty._replace(takes_any_first_batch=True), 1, 1) is None
     holds = lane_of(lane, lane_replica(states.FOLLOWER), lane_replica(states.LEADER, 0))
     assert check_sequence(holds, 1, 1) is None
     assert check_sequence(holds, 1, 0) == 0

@@ -10,20 +10,20 @@ from kafka_chaos.reference_model.search import Budget, Search, breadth_first, fe
 NODES = 8
 FAULTS = 2
 Node = tuple[int, int, int]
-"""A place, the faults that have struck, and the means left as a bit set."""
+"""A place, the faults that have struck, and the abilities left as a bit set."""
 Edge = tuple[int, int, bool, int]
-"""From one place to another; whether by a fault; the means that the step needs and keeps."""
+"""From one place to another; whether by a fault; the abilities that the step needs and keeps."""
 edges = st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1), st.booleans(), st.integers(0, 3))
 graphs = st.lists(edges, max_size=40)
 INITIAL: Node = (0, 0, 3)
 
 
 def after(graph: list[Edge], node: Node) -> Iterator[Node]:
-    """The steps from a node, and its losses: a node with more means can do all that one with fewer can."""
-    place, struck, means = node
+    """The steps from a node, and its losses: a node with more abilities can do all that one with fewer can."""
+    place, struck, abilities = node
     for start, end, by_a_fault, needed in graph:
-        if start == place and needed & means == needed and struck + by_a_fault <= FAULTS:
-            yield end, struck + by_a_fault, means
+        if start == place and needed & abilities == needed and struck + by_a_fault <= FAULTS:
+            yield end, struck + by_a_fault, abilities
             yield end, struck + by_a_fault, needed
 
 
@@ -40,7 +40,7 @@ def find(graph: list[Edge], budget: Budget) -> tuple[dict[int, tuple[int, int]],
         return False
 
     def parted(node: Node) -> tuple[int, int]:
-        # A fault that is left to strike is a means: bits 2 and 3.
+        # A fault that is left to strike is an ability: bits 2 and 3.
         return node[0], node[2] | ((1 << FAULTS - node[1]) - 1) << 2
 
     search = fewest_faults_first([INITIAL], lambda node: after(graph, node), visit, lambda n: n[1], parted, budget)

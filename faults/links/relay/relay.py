@@ -1,4 +1,4 @@
-"""All links of a cluster: the connections that are redirected to them, their rules, and the trace of requests."""
+"""All links of a cluster: the connections that are redirected to them, rules for frames, and the trace of requests."""
 
 import asyncio
 import itertools
@@ -21,14 +21,14 @@ _SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h
 
 
 @dataclass(slots=True)
-class _Attached:
-    """A node whose connections are redirected: its network namespace, the link's listener there, and the packet filter
-    rules that lead to it."""
+class _AttachedNode:
+    """A node whose connections are redirected: its network namespace, the link's listener there, and the rules of the
+    packet filter (iptables) that redirect connections to the listener."""
 
     name: str
     namespace: Namespace
     listener: socket.socket
-    rules: str
+    packet_filter: str
 
 
 class Relay:
@@ -42,9 +42,9 @@ class Relay:
         self.connections: set[Pair] = set()
         self._names = dict(names)
         self._ports = tuple(ports)
-        self._attached: dict[str, _Attached] = {}
-        self._numbers = itertools.count(1)
-        self._opening: set[asyncio.Task[None]] = set()
+        self._attached: dict[str, _AttachedNode] = {}
+        self._connection_numbers = itertools.count(1)
+        self._opening: set[asyncio.Task[None]] = set()  # The loop itself would not keep these tasks alive.
         self.context = RelayContext()
 
     def attach(self, name: str, pid: int) -> None:
@@ -52,24 +52,24 @@ class Relay:
         self.detach(name)
         namespace = Namespace(pid)
         listener = namespace.listener()
-        rules = redirection(self._ports, listener.getsockname()[1])
-        self._attached[name] = _Attached(name, namespace, listener, rules)
+        packet_filter = redirection(self._ports, listener.getsockname()[1])
+        self._attached[name] = _AttachedNode(name, namespace, listener, packet_filter)
         self.loop.add_reader(listener, self._accept, self._attached[name])
         try:
-            namespace.run("iptables-restore", "-w", "--noflush", text=rules)
+            namespace.run("iptables-restore", "-w", "--noflush", text=packet_filter)
         except ClusterFailure:
             self.detach(name)
             raise
 
     def detach(self, name: str) -> None:
-        """Let new connections reach the node directly again; those that pass its link end."""
+        """Let new connections reach the node directly again, and end the connections that pass its link."""
         attached = self._attached.pop(name, None)
         if attached is None:
             return
         if attached.namespace.exists():
-            # The node may be about to end, and its rules with it.
+            # The node may be about to end, and its packet filter with it.
             with suppress(ClusterFailure, OSError):
-                attached.namespace.run("iptables-restore", "-w", "--noflush", text=undone(attached.rules))
+                attached.namespace.run("iptables-restore", "-w", "--noflush", text=undone(attached.packet_filter))
         self.loop.remove_reader(attached.listener)
         attached.listener.close()
         attached.namespace.close()
@@ -89,16 +89,16 @@ class Relay:
                 exchange = connection.conversation.waiting.get(side)
                 if exchange is None or exchange.fault["rule"] != rule_id:
                     continue
-                # A connection that has lost a frame is closed: it would be silent until its client gives it up.
+                # After a lost frame the connection would be silent until its client gives it up, so it is closed.
                 if release and exchange.fault["action"] != DROP:
                     connection.go_on(side)
                 else:
                     connection.close()
 
     def trace_to(self, path: Path | None, *, controllers: bool = False) -> None:
-        """Record exchanges in this file from now on, instead of any file before; None ends the trace.
+        """Record exchanges in this file from now on, and no longer in the file before; None ends the trace.
 
-        `controllers`: record requests from controllers to brokers in ZooKeeper mode, and their responses, whole.
+        `controllers`: record controllers' requests to brokers in ZooKeeper mode with their whole bodies and responses.
         """
         if self.context.trace is not None:
             for connection in self.connections:
@@ -120,7 +120,7 @@ class Relay:
         self.loop.run_forever()
 
     def close(self) -> None:
-        """Remove every link."""
+        """Remove every link, and end the event loop: the relay can't be used again."""
         for name in list(self._attached):
             self.detach(name)
         self.trace_to(None)
@@ -135,7 +135,7 @@ class Relay:
             self.context.trace.flush()
         self.loop.call_later(_FLUSH_INTERVAL, self._flush)
 
-    def _accept(self, node: _Attached) -> None:
+    def _accept(self, node: _AttachedNode) -> None:
         try:
             accepted, (address, _) = node.listener.accept()
         except OSError:
@@ -144,7 +144,7 @@ class Relay:
         self._opening.add(opening)
         opening.add_done_callback(self._opening.discard)
 
-    async def _open(self, node: _Attached, accepted: socket.socket, peer: str) -> None:
+    async def _open(self, node: _AttachedNode, accepted: socket.socket, peer: str) -> None:
         onward = None
         try:
             accepted.setblocking(False)
@@ -159,30 +159,30 @@ class Relay:
             if onward is not None:
                 onward.close()
             return
-        conversation = Conversation(self.context, next(self._numbers), node.name, destination[1], peer)
+        conversation = Conversation(self.context, next(self._connection_numbers), node.name, destination[1], peer)
         pair = Pair(self.loop, self.connections, conversation)
         await pair.open(accepted, onward)
-        if self._attached.get(node.name) is not node:
+        if self._attached.get(node.name) is not node:  # It was detached meanwhile.
             pair.close()
 
 
-def redirection(ports: Sequence[int], listener: int) -> str:
-    """The input of iptables-restore that redirects new connections to these ports to the port `listener`.
+def redirection(ports: Sequence[int], listener_port: int) -> str:
+    """The input of iptables-restore that redirects new connections to `ports` to the link's listener.
 
-    Connections of the container to itself are redirected, too. Connections that began before are reset, so that none
-    bypasses the link.
+    Connections of the container to itself are redirected, too. Connections that began before still go to `ports`: they
+    are reset, so that none bypasses the link.
     """
     nat: list[str] = []
     filters: list[str] = []
     for port in ports:
         from_others = f"! -i lo -p tcp --dport {port}"
         from_itself = f"-o lo -p tcp --dport {port} -m mark ! --mark {MARK:#x}"
-        redirect, reset = f"-j REDIRECT --to-ports {listener}", "-j REJECT --reject-with tcp-reset"
+        redirect, reset = f"-j REDIRECT --to-ports {listener_port}", "-j REJECT --reject-with tcp-reset"
         nat += [f"-A PREROUTING {from_others} {redirect}", f"-A OUTPUT {from_itself} {redirect}"]
         filters += [f"-A INPUT {from_others} {reset}", f"-A OUTPUT {from_itself} {reset}"]
     return "\n".join(["*nat", *nat, "COMMIT", "*filter", *filters, "COMMIT", ""])
 
 
-def undone(rules: str) -> str:
-    """The input of iptables-restore that removes these rules."""
-    return rules.replace("-A ", "-D ")
+def undone(packet_filter: str) -> str:
+    """The input of iptables-restore that removes the rules that this input added."""
+    return packet_filter.replace("-A ", "-D ")

@@ -1,6 +1,6 @@
-"""Removes what a run created: containers, networks and volumes by label, the folder of its keys, and its disks.
+"""Removes what runs created, and nothing else: containers, networks and volumes by label, folders of keys, and disks.
 
-Frozen disks are thawed first, since a process that waits for its disk can't be ended. Nothing else is touched.
+Frozen disks are thawed first, since a process that waits for its disk can't be ended.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _MOST_PASSES = 20
 
 @dataclass(frozen=True)
 class Leftover:
-    """What is left of one run: how many `things` (containers, networks, volumes and disks), whether its cluster was
-    `kept` on purpose, and whether the process that owns it is `alive`."""
+    """What is left of one run: how many `things` (containers, networks, volumes and disks), whether the cluster was
+    `kept` on purpose, and whether the process that owns the run is `alive`."""
 
     run_id: str
     things: int
@@ -41,7 +41,7 @@ class Leftover:
 def remove_run(client: DockerClient, run_id: str) -> int:
     """Remove everything labelled with `run_id`; returns the number of things removed.
 
-    Repeats until nothing is found: an interrupted create call may still take effect in the engine. A signal that
+    Repeats until nothing is found: the engine may still carry out a create call that was interrupted. A signal that
     arrives meanwhile is held back until everything is removed.
     """
     removed = 0
@@ -55,14 +55,14 @@ def remove_run(client: DockerClient, run_id: str) -> int:
                     list(threads.map(_remove_container, containers))
             networks = client.networks.list(filters=run_filter)
             for network in networks:
-                with already_gone():
+                with refusals_ignored():
                     network.reload()
                     # A network can't be removed while a user's container is in it.
                     for container in network.attrs.get("Containers") or ():
                         network.disconnect(container, force=True)
             networks_and_volumes = [*networks, *client.volumes.list(filters=run_filter)]
             for thing in networks_and_volumes:
-                with already_gone():
+                with refusals_ignored():
                     thing.remove()
             count = len(containers) + len(networks_and_volumes)
             removed += count
@@ -73,25 +73,25 @@ def remove_run(client: DockerClient, run_id: str) -> int:
     return removed
 
 
-def remove_abandoned_disks(client: DockerClient) -> None:
-    """Remove dead runs that left disks: a disk that stays frozen might stall the whole machine."""
-    for run_id in _abandoned():
+def remove_dead_runs_with_disks(client: DockerClient) -> None:
+    """Remove all that is left of dead runs with disks: a disk that stays frozen might stall the whole machine."""
+    for run_id in _dead_runs_with_disks():
         remove_run(client, run_id)
 
 
-def thaw_abandoned_disks() -> None:
+def thaw_disks_of_dead_runs() -> None:
     """Thaw the disks of dead runs, which needs no Docker engine."""
-    for run_id in _abandoned():
+    for run_id in _dead_runs_with_disks():
         thaw_disks(run_id)
 
 
-def _abandoned() -> list[str]:
-    """The ids of dead runs with disks that were not kept on purpose."""
-    return [disks.run_id for disks in journals() if KEEP not in disks.labels and not owner_is_alive(disks.labels)]
+def _dead_runs_with_disks() -> list[str]:
+    """The ids of the runs that recorded disks, whose owner is dead, and that were not kept on purpose."""
+    return [run.run_id for run in journals() if KEEP not in run.labels and not owner_is_alive(run.labels)]
 
 
 def leftovers(client: DockerClient) -> list[Leftover]:
-    """All runs that have left something on this engine or as disks of this machine, in the order of their ids."""
+    """What each run has left on this engine or as disks of this machine, in the order of the runs' ids."""
     by_run: dict[str, list[dict[str, str]]] = {}
     for labels in _labels_of_everything(client):
         by_run.setdefault(labels[RUN], []).append(labels)
@@ -102,7 +102,7 @@ def leftovers(client: DockerClient) -> list[Leftover]:
 
 
 def clean(client: DockerClient, *, kept: bool = False) -> list[Leftover]:
-    """Remove what dead runs have left; with `kept`, also clusters kept on purpose (`--keep`). Returns what went."""
+    """Remove and return what dead runs have left; with `kept`, also clusters that were kept on purpose (`--keep`)."""
     dead = [leftover for leftover in leftovers(client) if not leftover.alive and (kept or not leftover.kept)]
     for leftover in dead:
         remove_run(client, leftover.run_id)
@@ -111,12 +111,12 @@ def clean(client: DockerClient, *, kept: bool = False) -> list[Leftover]:
 
 
 def _remove_container(container: Any) -> None:
-    with already_gone():
+    with refusals_ignored():
         container.remove(force=True, v=True)
 
 
 @contextlib.contextmanager
-def already_gone() -> Iterator[None]:
+def refusals_ignored() -> Iterator[None]:
     """Suppress the engine's errors that a thing is gone or being removed, does not run, or is still in use."""
     from docker.errors import APIError, NotFound
 
@@ -125,11 +125,12 @@ def already_gone() -> Iterator[None]:
     except NotFound:
         pass
     except APIError as error:
-        if error.status_code not in (403, 409):
+        if error.status_code not in (403, 409):  # 403: a network in use; 409: other conflicts
             raise
 
 
 def _labels_of_everything(client: DockerClient) -> Iterator[dict[str, str]]:
+    """The labels of each container, network, volume and disk, of whatever run."""
     any_run = {"label": RUN}
     for container in client.containers.list(all=True, filters=any_run, ignore_removed=True):
         yield container.labels
@@ -139,22 +140,22 @@ def _labels_of_everything(client: DockerClient) -> Iterator[dict[str, str]]:
         yield from [dict(recorded.labels)] * len(recorded.disks)
 
 
-def choose_reaper(client: DockerClient, *, keep: bool) -> bool:
-    """Decide and return whether this process uses Testcontainers' reaper: a kept cluster must not be reaped.
+def set_up_reaper(client: DockerClient, *, keep: bool) -> bool:
+    """Start Testcontainers' reaper, or disable it if the cluster may be kept (`keep`); returns whether it was started.
 
-    The reaper removes the containers even if the harness is killed by SIGKILL. If the reaper's image is not available,
-    `kafka-chaos clean` can still remove them by their labels.
+    The reaper removes the containers even if the harness is killed by SIGKILL. Without the reaper's image it is
+    disabled, too: `kafka-chaos clean` can still remove the containers by their labels.
     """
     from testcontainers.core.config import testcontainers_config
     from testcontainers.core.container import Reaper
 
-    present = bool(client.images.list(name=testcontainers_config.ryuk_image))
-    use = present and not keep and not testcontainers_config.ryuk_disabled
-    testcontainers_config.ryuk_disabled = not use
-    if use:
+    has_image = bool(client.images.list(name=testcontainers_config.ryuk_image))
+    is_used = has_image and not keep and not testcontainers_config.ryuk_disabled
+    testcontainers_config.ryuk_disabled = not is_used
+    if is_used:
         # Started now: nodes that start at the same time would each start a reaper.
         Reaper.get_instance()
-    return use
+    return is_used
 
 
 def try_to_pull_reaper(client: DockerClient) -> bool:

@@ -1,7 +1,6 @@
-"""Finds in a run's trace when the precondition of a known defect has occurred.
+"""Finds in a run's trace the precondition of KAFKA-17754: an EndTxn arrived after its producer had sent it again.
 
-KAFKA-17754: an EndTxn request arrived after its producer had sent it again. Only a link sees when a request was sent
-and when it went on to the broker.
+Only a link sees both when a request was sent and when it went on to the broker.
 """
 
 import json
@@ -20,10 +19,10 @@ _NS = 1e9
 
 
 def late_end_txns(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectPrecondition]:
-    """An event for each EndTxn that came late. `lanes`: by transactional id. transactions/ must have been written."""
+    """An event for each late EndTxn, from the trace and transactions/. `lanes`: the lane of each transactional id."""
     incarnations = _incarnations(run_directory)
     for transactional_id, sent in sorted(_end_txns(run_directory).items()):
-        for late, again, arrived in _overtaken(sent) if transactional_id in lanes else ():
+        for late, repetition, arrived_ns in _overtaken(sent) if transactional_id in lanes else ():
             begun = [(ns, producer) for ns, producer in incarnations.get(transactional_id, ()) if ns <= late["ns"]]
             if not begun:
                 continue
@@ -32,9 +31,9 @@ def late_end_txns(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[Def
                 lane=lanes[transactional_id],
                 producer_id=max(begun)[1],  # of the last incarnation that had begun when the request was sent
                 evidence=f"an EndTxn request of {transactional_id} (correlation id {late['correlation_id']}) arrived "
-                f"{(arrived - late['ns']) / _NS:.1f} s late, {(arrived - again['ns']) / _NS:.1f} s after it had been "
-                "sent again",
-                occurred_ns=arrived,
+                f"{(arrived_ns - late['ns']) / _NS:.1f} s late, {(arrived_ns - repetition['ns']) / _NS:.1f} s after it "
+                "had been sent again",
+                occurred_ns=arrived_ns,
                 transactional_id=transactional_id,
                 commits=late.get("detail", {}).get("committed"),
             )
@@ -51,16 +50,19 @@ def _end_txns(run_directory: Path) -> Mapping[str, list[dict[str, Any]]]:
 
 
 def _overtaken(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
-    """Requests that arrived after their repetition was sent: the request, the repetition, and when it arrived."""
-    for late, again in pairwise(sent):
-        fault = late.get("fault") or {}
-        arrived = fault.get("until_ns") if fault.get("side") == "request" else None
-        if arrived is not None and again["ns"] < arrived:
-            yield late, again, arrived
+    """The requests that arrived after their repetition was sent, each with its repetition and the time of its arrival.
+
+    A producer asks for no other end before it has an answer, so the next EndTxn is the repetition.
+    """
+    for request, repetition in pairwise(sent):
+        fault = request.get("fault") or {}
+        arrived_ns = fault.get("until_ns") if fault.get("side") == "request" else None
+        if arrived_ns is not None and repetition["ns"] < arrived_ns:
+            yield request, repetition, arrived_ns
 
 
 def _incarnations(run_directory: Path) -> Mapping[str, set[tuple[int, int]]]:
-    """By transactional id, its producers' incarnations: when each began, in nanoseconds, and its producer id."""
+    """The incarnations of each transactional id: when each one began, in nanoseconds, and its producer id."""
     incarnations: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
     for path in (run_directory / "transactions").glob("*.parquet"):
         for row in pq.read_table(path, columns=["transactional_id", "producer_id", "initialised_ns"]).to_pylist():

@@ -17,9 +17,9 @@ from kafka_chaos.faults.storage.slow_disk import SlowDisk
 from kafka_chaos.harness.campaign import commands
 from kafka_chaos.harness.campaign.cells import Share
 from kafka_chaos.harness.campaign.commands import EXPERIMENTS
+from kafka_chaos.harness.campaign.counted_campaign import CountedCampaign
 from kafka_chaos.harness.campaign.in_turn import experiments_in, in_turn, load_on
 from kafka_chaos.harness.campaign.loop import Budget
-from kafka_chaos.harness.campaign.night import Night
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.file import load_experiment
@@ -70,8 +70,8 @@ class Runs:
 
 
 @dataclass
-class InTurn(Night):
-    """A night that has its experiments."""
+class InTurn(CountedCampaign):
+    """A campaign that has its experiments."""
 
     files: Sequence[Path] = ()
 

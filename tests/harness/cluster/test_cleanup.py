@@ -8,7 +8,7 @@ from docker.errors import APIError, NotFound
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import Reaper
 
-from kafka_chaos.harness.cluster.containers.cleanup import already_gone, choose_reaper
+from kafka_chaos.harness.cluster.containers.cleanup import refusals_ignored, set_up_reaper
 
 
 def engine(*images: str) -> Any:
@@ -21,11 +21,11 @@ def test_the_reaper_is_started_once_and_not_for_a_cluster_that_is_kept(monkeypat
     image = testcontainers_config.ryuk_image
     for client, keep, used in ((engine(image), False, True), (engine(image), True, False), (engine(), False, False)):
         monkeypatch.setattr(testcontainers_config, "ryuk_disabled", False)
-        assert choose_reaper(client, keep=keep) is used
+        assert set_up_reaper(client, keep=keep) is used
         assert testcontainers_config.ryuk_disabled is not used
     assert started == ["reaper"]
     monkeypatch.setattr(testcontainers_config, "ryuk_disabled", True)
-    assert not choose_reaper(engine(image), keep=False)
+    assert not set_up_reaper(engine(image), keep=False)
 
 
 def refusal(status: int) -> APIError:
@@ -34,7 +34,7 @@ def refusal(status: int) -> APIError:
 
 def test_what_is_gone_or_does_not_run_is_no_error_and_any_other_refusal_is_one() -> None:
     for error in (NotFound("gone"), refusal(403), refusal(409)):  # type: ignore[no-untyped-call]
-        with already_gone():
+        with refusals_ignored():
             raise error
-    with pytest.raises(APIError), already_gone():
+    with pytest.raises(APIError), refusals_ignored():
         raise refusal(500)

@@ -27,7 +27,7 @@ from kafka_chaos.reference_model.lane.state import (
     canonical,
     initial_state,
     record_of,
-    split_means,
+    split_abilities,
 )
 from kafka_chaos.reference_model.lane.steps import steps
 from kafka_chaos.reference_model.machine import shown
@@ -130,22 +130,22 @@ def test_brokers_in_equal_states_take_equal_steps(kind: str, unclean: bool, vers
 
 
 def test_means_are_the_faults_the_reads_and_the_attempts() -> None:
-    lane = Lane(lane="means", faults=("kill", "kill", "pause"))
+    lane = Lane(lane="abilities", faults=("kill", "kill", "pause"))
     state = initial_state(lane)
-    rest, means = split_means(state, lane)
+    rest, abilities = split_abilities(state, lane)
     first, second = state.records
     for fewer in (
         state._replace(faults=("kill", "pause")),
         state._replace(faults=("kill", "kill")),
         state._replace(records=(first._replace(attempts=1), second)),
     ):
-        same, others = split_means(fewer, lane)
+        same, others = split_abilities(fewer, lane)
         assert same == rest
-        assert others != means
-        assert others & means == others
-    assert split_means(state._replace(reads=1), lane)[1] & means == means
+        assert others != abilities
+        assert others & abilities == others
+    assert split_abilities(state._replace(reads=1), lane)[1] & abilities == abilities
     one_in_flight = replace(lane, max_in_flight=1)
-    assert split_means(fewer, one_in_flight)[0] != split_means(state, one_in_flight)[0]
+    assert split_abilities(fewer, one_in_flight)[0] != split_abilities(state, one_in_flight)[0]
 
 
 @pytest.mark.parametrize(
@@ -164,10 +164,10 @@ def test_means_are_the_faults_the_reads_and_the_attempts() -> None:
 def test_a_fault_that_can_do_more_makes_another_superfluous(
     faults: tuple[str, ...], others: tuple[str, ...], do_as_much: bool
 ) -> None:
-    lane = Lane(lane="means", faults=faults)
+    lane = Lane(lane="abilities", faults=faults)
     state = initial_state(lane)
-    means, fewer = (split_means(state._replace(faults=some), lane)[1] for some in (faults, others))
-    assert (means & fewer == fewer) is do_as_much
+    abilities, fewer = (split_abilities(state._replace(faults=some), lane)[1] for some in (faults, others))
+    assert (abilities & fewer == fewer) is do_as_much
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def brokers_of(state: LaneState, marked: tuple[int, int] | None) -> Hashable:
         places = ((leader_epoch_of(value), offset) for offset, value in enumerate(log))
         return tuple(appended(int(place == marked), place[0]) for place in places)
 
-    replicas = (r._replace(log=named(r.log), pending=(), socket=(), unawaited=()) for r in state.replicas)
+    replicas = (r._replace(log=named(r.log), pending=(), awaited=(), unawaited=()) for r in state.replicas)
     return tuple(sorted(replicas)), state.leader_epoch, state.faults
 
 

@@ -78,6 +78,6 @@ def test_clean_thaws_without_a_docker_engine(made: Any) -> None:
 def test_the_next_start_heals_what_a_dead_run_left(made: Any) -> None:
     made("lost", dead())
     living = made("living", current_owner())
-    cleanup.remove_abandoned_disks(ENGINE)
+    cleanup.remove_dead_runs_with_disks(ENGINE)
     assert [recorded.run_id for recorded in journals()] == ["living"]
     assert living.is_frozen()

@@ -59,7 +59,7 @@ class FinishedAttempt:
 
 
 @dataclass
-class Night:
+class CountedCampaign:
     """One call of `nightly`, `hunt` or `atlas`: its runs within a `budget`, in a folder below `out`.
 
     `seed` decides the seeds of all runs. `say` gets a line before each run, and a line with the outcome after it. Runs
