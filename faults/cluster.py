@@ -203,7 +203,7 @@ class ClusterControl(Protocol):
 
     @property
     def noted(self) -> MutableMapping[str, Any]:
-        """What each fault noted before it broke anything, for its proof; by the `mark` of the fault (`fault.py`)."""
+        """What each fault noted before it broke anything, for its proof; by `Fault.stable_name`."""
 
     @property
     def brokers(self) -> Mapping[int, NodeControl]:

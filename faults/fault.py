@@ -190,8 +190,13 @@ class Fault:
 
     def _noted(self, cluster: ClusterControl) -> dict[Any, Any]:
         """The notes of this fault on the state before it broke anything, which its proof needs."""
-        noted: dict[Any, Any] = cluster.noted.setdefault(mark(self), {})
+        noted: dict[Any, Any] = cluster.noted.setdefault(self.stable_name, {})
         return noted
+
+    @property
+    def stable_name(self) -> str:
+        """A short name of this fault, made of all its values, so that it is the same after a crash of the injector."""
+        return f"{self.kind}-{zlib.crc32(repr(self).encode()):08x}"
 
 
 def at_once(nodes: Nodes, action: Callable[[NodeControl], object]) -> None:
@@ -212,11 +217,6 @@ def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
     times = [proof.since_ns for proof in proofs.values() if proof.since_ns is not None]
     since_ns = max(times) if proofs and len(times) == len(proofs) else None
     return Proof(bool(proofs) and not missing, evidence, reason or ("" if proofs else "it had no target"), since_ns)
-
-
-def mark(fault: Fault) -> str:
-    """A short name of this fault, made of all its values, so that it is the same after a crash of the injector."""
-    return f"{fault.kind}-{zlib.crc32(repr(fault).encode()):08x}"
 
 
 def fits(kind: type[Fault], target: Target) -> bool:

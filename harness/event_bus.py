@@ -1,4 +1,4 @@
-"""Passes a run's events to its listeners: terminal, JSON lines and JUnit XML."""
+"""Passes a run's events to its listeners, such as the terminal, a JUnit XML file, and the `EventFile` below."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ class EventBus:
 
 
 class EventFile:
-    """A listener that appends each event to a file such as events.jsonl at once, as one line of JSON."""
+    """A listener that appends each event to a file, such as events.jsonl, as one line of JSON, and flushes the file."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8")

@@ -1,8 +1,8 @@
-"""Requests in the name of a controller, the errors in their answers, and the ACLs that make brokers refuse them.
+"""Requests in the name of a controller, the errors in their answers, and ACLs that make brokers refuse the requests.
 
-A broker takes such requests on any listener: it recognizes a controller by its epochs, and with an authorizer by its
-principal, not by the address or listener. All clients of a PLAINTEXT listener are `User:ANONYMOUS`, but access control
-lists also name hosts: ClusterAction is allowed to the brokers' addresses alone, and everything else to everybody.
+A broker takes such a request on any listener: it checks the controller epoch in it, and with an authorizer, whether the
+sender's principal may do ClusterAction. All clients of a PLAINTEXT listener are `User:ANONYMOUS`, but ACLs also name
+hosts: here, ACLs allow ClusterAction to the brokers' addresses alone, and the cluster's other operations to any host.
 """
 
 import uuid
@@ -29,7 +29,7 @@ from kafka_chaos.harness.signals import new_client
 
 _ANY_HOST = "*"
 _ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
-_OPERATIONS_FOR_EVERYBODY = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "IDEMPOTENT_WRITE")
+_OPERATIONS_FROM_ANY_HOST = ("CREATE", "ALTER", "DESCRIBE", "ALTER_CONFIGS", "DESCRIBE_CONFIGS", "IDEMPOTENT_WRITE")
 
 
 def leader_and_isr(
@@ -40,18 +40,18 @@ def leader_and_isr(
     topic_id: uuid.UUID | None = None,
     **state: Any,
 ) -> LeaderAndIsrRequest:
-    """A LeaderAndIsr request of this version about one partition; `state`: the fields of the partition's state.
+    """A LeaderAndIsr request of this version about one partition. `controller`: the id of the broker that it names.
 
-    Without a `topic_id`, the request has the nil UUID for the topic.
+    `state`: the fields of the partition's state. Without a `topic_id`, the request has the nil UUID for the topic.
     """
     kind, topic_state = LeaderAndIsrRequest, LeaderAndIsrRequest.LeaderAndIsrTopicState
     values = {"controller_epoch": controller_epoch, "partition_epoch": 0, "is_new": False, **state}
-    # Versions 0 and 1 have the ungrouped states, later versions those of the topics.
+    # Versions 0 and 1 send only the ungrouped states, later versions only the states by topic.
     return kind(
         version=version,
         controller_id=controller,
         controller_epoch=controller_epoch,
-        broker_epoch=UNKNOWN_BROKER_EPOCH,
+        broker_epoch=UNKNOWN_BROKER_EPOCH,  # a value that brokers do not check
         ungrouped_partition_states=[kind.LeaderAndIsrPartitionState(**values)],
         topic_states=[
             topic_state(
@@ -76,9 +76,9 @@ def send_as_controller(address: str, request: Any, *, client_id: str = "kafka-ch
 
 
 def errors_of(answer: Mapping[str, Any], topics: Collection[Any] = ()) -> list[str]:
-    """The name of the answer's own error and, if that is NONE, those of its partitions' errors.
+    """The name of the error of the whole answer; if that is NONE, the names of its partitions' errors follow.
 
-    `topics`: names and ids of the topics whose partitions count; all if empty.
+    `topics`: names and ids of the topics whose partitions count; all topics if empty.
     """
     entries = [(entry["topic_name"], entry) for entry in answer.get("partition_errors", ())]
     for topic in answer.get("topics", ()):
@@ -90,8 +90,8 @@ def errors_of(answer: Mapping[str, Any], topics: Collection[Any] = ()) -> list[s
 
 def allow_cluster_action_to_brokers_only(cluster: Cluster) -> None:
     """Allow ClusterAction to the brokers' addresses alone, and wait until every broker refuses it to this client."""
-    acls = [_allow(operation, _ANY_HOST) for operation in _OPERATIONS_FOR_EVERYBODY]
-    # One request has all ACLs: as soon as one is in force, whatever none allows is denied, even to create further ACLs.
+    acls = [_allow(operation, _ANY_HOST) for operation in _OPERATIONS_FROM_ANY_HOST]
+    # In one request: once the cluster resource has an ACL, what no ACL allows on it is denied, such as creating ACLs.
     acls += [_allow("ALL", node.address) for node in cluster.brokers.values()]
     client = new_client(AdminClient, {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     try:
@@ -105,14 +105,14 @@ def allow_cluster_action_to_brokers_only(cluster: Cluster) -> None:
 
 
 def _refuses_us(address: str) -> bool:
-    """Whether a broker denies this client ClusterAction. The request is harmless: it names no replica."""
+    """Whether a broker denies this client ClusterAction. The request is harmless: it names no replica to stop."""
     answer = send_as_controller(address, StopReplicaRequest(version=0, ungrouped_partitions=[]))
     return errors_of(answer) == ["CLUSTER_AUTHORIZATION_FAILED"]
 
 
 def _allow(operation: str, host: str) -> AclBinding:
     return AclBinding(
-        ResourceType.BROKER,
+        ResourceType.BROKER,  # librdkafka's name for Kafka's type CLUSTER
         "kafka-cluster",
         ResourcePatternType.LITERAL,
         _ANONYMOUS_PRINCIPAL,

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all to their readers; the files of a package; the user's folders."""
+"""Writes files that readers see whole or not at all, reads files of packages, and names the user's own folders."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
 
-UNFINISHED = ".*.part"  # the pattern of the names of files that are still being written, or whose writer died
+UNFINISHED_GLOB = ".*.part"  # the names of files that are still being written, or whose writer died
 
 
 def cache_home() -> Path:
@@ -20,7 +20,7 @@ def cache_home() -> Path:
 
 
 def state_home() -> Path:
-    """The folder for journals: KAFKA_CHAOS_STATE, or kafka-chaos in XDG_STATE_HOME or ~/.local/state."""
+    """Where journals of changes to heal lie: KAFKA_CHAOS_STATE, or kafka-chaos in XDG_STATE_HOME or ~/.local/state."""
     return _folder_of_user("KAFKA_CHAOS_STATE", "XDG_STATE_HOME", ".local/state")
 
 
@@ -34,7 +34,7 @@ def _folder_of_user(variable: str, xdg_variable: str, in_home: str) -> Path:
 
 @contextmanager
 def appearing_whole(path: Path) -> Iterator[Path]:
-    """A temporary path for a file or a new folder, which is renamed to `path` if the block ends without an error."""
+    """A temporary path where the block writes a file or folder; that is moved to `path`, or removed after an error."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
         yield part
@@ -48,7 +48,7 @@ def appearing_whole(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file in UTF-8, in place of a former one. Raises `OSError`."""
+    """Write a text file in UTF-8; it replaces a file that has this path. Raises `OSError`."""
     with appearing_whole(path) as part:
         part.write_text(text, encoding="utf-8")
 
@@ -64,10 +64,10 @@ def text_of(path: Path) -> str:
 
 
 def toml_of(package: str | None, name: str) -> dict[str, Any]:
-    """The values of a TOML file of a package, be it in a folder, a wheel or a zip file."""
+    """The values of a TOML file of a package; `package` as in `text_in`."""
     return tomllib.loads(text_in(package, name))
 
 
 def text_in(package: str | None, name: str) -> str:
-    """The text of a file of a package."""
-    return files(str(package)).joinpath(name).read_text(encoding="utf-8")
+    """The text of a file of a package (a folder, a wheel or a zip file). `package`: the caller's `__package__`."""
+    return files(str(package)).joinpath(name).read_text(encoding="utf-8")  # `__package__` is None in scripts alone

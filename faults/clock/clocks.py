@@ -1,6 +1,6 @@
 """The fault kinds that move the wall clocks of nodes.
 
-They set `needs_clock`: a cluster gets clocks that can be moved only if a fault of the schedule needs them.
+They set `needs_clock`: only if a schedule has such a fault does the cluster get clocks that can be moved.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.faults.cluster import ClockControl, ClusterControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Fault, Pattern, Proof, mark
+from kafka_chaos.faults.fault import Appearance, Fault, Pattern, Proof
 from kafka_chaos.faults.machine import why_not_here
 
 MOST_SECONDS = 1800
@@ -21,56 +21,57 @@ _LEAST_SHOWN = 0.05  # the smallest move of a clock that counts as shown, in sec
 class MovedClock(Fault):
     """A fault that moves a wall clock until the fault ends. A restart of the process does not set the clock right."""
 
-    # The model expects nothing: neither leadership nor acknowledgements depend on wall clocks. A follower that seems
-    # slow may always occur.
+    # `counts_as` stays None: neither leadership nor acknowledgements depend on wall clocks. A leader whose clock jumps
+    # may take a follower for slow, but the model lets that happen without any fault.
     needs_clock: ClassVar[bool] = True
-    # It outlives the process. But like a partition, it need not wait for faults that end or start processes.
+    # A moved clock outlives its process, but faults with this flag need not wait for those that end or start processes.
     ends_with_process: ClassVar[bool] = True
 
     @staticmethod
     def unavailable() -> str | None:
-        """Why this machine can't move clocks."""
+        """Why this machine can't move clocks, or None; `why_not_here` completes the sentence."""
         return why_not_here("clocks are in the containers' processes", capabilities="CAP_SYS_ADMIN and CAP_NET_ADMIN")
 
     @property
     def furthest(self) -> float:
-        """The most seconds that the clock is ahead or behind while the fault lasts."""
+        """The most seconds that the clock is ahead or behind while the fault lasts; each kind overrides this."""
         raise NotImplementedError
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
-        clock_of(node).shift(mark(self), **self._shift())
+        clock_of(node).shift(self.stable_name, **self._shift_arguments())
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        clock_of(node).end(mark(self))
+        clock_of(node).end(self.stable_name)
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """How far off the process's clock was."""
+        """The sentence that says how far off the process's clock was."""
         ahead = evidence["ahead"]
         return f"the process's own clock was {abs(ahead):,.2f} s {'ahead' if ahead > 0 else 'behind'}"
 
-    def _shift(self) -> dict[str, float]:
-        """The arguments of `ClockControl.shift`."""
+    def _shift_arguments(self) -> dict[str, float]:
+        """The arguments of `ClockControl.shift`; each kind overrides this."""
         raise NotImplementedError
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         try:
-            reading = clock_of(node).reading(mark(self))
+            reading = clock_of(node).reading(self.stable_name)
         except (KafkaChaosError, OSError) as failure:
-            return Proof(False, {}, str(failure))
+            return Proof(took_effect=False, reason=str(failure))
         if reading is None:
-            return Proof(False, {}, "its process does not run, or its clock was not moved")
-        evidence = {"ahead": round(reading["ahead"], 3)}
-        if abs(reading["by_this_shift"]) < _LEAST_SHOWN:
-            return Proof(False, evidence, "its clock has hardly moved yet")
-        ahead, wanted, moved = reading["ahead"], reading["by_all_shifts"], abs(reading["by_this_shift"])
+            return Proof(took_effect=False, reason="its process does not run, or its clock was not moved")
+        ahead, wanted, own_shift = reading["ahead"], reading["by_all_shifts"], reading["by_this_shift"]
+        evidence = {"ahead": round(ahead, 3)}
+        if abs(own_shift) < _LEAST_SHOWN:
+            return Proof(took_effect=False, evidence=evidence, reason="its clock has hardly moved yet")
         # The process follows a drift once a second, so it may lag behind. But its clock has to be nearer to
         # where all shifts together want it than to where the other shifts alone would have it.
-        tolerance = _LEAST_SHOWN + moved / 5
-        without_this = wanted - reading["by_this_shift"]
-        if abs(ahead - wanted) > tolerance or 2 * abs(ahead - without_this) < moved:
-            return Proof(False, evidence, f"its process's clock is {ahead:+.2f} s off, not {wanted:+.2f} s")
-        return Proof(True, evidence)
+        tolerance = _LEAST_SHOWN + abs(own_shift) / 5
+        without_own = wanted - own_shift
+        if abs(ahead - wanted) > tolerance or 2 * abs(ahead - without_own) < abs(own_shift):
+            reason = f"its process's clock is {ahead:+.2f} s off, not {wanted:+.2f} s"
+            return Proof(took_effect=False, evidence=evidence, reason=reason)
+        return Proof(took_effect=True, evidence=evidence)
 
 
 def clock_of(node: NodeControl) -> ClockControl:
@@ -98,10 +99,10 @@ class ClockDrift(MovedClock):
 
     @property
     def furthest(self) -> float:
-        """How far the clock is off at the end, in seconds."""
+        """How many seconds the clock is off when the fault ends."""
         return abs(self.percent) / 100 * self.duration
 
-    def _shift(self) -> dict[str, float]:
+    def _shift_arguments(self) -> dict[str, float]:
         return {"per_second": self.percent / 100}
 
 
@@ -123,8 +124,8 @@ class ClockStep(MovedClock):
 
     @property
     def furthest(self) -> float:
-        """The step, in seconds."""
+        """The size of the step in seconds, forwards or back."""
         return abs(self.seconds)
 
-    def _shift(self) -> dict[str, float]:
+    def _shift_arguments(self) -> dict[str, float]:
         return {"seconds": self.seconds}

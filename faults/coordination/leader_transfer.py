@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, PartitionId
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, PlannedCluster, Proof, all_took_effect, mark
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, PlannedCluster, Proof, all_took_effect
 from kafka_chaos.faults.process.ended import runs_on
 
 
@@ -115,13 +115,13 @@ class ControllerMove(Fault):
         """Note the controller's epoch and depose the controller, if it is a target."""
         epoch, controller = cluster.controller_epoch(), cluster.controller()
         deposed = next((node for node in nodes if node.number == controller), None)
-        if deposed is not None and epoch is not None and mark(self) not in cluster.noted:
-            cluster.noted[mark(self)] = {"name": deposed.name, "epoch": epoch, "Pid": deposed.state()["Pid"]}
+        if deposed is not None and epoch is not None and self.stable_name not in cluster.noted:
+            cluster.noted[self.stable_name] = {"name": deposed.name, "epoch": epoch, "Pid": deposed.state()["Pid"]}
             cluster.depose_controller()
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether there is a controller in a later epoch, and the former one's process still runs."""
-        before = cluster.noted.get(mark(self))
+        before = cluster.noted.get(self.stable_name)
         epoch, controller = (cluster.controller_epoch(), cluster.controller()) if before else (None, None)
         return all_took_effect({node.name: _deposed(node, before, epoch, controller) for node in nodes})
 

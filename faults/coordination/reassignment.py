@@ -16,7 +16,7 @@ from annotated_types import Ge
 
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, PartitionId, inside_of, topics_of
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect, mark
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect
 
 # Lists the directories that are its arguments. `true` at its end, since a directory may be missing.
 _LIST_FOLDERS = 'for directory; do ls "$directory" 2>/dev/null; done; true'
@@ -59,20 +59,20 @@ class Reassignment(Fault):
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Note the replicas, and ask for the moves, without waiting for their end."""
-        if mark(self) not in cluster.noted:
+        if self.stable_name not in cluster.noted:
             moves = self._moves(cluster, nodes)
-            cluster.noted[mark(self)] = moves
+            cluster.noted[self.stable_name] = moves
             cluster.move_replicas({partition: move.replicas for partition, move in moves.items()})
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether all replicas of the targets have moved to other brokers."""
-        moves: Mapping[PartitionId, _Move] = cluster.noted.get(mark(self), {})
+        moves: Mapping[PartitionId, _Move] = cluster.noted.get(self.stable_name, {})
         now = cluster.leadership() if moves else {}
         return all_took_effect({node.name: _replicas_moved(cluster, node, moves, now) for node in nodes})
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Wait for moves that have not ended; a move that does not end in time is cancelled."""
-        cluster.end_moves(cluster.noted.get(mark(self), {}))
+        cluster.end_moves(cluster.noted.get(self.stable_name, {}))
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
@@ -160,14 +160,14 @@ class PartitionGrowth(Fault):
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Choose the new partitions' replicas, and ask for them."""
-        if mark(self) not in cluster.noted:
+        if self.stable_name not in cluster.noted:
             new = self._new_partitions(cluster, nodes)
-            cluster.noted[mark(self)] = new
+            cluster.noted[self.stable_name] = new
             cluster.add_partitions(new)
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether all new partitions exist, have a leader, and are in sync."""
-        new: NewPartitions = cluster.noted.get(mark(self), {})
+        new: NewPartitions = cluster.noted.get(self.stable_name, {})
         now = cluster.leadership() if new else {}
         return all_took_effect({node.name: _partitions_added(node, new, now) for node in nodes})
 

@@ -15,7 +15,7 @@ from annotated_types import Ge, Gt
 
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.faults.cluster import ClusterControl, LinkControl, NodeControl
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, at_once, mark
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, at_once
 from kafka_chaos.faults.machine import why_not_here
 
 _SENDER = re.compile(r"clients|brokers|controller|controllers|(?:broker|controller):(?P<number>\d+)")
@@ -81,11 +81,11 @@ class OnFrames(Fault):
             "action": self.kind,
             **{key: getattr(self, key) for key in _OF_ACTIONS if hasattr(self, key)},
         }
-        at_once(nodes, lambda node: link_of(node).apply(mark(self), **frames))
+        at_once(nodes, lambda node: link_of(node).apply(self.stable_name, **frames))
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether the rule has taken a frame on any target."""
-        tallies = {node.name: link_of(node).tally(mark(self)) for node in nodes}
+        tallies = {node.name: link_of(node).tally(self.stable_name) for node in nodes}
         evidence = {name: self._evidence(tally) for name, tally in tallies.items() if tally and tally["taken"]}
         if evidence:
             return Proof(True, evidence)
@@ -95,7 +95,7 @@ class OnFrames(Fault):
         return Proof(False, {}, passed if named else f"no {frame}")
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        link_of(node).lift(mark(self), release=True)
+        link_of(node).lift(self.stable_name, release=True)
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
@@ -230,7 +230,7 @@ class Hold(OnFrames):
     appearance: ClassVar[Appearance] = Appearance("#6b4fa0", "#b9a3e3", Pattern.DOTS)
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        link_of(node).lift(mark(self), release=self.then == "release")
+        link_of(node).lift(self.stable_name, release=self.then == "release")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

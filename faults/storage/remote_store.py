@@ -13,7 +13,7 @@ from annotated_types import Interval, MinLen
 
 from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of, topics_of
-from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, PlannedCluster, Proof, mark
+from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, PlannedCluster, Proof
 from kafka_chaos.faults.storage.log_files import SHOWN
 
 REMOTE_STORE = "/var/lib/kafka-remote"
@@ -75,7 +75,7 @@ class BreaksOperations(OnRemoteStore):
 
     def _write_instructions(self, node: NodeControl, lines: tuple[str, ...]) -> None:
         text = "".join(f"{line}\n" for line in lines)
-        inside_of(node).write_file(f"{REMOTE_STORE}/faults/{node.number}-{mark(self)}", text)
+        inside_of(node).write_file(f"{REMOTE_STORE}/faults/{node.number}-{self.stable_name}", text)
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:

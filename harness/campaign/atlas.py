@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.harness.campaign.loop import Attempt, Policy
-from kafka_chaos.harness.campaign.record import Cell, client_named, faults_of, read_record, settings_of
+from kafka_chaos.harness.campaign.record import Cell, client_and_version, faults_of, read_record, settings_of
 from kafka_chaos.harness.clients.kinds import missing_programs
 from kafka_chaos.harness.experiment.file import experiment_of, model_of
 from kafka_chaos.harness.experiment.schedule import lane_of_client
@@ -76,7 +76,7 @@ class Atlas(BaseModel):
                 experiment = self.experiment(cluster, family, lanes, seed=0)
                 kinds = faults_of(fault.kind for phase in experiment.phases for fault in phase.faults)
                 for keys, (_, spec, lane) in zip(lanes, experiment.lanes, strict=True):
-                    client = client_named(spec.client)
+                    client = client_and_version(spec.client)
                     trials.append(Trial(Cell(client, cluster, settings_of(lane.to_json()), kinds), family, keys))
         return trials
 

@@ -17,7 +17,7 @@ from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.harness.campaign.hunting import lines_of
 from kafka_chaos.harness.campaign.loop import Attempt, Budget, Outcome, OutOfBudget, Policy, RunExperiment, follow
 from kafka_chaos.harness.campaign.realised import realised_values
-from kafka_chaos.harness.campaign.record import Finding, client_named, findings
+from kafka_chaos.harness.campaign.record import Finding, client_and_version, findings
 from kafka_chaos.harness.campaign.shrinking import Schedule, Shrinking
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.event_bus import Listener
@@ -106,7 +106,7 @@ class Narrowing:
         lane = next(lane for lane in experiment.phases[0].lanes if lane.lane == self.finding.lane)
         draft = into.with_suffix(".md")
         page = environment().overlay(autoescape=False).get_template("draft.md.j2")
-        details = {"lane": lane, "client": client_named(lane.client), "lines": dict(self._lines())}
+        details = {"lane": lane, "client": client_and_version(lane.client), "lines": dict(self._lines())}
         write_whole(draft, page.render(narrowing=self, experiment=experiment, text=text, file=into.name, **details))
         return draft
 

@@ -1,8 +1,8 @@
-"""The findings of a verified run, and the record of runs: a file with a JSON object for each lane of each run.
+"""Reads the findings of a verified run, and keeps the record of runs: a file with a line for each lane of each run.
 
-A hunt keeps a file of the same form, with an object for each round.
+Each line is a JSON object. A hunt keeps a file of the same form, with a line for each round.
 
-Guarantee: a lane's line agrees with the verdict of its run. An invalid line is refused with its number.
+Guarantee: a lane's line agrees with the verdict of its run. The message for an invalid line has the line's number.
 """
 
 import json
@@ -33,12 +33,12 @@ T = TypeVar("T")
 RECORD = "record.jsonl"
 NO_FAULT = "no fault"
 _NOT_SETTINGS = ("lane", "topic", "client", "faults", "kafka_version", "metadata_mode")
-"""Keys of a lane that are no settings of a cell: names, and keys that have fields of their own in a cell."""
+"""Keys of a lane that are not in `Cell.settings`: names, and keys for which `Cell` has another field."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """An anomaly of a lane."""
+    """An anomaly that was found in a lane, whether it was forbidden or not."""
 
     lane: str
     anomaly: AnyAnomaly
@@ -50,15 +50,15 @@ class Finding:
 def findings(verdict: Mapping[str, Any]) -> dict[Finding, bool]:
     """All findings in the content of a verdict.json, each with whether it was forbidden; forbidden findings come first.
 
-    A finding can be forbidden by the prediction, or only given what the run showed (`in_this_run`).
+    What the prediction permits is forbidden, too, if the model rules it out once told what happened (`in_this_run`).
     """
-    forbidden = {
+    is_forbidden = {
         Finding(lane["lane"], anomaly_named(name)): Status.FORBIDDEN in (entry.get("status"), entry.get("in_this_run"))
         for lane in verdict["lanes"]
         for name, entry in lane["anomalies"].items()
         if entry["count"]
     }
-    return dict(sorted(forbidden.items(), key=lambda entry: not entry[1]))
+    return dict(sorted(is_forbidden.items(), key=lambda item: not item[1]))
 
 
 def findings_of(run_dir: Path) -> dict[Finding, bool]:
@@ -69,24 +69,21 @@ def findings_of(run_dir: Path) -> dict[Finding, bool]:
         raise UsageFailure(f"{run_dir}: no verdict: expected the directory of a run that was verified") from None
 
 
-def finding_of(run_dir: Path, named: str | None) -> Finding:
-    """The finding of this name, or without a name the first forbidden finding; raises `UsageFailure` without one."""
-    in_run = findings_of(run_dir)
-    names = ", ".join(map(str, in_run)) or "nothing"
-    if named is None:
-        first = next((finding for finding, is_forbidden in in_run.items() if is_forbidden), None)
-        if first is None:
-            raise UsageFailure(f"{run_dir}: nothing forbidden was found: name a finding by --finding (found: {names})")
-        return first
-    finding = next((finding for finding in in_run if str(finding) == named), None)
-    if finding is None:
-        raise UsageFailure(f"--finding {named}: {run_dir} did not find it: expected LANE:ANOMALY out of {names}")
-    return finding
+def finding_of(run_dir: Path, name: str | None) -> Finding:
+    """The finding called `name` (LANE:ANOMALY), or the first forbidden one; raises `UsageFailure` if there is none."""
+    run_findings = findings_of(run_dir)
+    for finding, is_forbidden in run_findings.items():
+        if (name is None and is_forbidden) or str(finding) == name:
+            return finding
+    names = ", ".join(map(str, run_findings)) or "nothing"
+    if name is None:
+        raise UsageFailure(f"{run_dir}: nothing forbidden was found: name a finding by --finding (found: {names})")
+    raise UsageFailure(f"--finding {name}: not found in {run_dir}: expected LANE:ANOMALY out of {names}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cell:
-    """The combination that a lane was tried with.
+    """A cell of the atlas: a combination of client, cluster, settings and faults that lanes are tried with.
 
     `client`: kind and version, such as `java 3.9.1`. `cluster`: VERSION/MODE. `settings`: the keys of the lane that
     differ from their defaults, as JSON. `faults`: the kinds of the faults that were proven, joined by `+`.
@@ -102,10 +99,10 @@ class Cell:
 class LaneRun:
     """A line of the record: a lane of a run with its settings, and what it showed.
 
-    `declared`: the faults that its prediction assumed. `records`: how many were sent. `found`: the anomalies that were
-    found, with the number of findings. `predicted`: the anomalies that were permitted or required. `not_judged`: the
-    anomalies that could not be judged. `gap_s`: the longest time in seconds without an acknowledgement, None if
-    unknown. `report`: the path of the run's report.
+    `client`, `cluster`, `settings`, `faults`: as in `Cell`. `declared`: the faults that its prediction assumed.
+    `records`: how many were sent. `found`: by anomaly, the number of cases. `predicted`: the anomalies that were
+    permitted or required. `not_judged`: the anomalies that could not be judged. `gap_s`: the longest time in seconds
+    without an acknowledgement, None if unknown. `report`: the path of the run's report.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -132,30 +129,31 @@ class LaneRun:
 
 
 def settings_of(entry: Mapping[str, Any]) -> str:
-    """The field `settings` of the cell of a lane, given the lane's entry in lanes.json."""
+    """`Cell.settings` of a lane, from its entry in lanes.json."""
     lane = Lane.from_json(entry)
-    # The number of partitions matters to transactions only.
-    names = _NOT_SETTINGS if lane.transactional is not None else (*_NOT_SETTINGS, "partitions")
+    # The number of partitions makes a difference to transactions only.
+    left_out = _NOT_SETTINGS if lane.transactional is not None else (*_NOT_SETTINGS, "partitions")
     # The default of `elr`, election from eligible leader replicas, depends on the version.
     elr = elects_from_elr(lane.version, lane.mode, None)
-    usual = {**Lane(lane=lane.lane).to_json(), "elr": elr}
-    changed = {key: value for key, value in lane.to_json().items() if key not in names and value != usual.get(key)}
+    defaults = {**Lane(lane=lane.lane).to_json(), "elr": elr}
+    keys = {key: value for key, value in lane.to_json().items() if key not in left_out}
+    changed = {key: value for key, value in keys.items() if value != defaults.get(key)}
     return json.dumps(changed, sort_keys=True, separators=(",", ":"))
 
 
 def faults_of(kinds: Iterable[str]) -> str:
-    """The field `faults` of a cell, given the kinds of its faults."""
+    """`Cell.faults` of these kinds of faults."""
     return "+".join(sorted(set(kinds))) or NO_FAULT
 
 
 def read_record(path: Path) -> list[LaneRun]:
-    """The lane runs in a record file, by `read_lines`. Paths of reports are relative to the current folder."""
+    """The lane runs in a record file, with paths of reports from the current folder. Raises as `read_lines` does."""
     runs = read_lines(path, LaneRun, "a lane of a run")
     return [_with_report(run, lambda report: os.path.join(path.parent, report)) for run in runs]
 
 
 def append(path: Path, runs: Iterable[LaneRun]) -> None:
-    """Add lane runs to the record. Paths of reports are relative to the record's folder: both can move together."""
+    """Add lane runs to the record, with paths of reports from the record's folder, so that both can move together."""
     append_lines(path, (_with_report(run, lambda report: os.path.relpath(report, path.parent)) for run in runs))
 
 
@@ -197,41 +195,41 @@ WITH acknowledged AS (
 )
 SELECT lane, round(coalesce(max(gap), 0) / 1e9, 3)::DOUBLE AS seconds FROM acknowledged GROUP BY lane
 """
-"""By lane, the longest time in seconds between two acknowledgements."""
+"""By lane, the longest time in seconds between successive acknowledgements."""
 
 
 def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
-    """The lanes of a run, by name. Raises `UsageFailure` for an entry of lanes.json that is no valid lane."""
+    """A run's lines for the record, by lane. Raises `UsageFailure` for an entry of lanes.json that is no valid lane."""
     phases = (evidence.experiment, *map(as_dict, as_list(evidence.experiment.get("phases"))))
     lanes = [as_dict(lane) for phase in phases for lane in as_list(phase.get("lanes"))]
     in_process = {str(lane.get("lane")) for lane in lanes if lane.get("client", IN_PROCESS) == IN_PROCESS}
-    recorded_version = str(as_dict(evidence.recorded.get("versions")).get("librdkafka", ""))
+    librdkafka_version = str(as_dict(evidence.recorded.get("versions")).get("librdkafka", ""))
     report = evidence.path / REPORT_FILE
     gaps = {row["lane"]: row["seconds"] for row in ask(_GAPS, evidence.tables.get("produced", ()), PRODUCED)}
     lane_runs = {}
     for name, judged in evidence.judged.items():
         entry = evidence.lanes.get(name)
         if entry is None:
-            continue
-        # A client that is a process reports its kind and version in an event.
+            continue  # without an entry in lanes.json, the lane's settings are unknown
+        # A client in a process of its own has reported kind and version, which `read_evidence` puts into the entry.
         reported = str(entry.get("client") or "unknown")
         version = str(entry.get("kafka_version") or USUAL_VERSION)
         faults = as_list(as_dict(as_dict(judged.get("ledger")).get("faults")).get("events"))
         proven = [str(fault["kind"]) for fault in faults if fault.get("proven_ns") is not None]
-        counts = {anomaly: int(shown.get("count") or 0) for anomaly, shown in as_dict(judged.get("anomalies")).items()}
+        cases = {anomaly: int(values.get("count") or 0) for anomaly, values in as_dict(judged.get("anomalies")).items()}
         statuses = as_dict(judged.get("predicted")).items()
         lane_runs[name] = LaneRun(
             run=evidence.run_id,
-            client=client_named(IN_PROCESS, recorded_version) if name in in_process else reported,
+            client=client_and_version(IN_PROCESS, librdkafka_version) if name in in_process else reported,
             cluster=f"{version}/{entry.get('metadata_mode') or usual_mode(version)}",
             settings=settings_of(entry),
-            # A phase in steps is itself among the proven faults; what its steps broke is there, too.
+            # A lock-step phase counts as a proven fault itself; the faults of its steps are listed beside it.
             faults=faults_of(kind for kind in proven if kind != LOCKSTEP),
             declared=faults_of(map(str, as_list(entry.get("faults")))),
             verdict=str(judged["verdict"]),
             records=int(judged.get("produced") or 0),
             acknowledged=int(judged.get("acknowledged") or 0),
-            found={anomaly: count for anomaly, count in counts.items() if count},
+            found={anomaly: count for anomaly, count in cases.items() if count},
             predicted=[anomaly for anomaly, status in statuses if status != Status.FORBIDDEN],
             not_judged=list(as_dict(judged.get("not_judged"))),
             gap_s=gaps.get(name),
@@ -240,7 +238,7 @@ def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
     return lane_runs
 
 
-def client_named(client: Any, in_process: str | None = None) -> str:
-    """A lane's client by kind and version. `in_process`: the version of librdkafka, by default this process's own."""
-    kind = parse_client(client)
-    return str(kind or f"{IN_PROCESS} {libversion()[0] if in_process is None else in_process}".strip())
+def client_and_version(client: str | Sequence[str], librdkafka_version: str | None = None) -> str:
+    """`Cell.client` for a client. `librdkafka_version`: of the harness's own client; None: this process's version."""
+    own_version = libversion()[0] if librdkafka_version is None else librdkafka_version
+    return str(parse_client(client) or f"{IN_PROCESS} {own_version}".strip())

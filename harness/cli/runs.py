@@ -26,20 +26,20 @@ class Run(RunFiles):
         return self.path.name
 
     def counts(self, lane: str) -> dict[str, int]:
-        """The anomalies that were found in a lane, by name."""
+        """The number of cases of each anomaly that was found in a lane, by the anomaly's name."""
         anomalies = self.judged.get(lane, {}).get("anomalies", {})
         return {name: int(entry["count"]) for name, entry in anomalies.items() if entry.get("count")}
 
     def to_json(self) -> dict[str, Any]:
         """The run in one object, as `runs list --json` prints it."""
-        judged = {lane: str(self.judged[lane]["verdict"]) if lane in self.judged else UNVERIFIED for lane in self.lanes}
+        verdicts = {name: str(self.judged.get(name, {}).get("verdict", UNVERIFIED)) for name in self.lanes}
         return {
             "run_id": self.name,
             "path": str(self.path),
             "experiment": self.experiment.get("name"),
             "started": self.started or None,
             "verdict": self.verdict,
-            "lanes": {lane: {"verdict": judged[lane], "found": self.counts(lane)} for lane in self.lanes},
+            "lanes": {name: {"verdict": verdicts[name], "found": self.counts(name)} for name in self.lanes},
         }
 
 
@@ -51,18 +51,18 @@ def read_run(path: Path) -> Run:
     if not (path / LANES_FILE).is_file():
         inside = next((f"; it holds runs, such as {run.path}" for run in runs_below(path)), "")
         raise UsageFailure(f"{path}: not a run directory, expected one with a {LANES_FILE}{inside}")
-    resolved = path.resolve() if path.name == LATEST else path
+    resolved = path.resolve() if path.name == LATEST else path  # a run's name is its id, not `latest`
     lanes, _ = named_entries(path / LANES_FILE)
     verdict_file = path / VERDICT_FILE
     verdict, judged, _ = read_verdict(verdict_file) if verdict_file.is_file() else (UNVERIFIED, {}, None)
     experiment: Mapping[str, Any] = {}
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):  # without it, only the experiment's name and the start are unknown
         experiment = as_dict(parsed_yaml((path / EXPERIMENT_FILE).read_bytes()))
     return Run(path=resolved, verdict=verdict, lanes=lanes, judged=judged, experiment=experiment)
 
 
 def runs_below(root: Path) -> list[Run]:
-    """All run directories directly below `root`, the latest first; unreadable directories are skipped."""
+    """The run directories in `root`, the latest first, as run ids begin with the time; unreadable ones are left out."""
     folders = sorted(root.iterdir(), reverse=True) if root.is_dir() else []
     runs = []
     for path in folders:

@@ -55,7 +55,7 @@ class EventHandler:
             raise ProtocolBreach(f"{self.role} has no event {kind!r}")
         self.handlers[kind](**values)
 
-    def ends(self) -> None:
+    def note_end(self) -> None:
         """Learn that the client has ended: no event follows."""
 
 
@@ -142,7 +142,7 @@ class SupervisedProcess:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
-    def end(self, timeout: float | None = None) -> None:
+    def kill_quietly(self, timeout: float | None = None) -> None:
         """Kill the process, without noting a problem of it, and wait as `join` does."""
         self.may_end = True
         self.signal(signal.SIGKILL)
@@ -208,12 +208,12 @@ class SupervisedProcess:
                 pipe.close()
         return True
 
-    def end_in_order(self, timeout: float) -> None:
+    def let_leave(self, timeout: float) -> None:
         """Order the process to leave; kill it if it has not ended after `timeout` seconds."""
         self.may_end = True
         self.order("leave")
         if not self.join(timeout):
-            self.end(_EXIT_TIMEOUT_S)
+            self.kill_quietly(_EXIT_TIMEOUT_S)
             if timeout:
                 self.note_problem(f"did not leave within {timeout:g} s")
         elif self.exit_code:
@@ -252,7 +252,7 @@ class SupervisedProcess:
                 except subprocess.TimeoutExpired:
                     how = "or closed its standard output"
                 self.note_problem(f"ended unexpectedly, {how}")
-            self.handler.ends()
+            self.handler.note_end()
 
     def _handle_line(self, line: str) -> None:
         self._stdout_tail.append(line.rstrip("\n"))

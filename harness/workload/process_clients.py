@@ -1,11 +1,11 @@
 """Clients in processes of their own: the harness says which records to send, and a process says what became of each.
 
 A record counts as sent from the moment when the process was told to send it, since the process may die before it says
-anything. A record without an outcome becomes `info`. An outcome of a record that was not to be sent, or a second
-outcome, breaks the protocol.
+anything. A record that never gets an outcome becomes `info`. A second outcome, or an outcome of a record that the
+process was not told to send, breaks the protocol.
 
 `workload/transactions/` drives transactional producers of every client by the same rules: a call that timed out is
-repeated, a transaction whose commit fails is aborted, and a producer whose abort fails is lost.
+repeated, a transaction whose commit fails is aborted, and another producer replaces one whose abort fails.
 """
 
 import threading
@@ -23,14 +23,14 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
 
-_TICK = 0.005
+_TICK_S = 0.005
 _COMMIT, _ABORT = "commit", "abort"
 _MAX_UNANSWERED = 100_000
 _LEAVE_TIMEOUT_S = 10.0
 
 
 class ReportedError(KafkaError):
-    """The error that a process reported for a call; its text begins with the error's name and a colon."""
+    """The error that a call to a `ProcessProducer` raises; its text begins with the error's name and a colon."""
 
     def name(self) -> str:
         """The error's name in the process's library."""
@@ -38,30 +38,30 @@ class ReportedError(KafkaError):
 
 
 class ProcessClient(EventHandler):
-    """A producer or a consumer that runs in a `process` of its own, and handles the events of that process."""
+    """A producer or a consumer whose library runs in a `process` of its own; it handles the events of that process."""
 
     process: SupervisedProcess
 
     def __init__(self) -> None:
-        self._has_ended = threading.Event()
+        self._process_ended = threading.Event()
 
     def note_problem(self, problem: str) -> None:
         """Note a problem of the process."""
         self.process.note_problem(problem)
 
-    def ends(self) -> None:
+    def note_end(self) -> None:
         """Learn that the process has ended."""
-        self._has_ended.set()
+        self._process_ended.set()
 
 
 class ProcessProducer(ProcessClient, LaneProducer):
     """A producer in a process of its own, which `start` starts.
 
-    `watch` reads the log lines that the process tells; without a watch, a log line breaks the protocol.
-    `flushed`: how often the process said that it has flushed.
+    `watch` reads the lines of its library's log that the process reports; without it, such a line breaks the protocol.
+    `flushes`: how often the process said that it has flushed.
 
-    It has the methods that `confluent_kafka.Producer` has for transactions, and so can be its own `client`. One thread
-    calls them, another passes the process's answers. They raise `KafkaException` with a `ReportedError`.
+    The producer is its own `client`: it has `confluent_kafka.Producer`'s methods for transactions, which raise
+    `KafkaException` with a `ReportedError`. One thread calls these methods, another handles the process's answers.
     """
 
     role = "a producer"
@@ -69,12 +69,12 @@ class ProcessProducer(ProcessClient, LaneProducer):
     def __init__(self, start: Start, rows: ProducedRows, *, watch: Watch | None = None) -> None:
         ProcessClient.__init__(self)
         LaneProducer.__init__(self, rows)
-        self.flushed = 0
+        self.flushes = 0
         self.handlers = {"outcome": rows.handle_outcome, "flushed": self._handle_flushed}
         self.handlers["transaction"] = self._handle_transaction
         if watch is not None:
-            self.handlers["log"] = watch.reads
-        self._awaited_end = ""  # The order that ends the transaction, from when it is given until its answer is taken.
+            self.handlers["log"] = watch.read_line
+        self._unfinished_order = ""  # Commit or abort, from when it is ordered until a call has told its result.
         self._is_answered = False
         self._end_error: str | None = None
         self.process = start(self)
@@ -83,7 +83,7 @@ class ProcessProducer(ProcessClient, LaneProducer):
     @property
     def unanswered(self) -> int:
         """The number of records without an outcome; 0 once the process has ended."""
-        return 0 if self._has_ended.is_set() else len(self.rows.pending)
+        return 0 if self._process_ended.is_set() else len(self.rows.pending)
 
     @property
     def failed_for_good(self) -> str:
@@ -91,9 +91,9 @@ class ProcessProducer(ProcessClient, LaneProducer):
         return self.process.problem or ""
 
     def send(self, count: int) -> int:
-        """Tell the process to send up to `count` records, fewer if many have no outcome yet; returns how many."""
+        """Tell the process to send `count` records, or fewer if many have no outcome yet; returns how many."""
         count = min(count, _MAX_UNANSWERED - self.unanswered)
-        if count <= 0 or self._has_ended.is_set():
+        if count <= 0 or self._process_ended.is_set():
             return 0
         first = self.rows.hand_out(count)
         if not self.process.order("produce", first_seq=first, count=count):
@@ -102,24 +102,25 @@ class ProcessProducer(ProcessClient, LaneProducer):
         return count
 
     def poll(self, timeout: float) -> int:
-        """Wait for `timeout` seconds, or until the process ends: another thread handles its outcomes."""
-        self._has_ended.wait(timeout)
+        """Wait for `timeout` seconds, or until the process ends; another thread handles the outcomes. Returns 0."""
+        self._process_ended.wait(timeout)
         return 0
 
     def _close_client(self, *, at_once: bool) -> None:
-        """Let the process end. If it leaves records without an outcome, it has a problem."""
+        """Let the process leave; a record left without an outcome is then a problem. `at_once` kills it instead."""
         unanswered = self.unanswered
         if unanswered and not at_once:
             self.note_problem(f"{unanswered} of {self.sent} records never got an outcome")
-        self.process.end_in_order(0.0 if at_once else _LEAVE_TIMEOUT_S)
+        self.process.let_leave(0.0 if at_once else _LEAVE_TIMEOUT_S)
 
     def _kill_client(self, *, open_transaction: bool) -> None:
-        self.process.end()
+        """Kill the process, which by itself leaves an `open_transaction` behind."""
+        self.process.kill_quietly()
 
     def _handle_flushed(self, **_: Any) -> None:
         if left := len(self.rows.pending):
             raise ProtocolBreach(f"said that it has flushed while {left} records had no outcome")
-        self.flushed += 1
+        self.flushes += 1
 
     def init_transactions(self, timeout: float) -> None:
         """Wait until the process is ready, at most `timeout` seconds."""
@@ -131,47 +132,47 @@ class ProcessProducer(ProcessClient, LaneProducer):
 
     def commit_transaction(self, timeout: float) -> None:
         """Commit, or go on waiting for the answer, at most `timeout` seconds."""
-        self._end(_COMMIT, timeout)
+        self._end_transaction(_COMMIT, timeout)
 
     def abort_transaction(self, timeout: float) -> None:
         """Abort, or go on waiting for the answer, at most `timeout` seconds."""
-        self._end(_ABORT, timeout)
+        self._end_transaction(_ABORT, timeout)
 
     def _handle_transaction(self, did: str, error: str | None = None) -> None:
         """Handle the event `transaction`: the answer to the order `did`, commit or abort."""
-        if did != self._awaited_end or self._is_answered:
+        if did != self._unfinished_order or self._is_answered:
             raise ProtocolBreach(f"the end of a transaction, {did!r}, that nobody has asked for")
         if error is None and (left := self.unanswered):
             raise ProtocolBreach(f"said that a transaction has ended while {left} records had no outcome")
         self._end_error, self._is_answered = error, True
 
-    def _end(self, order: str, timeout: float) -> None:
-        # A call that timed out is repeated: the order was given already, and its answer may have come since.
-        if not self._awaited_end:
-            self._awaited_end = order
+    def _end_transaction(self, order: str, timeout: float) -> None:
+        # A call that repeats one that timed out gives no second order: the first may have been answered since.
+        if not self._unfinished_order:
+            self._unfinished_order = order
             if not self.process.order(order):
-                self._awaited_end = ""
+                self._unfinished_order = ""
         self._await(lambda: self._is_answered, timeout)
-        self._awaited_end, self._is_answered = "", False
-        if self._end_error is not None:
-            is_fatal, needs_abort = order == _ABORT, order == _COMMIT
-            raise KafkaException(ReportedError(KafkaError._FAIL, self._end_error, is_fatal, False, needs_abort))
+        self._unfinished_order, self._is_answered = "", False
+        if (problem := self._end_error) is not None:
+            error = ReportedError(KafkaError._FAIL, problem, fatal=order == _ABORT, txn_requires_abort=order == _COMMIT)
+            raise KafkaException(error)
 
     def _await(self, condition: Callable[[], bool], timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while not condition():
-            if self._has_ended.is_set() or self.failed_for_good:
+            if self._process_ended.is_set() or self.failed_for_good:
                 problem = f"lost: {self.process.problem or 'its process has ended'}"
-                raise KafkaException(ReportedError(KafkaError._FATAL, problem, True))
+                raise KafkaException(ReportedError(KafkaError._FATAL, problem, fatal=True))
             if time.monotonic() > deadline:
-                raise KafkaException(ReportedError(KafkaError._TIMED_OUT, "_TIMED_OUT: no answer yet", False, True))
-            time.sleep(_TICK)
+                raise KafkaException(ReportedError(KafkaError._TIMED_OUT, "_TIMED_OUT: no answer yet", retriable=True))
+            time.sleep(_TICK_S)
 
 
 class ProcessConsumer(ProcessClient, Follower):
-    """A consumer in a process of its own. With each event `assigned`, it reads anew from the start, under a new name.
+    """A consumer in a process of its own. After each event `assigned`, it reads from the start, under a new `name`.
 
-    With an isolation level, the event `at_end` tells its positions, which are past records that no consumer is given.
+    With an isolation level, the event `at_end` reports positions: they are past markers and aborted records, too.
     """
 
     role = "a consumer"
@@ -194,20 +195,20 @@ class ProcessConsumer(ProcessClient, Follower):
             if (at := self.position[partition]) > end:
                 self.note_problem(f"says that it stands beyond the end of partition {partition}: at {at} of {end}")
                 break
-        self.process.end_in_order(_LEAVE_TIMEOUT_S)
+        self.process.let_leave(_LEAVE_TIMEOUT_S)
 
     def may_read_more(self) -> bool:
-        """Whether its process has not ended."""
-        return not self._has_ended.is_set()
+        """Whether the consumer's process has not ended."""
+        return not self._process_ended.is_set()
 
     def leave(self) -> None:
-        """Let the process end in order, and write the last rows."""
-        self.process.end_in_order(_LEAVE_TIMEOUT_S)
+        """Let the process leave, and write the last rows."""
+        self.process.let_leave(_LEAVE_TIMEOUT_S)
         self.end_assignment()
 
     def close(self) -> None:
         """Kill the process, if it has not ended, and write the last rows."""
-        self.process.end()
+        self.process.kill_quietly()
         self.end_assignment()
 
     def processes(self) -> list[SupervisedProcess]:
@@ -219,18 +220,18 @@ class ProcessConsumer(ProcessClient, Follower):
         self.process.after_fault = self._replace_process
 
     def _replace_process(self) -> None:
-        """Start another process, since a fault has killed this one: it reads from the start under a new name."""
+        """Start another process after a fault has killed this one; it reads from the start, under a new `name`."""
         self.process.join()
         self.begin_assignment()
-        self._has_ended.clear()
+        self._process_ended.clear()
         self._start_process()
 
     def _handle_at_end(self, offsets: list[list[int]]) -> None:
         """Handle the event `at_end`: (partition, position) of the partitions whose position has changed."""
-        position = self.position
+        former = self.position
         for partition, at in offsets:
-            if position[partition] > at:
-                raise ProtocolBreach(f"it stands at offset {at}, and has read up to {position[partition]}")
+            if at < (before := former[partition]):
+                raise ProtocolBreach(f"it stands at offset {at} of partition {partition}, and was at {before} before")
         self._rows.note_positions(offsets)
 
     def _handle_read(
@@ -243,6 +244,6 @@ class ProcessConsumer(ProcessClient, Follower):
     ) -> None:
         if unknown := set(partition) - self.position.keys():
             raise ProtocolBreach(f"there is no partition {min(unknown)}")
-        read: dict[str, Any] = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
-        self._rows.handle_read(self.name, leader_epoch=leader_epoch, **read)
+        columns: dict[str, Any] = {"partition": partition, "offset": offset, "producer_id": producer_id, "seq": seq}
+        self._rows.handle_read(self.name, leader_epoch=leader_epoch, **columns)
         self._note_read(partition, offset)

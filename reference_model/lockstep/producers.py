@@ -20,7 +20,7 @@ class ProducerState(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One record of a log. `producer` and `sequence` are None without idempotence."""
+    """A record in a log; `record` is its name. `producer` and `sequence` are None if the producer is not idempotent."""
 
     offset: int
     record: str
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
 
 def after_append(states: tuple[ProducerState, ...], entries: Iterable[Entry]) -> tuple[ProducerState, ...]:
-    """The memory after entries were appended; it keeps the last batches of each producer."""
+    """The memory after `entries` were appended to the log; it keeps the last batches of each producer."""
     memory = {state.producer: state.batches for state in states}
     for entry in entries:
         if entry.producer is not None and entry.sequence is not None:
@@ -42,20 +42,21 @@ def after_append(states: tuple[ProducerState, ...], entries: Iterable[Entry]) ->
 
 
 def after_truncation(states: tuple[ProducerState, ...], log: Iterable[Entry], end: int) -> tuple[ProducerState, ...]:
-    """The memory after truncation, from snapshots and the log below `end`; producers without batches are forgotten."""
-    memory: dict[str, set[tuple[int, int]]] = {}
-    for state in states:
-        memory.setdefault(state.producer, set()).update(batch for batch in state.batches if batch[1] < end)
+    """The memory after a truncation to `end`, restored from snapshots (here `states`) and what is left of the `log`."""
+    memory = {
+        state.producer: {(sequence, offset) for sequence, offset in state.batches if offset < end} for state in states
+    }
     for entry in log:
         if entry.producer is not None and entry.sequence is not None and entry.offset < end:
             memory.setdefault(entry.producer, set()).add((entry.sequence, entry.offset))
     return tuple(
         ProducerState(producer, tuple(sorted(batches, key=lambda batch: batch[1])[-REMEMBERED_BATCHES:]))
         for producer, batches in sorted(memory.items())
-        if batches
+        if batches  # else the producer is forgotten
     )
 
 
 def remembered(states: tuple[ProducerState, ...], producer: str) -> list[Batch]:
     """A producer's remembered batches, as `protocol/sequences.py` takes them; none if the producer is unknown."""
-    return [Batch(0, *batch) for state in states if state.producer == producer for batch in state.batches]
+    batches = [batch for state in states if state.producer == producer for batch in state.batches]
+    return [Batch(producer_epoch=0, sequence=sequence, offset=offset) for sequence, offset in batches]

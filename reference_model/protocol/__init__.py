@@ -1,11 +1,11 @@
 """The rules of replication, each written once, and the protocol's variants, which choose among them.
 
 A rule is a function of what a broker, the controller or a client knows, and it changes nothing. `explore/`, `lane/` and
-`lockstep/` have states of their own and ask these functions. A variant of the protocol chooses how followers truncate
-their logs, and whether leader epochs fence them.
+`lockstep/` have states of their own and call these functions. A variant of the protocol chooses how followers truncate
+their logs, and whether leader epochs fence the followers.
 
-Only `kip320` is today's protocol. The weaker variants are negative controls: a model that finds nothing wrong with them
-checks nothing. `kip101-fenced` shows that fencing does not make up for a weaker truncation.
+Only `kip320` is today's protocol. The other variants are weaker and serve as negative controls: a model that finds
+nothing wrong with them checks nothing. `kip101-fenced` shows that fencing does not make up for a weaker truncation.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ from kafka_chaos.reference_model.protocol.truncation import (
 class Protocol:
     """A variant of the replication protocol.
 
-    `fenced`: a fetch, and a question for the truncation offset, is refused unless both sides are in the same leader
-    epoch (KIP-320).
+    `truncation`: the rule by which a new follower truncates its log. `fenced`: a leader refuses a Fetch, and the
+    OffsetsForLeaderEpoch request of a truncation, unless it is in the sender's leader epoch (KIP-320).
     """
 
     name: str
@@ -54,7 +54,7 @@ _VARIANTS = (
         to_last_common_epoch,
         fenced=True,
     ),
-    # No version of Kafka.
+    # In no version of Kafka.
     Protocol("kip101-fenced", "KIP-101's truncation under KIP-320's fencing", to_end_of_last_epoch, fenced=True),
 )
 

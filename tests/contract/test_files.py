@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.contract.command.files import UNFINISHED, appearing_whole, cache_home, write_whole
+from kafka_chaos.contract.command.files import UNFINISHED_GLOB, appearing_whole, cache_home, write_whole
 
 
 def test_a_later_text_replaces_an_earlier_one_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_while_it_is_written_a_file_has_another_name(tmp_path: Path) -> None:
         part.write_text("new")
         other.write_text("newer")
         assert (tmp_path / "a").read_text() == "old"
-        assert sorted(tmp_path.glob(UNFINISHED)) == sorted((part, other))
+        assert sorted(tmp_path.glob(UNFINISHED_GLOB)) == sorted((part, other))
     assert (tmp_path / "a").read_text() == "new"
 
 

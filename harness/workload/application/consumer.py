@@ -175,7 +175,7 @@ class ApplicationConsumer:
         """Record nothing more: the application has ended."""
         rows, self._rows = self._rows, None
         if rows is not None:
-            rows.ends()
+            rows.note_end()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)

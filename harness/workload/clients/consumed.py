@@ -141,7 +141,7 @@ class ConsumedRows(EventHandler):
             "changes": lambda change: on_change(change),  # noqa: PLW0108 - the field has a name, the parameter any
         }
 
-    def ends(self) -> None:
+    def note_end(self) -> None:
         """Learn that the consumer has ended: its assignments and commits that have no row yet get one."""
         self.readers.forget_positions(self)
         for row in self._assigned_rows.values():

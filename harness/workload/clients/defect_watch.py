@@ -55,7 +55,7 @@ class Watch:
     producer_id: int
     transactional: bool = False
 
-    def reads(self, line: str) -> None:
+    def read_line(self, line: str) -> None:
         """Read a line of the log, and emit an event for a precondition or a missing offset."""
         if (no_offset := _NO_OFFSET.search(line)) is not None and no_offset["topic"] == self.topic:
             values = {key: int(no_offset[key]) for key in ("partition", "messages")}
@@ -79,7 +79,7 @@ class RepeatWatch(Watch):
 
     defects: Sequence[KnownDefect]
 
-    def reads(self, line: str) -> None:
+    def read_line(self, line: str) -> None:
         """Read a line of the log, and emit an event for each defect whose precondition the line shows."""
         for defect in self.defects:
             match = re.search(defect.log, line)
@@ -112,7 +112,7 @@ def with_log_watch(configs: Mapping[str, object], watch: Watch | None) -> dict[s
         return dict(configs)
 
     def read(record: logging.LogRecord) -> bool:
-        watch.reads(record.getMessage())
+        watch.read_line(record.getMessage())
         return False
 
     # Not by getLogger, which keeps each logger for ever. No handler is needed: the filter lets no line pass.

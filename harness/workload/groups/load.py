@@ -140,7 +140,7 @@ class GroupLoad(Readers, ABC):
         for member in leaving:
             if not member.join(max(0.0, deadline - time.monotonic())):
                 self._on_notice(f"{member.name} did not leave within {_LEAVE_TIMEOUT_S:g} s: it was killed")
-                member.end()
+                member.kill_quietly()
         self._members, self._leaving = {}, []
 
     def processes(self) -> list[SupervisedProcess]:
@@ -159,7 +159,7 @@ class GroupLoad(Readers, ABC):
         """End every member at once, and the thread."""
         self._worker.end()
         for member in (*self._members.values(), *self._leaving):
-            member.end()
+            member.kill_quietly()
 
     def _run(self) -> None:
         while not self._worker.ending.wait(_TICK):
@@ -190,7 +190,7 @@ class GroupLoad(Readers, ABC):
                 self._on_notice(
                     f"{member.name} did not crash amid a batch within {_CRASH_TIMEOUT_S:g} s: it was killed"
                 )
-                member.end()
+                member.kill_quietly()
             code = member.exit_code
             # While a fault keeps it down, no other member starts.
             if code is None or member.is_down:
@@ -214,7 +214,7 @@ class GroupLoad(Readers, ABC):
         """End a member because of its problem."""
         del self._members[slot]
         self._failed.append(member)
-        member.end()
+        member.kill_quietly()
         member.note_problem(problem)
 
     def _start_slot(self, slot: int) -> SupervisedProcess:

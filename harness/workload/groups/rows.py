@@ -43,9 +43,9 @@ class LoopRows(ConsumedRows):
             "transaction": self._handle_transaction,
         }
 
-    def ends(self) -> None:
+    def note_end(self) -> None:
         """Learn that the member has ended: write what is left of its reads and of its output."""
-        super().ends()
+        super().note_end()
         self._output.write_rest()
         if self._transactions.is_open:
             self._transactions.leave_open()
@@ -101,7 +101,7 @@ class SharerRows(EventHandler):
             "changes": lambda change: self.on_change(change),  # noqa: PLW0108 - as in `ConsumedRows`
         }
 
-    def ends(self) -> None:
+    def note_end(self) -> None:
         """Learn that the member has ended: deliveries that have no row yet get one."""
         for row in self._deliveries.values():
             self.tables.add("deliveries", {**row, "outcome": "info"} if "acknowledgement" in row else row)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import ASSIGNMENTS, TABLES, TRANSACTIONS, arrow_schema
-from kafka_chaos.contract.command.files import UNFINISHED
+from kafka_chaos.contract.command.files import UNFINISHED_GLOB
 from kafka_chaos.contract.lane.transactions import IN_DOUBT
 from kafka_chaos.harness.workload.history import writer
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS, reservations_in
@@ -34,7 +34,7 @@ def recover(run_directory: Path) -> int:
         return 0
     for name in TABLES:
         writer.delete_gathered(run_directory / name)
-        for unfinished in (run_directory / name).glob(UNFINISHED):
+        for unfinished in (run_directory / name).glob(UNFINISHED_GLOB):
             unfinished.unlink()
     entries = list(reservations_in(journal))
     reservations = pa.Table.from_pylist([entry for entry in entries if "first_seq" in entry], schema=_JOURNAL)

@@ -85,7 +85,7 @@ def _flush(kit: Kit) -> None:
         producer.send(RECORDS)
         kit.process.order("flush")
         problem = f"it was told to flush, and did not say that it has flushed within {kit.answered_within:g} s"
-        kit.await_that(lambda: producer.flushed > 0, lambda: problem, serve=producer.poll, within=kit.answered_within)
+        kit.await_that(lambda: producer.flushes > 0, lambda: problem, serve=producer.poll, within=kit.answered_within)
 
 
 def _in_doubt(kit: Kit) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from kafka_chaos.faults.clock.clocks import ClockDrift, ClockStep, MovedClock
-from kafka_chaos.faults.fault import mark
 from kafka_chaos.faults.target import Target
 from tests.faults.fakes import FakeClock, FakeCluster
 
@@ -27,7 +26,7 @@ def proof(cluster: FakeCluster, fault: MovedClock) -> Any:
 
 def test_the_time_that_the_process_tells_proves_a_step() -> None:
     cluster, clock = broken(STEP)
-    assert clock.shifts == {mark(STEP): (-60, 0)}
+    assert clock.shifts == {STEP.stable_name: (-60, 0)}
     shown = proof(cluster, STEP)
     assert shown.took_effect
     assert STEP.describe_evidence(shown.evidence["broker-1"]) == "the process's own clock was 60.00 s behind"
@@ -65,7 +64,7 @@ def test_two_that_overlap_add_up_and_each_ends_for_itself() -> None:
     STEP.heal(cluster, (cluster.brokers[1],))
     assert proof(cluster, other).evidence == {"broker-1": {"ahead": 10}}
     assert not proof(cluster, STEP).took_effect
-    assert clock.shifts == {mark(other): (10, 0)}
+    assert clock.shifts == {other.stable_name: (10, 0)}
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_finding_that_does_not_show_again_is_unknown(tmp_path: Path, cluster: 
     ("arguments", "message"),
     [
         ([], "nothing forbidden was found: name a finding by --finding (found: acks1:lost_write)"),
-        (["--finding", "acks1:duplicate"], "did not find it: expected LANE:ANOMALY out of acks1:lost_write"),
+        (["--finding", "acks1:duplicate"], "--finding acks1:duplicate: not found in "),
         (["--finding", "acks1"], "expected LANE:ANOMALY out of acks1:lost_write"),
         (["--finding", "acks1:lost_write", "--into", "/proc/none/x.yaml"], "--into"),
         (["--finding", "acks1:lost_write", "--minutes", "0"], "0 minutes are too short for the first runs"),

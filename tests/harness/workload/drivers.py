@@ -198,7 +198,7 @@ def _loop(
             ended = {"lane": "orders", "producer_id": 0, "transaction": number, "transactional_id": "orders-0"}
             member.handle("transaction", {"row": {**ended, "begin_ns": 1, "end_ns": 2, "outcome": "committed"}})
         first += span
-    member.ends()
+    member.note_end()
 
 
 Read = tuple[int, int, tuple[int, int]]
@@ -263,7 +263,7 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
             at_end = {partition: offset + 1 for poll in polls for partition, offset, _ in poll}
             member.handle("at_end", {"offsets": list(at_end.items())})
             told += [f"partition {number} {read} of {end}" for number, (read, end) in readers.behind(ends).items()]
-            member.ends()
+            member.note_end()
         load.tables.close()
         return sorted(rows_in(folder / "consumed"), key=lambda row: row["poll_ns"]), told
 

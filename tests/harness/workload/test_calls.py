@@ -188,6 +188,6 @@ def test_what_a_member_asks_for_is_a_call_until_it_is_answered_or_dies(
     wait_until(lambda: bool(noted), "the call to be told of", timeout=10)
     client = "out-0" if call == "transaction" else "g-0-1"
     assert unanswered(noted) == [("out", client, call)]
-    rows.ends()
+    rows.note_end()
     assert unanswered(noted) == []
     load.tables.close()

@@ -148,8 +148,8 @@ def test_other_clients_tell_of_repetitions_each_time(
     events: list[Any] = []
     watch = repeat_watch_of(replace(IDEMPOTENT_LANE, **lane), events.append, producer_id=3)
     assert watch is not None
-    watch.reads(line)
-    watch.reads(line)
+    watch.read_line(line)
+    watch.read_line(line)
     assert len(events) == (2 if told else 0)
     for event in events:
         assert told is not None

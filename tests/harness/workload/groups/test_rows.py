@@ -31,7 +31,7 @@ class WrittenRecords:
         for kind, values in told:
             self.rows.handle(kind, values)
         self.behind = self.readers.behind({0: 6, 1: 2})
-        self.rows.ends()
+        self.rows.note_end()
         load.tables.close()
         self._folder = folder
 

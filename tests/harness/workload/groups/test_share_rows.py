@@ -27,7 +27,7 @@ def written(
     try:
         for kind, values in told:
             rows.handle(kind, values)
-        rows.ends()
+        rows.note_end()
     finally:
         tables.close()
     return rows_in(folder / "deliveries"), rows_in(folder / "share_starts"), readers

@@ -204,7 +204,7 @@ def test_what_is_passed_over_counts_as_read_where_transactions_are(consume: Cons
 @pytest.mark.parametrize(
     ("told", "problem"),
     [
-        ("tell('at_end', offsets=[[0, 3], [1, 10]])", "stands at offset 3, and has read up to 5"),
+        ("tell('at_end', offsets=[[0, 3], [1, 10]])", "stands at offset 3 of partition 0, and was at 5 before"),
         ("tell('at_end', offsets=[[0, 90], [1, 10]])", "stands beyond the end of partition 0"),
         ("tell('at_end', offsets=[[7, 9]])", "is no event of the client protocol: 7"),
     ],
