@@ -50,10 +50,8 @@ def _end_txns(run_directory: Path) -> Mapping[str, list[dict[str, Any]]]:
 
 
 def _overtaken(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
-    """The requests that arrived after their repetition was sent, each with its repetition and the time of its arrival.
-
-    A producer asks for no other end before it has an answer, so the next EndTxn is the repetition.
-    """
+    """Each request that arrived after its repetition was sent, with the repetition and the time of the arrival."""
+    # A producer asks for no other end before it has an answer, so the next EndTxn is the repetition.
     for request, repetition in pairwise(sent):
         fault = request.get("fault") or {}
         arrived_ns = fault.get("until_ns") if fault.get("side") == "request" else None
