@@ -21,16 +21,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.lane.groups import AFTER, COMMITS, IN_TRANSACTION, OFFSETS, GroupAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model import predict_cached
-from kafka_chaos.reference_model.compare import (
-    CUT_THEN_KILL,
-    FAULT_SETS,
-    LANES,
-    RULES,
-    UNCLEAN,
-    Change,
-    Cluster,
-    compare,
-)
+from kafka_chaos.reference_model.compare import FAULT_SETS, LANES, RULES, UNCLEAN, Change, Cluster, compare
 from kafka_chaos.reference_model.explore.core import CoreScope
 from kafka_chaos.reference_model.explore.exploration import INVARIANTS, STEP_INVARIANTS, Exploration, explore
 from kafka_chaos.reference_model.groups import anomalies as group_anomalies
@@ -38,6 +29,7 @@ from kafka_chaos.reference_model.groups import rules as group_rules
 from kafka_chaos.reference_model.groups.examine import GROUPS
 from kafka_chaos.reference_model.groups.state import Setup as GroupSetup
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
+from kafka_chaos.reference_model.lane.lockstep_phase import CUT_THEN_KILL
 from kafka_chaos.reference_model.machine import Findings
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.predict.result import Prediction
@@ -78,7 +70,7 @@ TRACES: tuple[tuple[str, Anomaly, tuple[str, ...]], ...] = (
     ("acks=all, min ISR 2, unclean election", Anomaly.TRUNCATED_READ, ("kill",)),
     ("acks=all, idempotent, unclean election", Anomaly.DUPLICATE, ("kill", "kill")),
 )
-_BROKERS, _DATA, _STATES = {"failovers": 1}, {"data_may_lose": True}, {"states_may_be_lost": True}
+_BROKERS, _DATA, _STATES = {"failovers": 1}, {"data_may_be_lost": True}, {"states_may_be_lost": True}
 OF_TRANSACTIONS: Mapping[str, Mapping[str, Any]] = {
     "requests are late": {},
     "brokers fail, and nothing acknowledged is lost": _BROKERS,

@@ -1,7 +1,7 @@
 """Compares two clusters: for which lanes of a standard matrix the predictions differ, and which rules are the cause.
 
-To find the rule, a lane that differs is also predicted for each set of rules between those of the two clusters. If both
-have the same rules, one prediction is enough. The predictions for the standard matrix ship with the package and are
+To find the rule, a lane that differs is also predicted on each cluster of `RULES` between the two. If both have the
+same rules, one prediction serves for both. The predictions for the standard matrix ship with the package and are
 printed in docs/model.md.
 """
 
@@ -15,7 +15,6 @@ from kafka_chaos.contract.command.errors import LaneError, UsageFailure, quoted
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import METADATA_MODES, ZOOKEEPER, elects_from_elr, may_elect_uncleanly
-from kafka_chaos.reference_model.lane.lockstep_phase import LockstepStep
 from kafka_chaos.reference_model.predict.result import Prediction
 from kafka_chaos.reference_model.protocol.rules import Rules, rules_in
 
@@ -33,14 +32,6 @@ LANES: dict[str, Lane] = {
 
 FAULT_SETS: tuple[tuple[str, ...], ...] = ((), *((kind,) for kind in FAULT_KINDS), ("kill", "kill"))
 """The standard matrix has each of the `LANES` under each of these sets of faults."""
-
-CUT_THEN_KILL = (
-    LockstepStep.CUT_REPLICATION,
-    LockstepStep.APPEND,
-    LockstepStep.KILL_LEADER,
-    LockstepStep.ELECT,
-    LockstepStep.RESTART,
-)
 
 Predictor = Callable[[Lane], Prediction]
 
@@ -65,13 +56,13 @@ class Cluster:
             raise UsageFailure(f"{quoted(text)}: {expected}")
         cluster = cls(version, mode, switches[elr])
         try:
-            cluster.with_lane(Lane(lane="any"))
+            cluster.placed(Lane(lane="any"))
         except LaneError as error:
             raise UsageFailure(f"{quoted(text)}: {error}") from error
         return cluster
 
-    def with_lane(self, lane: Lane) -> Lane:
-        """The lane on this cluster; raises `LaneError` if it can't have the lane."""
+    def placed(self, lane: Lane) -> Lane:
+        """The lane as it is on this cluster; raises `LaneError` if the cluster can't have the lane."""
         return replace(lane, kafka_version=self.version, metadata_mode=self.mode, elr=self.elr)
 
     @property
@@ -81,12 +72,12 @@ class Cluster:
 
     @property
     def elects_from_elr(self) -> bool:
-        """Whether the cluster elects leaders from the eligible leader replicas, too."""
+        """Whether the cluster also elects leaders from the eligible leader replicas."""
         return elects_from_elr(self.version, self.mode, self.elr)
 
     @property
     def elects_uncleanly(self) -> bool:
-        """Whether the cluster's controllers take notice of `unclean.leader.election.enable`."""
+        """Whether `unclean.leader.election.enable` has an effect on this cluster."""
         return may_elect_uncleanly(self.version, self.mode)
 
     def __str__(self) -> str:
@@ -101,10 +92,10 @@ RULES: tuple[tuple[str, Cluster], ...] = (
     ("KAFKA-15583: the high watermark waits below min.insync.replicas (since 3.7)", Cluster("3.7.2", "zookeeper")),
     ("KIP-966: eligible leader replicas (since 4.0, KRaft)", Cluster("4.1.0", "kraft", True)),
 )
-"""The rules in the order in which Kafka got them, each with a cluster that has it and those before it."""
+"""The rules in the order in which Kafka got them, each with a cluster that has this rule and all rules before it."""
 
 UNCLEAN = "KAFKA-12670: unclean.leader.election.enable has an effect in KRaft mode (since 3.9)"
-"""A rule of KRaft mode alone: with ZooKeeper, every version has it."""
+"""None of `RULES`, since its place in their order depends on the mode: with ZooKeeper, every version has it."""
 
 NEW_CLUSTERS_ONLY = (
     "A cluster that was created before 4.1 gets eligible leader replicas when they are switched on:\n"
@@ -140,7 +131,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The changes between two clusters, and how many combinations of lane and faults were asked, with notes on them."""
+    """The changes between two clusters, with notes. `asked`: how many combinations of lane and faults it covers."""
 
     before: Cluster
     after: Cluster
@@ -195,28 +186,28 @@ def compare(before: Cluster, after: Cluster, predict: Predictor) -> Comparison:
     left_out = []
     for name, lane in LANES.items():
         try:
-            before.with_lane(lane), after.with_lane(lane)
+            before.placed(lane), after.placed(lane)  # For the error that one of them may raise.
         except LaneError as error:
             left_out.append(f'Not compared: "{name}" ({error}).')
             continue
         for faults in FAULT_SETS:
             asked += 1
             changes += _changes(name, replace(lane, faults=faults), before, after, predict)
-    limits = {limit: None for cluster in (before, after) for limit in cluster.rules.limits}
+    caveats = dict.fromkeys([*before.rules.limits, *after.rules.limits])
     switched = (NEW_CLUSTERS_ONLY,) if after.elects_from_elr and not before.elects_from_elr else ()
-    return Comparison(before, after, tuple(changes), asked, (*left_out, *limits, *switched))
+    return Comparison(before, after, tuple(changes), asked, (*left_out, *caveats, *switched))
 
 
 def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, predict: Predictor) -> Iterator[Change]:
-    if not (before.elects_uncleanly or after.elects_uncleanly):
+    if not (before.elects_uncleanly or after.elects_uncleanly):  # Then the lane's setting changes no answer.
         lane = replace(lane, unclean_leader_election=False)
     have_same_rules = before.rules == after.rules and before.elects_uncleanly == after.elects_uncleanly
-    old = predict(before.with_lane(lane))
-    new = old if have_same_rules else predict(after.with_lane(lane))
+    old = predict(before.placed(lane))
+    new = old if have_same_rules else predict(after.placed(lane))
     changes: dict[tuple[Status, Status, tuple[str, ...]], dict[Anomaly, tuple[str, ...]]] = {}
     differing = [anomaly for anomaly in Anomaly if old.status(anomaly) is not new.status(anomaly)]
     path = list(_path(before, after)) if differing else []
-    predictions = [predict(cluster.with_lane(lane)) for _, cluster in path]
+    predictions = [predict(cluster.placed(lane)) for _, cluster in path]
     for anomaly in differing:
         statuses = [old.status(anomaly), *(prediction.status(anomaly) for prediction in predictions)]
         changed = [left is not right for left, right in pairwise(statuses)]
@@ -229,7 +220,7 @@ def _changes(name: str, lane: Lane, before: Cluster, after: Cluster, predict: Pr
 
 
 def _path(before: Cluster, after: Cluster) -> Iterator[tuple[str, Cluster]]:
-    """The rules that change on the way from one cluster to the other, each with a cluster in which it has changed."""
+    """The rules that change from one cluster to the other, in order, each with a cluster on which it has changed."""
     if before.elects_uncleanly != after.elects_uncleanly:
         # With ZooKeeper, a cluster of this version has the same rules except `UNCLEAN`.
         if after.elects_uncleanly:

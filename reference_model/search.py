@@ -1,7 +1,7 @@
 """Two exhaustive searches of state spaces: breadth-first, and fewest-faults-first.
 
-Both find shortest paths. The second one counts faults before steps, and leaves out states that others make superfluous.
-If its budget ended a search, `Search.complete` is False.
+Both find shortest paths; for the second, fewer faults count before fewer steps, and it leaves out states that others
+make superfluous. `Search.complete` is False if a search ended before it had reached every state.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class ScopeNotExhausted(KafkaChaosError, RuntimeError):
 
 
 class Budget:
-    """The states and the seconds that one or more searches may take together.
+    """The states and the seconds that one or more searches may take together, one after the other.
 
-    `progress` is called with the budget about every `interval` seconds. `cancel` ends the search that runs, as
-    does an empty budget; `reason` then says why.
+    `progress` is called with the budget about every `interval` seconds; `label` names the search that runs. `cancel`
+    ends that search, as does an empty budget; `reason` then says why.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Budget:
         self.reason = ""
         self.label = ""
         self._progress, self._interval = progress, interval
-        self._spent = self._current = self._checks = 0
+        self._ended = self._running = self._checks = 0  # States of the searches that ended, and of the one that runs.
         self._started = self._reported = time.monotonic()
 
     @property
     def states(self) -> int:
         """The states reached so far, by all searches."""
-        return self._spent + self._current
+        return self._ended + self._running
 
     @property
     def seconds(self) -> float:
@@ -59,7 +59,7 @@ class Budget:
 
     @property
     def seconds_left(self) -> float:
-        """The seconds until the budget is empty at the latest, if the searches continue at their rate so far."""
+        """The seconds until the budget is empty, at the latest, if the searches go on at their rate so far."""
         seconds = self.seconds
         left = (self.max_states - self.states) * seconds / max(self.states, 1)
         return max(0.0, left if self.timeout is None else min(left, self.timeout - seconds))
@@ -69,8 +69,8 @@ class Budget:
         self.reason = self.reason or "interrupted"
 
     def is_empty(self, states: int) -> bool:
-        """Whether a search that has reached this many states must end."""
-        self._current = states
+        """Note how many states the search that runs has reached, and return whether it must end."""
+        self._running = states
         if self.states > self.max_states:
             self.reason = self.reason or f"more than {self.max_states:,} states"
         self._checks += 1
@@ -83,9 +83,9 @@ class Budget:
                 self._progress(self)
         return bool(self.reason)
 
-    def close(self) -> None:
-        """Count the states of a search that has ended."""
-        self._spent, self._current = self.states, 0
+    def end_search(self) -> None:
+        """Note that the search that ran has ended: its states stay spent, and the next search counts from 0."""
+        self._ended, self._running = self.states, 0
 
 
 def tell_progress(budget: Budget) -> None:
@@ -153,7 +153,7 @@ def breadth_first(
     transitions = depth = 0
 
     def result(complete: bool) -> Search[State]:
-        budget.close()
+        budget.end_search()
         seconds, cpu_seconds = time.monotonic() - started, time.process_time() - cpu_started
         return Search(parents, complete, transitions, depth, seconds, cpu_seconds)
 
@@ -192,9 +192,9 @@ def fewest_faults_first(
     The search begins in each initial state. `faults` counts the faults that have struck before a state; no step makes
     it smaller. `split_abilities` splits a state into the rest and its abilities, a bit set: of two states with the same
     rest, the one that has all the abilities of the other, and perhaps more, shows all that the other shows and can take
-    all its steps. So a state is left out if one with the same rest and all its abilities came before. The path to the
-    first state of some kind that `visit` sees has the fewest faults, and of these paths the fewest steps. `visit` ends
-    the search by returning True. `complete` is False if `visit` or the budget ended it.
+    all its steps. So a state is left out if one with the same rest and all its abilities came before. Of all states
+    that show the same anomaly, the first that `visit` sees has the path with the fewest faults, and of those the fewest
+    steps. `visit` ends the search by returning True. `complete` is False if `visit` or the budget ended it.
     """
     started, cpu_started = time.monotonic(), time.process_time()
     parents: dict[State, State | None] = {}
@@ -205,7 +205,7 @@ def fewest_faults_first(
     transitions = deepest = 0
 
     def result(complete: bool) -> Search[State]:
-        budget.close()
+        budget.end_search()
         seconds, cpu_seconds = time.monotonic() - started, time.process_time() - cpu_started
         return Search(parents, complete, transitions, deepest, seconds, cpu_seconds)
 

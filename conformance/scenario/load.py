@@ -1,8 +1,8 @@
-"""Load on other topics of the cluster while an act is played; Spark verifies every record.
+"""Load on other topics of the cluster while an act of a scenario is played; Spark verifies every record of the load.
 
-The steps of a scenario wait for conditions, not for times, so the load lasts as long as the steps. No fault needs
-a further proof, because a step ends only when its effect was observed. The lanes are judged like those of an
-experiment, by what the model predicts for them under `faults`.
+The steps of a scenario wait for conditions, not for times, so the load lasts as long as the steps. A fault is a step
+here, and needs no proof as in an experiment: a step ends only when its effect was observed. The lanes are judged like
+those of an experiment, by what the model predicts for them under `faults`.
 """
 
 import secrets
@@ -35,7 +35,7 @@ _RECORDS_PER_SECOND = 200
 
 @dataclass
 class Load:
-    """Lanes under load until `verify`. `faults`: what may hit them meanwhile, as the `faults` of lanes.json."""
+    """Lanes under load until `verify`, which closes `loading`. `faults`: those of the act's steps, as in lanes.json."""
 
     lease: ClusterLease
     faults: tuple[str, ...]
@@ -44,10 +44,10 @@ class Load:
     loading: ExitStack
 
     def verify(self) -> RunVerdict:
-        """End the load, let it settle, and let Spark judge every record."""
+        """End the load, wait until replicas and consumers have caught up, and let Spark judge every record."""
         self.loading.close()
         lanes, path = self.run.phase.lanes, self.directory.path
-        # All rows are written: a journal of reservations left behind would say that the harness has died.
+        # All rows are written. A journal of reservations that stays would tell `verify` that the harness has died.
         (path / RESERVATIONS).unlink()
         self.directory.write_lanes(lane.as_lane(self.faults, self.lease.cluster.spec) for lane in lanes)
         stored = [StoredLane(lane.lane, lane.topic_name, lane.partitions) for lane in lanes]
@@ -55,7 +55,7 @@ class Load:
         return verify(path)
 
     def table(self, verdict: RunVerdict) -> list[dict[str, Any]]:
-        """A row per lane: its acknowledged records, its anomalies, and its longest time without an acknowledgement."""
+        """By lane: verdict, acknowledged records, anomalies, and the longest time without an acknowledgement."""
         return [
             {
                 "lane": lane.lane,

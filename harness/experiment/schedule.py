@@ -26,7 +26,7 @@ from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import WorkloadSpec
 from kafka_chaos.harness.experiment.lives import GenerateLives
 from kafka_chaos.harness.experiment.specs import ExperimentError, dotted, with_phases
-from kafka_chaos.harness.experiment.timings import FACTORS, timeouts_of
+from kafka_chaos.harness.experiment.timings import FACTORS, timeouts_for_faults
 from kafka_chaos.harness.experiment.values import Place, Seconds, Spec, TimeSpan, refusals
 
 _DEFAULT_DURATION = WorkloadSpec().duration
@@ -337,7 +337,7 @@ def _with_schedule(
             phase=name,
             load_seconds=_load_seconds(phase),
             brokers=int(_number(cluster, "brokers", _DEFAULT_BROKERS)) or _DEFAULT_BROKERS,
-            timeouts=timeouts_of(lanes, cluster) if bounds.around_timeouts else (),
+            timeouts=timeouts_for_faults(lanes, cluster) if bounds.around_timeouts else (),
         )
     return {**phase, "schedule": schedule}
 

@@ -1,6 +1,6 @@
 """The time-outs of an experiment's lanes: as the experiment sets them, else defaults of harness, Kafka and clients.
 
-Guarantee: if brokers differ, or a lane's producers from its consumers, the longest time-out counts. The
+If brokers differ, or a lane's producers from its consumers, the longest time-out counts: no bound may be too short. The
 time-outs of an application and of a user's own command are unknown, unless the command reports them when it is ready.
 """
 
@@ -20,7 +20,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.reference_model.recovery import bounds_of
 
-_LONGEST_PATIENCE = 300.0
+_LONGEST_PATIENCE_S = 300.0
 _KAFKAS_DEFAULTS: Mapping[str, int] = {
     "controller.quorum.election.backoff.max.ms": 1_000,
     "controller.quorum.fetch.timeout.ms": 2_000,
@@ -28,21 +28,22 @@ _KAFKAS_DEFAULTS: Mapping[str, int] = {
     "replica.socket.timeout.ms": USUAL_TIMINGS.replica_socket_ms,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": USUAL_TIMINGS.abort_check_ms,
 }
-"""Kafka's defaults for brokers, where the harness has none. `replica.lag.time.max.ms` was less before 2.5."""
+"""Kafka's defaults for brokers, where the harness has none. Before 2.5, `replica.lag.time.max.ms` was 10 s: the longer
+time-out counts for every version."""
 _KAFKA_PYTHON_BEFORE_3 = ("kafka-python 1.", "kafka-python 2.")
-_KEYS = {
+_CLIENT_KEYS = {
     "reconnect_ms": "reconnect.backoff.max.ms",
     "retry_ms": "retry.backoff.max.ms",
     "connect_ms": "socket.connection.setup.timeout.ms",
     "request_ms": "request.timeout.ms",
     "fetch_ms": "socket.timeout.ms",
 }
-"""The keys that set a client's time-outs, as librdkafka calls them, by the names of the time-outs in timings.json."""
+"""By a time-out's name in timings.json: the key that sets it for a client, as librdkafka calls the key."""
 _LIBRDKAFKA_KEYS = ("socket.connection.setup.timeout.ms", "socket.timeout.ms")
 """Keys that other clients lack, or understand differently."""
 _BROKER_TIMEOUTS = ("zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms")
 _PRODUCER_TIMEOUTS = ("socket.timeout.ms", "request.timeout.ms", "message.timeout.ms", "delivery.timeout.ms")
-_CLIENT_TIMEOUTS = (("transactional", "timeout_ms"), ("group", "session_timeout_ms"))
+_LANE_TIMEOUTS = (("transactional", "timeout_ms"), ("group", "session_timeout_ms"))
 FACTORS = (0.9, 1.1, 1.5, 2.0)
 """Durations of faults as multiples of a time-out: just below it, above it, and long enough for its consequences."""
 
@@ -50,13 +51,11 @@ FACTORS = (0.9, 1.1, 1.5, 2.0)
 def timings_document(experiment: Experiment, applications: Collection[str]) -> dict[str, Any]:
     """The content of timings.json. `applications`: the lanes whose clients belong to an application under test."""
     cluster = experiment.cluster.as_layout()
-    return {
-        "format_version": FORMAT_VERSION,
-        "lanes": {
-            spec.lane: timings_of(spec, cluster, starts_clients=spec.lane not in applications).to_json()
-            for spec in experiment.lane_specs
-        },
+    lanes = {
+        spec.lane: timings_of(spec, cluster, of_application=spec.lane in applications).to_json()
+        for spec in experiment.lane_specs
     }
+    return {"format_version": FORMAT_VERSION, "lanes": lanes}
 
 
 def patience_of(lanes: Iterable[LaneSpec], cluster: ClusterLayout) -> dict[str, float]:
@@ -70,26 +69,26 @@ def patience_of(lanes: Iterable[LaneSpec], cluster: ClusterLayout) -> dict[str, 
     for lane in lanes:
         bound = bounds_of(lane.as_lane(()), timings_of(lane, cluster), ()).get(RecoveryAnomaly.STALLED_CONSUMER)
         waits_for_leaders_only = lane.transactional is None and lane.loop is None and lane.group is None
-        if bound is not None and waits_for_leaders_only and bound.seconds <= _LONGEST_PATIENCE:
+        if bound is not None and waits_for_leaders_only and bound.seconds <= _LONGEST_PATIENCE_S:
             patience[lane.lane] = bound.seconds
     return patience
 
 
 def broker_times(cluster: ClusterLayout, key: str) -> list[int]:
-    """The milliseconds of a time-out in each broker's configuration, or by default."""
+    """The time-out that `key` sets, in milliseconds, for each broker: from its configuration, or the default."""
     group = "brokers_with_zookeeper" if cluster.metadata_mode == ZOOKEEPER else "kraft"
-    usual = DEFAULTS[group].get(key, _KAFKAS_DEFAULTS.get(key))
-    return [int(str(configs.get(key, usual))) for configs in brokers_configs(cluster)]
+    default = DEFAULTS[group].get(key, _KAFKAS_DEFAULTS.get(key))
+    return [int(str(configs.get(key, default))) for configs in brokers_configs(cluster)]
 
 
-def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, starts_clients: bool = True) -> Timings:
-    """The time-outs of a lane in this cluster. `starts_clients`: whether its clients are not an application's."""
+def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, of_application: bool = False) -> Timings:
+    """The time-outs of a lane in this cluster. `of_application`: whether an application under test has its clients."""
 
     def longest(key: str) -> int:
         return max(broker_times(cluster, key))
 
     delivery = None
-    if starts_clients and parse_client(lane.client) is None:  # None: the harness's own client.
+    if not of_application and parse_client(lane.client) is None:  # A lane without `client` has the harness's own.
         message = lane.producer_configs.get("message.timeout.ms", USUAL_TIMINGS.delivery_ms)
         delivery = int(str(lane.producer_configs.get("delivery.timeout.ms", message)))
     lingers = (lane.producer_configs.get(key) for key in ("linger.ms", "queue.buffering.max.ms"))
@@ -108,12 +107,12 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, starts_clients: bool =
         linger_ms=max((math.ceil(float(str(linger))) for linger in lingers if linger), default=0) or None,
         delivery_ms=min(delivery, DAY_MS) if delivery else delivery,
         recover_within_ms=None if lane.recover_within is None else round(lane.recover_within * 1000),
-        **(_client_times(lane) if starts_clients else {}),
+        **({} if of_application else _client_times(lane)),
     )
 
 
 def _client_times(lane: LaneSpec) -> dict[str, int]:
-    """The time-outs of `_KEYS` for the clients of a lane, in milliseconds; none for a user's own command."""
+    """The time-outs of `_CLIENT_KEYS` for the clients of a lane, in milliseconds; none for a user's own command."""
     client = parse_client(lane.client)
     kind = KINDS[IN_PROCESS] if client is None else client.kind
     producers, consumers = (
@@ -124,21 +123,21 @@ def _client_times(lane: LaneSpec) -> dict[str, int]:
         # Only librdkafka has socket.timeout.ms: other libraries time out a fetch like every other request.
         consumers["socket.timeout.ms"] = consumers["request.timeout.ms"]
     times = {}
-    for name, usual in kind.timeouts.items():
+    for name, default in kind.timeouts.items():
         roles = (producers,) if name == "request_ms" else (producers, consumers)
-        configured = (int(str(configs[_KEYS[name]])) for configs in roles if _KEYS[name] in configs)
-        times[name] = max(configured, default=usual)
+        configured = (int(str(configs[_CLIENT_KEYS[name]])) for configs in roles if _CLIENT_KEYS[name] in configs)
+        times[name] = max(configured, default=default)
     if kind.name == "kafka-python" and str(client).startswith(_KAFKA_PYTHON_BEFORE_3):
-        # The default of its consumer, above max.poll.interval.ms.
+        # Its consumer's default: no request is given up before a JoinGroup has waited for max.poll.interval.ms (300 s).
         times["fetch_ms"] = 305_000
     return times
 
 
-def timeouts_of(lanes: object, cluster: object) -> list[float]:
-    """The time-outs in seconds that an experiment's values ask for, each once, in order.
+def timeouts_for_faults(lanes: object, cluster: object) -> list[float]:
+    """The time-outs in seconds around which durations of faults are drawn, each once, in order.
 
-    They are the time-outs of sessions and lags, and of the lanes' requests, records, transactions and groups. The
-    values are not checked yet: a value that is no number is left out here, and refused by the experiment's check.
+    They are the time-outs of sessions and lags, and of the lanes' requests, records, transactions and groups. The file
+    that `lanes` and `cluster` come from is checked later: then what is no number, and left out here, is refused.
     """
 
     def configs_in(holder: object, name: str) -> Mapping[str, Any]:
@@ -147,10 +146,10 @@ def timeouts_of(lanes: object, cluster: object) -> list[float]:
 
     configured = configs_in(cluster, "broker_configs")
     brokers = {**_KAFKAS_DEFAULTS, **DEFAULTS["brokers_with_zookeeper"], **DEFAULTS["kraft"], **configured}
-    values = [brokers[key] for key in _BROKER_TIMEOUTS]
+    in_ms = [brokers[key] for key in _BROKER_TIMEOUTS]
     for lane in lanes if isinstance(lanes, list) else ():
         if isinstance(lane, Mapping):
             configs = {"request.timeout.ms": USUAL_TIMINGS.request_ms, **configs_in(lane, "producer_configs")}
-            values += [configs[key] for key in _PRODUCER_TIMEOUTS if key in configs]
-            values += [configs_in(lane, key)[name] for key, name in _CLIENT_TIMEOUTS if name in configs_in(lane, key)]
-    return sorted({float(value) / 1000 for value in values if str(value).isdecimal() and int(value) > 0})
+            in_ms += [configs[key] for key in _PRODUCER_TIMEOUTS if key in configs]
+            in_ms += [configs_in(lane, key)[name] for key, name in _LANE_TIMEOUTS if name in configs_in(lane, key)]
+    return sorted({float(value) / 1000 for value in in_ms if str(value).isdecimal() and int(value) > 0})

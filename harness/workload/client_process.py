@@ -56,7 +56,7 @@ class EventHandler:
         self.handlers[kind](**values)
 
     def note_end(self) -> None:
-        """Learn that the client has ended: no event follows."""
+        """Learn that the client has ended: no event follows. Here this does nothing."""
 
 
 @dataclass(eq=False)

@@ -19,7 +19,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import CONSUMER, PRODUCER, LifeSpec, Role
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationMembers, ProducerFunction
-from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, with_log_watch
+from kafka_chaos.harness.workload.clients.defect_watch import Watch, pattern_watch_of, watch_of, with_log_watch
 from kafka_chaos.harness.workload.clients.following import Follower, PolledConsumer, RecordedConsumer
 from kafka_chaos.harness.workload.clients.keys import key_of
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
@@ -114,7 +114,7 @@ class LaneClients:
         client = parse_client(lane.client)
         watch: Watch | None = None
         if client is not None and client.kind.name != IN_PROCESS:
-            watch = repeat_watch_of(lane.as_lane(()), load.on_precondition, producer_id=number)
+            watch = pattern_watch_of(lane.as_lane(()), load.on_precondition, producer_id=number)
         else:
             # The watch's logger replaces the harness's, which only keeps transactional producers silent.
             others = {key: value for key, value in configs.items() if key != "logger"}

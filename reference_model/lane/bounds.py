@@ -145,7 +145,7 @@ def pairs_of_logs(most_entries: int, budget: Budget) -> Iterator[tuple[Log, Log]
                     if budget.is_empty(number):
                         return
                     yield _log(shared + left), _log(shared + right)
-    budget.close()
+    budget.end_search()
 
 
 def _log(leader_epochs: tuple[int, ...]) -> Log:

@@ -43,6 +43,8 @@ class LockstepStep(StrEnum):
 
 Lockstep = tuple[LockstepStep, ...]
 """The steps of a lock-step phase, in their order."""
+CUT_THEN_KILL: Lockstep = tuple(map(LockstepStep, ("cut-replication", "append", "kill-leader", "elect", "restart")))
+"""A phase that loses a record with acks=0 or 1: only the leader has it when the leader is killed."""
 
 
 def parse_lockstep(steps: Iterable[str]) -> Lockstep:

@@ -127,7 +127,7 @@ ACTIONS: Mapping[str, Callable[..., Iterator[GroupState]]] = {
 }
 
 
-def urgent(state: GroupState, setup: Setup) -> Iterator[GroupState]:
+def urgent_steps(state: GroupState, setup: Setup) -> Iterator[GroupState]:
     """The steps that members take on their own unless they are frozen, and the beginning of a generation."""
     for slot in range(setup.slots):
         if slot in state.frozen or slot in state.replaced:
@@ -143,7 +143,7 @@ def urgent(state: GroupState, setup: Setup) -> Iterator[GroupState]:
     yield from _begin_generation(state, setup)
 
 
-def optional(state: GroupState, setup: Setup) -> Iterator[GroupState]:
+def optional_steps(state: GroupState, setup: Setup) -> Iterator[GroupState]:
     """The coordinator removes a member that is dead, or one that is frozen."""
     for slot in range(setup.slots):
         if slot in state.frozen:
@@ -216,8 +216,8 @@ class GroupModel(SteppedModel[GroupState]):
 
     def following(self, state: GroupState) -> Iterator[tuple[GroupState, bool]]:
         """The steps that follow by themselves, and whether each is urgent."""
-        yield from ((after, True) for after in urgent(state, self.setup))
-        yield from ((after, False) for after in optional(state, self.setup))
+        yield from ((after, True) for after in urgent_steps(state, self.setup))
+        yield from ((after, False) for after in optional_steps(state, self.setup))
 
     def anomalies(self) -> list[str]:
         """The anomalies of the group if the run ended now, by the definitions of docs/anomalies.md."""

@@ -1,12 +1,12 @@
-"""Transactions in lock step: the steps of scenarios, and what coordinator and leaders then do by themselves.
+"""Transactions in lock step: the steps of scenarios, and what coordinator and leaders do by themselves after each.
 
-The answers to requests, the markers and the last stable offset are those of `reference_model/transactions/`, whose
-state is wrapped here. There every order of events is searched; here a scenario decides what happens next. What
-producers know is kept beside that state. A producer sends one request at a time, and repeats it until the answer is
-final.
+The answers to requests, the markers and the last stable offset come from the model in `reference_model/transactions/`,
+whose state is wrapped here. A search takes that model through every order of events; here the scenario decides what
+happens next. What producers know is kept beside the wrapped state. A producer sends one request at a time, and repeats
+it while the answer is CONCURRENT_TRANSACTIONS.
 
-A group's offsets are a partition like any other (`TransactionsConfig.offset_partition`): a record of it is the offset
-that a loop commits in its transaction (KIP-98, KIP-447).
+A group's offsets are one more partition (`TransactionsConfig.offset_partition`): each record in it is an offset that a
+consume-transform-produce loop commits in its transaction (KIP-98, KIP-447).
 
 Left out: the replication of partitions and of __transaction_state (an append is replicated at once); several
 requests of a producer at once.
@@ -62,9 +62,10 @@ class TransactionsConfig:
 
     @property
     def setup(self) -> Setup:
-        """The setup of the model of transactions.
+        """The setup of the wrapped model, which has one incarnation of a producer for each transactional id.
 
-        A producer has the number of its transactional id there, and each record belongs to a transaction of its own.
+        A transaction of that model has one record in each partition, and a scenario's transaction may have more. So
+        each record has a transaction number of its own there, and its partition is its index in that transaction.
         """
         count = self.partitions + self.has_group
         return Setup(self.rules, ids=tuple(range(len(self.ids))), size=count, partitions=count)
@@ -75,32 +76,32 @@ class TransactionsConfig:
 
 
 class ProducerView(NamedTuple):
-    """What a producer knows.
+    """What a producer knows. `id_number`: the index of its transactional id in `TransactionsConfig.ids`.
 
     `sent`: by partition, how many records it has sent in its epoch. `added`: the bit set of partitions that it has
-    added to its transaction. `reply`: the last answer. `asks`: whether it waits for an epoch.
+    added to its transaction. `reply`: the last answer. `awaits_epoch`: InitProducerId has no final answer yet.
     """
 
     name: str
-    id: int
+    id_number: int
     epoch: int = NONE
     sent: tuple[int, ...] = ()
     added: int = 0
     reply: str = ""
-    asks: bool = False
+    awaits_epoch: bool = False
 
 
 class TransactionsState(NamedTuple):
-    """The state of the model of transactions (`machine`), and what a scenario adds to it.
+    """The state of the wrapped model (`machine`), and what a scenario adds to it.
 
-    `records`: by number, the name of a record. `held`: requests that are held on their way. `held_markers`: the
-    partitions whose markers are held on their way.
+    `records`: the names of all records, in the order in which they were written. `held_requests`: requests that a link
+    holds on their way. `held_markers`: partitions to which a link holds the markers on their way.
     """
 
     machine: State
     producers: tuple[ProducerView, ...] = ()
     records: tuple[str, ...] = ()
-    held: tuple[Request, ...] = ()
+    held_requests: tuple[Request, ...] = ()
     held_markers: tuple[int, ...] = ()
 
     def producer(self, name: str) -> ProducerView:
@@ -117,45 +118,44 @@ class TransactionsState(NamedTuple):
 
 
 def initialise(state: TransactionsState, config: TransactionsConfig, producer: str, id: str) -> TransactionsState:
-    """A new incarnation asks for an epoch (InitProducerId), until it gets one."""
+    """A new incarnation of a producer asks for an epoch (InitProducerId) until it gets one."""
     require(id in config.ids, f"transactional id {id!r}: expected one of {', '.join(config.ids)}")
-    begun = ProducerView(producer, config.ids.index(id), sent=(0,) * config.setup.partitions, asks=True)
+    begun = ProducerView(producer, config.ids.index(id), sent=(0,) * config.setup.partitions, awaits_epoch=True)
     return state.with_producer(begun)
 
 
 def write(
     state: TransactionsState, config: TransactionsConfig, producer: str, record: str, partition: int
 ) -> TransactionsState:
-    """A producer writes a record, or an offset, in its transaction.
+    """A producer writes a record, or an offset of the group, in its transaction.
 
-    It adds the partition first, unless the leader does that (KIP-890). If the partition is refused, it writes nothing.
+    It adds the partition to the transaction first, unless the leader does that (KIP-890). If the coordinator refuses to
+    add the partition, the producer writes nothing.
     """
     require(0 <= partition < config.setup.partitions, f"no partition {partition}")
     view = state.producer(producer)
     if not config.rules.epoch_per_transaction and not view.added >> partition & 1:
-        state, reply = _ask(state, config, Request(Kind.ADD_PARTITION, view.id, view.epoch, detail=partition))
+        state, reply = _ask(state, config, Request(Kind.ADD_PARTITION, view.id_number, view.epoch, detail=partition))
         if reply is not Reply.OK:
             return state.with_producer(view._replace(reply=reply.value))
         view = view._replace(added=view.added | 1 << partition)
     number = len(state.records)
     state = state._replace(records=(*state.records, record))
-    request = Request(Kind.PRODUCE, view.id, view.epoch, number, partition, view.sent[partition])
+    request = Request(Kind.PRODUCE, view.id_number, view.epoch, number, partition, view.sent[partition])
     state, reply = _ask(state, config, request)
-    sent = view.sent
-    if reply is Reply.OK:
-        sent = exchanged(sent, partition, sent[partition] + 1)
+    sent = exchanged(view.sent, partition, view.sent[partition] + (reply is Reply.OK))
     return state.with_producer(view._replace(reply=reply.value, sent=sent))
 
 
 def end(state: TransactionsState, config: TransactionsConfig, producer: str, commit: bool) -> TransactionsState:
-    """A producer ends its transaction (EndTxn). With one epoch per transaction, the answer has the next epoch."""
+    """A producer asks for a commit, or else an abort (EndTxn). By KIP-890's protocol, the answer has its next epoch."""
     view = state.producer(producer)
-    state, reply = _ask(state, config, Request(Kind.END, view.id, view.epoch, detail=int(commit)))
+    state, reply = _ask(state, config, Request(Kind.END, view.id_number, view.epoch, detail=int(commit)))
     view = view._replace(reply=reply.value)
     if reply is Reply.OK:
         view = view._replace(added=0)
         if config.rules.epoch_per_transaction:
-            epoch = state.machine.coordinated[view.id].last_entry.epoch
+            epoch = state.machine.coordinated[view.id_number].last_entry.epoch
             view = view._replace(epoch=epoch, sent=(0,) * config.setup.partitions)
     return state.with_producer(view)
 
@@ -163,19 +163,20 @@ def end(state: TransactionsState, config: TransactionsConfig, producer: str, com
 def hold_end(state: TransactionsState, config: TransactionsConfig, producer: str, commit: bool) -> TransactionsState:
     """A producer's EndTxn is held on its way: the producer gives up waiting for the answer."""
     view = state.producer(producer)
-    return state._replace(held=(*state.held, Request(Kind.END, view.id, view.epoch, detail=int(commit))))
+    request = Request(Kind.END, view.id_number, view.epoch, detail=int(commit))
+    return state._replace(held_requests=(*state.held_requests, request))
 
 
 def release(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
     """The held requests arrive. No client waits for the answers."""
-    require(bool(state.held), "nothing is held")
-    for request in state.held:
+    require(bool(state.held_requests), "no request is held")
+    for request in state.held_requests:
         state, _ = _ask(state, config, request)
-    return state._replace(held=())
+    return state._replace(held_requests=())
 
 
 def crash(state: TransactionsState, config: TransactionsConfig, producer: str) -> TransactionsState:
-    """A producer is gone."""
+    """A producer is gone. A transaction that it had open stays open."""
     view = state.producer(producer)
     return state._replace(producers=tuple(other for other in state.producers if other != view))
 
@@ -189,11 +190,10 @@ def time_out(state: TransactionsState, config: TransactionsConfig, id: str) -> T
 
 
 def fail_over(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
-    """The coordinator is killed: another broker, whose markers are not held, replays __transaction_state."""
-    setup = config.setup
-    replaced = [after for _, after in environment.fail_over(state.machine._replace(failovers=1), setup)]
-    require(len(replaced) == 1, "there is no other broker to be coordinator")
-    return state._replace(machine=replaced[0], held_markers=())
+    """The coordinator is killed: another broker, whose markers no link holds, replays __transaction_state."""
+    # A model that may fail over once can do so in exactly one way.
+    [(_, replaced)] = environment.fail_over(state.machine._replace(failovers=1), config.setup)
+    return state._replace(machine=replaced, held_markers=())
 
 
 def hold_markers(state: TransactionsState, config: TransactionsConfig, partition: int) -> TransactionsState:
@@ -202,10 +202,10 @@ def hold_markers(state: TransactionsState, config: TransactionsConfig, partition
 
 
 def release_markers(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
-    """Markers that were held arrive; a leader accepts none from a coordinator that was replaced (KIP-98)."""
+    """Held markers arrive. A leader that has a marker of a newer coordinator refuses a replaced one's (KIP-98)."""
     machine = state.machine
-    while (taken := next(environment.late_marker(machine, config.setup), None)) is not None:
-        _, machine = taken
+    while (arrival := next(environment.late_marker(machine, config.setup), None)) is not None:
+        _, machine = arrival
     return state._replace(machine=machine._replace(late_markers=()), held_markers=())
 
 
@@ -219,25 +219,25 @@ ACTIONS: Mapping[str, Callable[..., TransactionsState]] = {
 def _ask(state: TransactionsState, config: TransactionsConfig, request: Request) -> tuple[TransactionsState, Reply]:
     """The state and the reply after a request has arrived in a settled state.
 
-    Before the state has settled, the producer would only be told to ask again.
+    If it arrives earlier, the reply may be CONCURRENT_TRANSACTIONS, and the producer repeats it.
     """
     state = settled(state, config)
     machine, reply = arrive(state.machine, config.setup, request)
-    require(
-        reply is not Reply.CONCURRENT_TRANSACTIONS, "the transaction before can't end: its producer would ask forever"
-    )
+    is_final = reply is not Reply.CONCURRENT_TRANSACTIONS
+    require(is_final, "the last transaction can't end until its markers arrive: this request would be repeated forever")
     return state._replace(machine=machine), reply
 
 
 def settled(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
-    """The state in which nothing more happens by itself. The order in which things happen makes no difference."""
-    while (after := next(urgent(state, config), None)) is not None:
+    """The state in which nothing urgent is left to happen; the order of urgent steps makes no difference to it."""
+    while (after := next(urgent_steps(state, config), None)) is not None:
         state = after
     return state
 
 
-def urgent(state: TransactionsState, config: TransactionsConfig) -> Iterator[TransactionsState]:
-    """What happens next by itself: markers are written, transactions completed, and producers given their epochs."""
+def urgent_steps(state: TransactionsState, config: TransactionsConfig) -> Iterator[TransactionsState]:
+    """The states after one step that happens by itself, before anything else: a marker is written, a transaction
+    completed, or a producer given its epoch."""
     setup = config.setup
     for action, machine in environment.write_marker(state.machine, setup):
         if action.partition not in state.held_markers:
@@ -245,19 +245,20 @@ def urgent(state: TransactionsState, config: TransactionsConfig) -> Iterator[Tra
     for _, machine in environment.complete_transaction(state.machine, setup):
         yield state._replace(machine=machine)
     for view in state.producers:
-        if view.asks:
+        if view.awaits_epoch:
             yield from _give_epoch(state, setup, view)
 
 
 def _give_epoch(state: TransactionsState, setup: Setup, view: ProducerView) -> Iterator[TransactionsState]:
     """The coordinator answers InitProducerId, once it has aborted the transaction that is open."""
-    reply, append = init_producer_id(state.machine.coordinated[view.id].last_entry, None, setup.rules)
+    last_entry = state.machine.coordinated[view.id_number].last_entry
+    reply, append = init_producer_id(last_entry, expected_epoch=None, rules=setup.rules)
     if reply is Reply.OK and append is not None:
-        machine = state.machine.with_entry(setup, view.id, append, 0)
-        ready = view._replace(epoch=append.epoch, reply=reply.value, asks=False)
+        machine = state.machine.with_entry(setup, view.id_number, append, 0)
+        ready = view._replace(epoch=append.epoch, reply=reply.value, awaits_epoch=False)
         yield state.with_producer(ready)._replace(machine=machine)
-    elif append is not None:
-        yield state._replace(machine=abort_by_coordinator(state.machine, setup, view.id))
+    elif append is not None:  # The entry begins an abort: `abort_by_coordinator` appends the same one.
+        yield state._replace(machine=abort_by_coordinator(state.machine, setup, view.id_number))
 
 
 _MARKERS = {machine_state.COMMIT: observed.COMMIT, machine_state.ABORT: observed.ABORT}
@@ -280,8 +281,8 @@ class TransactionsModel(SteppedModel[TransactionsState]):
         yield act(state, self.config, **arguments)
 
     def following(self, state: TransactionsState) -> Iterator[tuple[TransactionsState, bool]]:
-        """What happens by itself, all of it urgent; its order makes no difference."""
-        yield from ((after, True) for after in urgent(state, self.config))
+        """The next states by internal actions, all of which are urgent."""
+        yield from ((after, True) for after in urgent_steps(state, self.config))
 
     def observe(self, state: TransactionsState) -> observed.Observation:
         """What a complete observation of transactions in this state shows."""
@@ -289,7 +290,7 @@ class TransactionsModel(SteppedModel[TransactionsState]):
         by_id = dict(zip(config.ids, state.machine.coordinated, strict=True))
         transactions = observed.TransactionsObservation(
             partitions={number: _partition(logs[number], state, config) for number in range(config.partitions)},
-            transactions={name: _transaction(held) for name, held in by_id.items() if held.last_entry.epoch != NONE},
+            transactions={id: _transaction(by_id[id]) for id in config.ids if by_id[id].last_entry.epoch != NONE},
             producers={p.name: observed.ProducerObservation(epoch=p.epoch, reply=p.reply) for p in state.producers},
             offsets=_offsets(logs[config.offset_partition], state, config) if config.has_group else None,
         )
@@ -297,32 +298,32 @@ class TransactionsModel(SteppedModel[TransactionsState]):
 
 
 def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.PartitionObservation:
-    mask = stored.readable_records(log, config.rules.reads_below_last_stable_offset)
-    records = [(entry.number, _record(entry.number, state, config)) for entry in log if entry.kind == DATA]
-    names = [_MARKERS.get(entry.kind) or _record(entry.number, state, config) for entry in log]
+    readable = stored.readable_records(log, config.rules.reads_below_last_stable_offset)
+    records = [(entry.number, _record_name(entry.number, state, config)) for entry in log if entry.kind == DATA]
+    names = [_MARKERS.get(entry.kind) or _record_name(entry.number, state, config) for entry in log]
     return observed.PartitionObservation(
         log=tuple((offset, name, entry.epoch) for offset, (name, entry) in enumerate(zip(names, log, strict=True))),
         high_watermark=len(log),
         last_stable_offset=stored.last_stable_offset(log),
-        read_committed=tuple(name for number, name in records if mask >> number & 1),
+        read_committed=tuple(name for number, name in records if readable >> number & 1),
         read_uncommitted=tuple(name for _, name in records),
     )
 
 
 def _transaction(coordinated: Coordinated) -> observed.TransactionObservation:
     entry, unmarked, _ = coordinated
-    partitions = entry.partitions if entry.status == ONGOING else unmarked if entry.status in PREPARED else 0
-    return observed.TransactionObservation(
-        state=STATUS_NAMES[entry.status], epoch=entry.epoch, partitions=tuple(bits(partitions))
-    )
+    # While a transaction is being ended, Kafka lists only the partitions that still lack its marker.
+    listed = entry.partitions if entry.status == ONGOING else unmarked if entry.status in PREPARED else 0
+    status, partitions = STATUS_NAMES[entry.status], tuple(bits(listed))
+    return observed.TransactionObservation(state=status, epoch=entry.epoch, partitions=partitions)
 
 
 def _offsets(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.OffsetsObservation:
-    offsets = [int(_record(number, state, config)) for number in stored.committed(log)]
+    offsets = [int(_record_name(number, state, config)) for number in stored.committed(log)]
     pending = any(stored.contents(log, id).open for id in {entry.id for entry in log})
     return observed.OffsetsObservation(committed=offsets[-1] if offsets else None, pending=pending)
 
 
-def _record(number: int, state: TransactionsState, config: TransactionsConfig) -> str:
-    # Numbers leave room for `size` records in each transaction, of which a scenario's transaction has one.
+def _record_name(number: int, state: TransactionsState, config: TransactionsConfig) -> str:
+    # `Setup.record` has made the number from the record's transaction number, which is its place in `records`.
     return state.records[number // config.setup.size]

@@ -163,7 +163,7 @@ class _Builder:
             lane,
             transactional,
             fails=bool(lane.faults or self.lockstep),
-            data_may_lose=plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN,
+            data_may_be_lost=plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN,
             states_may_be_lost=self._may_lose(TRANSACTION_STATE),
         )
         findings = TRANSACTIONS.examine(question, self.budget)

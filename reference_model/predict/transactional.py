@@ -46,7 +46,7 @@ RENEWED = (
 
 
 def question_of(
-    lane: Lane, transactional: Transactional, *, fails: bool, data_may_lose: bool, states_may_be_lost: bool
+    lane: Lane, transactional: Transactional, *, fails: bool, data_may_be_lost: bool, states_may_be_lost: bool
 ) -> Setup:
     """The lane's question to the model of transactions. The offsets of a loop are a partition of their own.
 
@@ -59,7 +59,7 @@ def question_of(
         size=min(transactional.size, 2),
         partitions=2 if lane.partitions > 1 or lane.loop is not None else 1,
         failovers=int(fails),
-        data_may_lose=data_may_lose,
+        data_may_be_lost=data_may_be_lost,
         states_may_be_lost=states_may_be_lost,
     )
 

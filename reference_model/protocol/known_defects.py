@@ -32,7 +32,7 @@ class KnownDefect:
 
     `versions`: the versions of the component in which it was seen. `shown`: the experiment or scenario that shows it,
     or why none does. `error`: part of the error message of a client that the defect ends. `log`: a regular expression
-    for the lines of a client's log that tell of the precondition.
+    for the lines of a client's log that show the precondition, with the group `text`, and maybe `topic`, `partition`.
     """
 
     id: str

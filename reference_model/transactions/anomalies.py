@@ -22,7 +22,7 @@ class Ending(NamedTuple):
 
     `logs`: by partition. `outcomes`: by transaction. `read`: the bit set of records that a read_committed consumer was
     given; `early`: that of records that it was given before their commit was asked for. `zombies`: the bit set of
-    transactions whose commit was taken from a replaced incarnation. `size`: the number of records of each transaction.
+    transactions whose commit was accepted from a replaced incarnation. `size`: how many records each transaction has.
     """
 
     logs: tuple[Log, ...]

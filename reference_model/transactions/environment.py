@@ -107,7 +107,7 @@ def lose_ends(state: states.State, setup: states.Setup) -> Iterator[Step]:
     if not state.losses:
         return
     rest = state._replace(losses=state.losses - 1)
-    possible_ends = [range(len(log) + 1) if setup.data_may_lose else (len(log),) for log in state.logs]
+    possible_ends = [range(len(log) + 1) if setup.data_may_be_lost else (len(log),) for log in state.logs]
     # None: __transaction_state loses nothing. Otherwise entry `n` of a transactional id is its last one again.
     earlier_states = [None, *((id, n) for id, held in enumerate(state.coordinated) for n in range(len(held.earlier)))]
     for ends in product(*possible_ends):

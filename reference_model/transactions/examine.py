@@ -203,9 +203,9 @@ def transaction_scope(setup: states.Setup) -> dict[str, Any]:
         "transactions": setup.transactions,
         "records": setup.size,
         "partitions": setup.partitions,
-        "incarnations": len(setup.first.ids),
+        "incarnations": len(setup.first_search.ids),
         "late_requests": setup.delayed,
         "coordinator_failovers": setup.failovers,
-        "data_may_lose": setup.data_may_lose,
+        "data_may_lose": setup.data_may_be_lost,
         "transaction_state_may_lose": setup.states_may_be_lost,
     }

@@ -1,7 +1,8 @@
 """The state of transactions: immutable, hashable, made of small integers and tuples of them.
 
-Incarnations of a producer share a transactional id, and with it a producer id; `Setup.ids` says which. Transactions are
-numbered in the order in which they begin, and record `i` of each goes to partition `i` modulo the number of partitions.
+Incarnations of a producer share a transactional id, and with it a producer id. The number `id` stands for both.
+Transactions are numbered in the order in which they begin, and record `i` of each goes to partition `i` modulo the
+number of partitions.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ DATA, COMMIT, ABORT = range(3)
 # error after which it can only be closed.
 STARTING, READY, WRITING, COMMITTING, ABORTING, RENEWING, OVER = range(7)
 
-# What a producer knows of its last record: it was acknowledged, it may or may not be written, it was refused.
+# What a producer knows of its last record: it was acknowledged, it may or may not be in the log, it was refused.
 CERTAIN, IN_DOUBT, FAILED = range(3)
 
-# The outcome of a transaction: none yet, a commit was asked for, a commit was acknowledged, aborted (by anybody).
+# The outcome of a transaction: none yet; a commit was asked for; a commit was acknowledged; aborted, by whomever.
 OPEN, ASKED, COMMITTED, ABORTED = range(4)
 
 NONE = -1
@@ -39,11 +40,11 @@ TORN = frozenset({TransactionAnomaly.TORN_TRANSACTION})
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The rules and the scope of a search, or of all the `searches` of a question.
+    """The rules and the scope of one search, or a whole question of a prediction, which several `searches` answer.
 
     `ids`: the transactional id of each incarnation. There are `transactions` of `size` records each, over `partitions`.
     `delayed`: how many requests may be late. `failovers`: how often the coordinator may be replaced. `losses`: how
-    often logs may lose a suffix: the partitions' (`data_may_lose`) and the coordinator's (`states_may_be_lost`).
+    often logs may lose a suffix: the partitions' (`data_may_be_lost`) and the coordinator's (`states_may_be_lost`).
     """
 
     rules: Rules
@@ -54,7 +55,7 @@ class Setup:
     delayed: int = 1
     failovers: int = 0
     losses: int = 0
-    data_may_lose: bool = False
+    data_may_be_lost: bool = False
     states_may_be_lost: bool = False
 
     def partition_of(self, index: int) -> int:
@@ -66,27 +67,28 @@ class Setup:
         return transaction * self.size + index
 
     @property
-    def first(self) -> Setup:
-        """The scope of the first search: two incarnations of one producer, while nothing fails."""
-        return replace(self, ids=(0, 0), failovers=0, losses=0, data_may_lose=False, states_may_be_lost=False)
+    def first_search(self) -> Setup:
+        """The scope of the first search: two incarnations of one producer, no failover and no loss."""
+        return replace(self, ids=(0, 0), failovers=0, losses=0, data_may_be_lost=False, states_may_be_lost=False)
 
     def searches(self) -> Iterator[tuple[Setup, Set[TransactionAnomaly]]]:
-        """Each search of the question, with the anomalies that it may find: one loss or failover at a time."""
+        """Each search of the question, with the anomalies to look for; examine.py says why late requests, failovers and
+        losses are in searches of their own."""
         has_others = len(set(self.ids)) > 1
         # A transaction of one record can't be torn.
-        without_cycle = frozenset(TransactionAnomaly) - CYCLE - (TORN if self.size == 1 else frozenset())
-        answers = without_cycle if has_others else without_cycle | CYCLE
-        in_time = replace(self.first, delayed=0)
-        yield self.first, answers
+        all_but_cycles = frozenset(TransactionAnomaly) - CYCLE - (TORN if self.size == 1 else frozenset())
+        anomalies = all_but_cycles if has_others else all_but_cycles | CYCLE
+        in_time = replace(self.first_search, delayed=0)
+        yield self.first_search, anomalies
         if self.failovers:
-            yield replace(in_time, failovers=self.failovers), answers
+            yield replace(in_time, failovers=self.failovers), anomalies
         losing = replace(in_time, losses=1)
         if self.states_may_be_lost:
-            yield replace(losing, states_may_be_lost=True), without_cycle
-        if self.data_may_lose:
-            yield replace(losing, data_may_lose=True), without_cycle
-        if self.data_may_lose and self.states_may_be_lost:
-            yield replace(losing, data_may_lose=True, states_may_be_lost=True), without_cycle
+            yield replace(losing, states_may_be_lost=True), all_but_cycles
+        if self.data_may_be_lost:
+            yield replace(losing, data_may_be_lost=True), all_but_cycles
+        if self.data_may_be_lost and self.states_may_be_lost:
+            yield replace(losing, data_may_be_lost=True, states_may_be_lost=True), all_but_cycles
         if has_others:
             yield replace(in_time, ids=(0, 1)), CYCLE
 
@@ -112,8 +114,8 @@ class StateEntry(NamedTuple):
 
 
 class Coordinated(NamedTuple):
-    """A transactional id at its coordinator: its last entry, the partitions that still lack a marker, and the earlier
-    entries, kept only where a loss may bring them back."""
+    """A transactional id at its coordinator: its last entry, the bit set of partitions that still lack a marker, and
+    the earlier entries, kept only where a loss may bring them back."""
 
     last_entry: StateEntry
     unmarked: int
@@ -138,7 +140,7 @@ class Producer(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request as it is on its way. `detail`: the partition to add, the record's index, or whether to commit."""
+    """A request on its way. `detail`, by kind: the partition to add, the record's index, or whether to commit."""
 
     kind: Kind
     producer: int
@@ -149,18 +151,19 @@ class Request(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """A marker that a replaced coordinator has sent, as it is on its way."""
+    """A marker on its way, sent by a coordinator that has been replaced since."""
 
     partition: int
     entry: Entry
 
 
 class State(NamedTuple):
-    """The state of producers, coordinator and partitions, and the events that are left to happen.
+    """The state of producers, coordinator and partitions.
 
     `late`, `late_markers`: requests and markers on their way. `read`: the bit set of records that a read_committed
     consumer was given; `early`: that of records that it was given before their commit was asked for. `zombies`: the bit
-    set of transactions whose commit was taken after a later incarnation had its epoch.
+    set of transactions for which the coordinator accepted a commit after a later incarnation had its epoch. `delayed`,
+    `failovers`, `losses`: how many of each may still happen.
     """
 
     producers: tuple[Producer, ...]
@@ -178,7 +181,7 @@ class State(NamedTuple):
     losses: int
 
     def with_producer(self, number: int, producer: Producer) -> State:
-        """The state with one incarnation exchanged."""
+        """The state with one incarnation replaced."""
         return self._replace(producers=exchanged(self.producers, number, producer))
 
     def with_entry(self, setup: Setup, id: int, entry: StateEntry, unmarked: int) -> State:
@@ -188,20 +191,20 @@ class State(NamedTuple):
         return self.with_coordinated(id, Coordinated(entry, unmarked, earlier))
 
     def with_coordinated(self, id: int, coordinated: Coordinated) -> State:
-        """The state with one transactional id exchanged."""
+        """The state with what the coordinator knows of one transactional id replaced."""
         return self._replace(coordinated=exchanged(self.coordinated, id, coordinated))
 
     def with_log(self, partition: int, log: Log) -> State:
-        """The state with one partition's log exchanged."""
+        """The state with one partition's log replaced."""
         return self._replace(logs=exchanged(self.logs, partition, log))
 
     def with_outcome(self, transaction: int, outcome: int) -> State:
-        """The state with the outcome of one transaction exchanged."""
+        """The state with the outcome of one transaction replaced."""
         return self._replace(outcomes=exchanged(self.outcomes, transaction, outcome))
 
 
 def initial_state(setup: Setup) -> State:
-    """The state in which nothing has begun: the coordinator knows each transactional id, which has no epoch yet."""
+    """The state in which nothing has begun: the coordinator knows each transactional id, none of which has an epoch."""
     unused = Producer(STARTING, sent=(0,) * setup.partitions)
     return State(
         producers=(unused,) * len(setup.ids),

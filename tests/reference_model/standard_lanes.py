@@ -19,8 +19,9 @@ from kafka_chaos.contract.lane.families import FAMILY_KEYS
 from kafka_chaos.harness.experiment.file import document_of, experiment_of
 from kafka_chaos.harness.experiment.specs import with_phases
 from kafka_chaos.reference_model import Lane, Lockstep, predict
-from kafka_chaos.reference_model.compare import CUT_THEN_KILL, FAULT_SETS, LANES
+from kafka_chaos.reference_model.compare import FAULT_SETS, LANES
 from kafka_chaos.reference_model.explore.core import Numbers
+from kafka_chaos.reference_model.lane.lockstep_phase import CUT_THEN_KILL
 from kafka_chaos.reference_model.predict.cache import FILE, MODEL_VERSION, question_key, shipped
 from kafka_chaos.reference_model.predict.result import Prediction
 

@@ -1,4 +1,4 @@
-"""Protocols for what a cluster with ZooKeeper and a cluster in KRaft mode do differently."""
+"""What a cluster with ZooKeeper and a cluster in KRaft mode do differently, behind interfaces that both implement."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class PartitionRecord:
     """A partition's state in the metadata, as the controller has written it; `leader` is −1 if there is none.
 
-    `written_ms`: when the state was written, in milliseconds since 1970 by the clock of the node that keeps it.
-    `written_ms` and `partition_epoch` are None if the metadata mode does not show them.
+    `written_ms`: when the state was written, in milliseconds since 1970 by the clock of the ZooKeeper server that keeps
+    it. KRaft mode shows neither `written_ms` nor `partition_epoch`: they are None.
     """
 
     leader: int
@@ -37,17 +37,17 @@ class Members:
 
     @property
     def nodes(self) -> list[Node]:
-        """All nodes, brokers last."""
+        """All nodes: ZooKeeper servers, then controllers, then brokers."""
         return [*self.zookeepers.values(), *self.controllers.values(), *self.brokers.values()]
 
     @property
     def addresses(self) -> dict[int, str]:
-        """The addresses (`host:port`) for clients by broker id, which stay the same across restarts."""
+        """By broker id, the address (`host:port`) for clients, which stays the same across restarts."""
         return {broker: node.client_address for broker, node in self.brokers.items()}
 
     @property
     def zookeeper_addresses(self) -> str:
-        """The addresses of all ZooKeeper servers for this process."""
+        """The addresses of all ZooKeeper servers as this process reaches them, with commas between."""
         return ",".join(node.client_address for node in self.zookeepers.values())
 
 
@@ -58,23 +58,23 @@ class Metadata(Protocol):
         """The node id of the (active) controller; None while there is none."""
 
     def controller_epoch(self) -> int:
-        """The controller epoch, which every election of a controller raises; 0 while no node tells it."""
+        """The controller epoch, which every election of a controller raises; 0 while no node knows it."""
 
     def brokers(self) -> frozenset[int] | None:
-        """The ids of brokers that are registered and not fenced; None while no node tells them."""
+        """The ids of brokers that are registered and not fenced; None while no node knows them."""
 
     def partition(self, topic: str, partition: int = 0) -> PartitionRecord | None:
         """The partition's state; None while the controller has not written it."""
 
     def depose_controller(self, *, timeout: float = 60.0) -> None:
-        """Depose the controller, and wait until a controller is elected again, perhaps the same."""
+        """Depose the controller, and wait until a controller is elected, which may be the same node."""
 
     def close(self) -> None:
         """End the connection."""
 
 
 class MetadataMode(Protocol):
-    """A metadata mode's own ways to describe a cluster's nodes, to start them, and to ask for the metadata."""
+    """How a cluster of one metadata mode describes its nodes, starts them, and is asked for its metadata."""
 
     def make(self) -> Members:
         """All nodes of a new cluster; their containers are only described, and not created yet."""
@@ -83,7 +83,7 @@ class MetadataMode(Protocol):
         """A container for a broker or controller in this version, described and not created yet."""
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
-        """Groups of nodes: a group's nodes are started together, and serve before the next group is started."""
+        """Groups of brokers and controllers, in the order of their start: each serves before the next is started."""
 
     def metadata(self, members: Members) -> Metadata:
         """A connection to the metadata of a running cluster."""
@@ -92,4 +92,4 @@ class MetadataMode(Protocol):
         """Wait until a started node serves; a broker that loses its session meanwhile is started once more."""
 
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
-        """Start the nodes that are down, each when its former registration is gone; wait until all serve."""
+        """Start the nodes that are down, each once its former registration is gone, and wait until all serve."""

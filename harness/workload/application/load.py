@@ -69,9 +69,9 @@ class ApplicationMembers(ApplicationConsumers):
         """Report that the consumers did not reach the end."""
         self._load.on_notice(f"{self._name} {problem}")
 
-    def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait until all is read to the ends, and end the function; then wait until its records have outcomes."""
-        super().drain(ends, timeout=timeout, cancelled=cancelled)
+        super().drain(end_offsets, timeout=timeout, cancelled=cancelled)
         self._worker.end()
         self.output.finish(timeout, cancelled)
 

@@ -1,8 +1,8 @@
-"""The rows of a lane's consumers: assignments, records read and commits, whatever drives the consumers.
+"""The rows of a lane's consumers: assignments, records read and commits, whichever client library reads.
 
-In the history, the name of a consumer denotes one uninterrupted assignment: after a rebalance, a seek or a lost
-position, what the consumer reads has a new name. A consumer that dies leaves its assignments without an end, and its
-last commit without an answer (`info`).
+In the history, the name of a consumer stands for one uninterrupted assignment: after a rebalance, a seek or a lost
+position, the rows of what it reads have a new name. A consumer that dies leaves its assignments without an end, and
+commits without an answer (`info`).
 """
 
 import threading
@@ -21,14 +21,14 @@ _TICK = 0.05
 class Readers:
     """One or several consumers that read a lane together: how far they have read, and the wait for the lane's end.
 
-    `consumed`: how many records were read so far. Threads may share it. `_worker`: the consumers' thread, if any.
+    `consumed`: how many records were read so far. `_worker`: the consumers' thread, if any. Safe for several threads.
     """
 
     _worker: Worker | None = None
 
     def __init__(self) -> None:
         self.consumed = 0
-        self._positions: dict[int, tuple[object, int]] = {}  # By partition: who reads it, and the next offset to read.
+        self._positions: dict[int, tuple[object, int]] = {}  # By partition: its reader, and the next offset to read.
         self._lock = threading.Lock()
 
     @property
@@ -37,18 +37,18 @@ class Readers:
         with self._lock:
             return {partition: offset for partition, (_, offset) in self._positions.items()}
 
-    def behind(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    def behind(self, end_offsets: Mapping[int, int]) -> dict[int, tuple[int, int]]:
         """The partitions that were not read to their end: by partition, the next offset to read and the end offset."""
-        position = self.position
-        return {number: (position.get(number, 0), end) for number, end in ends.items() if position.get(number, 0) < end}
+        position = {**dict.fromkeys(end_offsets, 0), **self.position}
+        return {number: (position[number], end) for number, end in end_offsets.items() if position[number] < end}
 
     def count_read(self, records: int) -> None:
         """Add to the number of records read."""
         with self._lock:
             self.consumed += records
 
-    def note_joined(self) -> None:
-        """Note that a consumer was assigned partitions."""
+    def note_assigned(self) -> None:
+        """Learn that a consumer was assigned partitions: a hook for groups, which does nothing here."""
 
     def note_positions(self, reader: object, offsets: Iterable[Sequence[int]]) -> None:
         """Note that `reader` has processed all records before these offsets: (partition, offset)."""
@@ -67,20 +67,20 @@ class Readers:
         return []
 
     def begin_load(self) -> None:
-        """Start what the consumers do only while records are sent, such as to crash and leave as planned."""
+        """Start what consumers do only under load, such as planned crashes: a hook, which does nothing here."""
 
     def raise_error(self) -> None:
         """Raise what went wrong with the consumers, if anything did."""
         if self._worker is not None:
             self._worker.raise_error()
 
-    def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until all partitions are read to their `ends`, at most `timeout` seconds, or until no more will be read.
+    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+        """Wait until all partitions are read to their end, at most `timeout` seconds, or until no more will be read.
 
-        If some are not, that is reported and the run continues: the verdict says what can't be judged.
+        If some are not, that is reported and the run goes on: the verdict says what can't be judged.
         """
         deadline = time.monotonic() + timeout
-        while (behind := self.behind(ends)) and time.monotonic() <= deadline:
+        while (behind := self.behind(end_offsets)) and time.monotonic() <= deadline:
             if cancelled.is_set() or not self.may_read_more():
                 break
             cancelled.wait(_TICK)
@@ -105,11 +105,11 @@ class Readers:
 class ConsumedRows(EventHandler):
     """The rows of one consumer of `lane`, made of the events of its process or by method calls in this process.
 
-    `readers` learns how far the consumer has read. Commits have rows only with the consumer's `group`, assignments only
-    with its isolation level, `isolation`. `on_change` learns when a member of a group freezes and thaws.
+    `readers` learns how far the consumer has read. Its commits have rows only if `group` is set, its assignments only
+    if `isolation` (level) is. `on_change` learns when a member of a group freezes and thaws.
     """
 
-    role = "a member"
+    role = "a member of a group"
 
     def __init__(
         self,
@@ -128,8 +128,9 @@ class ConsumedRows(EventHandler):
         self._isolation = isolation
         self._group_columns = {"lane": lane, "group": group}
         self._calls = load.calls
-        self._calls_lane = lane
+        self._lane_of_calls = lane  # The lane that its long calls hold up: for a loop, the one that it writes.
         self._assigned_rows: dict[tuple[str, int], dict[str, Any]] = {}
+        # By the number of a commit without an answer: the number of its call, and its rows.
         self._open_commits: dict[int, tuple[int, list[dict[str, Any]]]] = {}
         self.handlers: dict[str, Callable[..., object]] = {
             "assigned": self.assigned,
@@ -138,7 +139,7 @@ class ConsumedRows(EventHandler):
             "read": self.handle_read,
             "commit": self._handle_commit,
             "committed": self._handle_committed,
-            "changes": lambda change: on_change(change),  # noqa: PLW0108 - the field has a name, the parameter any
+            "changes": lambda change: on_change(change),  # noqa: PLW0108 - is called with change=…
         }
 
     def note_end(self) -> None:
@@ -154,7 +155,7 @@ class ConsumedRows(EventHandler):
         """Note that from `ns` on, the consumer has exactly these partitions, in the assignment named `consumer`."""
         self.readers.forget_positions(self)
         self.add_partitions(consumer, member, partitions, ns, generation)
-        self.readers.note_joined()
+        self.readers.note_assigned()
 
     def add_partitions(
         self, consumer: str, member: str, partitions: Sequence[int], ns: int, generation: int | None = None
@@ -166,10 +167,11 @@ class ConsumedRows(EventHandler):
         ]
         self._assigned_rows |= {(consumer, row["partition"]): row for row in rows}
         if self._isolation is not None:
+            # In the journal, from which these rows are recovered if the harness dies before it writes them.
             self._tables.reservations.write({"assigned": rows})
 
     def given_back(self, consumer: str, partitions: Sequence[int], ns: int) -> None:
-        """Note that the consumer has these partitions no longer."""
+        """Note that from `ns` on, the consumer has these partitions no longer."""
         self.readers.forget_positions(self, partitions)
         for partition in partitions:
             self._add_assignment({**self._assigned_rows.pop((consumer, partition)), "end_ns": ns})
@@ -183,7 +185,7 @@ class ConsumedRows(EventHandler):
         self.readers.note_positions(self, offsets)
 
     def add_batch(self, consumer: str, *, ns: int | None = None, **columns: Any) -> None:
-        """Write rows of a batch that the consumer read at `ns`, or now; `columns` as `consumed_rows` takes them."""
+        """Write a batch's rows, read at `ns` or, without it, now; `columns`: further parameters of `consumed_rows`."""
         count = len(columns["offset"])
         first_ns = max(self.last_ns + 1, time.monotonic_ns()) if ns is None else ns
         self.last_ns = first_ns + count - 1
@@ -230,7 +232,7 @@ class ConsumedRows(EventHandler):
         columns |= {"producer_id": producer_id, "transaction": transaction}
         call = "commit" if transaction is None else "send_offsets_to_transaction"
         rows = [{**columns, "partition": partition, "offset": offset} for partition, offset in offsets]
-        self._open_commits[number] = self._calls.begins(self._calls_lane, consumer, call), rows
+        self._open_commits[number] = self._calls.begins(self._lane_of_calls, consumer, call), rows
 
     def _handle_committed(self, number: int, errors: list[tuple[int, str, str]], ns: int) -> None:
         failed = {partition: (outcome, error) for partition, outcome, error in errors}
@@ -239,7 +241,7 @@ class ConsumedRows(EventHandler):
     def _end_commit(
         self, number: int, failed: Mapping[int, tuple[str, str]], ns: int | None, *, otherwise: str
     ) -> None:
-        """Write a commit's rows: partitions have their outcome and error in `failed`, or the outcome `otherwise`."""
+        """Write a commit's rows. `failed`: outcome and error by partition; other partitions' outcome is `otherwise`."""
         call, rows = self._open_commits.pop(number)
         self._calls.ends(call)
         for row in rows if self._group_columns["group"] is not None else ():

@@ -1,21 +1,22 @@
-"""Tells from a producer's log when it meets the precondition of a known defect of its client library.
+"""Recognises in a producer's log that the precondition of a known defect of its client library has occurred.
 
-If a version logs other texts, nothing is recorded, and no defect is named. A producer in a process of its own tells its
-log by events of the client protocol. librdkafka logs two preconditions with `debug=eos`, in a few lines per run:
+A line is recognised by its text. A version of the library that words it differently is not recognised: then no finding
+is explained by the defect. A producer in a process of its own passes its log on by events of the client protocol. With
+`debug=eos`, librdkafka logs two preconditions, in a few lines per run:
 
-- librdkafka-4953: messages timed out or sequence numbers were skipped, so an idempotent producer renews its producer
-  epoch. The log names the reason of each renewal. A renewal for another reason is no precondition: KIP-360 asks for
-  it.
-- KAFKA-15591: the first messages to a partition are acknowledged because a later one was (`IMPLICITACK`). They begin
-  with message 1: no broker knew anything of the producer in that partition.
+- librdkafka-4953: an idempotent producer renews its producer epoch because messages timed out or sequence numbers were
+  skipped, as the line says. A renewal for another reason is what KIP-360 asks for, and no precondition.
+- KAFKA-15591: librdkafka reports messages as acknowledged because a later message to their partition was
+  (`IMPLICITACK`, `rd_kafka_dr_implicit_ack`). That is wrong if they begin with message 1 and the leader did not take
+  them: from a producer that is new to the partition, it takes a later message all the same.
 
-Two lines of that log report acknowledgements without an offset that are no defect: `IMPLICITACK` of later messages,
-which a broker can only have refused if it had the messages before them, and `DUPSEQ`, a retry of messages that a broker
-had already (`rd_kafka_dr_implicit_ack` and `rd_kafka_handle_idempotent_Produce_error` in librdkafka).
+Other acknowledgements without an offset are right: `IMPLICITACK` of messages after others, since a leader that knows
+the producer takes no message without those before it, and `DUPSEQ`, the answer to a retry of messages that the leader
+had already (`rd_kafka_handle_idempotent_Produce_error`).
 
-For other clients, known_defects.toml has the form of the log line that shows the precondition (`log`): in kafkajs, a
-send() has to be repeated (kafkajs-1005, kafkajs-822); in sarama, messages of a partition have to be sent again
-(sarama-2619), or waited behind such messages (sarama-3354); in kafka-python, messages expired (KAFKA-5385).
+For other clients, known_defects.toml has a regular expression (`log`) for the lines that show the precondition: kafkajs
+repeats a send() (kafkajs-1005, kafkajs-822); sarama sends messages of a partition again (sarama-2619), or sends those
+that waited behind them (sarama-3354); in kafka-python, messages expired (KAFKA-5385).
 """
 
 import logging
@@ -32,11 +33,11 @@ from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS,
 _EPOCH_BUMP = re.compile(
     r"drain in state .* epoch bump .*: (?P<why>\d+ message\(s\) timed out on .*|skipped sequence .*)"
 )
-_NO_OFFSET = re.compile(
+_ACKNOWLEDGED_WITHOUT_OFFSET = re.compile(
     r"(?:^|\s)(?P<text>(?P<topic>\S+) \[(?P<partition>\d+)\] (?:with )?(?P<messages>\d+) message\(s\) "
     r"(?:implicitly acked by .*?\(msgids (?P<first>\d+)\.\.(?P<last>\d+)\b|failed due to duplicate sequence number).*)"
 )
-_DEBUG = 7
+_DEBUG = 7  # The syslog level of `log_level` that passes every line.
 _LOG_KEYS = frozenset(("debug", "logger"))
 
 
@@ -44,8 +45,8 @@ _LOG_KEYS = frozenset(("debug", "logger"))
 class Watch:
     """Reads the log of one idempotent producer of librdkafka.
 
-    `on_precondition` gets an event for each precondition, and for acknowledgements without an offset. `transactional`:
-    neither defect concerns the producer, but its acknowledgements may lack an offset.
+    `on_precondition` gets an event for each precondition, and for acknowledgements without an offset. Neither defect
+    concerns a `transactional` producer, but its acknowledgements may lack an offset, too.
     """
 
     on_precondition: OnPrecondition
@@ -57,14 +58,14 @@ class Watch:
 
     def read_line(self, line: str) -> None:
         """Read a line of the log, and emit an event for a precondition or a missing offset."""
-        if (no_offset := _NO_OFFSET.search(line)) is not None and no_offset["topic"] == self.topic:
-            values = {key: int(no_offset[key]) for key in ("partition", "messages")}
-            evidence = f"librdkafka: {no_offset['text']}"
-            begins_with_first = (no_offset["first"], no_offset["last"]) == ("1", no_offset["messages"])
-            if begins_with_first and not self.transactional:
-                self._tell(DefectPrecondition, evidence, defect="KAFKA-15591", **values)
+        if (match := _ACKNOWLEDGED_WITHOUT_OFFSET.search(line)) is not None and match["topic"] == self.topic:
+            fields = {key: int(match[key]) for key in ("partition", "messages")}
+            evidence = f"librdkafka: {match['text']}"
+            are_the_first = (match["first"], match["last"]) == ("1", match["messages"])
+            if are_the_first and not self.transactional:
+                self._tell(DefectPrecondition, evidence, defect="KAFKA-15591", **fields)
             else:
-                self._tell(AcknowledgedWithoutOffset, evidence, **values)
+                self._tell(AcknowledgedWithoutOffset, evidence, **fields)
         elif not self.transactional and (epoch_bump := _EPOCH_BUMP.search(line)) is not None:
             evidence = f"librdkafka renews the producer epoch: {epoch_bump['why']}"
             self._tell(DefectPrecondition, evidence, defect="librdkafka-4953")
@@ -74,8 +75,8 @@ class Watch:
 
 
 @dataclass(slots=True)
-class RepeatWatch(Watch):
-    """Reads the log of one producer of another client. Each of the `defects` has the form of the line that shows it."""
+class PatternWatch(Watch):
+    """Reads the log of one producer of another client, for lines that match the pattern (`log`) of a defect."""
 
     defects: Sequence[KnownDefect]
 
@@ -83,9 +84,9 @@ class RepeatWatch(Watch):
         """Read a line of the log, and emit an event for each defect whose precondition the line shows."""
         for defect in self.defects:
             match = re.search(defect.log, line)
-            if match is not None and (values := match.groupdict()).get("topic", self.topic) == self.topic:
-                partition = {"partition": int(values["partition"])} if "partition" in values else {}
-                self._tell(DefectPrecondition, f"{defect.component}: {values['told']}", defect=defect.id, **partition)
+            if match is not None and (named := match.groupdict()).get("topic", self.topic) == self.topic:
+                partition = {"partition": int(named["partition"])} if "partition" in named else {}
+                self._tell(DefectPrecondition, f"{defect.component}: {named['text']}", defect=defect.id, **partition)
 
 
 def watch_of(
@@ -98,16 +99,16 @@ def watch_of(
     return Watch(on_precondition, lane=lane, topic=topic, producer_id=producer_id, transactional=transactional)
 
 
-def repeat_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, producer_id: int) -> RepeatWatch | None:
-    """A watch for a producer of another client; None if its client has no such defect with the lane's settings."""
+def pattern_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, producer_id: int) -> PatternWatch | None:
+    """A watch for a producer of another client; None if no defect with a pattern concerns the lane."""
     concerned = [defect for defect in MODELLED_DEFECTS.values() if defect.log and defect.concerns(lane)]
     if on_precondition is None or not concerned:
         return None
-    return RepeatWatch(on_precondition, lane=lane.lane, topic=lane.topic, producer_id=producer_id, defects=concerned)
+    return PatternWatch(on_precondition, lane=lane.lane, topic=lane.topic, producer_id=producer_id, defects=concerned)
 
 
 def with_log_watch(configs: Mapping[str, object], watch: Watch | None) -> dict[str, object]:
-    """A producer's configs, with a logger that passes log lines to `watch`, if any, from within `poll` and `flush`."""
+    """The configs of a producer, by which librdkafka passes log lines to `watch`, if any, within `poll` and `flush`."""
     if watch is None:
         return dict(configs)
 

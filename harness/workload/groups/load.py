@@ -99,8 +99,8 @@ class GroupLoad(Readers, ABC):
         self._began = time.monotonic()
         self._plan = plan_orders(self.group, self.load.workload.duration - (self.lane.created_at or 0.0))
 
-    def note_joined(self) -> None:
-        """Note that a member was assigned partitions: the first time, this ends the group's call `join`."""
+    def note_assigned(self) -> None:
+        """Learn that a member was assigned partitions: the first time, this ends the group's call `join`."""
         with self._lock:
             call, self._join_call = self._join_call, None
         if call is not None:
@@ -116,10 +116,10 @@ class GroupLoad(Readers, ABC):
         for member in list(self._members.values()):
             member.note_problem(problem)
 
-    def drain(self, ends: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
         """Wait until the members have processed all partitions to their ends, at most `timeout` seconds."""
         self._plan = []
-        super().drain(ends, timeout=timeout, cancelled=cancelled)
+        super().drain(end_offsets, timeout=timeout, cancelled=cancelled)
 
     def may_read_more(self) -> bool:
         """Whether some member has no problem; raises what went wrong in the thread that checks on the members."""

@@ -30,7 +30,7 @@ class LoopRows(ConsumedRows):
         self, load: LoadSettings, *, output: ProducedRows, transactional_id: str | None = None, **consumed: Any
     ) -> None:
         super().__init__(load, **consumed)
-        self._calls_lane = output.lane
+        self._lane_of_calls = output.lane
         self._output = output
         self._transactional_id = str(transactional_id)
         self._transactions = TransactionRows(

@@ -3,9 +3,9 @@
 A file gets its name only when it is complete, so everything that a killed harness left behind can be read. Once all
 rows are there, the many small files become few (`gather_parts`), since an engine opens each of them for each query.
 
-Once all evidence of a run is there, the history is completed: manifest.json has the rows and the SHA-256 of each file.
-The verdict, the findings and the report are not in it: they are made later, from the files that it names. Nor are the
-last lines of events.jsonl, which report the verification: the manifest covers the bytes that the file has by then.
+Once all evidence of a run is there, `complete_history` writes manifest.json: the rows and the SHA-256 of each file. The
+manifest does not cover the verdict, the findings and the report, which are made later, from the files that it names,
+nor the last lines of events.jsonl, which report the verification: it covers the bytes that the file has by then.
 """
 
 import json
@@ -28,13 +28,13 @@ from kafka_chaos.harness.workload.history.reservations import RESERVATIONS
 
 PRODUCED_SCHEMA = arrow_schema(PRODUCED)
 CONSUMED_SCHEMA = arrow_schema(CONSUMED, without=("reading_producer_id", "reading_transaction"))
-_READ_WITHIN_SCHEMA = arrow_schema(CONSUMED)
+_READ_IN_TRANSACTION_SCHEMA = arrow_schema(CONSUMED)
 
-_GATHER_INTERVAL = 0.5  # Seconds. With the time that it takes to write a file, less than a second.
+_FILE_INTERVAL_S = 0.5  # With the time that it takes to write a file, less than a second.
 ROWS_PER_FILE = 100_000
 _MAX_QUEUED_TABLES = 16
 _MAX_SINGLE_ROWS = 16_384
-_LAST = None
+_LAST = None  # In the queue: no table follows.
 
 Source = Callable[[], pa.Table | None]
 """Returns the rows that have come since the last call; None if there are none."""
@@ -60,7 +60,7 @@ def consumed_rows(
 ) -> pa.Table:
     """Rows of `consumed/` for one batch of one consumer; their times are a nanosecond apart, from `first_ns` on.
 
-    `within`: the producer and its transaction in which the batch was read; without it, these columns are left out.
+    `within`: the numbers of a producer and of its transaction in which the batch was read; None: no such columns.
     """
     count = len(offset)
     columns = [
@@ -77,7 +77,7 @@ def consumed_rows(
         return pa.Table.from_arrays(columns, schema=CONSUMED_SCHEMA)
     producer, transaction = within
     columns += [pa.array([producer] * count, pa.int32()), pa.array([transaction] * count, pa.int64())]
-    return pa.Table.from_arrays(columns, schema=_READ_WITHIN_SCHEMA)
+    return pa.Table.from_arrays(columns, schema=_READ_IN_TRANSACTION_SCHEMA)
 
 
 class HistoryWriter:
@@ -133,19 +133,19 @@ class HistoryWriter:
     def _run(self) -> None:
         ended = False
         while not ended:
-            pending, ended = self._gather()
+            pending, ended = self._take_queued()
             if self._error is None:
                 try:
                     tables = pending + [table for source in list(self.sources) if (table := source()) is not None]
                     if tables:
                         self._write_file(tables)
-                except Exception as error:  # noqa: BLE001 - raised in the thread that writes next
+                except Exception as error:  # noqa: BLE001 - the next `write`, or `close`, raises it
                     self._error = error
 
-    def _gather(self) -> tuple[list[pa.Table], bool]:
-        """Wait for the queued rows of one file; returns them, and whether they are the last."""
+    def _take_queued(self) -> tuple[list[pa.Table], bool]:
+        """Wait for the tables of one file in the queue; returns them, and whether they are the last."""
         pending: list[pa.Table] = []
-        rows, deadline = 0, time.monotonic() + _GATHER_INTERVAL
+        rows, deadline = 0, time.monotonic() + _FILE_INTERVAL_S
         while rows < ROWS_PER_FILE:
             try:
                 table = self._tables.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -185,12 +185,12 @@ def gather_parts(folder: Path) -> None:
     """Replace the files of a folder that nobody writes to any more by fewer, of up to `ROWS_PER_FILE` rows each."""
     parts, groups, rows = parts_in(folder), [list[Path]()], 0
     for path in parts:
-        more = pq.read_metadata(path).num_rows
-        if rows + more > ROWS_PER_FILE:
+        rows_of_part = pq.read_metadata(path).num_rows
+        if rows + rows_of_part > ROWS_PER_FILE:
             groups.append([])
             rows = 0
         groups[-1].append(path)
-        rows += more
+        rows += rows_of_part
     for paths in groups:
         if len(paths) > 1:
             table = pa.concat_tables([pq.ParquetFile(path).read() for path in paths], promote_options="default")
@@ -201,7 +201,7 @@ def gather_parts(folder: Path) -> None:
 
 
 def delete_gathered(folder: Path) -> None:
-    """Delete files whose rows are in a gathered file, too: a harness that died while it gathered them left both."""
+    """Delete files whose rows are also in a gathered file: a harness that died while it gathered them left both."""
     parts = parts_in(folder)
     gathered = [(start, end) for start, end in parts.values() if start < end]
     for path, (first, last) in parts.items():
@@ -210,7 +210,7 @@ def delete_gathered(folder: Path) -> None:
 
 
 def complete_history(run_directory: Path) -> None:
-    """Gather the small files of a run whose evidence is complete, write its manifest, and delete the journal."""
+    """Gather the small files of a run whose evidence is complete, write its manifest, and delete reservations.jsonl."""
     for table in TABLES:
         gather_parts(run_directory / table)
     write_manifest(run_directory)

@@ -51,7 +51,7 @@ def test_a_marker_that_was_held_arrives_where_its_coordinator_is_the_same() -> N
 
 def test_a_request_to_a_transaction_that_cannot_end_is_refused_as_a_step() -> None:
     one = Played().begin().write("a").take("hold_markers", partition=0).end(commit=True)
-    with pytest.raises(ActionError, match="ask forever"):
+    with pytest.raises(ActionError, match="repeated forever"):
         one.write("b")
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from kafka_chaos.reference_model import Anomaly, Lane, LockstepStep, Prediction, ScopeNotExhausted, Status, predict
 from kafka_chaos.reference_model import predict as predict_function
-from kafka_chaos.reference_model.compare import CUT_THEN_KILL
 from kafka_chaos.reference_model.lane.anomalies import CHECKS
+from kafka_chaos.reference_model.lane.lockstep_phase import CUT_THEN_KILL
 from kafka_chaos.reference_model.protocol.axioms import AXIOMS
 from tests.reference_model.answers import answer
 

@@ -11,7 +11,7 @@ from kafka_chaos.reference_model.transactions.examine import TRANSACTIONS, canon
 from kafka_chaos.reference_model.transactions.rules import V1, V2, Rules
 
 steps = TRANSACTIONS.steps
-LOSING = states.Setup(V1, delayed=0, failovers=0, losses=1, data_may_lose=True, states_may_be_lost=True)
+LOSING = states.Setup(V1, delayed=0, failovers=0, losses=1, data_may_be_lost=True, states_may_be_lost=True)
 
 
 def play(setup: states.Setup, *names: str, state: states.State | None = None) -> states.State:
@@ -115,7 +115,7 @@ def test_a_loss_takes_the_coordinator_back_to_an_earlier_entry() -> None:
 
 
 def test_nothing_is_lost_where_replication_loses_nothing() -> None:
-    setup = replace(LOSING, data_may_lose=False, states_may_be_lost=False)
+    setup = replace(LOSING, data_may_be_lost=False, states_may_be_lost=False)
     state = play(setup, "start", *V1_WRITES, "commit:OK", *ENDS)
     assert "lose_ends:" not in possible(state, setup)
     data_only = replace(LOSING, states_may_be_lost=False)

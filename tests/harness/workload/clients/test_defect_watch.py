@@ -17,7 +17,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
-from kafka_chaos.harness.workload.clients.defect_watch import Watch, repeat_watch_of, watch_of, with_log_watch
+from kafka_chaos.harness.workload.clients.defect_watch import Watch, pattern_watch_of, watch_of, with_log_watch
 from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer, RecordedProducer
@@ -146,7 +146,7 @@ def test_other_clients_tell_of_repetitions_each_time(
     lane: dict[str, Any], line: str, told: tuple[str, int | None, str | None] | None
 ) -> None:
     events: list[Any] = []
-    watch = repeat_watch_of(replace(IDEMPOTENT_LANE, **lane), events.append, producer_id=3)
+    watch = pattern_watch_of(replace(IDEMPOTENT_LANE, **lane), events.append, producer_id=3)
     assert watch is not None
     watch.read_line(line)
     watch.read_line(line)
@@ -160,8 +160,8 @@ def test_other_clients_tell_of_repetitions_each_time(
 @pytest.mark.parametrize("client", ["java 3.9.1", "franz-go", "kafkajs 2.2.4"])
 def test_nothing_is_read_of_a_client_without_such_a_defect(client: str) -> None:
     lane = replace(IDEMPOTENT_LANE, client=client, max_in_flight=1)
-    assert repeat_watch_of(lane, lambda _: None, producer_id=0) is None
-    assert repeat_watch_of(replace(lane, client="sarama"), None, producer_id=0) is None
+    assert pattern_watch_of(lane, lambda _: None, producer_id=0) is None
+    assert pattern_watch_of(replace(lane, client="sarama"), None, producer_id=0) is None
 
 
 Sending = Callable[[Path, dict[str, Any], float], list[Any]]

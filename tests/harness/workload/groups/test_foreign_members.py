@@ -78,7 +78,8 @@ def test_members_that_break_the_protocol_end_the_group_and_not_the_run(group: An
     made.load.raise_error()
     made.load.drain({0: 5}, timeout=30, cancelled=threading.Event())
     assert sorted(made.problems) == [
-        f"orders-group-{number} a member has no event 'red': it said '{{\"event\": \"red\"}}'" for number in (0, 1)
+        f"{name} a member of a group has no event 'red': it said '{{\"event\": \"red\"}}'"
+        for name in ("orders-group-0", "orders-group-1")
     ]
     assert made.begun == ["orders-group-0", "orders-group-1"], "nobody takes their places"
     assert made.load.processes() == []

@@ -27,7 +27,7 @@ def test_rows_of_all_lanes_share_files_in_order_whatever_their_names(
 ) -> None:
     """Spark passes over files whose names begin with `.` or `_`."""
     # Until a writer is closed, it gathers rows.
-    monkeypatch.setattr("kafka_chaos.harness.workload.history.writer._GATHER_INTERVAL", 60)
+    monkeypatch.setattr("kafka_chaos.harness.workload.history.writer._FILE_INTERVAL_S", 60)
     lanes = ["a.b", "a_b", "a-b", ".a", "_a", "a", "a-0", "ä/b"]
     writer = HistoryWriter(tmp_path / "produced")
     for number in range(40):
