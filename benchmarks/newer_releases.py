@@ -59,7 +59,7 @@ def newer(folder: Path) -> Iterator[str]:
     newest = next(iter(VERSIONS))
     if (release := newest_of_kafka(f"[{newest},)", folder)) != newest:
         yield f"Kafka {release} is out; the newest that was run here is {newest}"
-    lines = {version.protocol: number for number, version in reversed(VERSIONS.items())}
+    lines = {version.inter_broker_protocol: number for number, version in reversed(VERSIONS.items())}
     for line, patch in lines.items():
         *before, last = line.split(".")
         above = ".".join((*before, str(int(last) + 1)))

@@ -88,7 +88,7 @@ class Migration(ZooKeeperMode):
         configs = {
             **_ENABLED,
             **properties.quorum_properties(self._kraft_cluster.voters),
-            "inter.broker.protocol.version": version.protocol,
+            "inter.broker.protocol.version": version.inter_broker_protocol,
         }
         text = properties.broker_properties(self._spec, broker, version, configs)
         broker.write_file(properties.PROPERTIES_FILE, text)

@@ -30,7 +30,7 @@ from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.report.inputs.actions import actions_of, lanes_and_events, outcomes_of
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.shared_cluster import topic_name
-from kafka_chaos.reference_model.predict.cache import PATIENCE, predict_cached
+from kafka_chaos.reference_model.predict.cache import PROGRESS_SECONDS, predict_cached
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS
 from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted, tell_progress
 from kafka_chaos.verification import RunVerdict
@@ -176,7 +176,7 @@ class Hunt:
             experiment = self.draw(seeds.randrange(2**31))
             try:
                 for _, _, lane in experiment.lanes:
-                    predict_cached(lane, budget=Budget(MOST_STATES, progress=tell_progress, interval=PATIENCE))
+                    predict_cached(lane, budget=Budget(MOST_STATES, progress=tell_progress, interval=PROGRESS_SECONDS))
                 return experiment
             except ScopeNotExhausted as unfinished:
                 self.not_drawn.append(f"{', '.join(_drawn(experiment))}: {unfinished}")

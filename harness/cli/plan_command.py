@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
     """Print what a run of EXPERIMENT would do, and start nothing.
 
-    The plan has the schedule with every drawn fault, how many brokers each may hit, what the model expects of it, the
-    predictions of all lanes, and the least time and the space that the run needs. Roles such as leader(LANE) are
-    resolved only when a fault comes.
+    The plan has every fault of the schedule, also drawn ones, with how many brokers it may hit and what the model
+    expects of it. It has the predictions of all lanes, how long the load takes, and the disk space that the run may
+    need. Roles such as leader(LANE) are resolved only when their fault begins.
     """
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.report.listeners.waiting import Waiting
@@ -54,18 +54,18 @@ def plan_command(experiment: Path, seed: int | None, as_json: bool) -> None:
 
 
 def _confirm_clients(path: Path, experiment: Experiment, say: Callable[[str], None]) -> None:
-    """Refuse versions of clients that do not exist, and say which registry does not answer."""
+    """Raise `UsageFailure` for versions of clients that do not exist, and say which registry does not answer."""
     from kafka_chaos.harness.clients.kinds import ChosenClient, parse_client
 
-    # By client, its first lane: of entries with the same key, a dict keeps the last.
-    lanes = {lane.client: lane.lane for phase in reversed(experiment.phases) for lane in reversed(phase.lanes)}
-    for name, lane in lanes.items():
+    # Of entries with the same key, a dict keeps the last: the reversed order leaves each client's first lane.
+    first_lanes = {lane.client: lane.lane for phase in reversed(experiment.phases) for lane in reversed(phase.lanes)}
+    for name, lane in first_lanes.items():
         client = parse_client(name)
         if not isinstance(client, ChosenClient):
             continue
         try:
             if why := client.unconfirmed():
-                say(f"whether there is {client} is not known: {why}")
+                say(f"can't confirm that {client} exists: {why}")
         except UsageFailure as failure:
             raise UsageFailure(f"{path}: lane {lane}: client: {failure}") from failure
 
@@ -78,11 +78,11 @@ def planned(experiment: Experiment) -> dict[str, Any]:
         "cluster": experiment.layout.described,
         "load_seconds": sum(phase.workload.duration for phase in experiment.phases),
         "bytes": experiment.planned_bytes,
-        "phases": [_phase(experiment, phase) for phase in experiment.phases],
+        "phases": [_planned_phase(experiment, phase) for phase in experiment.phases],
     }
 
 
-def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
+def _planned_phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
     """An entry of `phases` in the plan."""
     from kafka_chaos.faults.fault import parameters
     from kafka_chaos.harness.experiment.model_faults import brokers_hit, joint_faults_of, model_faults_of
@@ -107,18 +107,18 @@ def _phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
         for fault in phase.faults
     ]
     lanes = []
-    # With the partitions that faults will add: predictions cover these, too.
-    grown = phase.grown().lanes
-    for number, spec in enumerate(grown):
-        progress(number, len(grown), spec.lane)
+    # Predictions also cover the partitions that faults will add.
+    lane_specs = phase.grown().lanes
+    for number, spec in enumerate(lane_specs):
+        progress(number, len(lane_specs), spec.lane)
         lane = experiment.as_lane(phase, spec)
         prediction = predicted(phase, lane)
-        answers = {str(name): answer for part in FAMILY_KEYS for name, answer in prediction.get(part, {}).items()}
+        answers = {str(name): answer for family in FAMILY_KEYS for name, answer in prediction.get(family, {}).items()}
         statuses = {name: answer["status"] for name, answer in answers.items()}
         defects = {
-            name: sorted({" with ".join([trace["id"], *trace["with"]]) for trace in traces})
+            name: sorted({" with ".join([cause["id"], *cause["with"]]) for cause in causes})
             for name, answer in answers.items()
-            if (traces := answer["known_defects"])
+            if (causes := answer["known_defects"])
         }
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses, "known_defects": defects}
         clients = {key: value for key, value in lane.to_json().items() if key in ("transactional", "group", "loop")}
@@ -148,23 +148,24 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
             terminal.print(f"  {lane['lane']}: {description}", highlight=False)
         if lane["recovery"]:
             within = ", ".join(f"{bound['seconds']:g} s ({anomaly})" for anomaly, bound in lane["recovery"].items())
-            terminal.print(f"  {lane['lane']}: well again within {within}", highlight=False)
+            terminal.print(f"  {lane['lane']}: has to recover within {within}", highlight=False)
     if phase["steps"]:
         steps = ", ".join(phase["steps"]["steps"])
-        terminal.print(f"  in steps at {phase['steps']['target']}: {steps}", highlight=False)
+        terminal.print(f"  lock-step phase at {phase['steps']['target']}: {steps}", highlight=False)
     if phase["schedule"]:
         headings = ("at", "until", "fault", "target", "hits", "the model expects at most")
         table = plain_table(*headings, right=headings[:2])
         for fault in phase["schedule"]:
-            hits = counted(fault["brokers"], "broker") if fault["brokers"] else "no broker"
-            hits = counted(fault["members"], "member") if fault["members"] else hits
+            brokers = counted(fault["brokers"], "broker") if fault["brokers"] else "no broker"
+            hits = counted(fault["members"], "member") if fault["members"] else brokers
             expected = ", ".join([*fault["model_faults"], *["crash"] * fault["crashes"]]) or "nothing"
             times = (f"{fault['at']:g} s", f"{fault['until']:g} s")
             table.add_row(*times, fault["fault"], fault["target"], hits, expected)
         terminal.print(table)
     if phase["model_faults_together"]:
         expected = ", ".join(phase["model_faults_together"])
-        terminal.print(f"no majority of controllers may be left: the model also expects {expected}", highlight=False)
+        together = "faults that overlap may leave no majority of controllers"
+        terminal.print(f"{together}: the model also expects {expected}", highlight=False)
     statuses = ("permitted", "required")
     table = plain_table("lane", *statuses)
     for lane in phase["lanes"]:
@@ -175,8 +176,7 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     for lane in phase["lanes"]:
         if lane["known_defects"]:
             listed = ", ".join(f"{name} ({' or '.join(ids)})" for name, ids in lane["known_defects"].items())
-            text = f"  {lane['lane']}: forbidden, yet known defects can cause it: {listed}"
-            terminal.print(text, highlight=False)
+            terminal.print(f"  {lane['lane']}: forbidden, yet known defects can cause it: {listed}", highlight=False)
         for why in dict.fromkeys(lane["not_judged"].values()):
             names = ", ".join(name for name, reason in lane["not_judged"].items() if reason == why)
             terminal.print(f"  {lane['lane']}: not judged, since {why}: {names}", highlight=False)

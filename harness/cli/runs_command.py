@@ -12,7 +12,7 @@ from kafka_chaos.contract.run_directory import REPORT_FILE
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 UNKNOWN = "–"
-"""What stands in a table for a number or findings that are not known."""
+"""The text in a table for a number or findings that are not known."""
 _STYLES = {"conforms": "green", "violation": "bold red", "unknown": "yellow"}
 
 
@@ -40,12 +40,10 @@ def list_command(root: Path, as_json: bool) -> None:
 
     table = plain_table("run", "started", "verdict", "lanes", "found", folds="found")
     for run in runs:
-        totals = Counter[str]()
-        for lane in run.lanes:
-            totals.update(run.counts(lane))
-        anomalies = ", ".join(f"{anomaly} {count:,}" for anomaly, count in totals.items()) or _nothing(run.verdict)
+        totals = sum((Counter(run.counts(lane)) for lane in run.lanes), Counter[str]())
+        found = ", ".join(f"{anomaly} {count:,}" for anomaly, count in totals.items()) or _none_found(run.verdict)
         verdict = Text(run.verdict, style=_STYLES.get(run.verdict, ""))
-        table.add_row(run.name, run.started, verdict, str(len(run.lanes)), anomalies)
+        table.add_row(run.name, run.started, verdict, str(len(run.lanes)), found)
     console().print(table)
 
 
@@ -62,17 +60,17 @@ def show_command(run_dir: Path, as_json: bool) -> None:
         return
     from rich.text import Text
 
-    counts, findings_heading = ("produced", "acknowledged", "consumed"), "found (predicted)"
+    record_counts, findings_heading = ("produced", "acknowledged", "consumed"), "found (predicted)"
     title = f"{run.name}: {run.verdict}"
-    headings = ("lane", *counts, findings_heading, "verdict")
-    table = plain_table(*headings, right=counts, folds=findings_heading, title=title)
+    headings = ("lane", *record_counts, findings_heading, "verdict")
+    table = plain_table(*headings, right=record_counts, folds=findings_heading, title=title)
     for lane in run.lanes:
-        entry: Any = run.judged.get(lane, {})
-        anomalies = entry.get("anomalies", {})
-        findings = [f"{name} {judged['count']:,} ({judged['status']})" for name, judged in anomalies.items()]
-        verdict = str(entry.get("verdict", UNVERIFIED))
-        numbers = [f"{entry[key]:,}" if key in entry else UNKNOWN for key in counts]
-        cells = (*numbers, "\n".join(findings) or _nothing(verdict))
+        judged: Any = run.judged.get(lane, {})
+        anomalies = judged.get("anomalies", {})
+        findings = [f"{name} {entry['count']:,} ({entry['status']})" for name, entry in anomalies.items()]
+        verdict = str(judged.get("verdict", UNVERIFIED))
+        numbers = [f"{judged[key]:,}" if key in judged else UNKNOWN for key in record_counts]
+        cells = (*numbers, "\n".join(findings) or _none_found(verdict))
         table.add_row(lane, *cells, Text(verdict, style=_STYLES.get(verdict, "")))
     terminal = console()
     terminal.print(table)
@@ -85,6 +83,6 @@ def show_command(run_dir: Path, as_json: bool) -> None:
         terminal.print(f"verify it: kafka-chaos verify {run.path}", highlight=False)
 
 
-def _nothing(verdict: str) -> str:
-    """The text for a run or a lane without findings: only a verdict proves that nothing was found."""
+def _none_found(verdict: str) -> str:
+    """The text for a run or a lane without findings: without a verdict, nobody knows that there are none."""
     return "nothing" if verdict in _STYLES else UNKNOWN

@@ -17,18 +17,18 @@ SHORTEST_RETENTION_MS = 3_600_000
 REBALANCE = "auto.leader.rebalance.enable"
 TOMBSTONES = "delete.retention.ms"
 UNCLEAN = "unclean.leader.election.enable"
-REMOVAL_CONFIGS = {
+_REMOVAL_CONFIGS = {
     "log.retention.ms": ("retention.ms", -1),
     "log.retention.bytes": ("retention.bytes", -1),
     "log.cleanup.policy": ("cleanup.policy", "delete"),
 }
-"""The brokers' keys that let records be removed: for each, the topic's key and the default of the project's brokers."""
+"""The brokers' keys that let records be removed; of each, the topic's key and its value on this project's brokers."""
 
 Configs = Mapping[str, object]
 
 
 def cleanup_of(configs: Configs) -> str | None:
-    """The lane's `cleanup_policy` for a topic with these configs; None if no record is removed during a run."""
+    """The lane's `cleanup_policy` for a topic with these configs; None if they keep all records during a run."""
     retention_ms, retention_bytes = _number(configs, "retention.ms", -1), _number(configs, "retention.bytes", -1)
     retains_all = (retention_ms < 0 or retention_ms >= SHORTEST_RETENTION_MS) and retention_bytes < 0
     policies = sorted(policy.strip() for policy in str(configs.get("cleanup.policy", "delete")).split(","))
@@ -37,11 +37,11 @@ def cleanup_of(configs: Configs) -> str | None:
 
 def _removal_configs(broker: Configs) -> dict[str, object]:
     """A broker's configs for the removal of records, under the names of the topic's keys."""
-    return {name: broker.get(key, default) for key, (name, default) in REMOVAL_CONFIGS.items()}
+    return {name: broker.get(key, default) for key, (name, default) in _REMOVAL_CONFIGS.items()}
 
 
 def _sole_size_limit(topic: Configs, brokers: Sequence[Configs]) -> int | None:
-    """The topic's `retention.bytes`, if nothing else lets its records be removed during a run."""
+    """The topic's `retention.bytes`, if it limits the size and nothing else lets records be removed during a run."""
     size = _number(topic, "retention.bytes", -1)
     policies = [cleanup_of({**_removal_configs(broker), **topic, "retention.bytes": -1}) for broker in brokers]
     return size if size >= 0 and not any(policies) else None
@@ -58,14 +58,14 @@ def lane_settings(
 ) -> dict[str, Any]:
     """The keys of a `Lane` that the configs of its topic and brokers decide.
 
-    If brokers differ, the weakest promise of any broker counts. `replicas`: the lane's replication factor. Predictions
-    assume the same factor for internal topics, unless `consumer_offsets` or `transaction_state` says otherwise.
+    If brokers differ, the value that protects records least counts. `replicas`: the lane's replication factor, which
+    predictions assume of internal topics, too, unless `consumer_offsets` or `transaction_state` says otherwise.
     """
     brokers = brokers_configs(cluster)
     flush_all = all(_number(broker, "log.flush.interval.messages", 0) == 1 for broker in brokers)
 
     def replication_factor(key: str) -> int | None:
-        """An internal topic's replication factor; None, which means the lane's factor, if no broker sets another."""
+        """An internal topic's replication factor; None, if it is the lane's factor and no broker sets it."""
         default = cluster.internal_replicas if cluster.at_least("0.11") else replicas
         smallest = min(_number(broker, key, default) for broker in brokers)
         return None if smallest == replicas and not any(key in broker for broker in brokers) else smallest
@@ -74,35 +74,35 @@ def lane_settings(
         "flushes": _number(topic, "flush.messages", int(flush_all)) == 1,
         "retention_bytes": _sole_size_limit(topic, brokers),
         "delete_retention_ms": _number(
-            topic, TOMBSTONES, min(_number(of, "log.cleaner.delete.retention.ms", DAY_MS) for of in brokers)
+            topic, TOMBSTONES, min(_number(broker, "log.cleaner.delete.retention.ms", DAY_MS) for broker in brokers)
         ),
     }
     if has_group:
-        unclean_by_default = not cluster.at_least("0.11")
-        internal = InternalTopic(
+        unclean_by_default = not cluster.at_least("0.11")  # KIP-106
+        offsets_topic = InternalTopic(
             replication_factor=replication_factor("offsets.topic.replication.factor"),
             min_insync_replicas=min(_number(broker, "min.insync.replicas", 1) for broker in brokers),
             unclean_leader_election=any(_is_true(broker, UNCLEAN, unclean_by_default) for broker in brokers),
             flushes=flush_all,
         )
-        settings["consumer_offsets"] = internal if internal != InternalTopic() else None
+        settings["consumer_offsets"] = offsets_topic if offsets_topic != InternalTopic() else None
     if transactional:
         # `__transaction_state` never has unclean elections, whatever the brokers' default is (TransactionStateManager).
-        internal = InternalTopic(
+        state_topic = InternalTopic(
             replication_factor=replication_factor("transaction.state.log.replication.factor"),
             min_insync_replicas=min(_number(broker, "transaction.state.log.min.isr", 1) for broker in brokers),
             flushes=flush_all,
         )
-        settings["transaction_state"] = internal if internal != InternalTopic() else None
+        settings["transaction_state"] = state_topic if state_topic != InternalTopic() else None
         verified = all(_is_true(broker, "transaction.partition.verification.enable", True) for broker in brokers)
         settings["verifies_transactions"] = None if verified else False
     return settings
 
 
 def rebalance_faults(cluster: ClusterLayout, faults: int) -> tuple[str, ...]:
-    """A `stop` for each of `faults` faults if leaders move back afterwards (auto.leader.rebalance.enable), else none.
+    """A `stop` for each of `faults` faults if leaders move back after it (auto.leader.rebalance.enable), else none.
 
-    The model can't move a leader without a fault, so it gets a `stop`, which begins with such a move.
+    The model moves no leader back by itself: a `stop` stands for that, since it begins with an orderly move of leaders.
     """
     move_back = any(_is_true(configs, REBALANCE, False) for configs in brokers_configs(cluster))
     return ("stop",) * faults if move_back else ()
@@ -111,19 +111,19 @@ def rebalance_faults(cluster: ClusterLayout, faults: int) -> tuple[str, ...]:
 def refused_broker_keys(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:
     """The brokers' keys whose values no prediction for the lane covers, each with a message."""
     for configs in brokers_configs(cluster):
-        yield from refused_keys("broker", configs, lane, recovers=True)
+        yield from refused_keys("broker", configs, lane, with_recovery=True)
         if lane.cleanup_policy is None and (policy := cleanup_of(_removal_configs(configs))) is not None:
             message = f"brokers may remove records of lane {lane.lane} during the run"
-            key = next(key for key in REMOVAL_CONFIGS if key in configs)
+            key = next(key for key in _REMOVAL_CONFIGS if key in configs)
             yield key, f"{message}: the lane needs cleanup_policy: {policy}"
 
 
-def refused_keys(kind: str, configs: Configs, lane: Lane, *, recovers: bool = False) -> Iterator[tuple[str, str]]:
+def refused_keys(kind: str, configs: Configs, lane: Lane, *, with_recovery: bool = False) -> Iterator[tuple[str, str]]:
     """The keys of a `broker`, `topic`, `producer` or `consumer` whose values no prediction covers, with messages.
 
-    `recovers`: whether anomalies of recovery are judged, too, for which the harness has to know all time-outs.
+    `with_recovery`: whether anomalies of recovery are judged, too. For these, the harness has to know all time-outs.
     """
-    anomalies = (*lane.anomalies, *(lane.recovery_anomalies if recovers else ()))
+    anomalies = (*lane.anomalies, *(lane.recovery_anomalies if with_recovery else ()))
     return ((key, message) for key, message in unmodelled(kind, configs, anomalies) if key not in lane.assume)
 
 

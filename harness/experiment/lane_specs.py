@@ -31,25 +31,26 @@ _OWNED = toml_of(__package__, "owned_keys.toml")
 OWNED_TOPIC_KEYS = frozenset[str](_OWNED["topic"])
 OWNED_CLIENT_KEYS = frozenset[str](_OWNED["client"])
 OWNED_CONSUMER_KEYS = frozenset[str](_OWNED["consumer"])
-"""Configs (of topics, of all clients, of consumers) that the lane's own keys or the harness decide."""
+"""Configs (of topics, of all clients, of consumers) that an experiment may not set: other keys or the harness do."""
 MEMBER_CONFIGS = frozenset({"auto.commit.interval.ms", "heartbeat.interval.ms"})
-"""Configs that only members of a group have: other consumers commit nothing."""
+"""Configs that only members of a group have: other consumers neither commit nor send heartbeats."""
 
 
-def _acks(value: object) -> object:
+def _acks_as_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _client(value: object) -> object:
+def _checked_client(value: object) -> object:
     """A client's name with its version, as `kafka-chaos clients` lists it, or the words of a user's own command."""
-    words = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if isinstance(value, str):
+        try:
+            return str(parse_client(value) or IN_PROCESS)
+        except UsageFailure as failure:
+            raise ValueError(str(failure)) from None
+    words = tuple(value) if isinstance(value, list | tuple) else ()
     if not words or not all(isinstance(word, str) for word in words):
         raise ValueError("expected the name of a client, or a command as a list of words")
-    try:
-        client = parse_client(value) if isinstance(value, str) else None
-    except UsageFailure as failure:
-        raise ValueError(str(failure)) from None
-    return str(client or IN_PROCESS) if isinstance(value, str) else words
+    return words
 
 
 class WorkloadSpec(Spec):
@@ -75,7 +76,7 @@ class LaneSpec(Spec):
     replication_factor: int = declared(Lane, "replication_factor")
     min_insync_replicas: int = declared(Lane, "min_insync_replicas")
     unclean_leader_election: bool = declared(Lane, "unclean_leader_election")
-    acks: Annotated[str, BeforeValidator(_acks)] = declared(Lane, "acks")
+    acks: Annotated[str, BeforeValidator(_acks_as_text)] = declared(Lane, "acks")
     idempotence: bool = declared(Lane, "idempotence")
     max_in_flight: int = declared(Lane, "max_in_flight")
     cleanup_policy: str | None = declared(Lane, "cleanup_policy")
@@ -83,10 +84,10 @@ class LaneSpec(Spec):
     keys: int = Field(
         default=100,
         ge=1,
-        description="how many keys its records have at a time in a partition, if its topic is compacted; after five of "
-        "each come as many others",
+        description="if its topic is compacted: how many keys are in use at a time in a partition; once each has five "
+        "records, as many new keys take their place",
     )
-    tombstones: float = Field(default=0.0, ge=0, le=1, description="share of the records with keys that have no value")
+    tombstones: float = Field(default=0.0, ge=0, le=1, description="share of the records with keys that are tombstones")
     lives: tuple[LifeSpec, ...] = Field(
         default=(),
         strict=False,
@@ -98,7 +99,7 @@ class LaneSpec(Spec):
     group: Annotated[Group, read_as(Group)] | None = declared(Lane, "group")
     loop: Annotated[Loop, read_as(Loop)] | None = declared(Lane, "loop")
     share: Annotated[Share, read_as(Share)] | None = declared(Lane, "share")
-    client: Annotated[str | tuple[str, ...], BeforeValidator(_client)] = Field(
+    client: Annotated[str | tuple[str, ...], BeforeValidator(_checked_client)] = Field(
         default=IN_PROCESS,
         description="the library of its producer and its consumer: a name, or a name and a version such as "
         "`java 3.9.1` (`kafka-chaos clients` lists them); librdkafka without a version runs in process. Or the command "
@@ -140,7 +141,7 @@ class LaneSpec(Spec):
         return _with_implied(value) if isinstance(value, dict) else value
 
     @property
-    def own_configs(self) -> dict[str, Any]:
+    def all_topic_configs(self) -> dict[str, Any]:
         """All configs of the lane's topic: `topic_configs`, and the configs that the lane's own keys stand for."""
         return {
             "min.insync.replicas": self.min_insync_replicas,
@@ -165,8 +166,8 @@ class LaneSpec(Spec):
     def as_lane(self, faults: tuple[str, ...], cluster: ClusterLayout | None = None, *, crashes: int = 0) -> Lane:
         """The lane as the reference model and the verification know it; raises `LaneError`.
 
-        `cluster`: by default the cluster that `set_cluster` has set. `crashes`: how many members faults end, besides
-        the lane's own `crashes`.
+        `cluster`: by default the cluster that `set_cluster` has set; without any, the lane has no version. `crashes`:
+        how many members faults end, besides the `crashes` that the lane's group, loop or share group has.
         """
         cluster = cluster or self._cluster
         common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
@@ -185,14 +186,13 @@ class LaneSpec(Spec):
             keys["elr"] = cluster.elects_from_elr
             has_group = self.group is not None or self.loop is not None
             transactional = self.transactional is not None
-            keys |= lane_settings(
-                self.own_configs, cluster, self.replication_factor, has_group=has_group, transactional=transactional
-            )
+            topic, replicas = self.all_topic_configs, self.replication_factor
+            keys |= lane_settings(topic, cluster, replicas, has_group=has_group, transactional=transactional)
             keys["assume"] = tuple(dict.fromkeys((*self.assume, *cluster.assume)))
         return Lane(**{**keys, "topic": self.topic_name, "faults": faults})
 
     def set_cluster(self, cluster: ClusterLayout) -> None:
-        """Set the cluster of the lane and of its later copies: what is valid depends on the brokers' version."""
+        """Set the cluster of the lane and of copies made from now on: the brokers' version decides what is valid."""
         self._cluster = cluster
 
     @property
@@ -205,11 +205,11 @@ class LaneSpec(Spec):
         """Whether the lane's topic gets more partitions under load."""
         return self.first_partitions < self.partitions
 
-    def grown_by(self, partitions: int) -> Self:
-        """The lane whose topic gets this many `partitions` besides those with which it is created."""
-        if self.partitions == self.first_partitions + partitions:
+    def grown_by(self, added: int) -> Self:
+        """The lane whose topic gets this many partitions besides those with which it is created."""
+        if self.partitions == self.first_partitions + added:
             return self
-        grown = self.model_copy(update={"partitions": self.first_partitions + partitions})
+        grown = self.model_copy(update={"partitions": self.first_partitions + added})
         grown._first_partitions = self.first_partitions
         return grown
 
@@ -225,10 +225,10 @@ class LaneSpec(Spec):
 
 
 def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
-    """A lane's keys with the keys that they imply. A lane that contradicts an implied key is refused later.
+    """A lane's keys with those that they imply. Keys that are there stay, and are refused later if they contradict.
 
-    A topic whose retention may remove records has a cleanup policy. Transactions and loops have idempotent producers. A
-    loop that commits its offsets in transactions has a producer for each member.
+    A topic whose retention may remove records has a cleanup policy. A group whose brokers assign has no assignor.
+    Transactions and loops have idempotent producers. A loop that commits in transactions has a producer per member.
     """
     loop, group = lane.get("loop"), lane.get("group")
     lane = dict(lane)
@@ -241,13 +241,13 @@ def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
     if isinstance(group, dict):
         lane["group"] = with_brokers_assigning(group)
     if isinstance(loop, dict):
-        members = loop.get("group")
-        if isinstance(members, dict):
-            lane["loop"] = {**loop, "group": with_brokers_assigning(members)}
+        loop_group = loop.get("group")
+        if isinstance(loop_group, dict):
+            lane["loop"] = {**loop, "group": with_brokers_assigning(loop_group)}
         transactional = lane.get("transactional") or {}
         if loop.get("offsets", IN_TRANSACTION) == IN_TRANSACTION and isinstance(transactional, dict):
-            producers = members.get("members", Group().members) if isinstance(members, dict) else Group().members
-            lane["transactional"] = {"producers": producers, **transactional}
+            settings = loop_group if isinstance(loop_group, dict) else {}
+            lane["transactional"] = {"producers": settings.get("members", Group().members), **transactional}
     if isinstance(loop, dict) or lane.get("transactional") is not None:
         lane = {"idempotence": True, **lane}
     return lane

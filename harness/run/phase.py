@@ -195,4 +195,4 @@ class PhaseRun:
 
 def create_topic(admin: ClusterAdmin, lane: LaneSpec, *, brokers: int) -> None:
     """Create a lane's topic, configured and with its replicas assigned as the lane asks."""
-    admin.create_topic(lane.lane, replica_assignment=lane.replica_assignment(brokers), configs=lane.own_configs)
+    admin.create_topic(lane.lane, replica_assignment=lane.replica_assignment(brokers), configs=lane.all_topic_configs)

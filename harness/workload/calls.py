@@ -1,8 +1,8 @@
-"""Notes the calls of clients that take long: when each began, and when its answer came.
+"""Emits an event for each call of a client that takes long or fails for good: when the call began, and when it ended.
 
-A client that hangs in a call sends no records, so no late record shows that it hangs. Whoever calls a client says when
-a call begins and ends. Once a call takes a second, an event is emitted, so that a call without an answer is in
-events.jsonl even if the harness dies. Another event follows when the call ends. Short calls leave no trace.
+A client that hangs in a call sends no records, so no late record shows that it hangs. So callers say when each call
+begins and ends. Once a call has taken a second, an event is emitted: events.jsonl has the call even if it never ends or
+the harness dies. Its end emits another one. A shorter call emits an event only if it fails for good.
 """
 
 import itertools
@@ -19,41 +19,41 @@ _CHECK_INTERVAL_S = 0.25
 
 
 class Calls:
-    """The calls of all clients of a load; `note` gets an event for each that takes `seconds`. Threads may share it."""
+    """The calls of all clients of a load; `emit` gets the events. A call of `seconds` is long. Threads may share it."""
 
-    def __init__(self, note: Callable[[CallNoted], None] = lambda event: None, *, seconds: float = _LONG_S) -> None:
-        self._note = note
+    def __init__(self, emit: Callable[[CallNoted], None] = lambda event: None, *, seconds: float = _LONG_S) -> None:
+        self._emit = emit
         self._long_ns = seconds * 1e9
         self._numbers = itertools.count()
-        self._open: dict[int, CallNoted] = {}
-        self._told: set[int] = set()
+        self._unended: dict[int, CallNoted] = {}
+        self._emitted: set[int] = set()
         self._worker = Worker(self._watch, name="long-calls")
 
     def start(self) -> None:
-        """Watch for calls without an answer."""
+        """Watch for calls that take long."""
         self._worker.start()
 
     def close(self) -> None:
-        """End the watch, after an event for each long call that has no answer by now."""
+        """End the watch, after an event for each long call that has not ended by now."""
         self._worker.end()
-        self._tell_open()
+        self._emit_long_calls()
         self._worker.raise_error()
 
     def begins(self, lane: str, client: str, call: str) -> int:
-        """Note that a client of the lane makes a `call`, one of `CALLS`; returns the call's number, for `ends`."""
+        """Note that a client begins a `call`, one of `contract.lane.recovery.CALLS`; returns its number, for `ends`."""
         number = next(self._numbers)
-        self._open[number] = CallNoted(lane=lane, client=client, call=call, began_ns=time.monotonic_ns())
+        self._unended[number] = CallNoted(lane=lane, client=client, call=call, began_ns=time.monotonic_ns())
         return number
 
     def ends(self, number: int, error: str | None = None) -> None:
-        """Note that the call has an answer, an `error` or not; the death of the client is an answer, too."""
-        call, now = self._open.pop(number), time.monotonic_ns()
+        """Note the end of the call: by an answer, the client's death, or an `error` after which the client gives up."""
+        call, now = self._unended.pop(number), time.monotonic_ns()
         if now - call.began_ns >= self._long_ns or error is not None:
-            self._note(replace(call, ts_ns=now, ended_ns=now, error=error))
+            self._emit(replace(call, ts_ns=now, ended_ns=now, error=error))
 
     @contextmanager
     def awaiting(self, lane: str, client: str, call: str) -> Iterator[None]:
-        """A context manager whose block makes the call: an error that it raises is an answer, too."""
+        """A context manager whose block makes the call: whatever the block raises counts as an answer."""
         number = self.begins(lane, client, call)
         try:
             yield
@@ -62,11 +62,11 @@ class Calls:
 
     def _watch(self) -> None:
         while not self._worker.ending.wait(_CHECK_INTERVAL_S):
-            self._tell_open()
+            self._emit_long_calls()
 
-    def _tell_open(self) -> None:
+    def _emit_long_calls(self) -> None:
         now = time.monotonic_ns()
-        for number, call in list(self._open.items()):
-            if number not in self._told and now - call.began_ns >= self._long_ns:
-                self._told.add(number)
-                self._note(replace(call, ts_ns=now))
+        for number, call in list(self._unended.items()):
+            if number not in self._emitted and now - call.began_ns >= self._long_ns:
+                self._emitted.add(number)
+                self._emit(replace(call, ts_ns=now))

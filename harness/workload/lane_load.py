@@ -67,7 +67,7 @@ class LaneLoad:
         """The producers that are processes of their own; the members of a loop count as one."""
         if self.producer is None:
             return [self.loop] if isinstance(self.loop, GroupLoad) else []
-        return [producer for producer in self.producer.present if isinstance(producer, ProcessProducer)]
+        return [producer for producer in self.producer.own_producers if isinstance(producer, ProcessProducer)]
 
     def processes(self, role: str) -> Sequence[SupervisedProcess]:
         """The lane's clients in a role that are processes of their own and run, for faults to hit."""

@@ -1,14 +1,14 @@
-"""Caches predictions on disk by content, so that no run waits for the same answer twice. No other module of the model
-does I/O.
+"""Keeps predictions on disk, so that no run waits for the same answer twice. No other module of the model does I/O.
 
-An entry's name is a digest of everything that the answer depends on: the lane's fields that the model uses, the steps
-of a lock-step phase, and the model's version. An entry that can't be read, or that is damaged, is computed again. A
-cache that can't be written only costs time.
+The question to the model is a lane, perhaps in a lock-step phase; the answer is the prediction. A cached file's name
+is a digest of everything that the answer depends on: the lane's fields that the model uses, the steps of the phase, and
+the model's version. If the file is damaged or can't be read, the answer is computed again; a cache that can't be
+written only costs time.
 
 Some answers ship with the package (answers.json), so that no search is needed for the lanes of experiments/ and of the
-documentation. The documentation's lanes also have answers by the rules of releases before 3.7, and of eligible leader
-replicas. The file names the version of the model that gave the answers; any other version ignores it. Sentences, most
-of which recur, are in a list of their own.
+documentation. The documentation's lanes also have an answer by the rules of releases before 3.7, and one with eligible
+leader replicas. The file names the model's version that gave the answers; any other version ignores it. Most sentences
+of answers recur, so the file lists each once, and answers have their numbers.
 """
 
 import hashlib
@@ -38,8 +38,8 @@ from kafka_chaos.reference_model.search import Budget, tell_progress
 FILE = "answers.json"
 FORMAT_VERSION = 2
 """The version of the cached files' format."""
-PATIENCE = 3.0
-"""The seconds between reports on the progress of a search."""
+PROGRESS_SECONDS = 3.0
+"""The time between reports on the progress of a search."""
 MODEL_VERSION = 2
 """The version of the model. A change of a rule that may change an answer has to raise it, because shipped and cached
 answers of any other version are refused. Tests search a sample of the shipped answers again by day, and all of them by
@@ -47,7 +47,7 @@ night, so that a change without a new version is noticed."""
 
 
 def shipped(key: str, model: int) -> Prediction | None:
-    """The shipped answer to the question of this key by this version of the model, if there is one."""
+    """The shipped answer to the question with this `question_key`; None if this version of the `model` gave none."""
     content = _content()
     body = content["answers"].get(key) if content.get("model") == model else None
     return None if body is None else Prediction.from_json(_with_sentences(body, content["sentences"]))
@@ -63,7 +63,7 @@ def _content() -> Mapping[str, Any]:
 
 
 def _with_sentences(body: Mapping[str, Any], sentences: list[str]) -> dict[str, Any]:
-    """A shipped answer in the form of `predict --json`: its sentences stand in place of their numbers."""
+    """A shipped answer in the form of `predict --json`, with sentences instead of their numbers."""
 
     def entry(status: str, why: list[int], defects: list[tuple[list[str], list[int]]]) -> dict[str, Any]:
         defects_in_full = [
@@ -85,37 +85,35 @@ def predict_cached(
     """The answer of `predict`, taken from the package or `cache_dir` if they hold it.
 
     The default of `cache_dir` is the folder `predictions` of the user's cache. A search without a `budget` of its own
-    says on standard error how far it is, every `PATIENCE` seconds. Raises what `predict` raises.
+    says on standard error how far it is, every `PROGRESS_SECONDS`. Raises what `predict` raises.
     """
     if lane.assume:
         return predict_cached(replace(lane, assume=()), lockstep, cache_dir, budget).assuming(lane.assumed)
-    shipped_answer = shipped(question_key(lane, lockstep), MODEL_VERSION)
-    if shipped_answer is not None:
+    if (shipped_answer := shipped(question_key(lane, lockstep), MODEL_VERSION)) is not None:
         return shipped_answer
     directory = cache_home() / "predictions" if cache_dir is None else cache_dir
     path = directory / f"{cache_key(lane, lockstep)}.json"
-    cached = _read(path)
-    if cached is not None:
+    if (cached := _read(path)) is not None:
         return cached
-    budget = budget or Budget(MAX_STATES, progress=tell_progress, interval=PATIENCE)
+    budget = budget or Budget(MAX_STATES, progress=tell_progress, interval=PROGRESS_SECONDS)
     prediction = predict(lane, lockstep=lockstep, budget=budget)
     _write(path, prediction)
     return prediction
 
 
 def cache_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
-    """The digest of all that the prediction depends on."""
+    """The digest of all that a cached file depends on: the question, the model's version, and the file's format."""
     return hashlib.sha256(f"{FORMAT_VERSION} {MODEL_VERSION} {question_key(lane, lockstep)}".encode()).hexdigest()
 
 
 def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
     """The digest of a question to the model: a lane, or a lane in a lock-step phase.
 
-    The lane's name and topic are not in it, and its partitions only with transactions. Of the cluster it has only the
-    rules, so that versions and modes with the same rules share an answer.
+    The lane's name and topic are not in it, and its partitions only as far as it matters that there are several. Of the
+    cluster it has only the rules, so that versions and modes with the same rules share an answer.
     """
     lane, share = as_obeyed(lane), lane.share
-    # Internal topics with these settings, in the order of `_settings`, are left out of the question: most have them.
+    # Most internal topics have these settings, in the order of `_settings`, and are left out of the question.
     usual = [lane.replication_factor, 1, False, False, sorted(lane.faults)]
     question = {
         "rules": asdict(rules_of(lane)),
@@ -140,10 +138,10 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
 
 
 def _client(lane: Lane) -> dict[str, Any]:
-    """The properties of a lane's client that an answer depends on; its transactions have rules of their own."""
+    """The properties of a lane's client that an answer depends on, but those for transactions (`_transactions`)."""
     properties = {}
     if MODELLED_DEFECTS["KAFKA-15591"].concerns(lane) and not rules_of_client(lane).acknowledges_implicitly:
-        properties["answers_each"] = True  # An acknowledgement counts for its own record alone.
+        properties["answers_each"] = True  # It takes an acknowledgement for its own record alone, not for earlier ones.
     if MODELLED_DEFECTS["kafkajs-822"].concerns(lane):
         properties["several_partitions"] = lane.partitions > 1
     return properties
@@ -176,6 +174,7 @@ def _groups(lane: Lane) -> dict[str, Any]:
 
 
 def _group(group: Group, commits: str, version: str) -> list[Any]:
+    # Answers depend on whether there may be several members, and whether any may crash or leave, not on how many.
     may_happen = [group.members > 1 or group.joins > 0, group.crashes > 0, group.leaves > 0]
     latest = [group.reset] if group.reset == LATEST else []
     return [rules_of_group(group, version).name, commits, group.static, *may_happen, *latest]
@@ -183,9 +182,9 @@ def _group(group: Group, commits: str, version: str) -> list[Any]:
 
 @cache
 def model_digest() -> str:
-    """The digest of the model that verdicts name: of its version, of the known defects, and of the answers that ship.
+    """The digest that stands for the model in verdicts: of its version, its known defects, and its shipped answers.
 
-    They stand for the model's rules, because every change of a rule changes the version or an answer.
+    The rules' source is not digested, because every change of a rule changes the version or an answer.
     """
     package = files("kafka_chaos.reference_model")
     digest = hashlib.sha256(f"{MODEL_VERSION}\0".encode())

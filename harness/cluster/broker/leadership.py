@@ -42,16 +42,17 @@ def transfer(
 ) -> None:
     """Make each partition's heir, one of its replicas, the preferred leader, and have it elected.
 
-    Partitions that have not moved after a few seconds, perhaps since the heir has failed, stay as they are.
+    A partition that its heir does not lead after a few seconds, perhaps since the heir has failed, is left as it is.
     """
 
-    def all_moved() -> bool:
+    def move_the_rest() -> bool:
+        """Ask for the leaders that have not moved yet; returns whether there were none."""
         current = leadership()
         leaders = {partition: state.leader for partition, state in current.items()}
         unmoved = {partition: heir for partition, heir in heirs.items() if leaders.get(partition) != heir}
         electable = {partition: heir for partition, heir in unmoved.items() if partition in current}
         # The first replica is the preferred leader: an heir that is not yet the first is moved to the front.
-        orders = {
+        heirs_first = {
             partition: (heir, *(broker for broker in current[partition].replicas if broker != heir))
             for partition, heir in electable.items()
             if current[partition].replicas[0] != heir
@@ -59,24 +60,24 @@ def transfer(
         if electable:
             with contextlib.suppress(BrokerUnreachable), connect() as client:
                 client.set_timeout(_PATIENCE_SECONDS)
-                if orders:
-                    reassign(client, orders)
+                if heirs_first:
+                    reassign(client, heirs_first)
                 elect_preferred(client, electable)
         return not unmoved
 
     with contextlib.suppress(WaitTimeout):
-        wait_until(all_moved, "leaders to move", timeout=_PATIENCE_SECONDS, interval=_INTERVAL)
+        wait_until(move_the_rest, "leaders to move", timeout=_PATIENCE_SECONDS, interval=_INTERVAL)
 
 
-def reassign(client: BrokerClient, orders: Mapping[PartitionId, Sequence[int] | None]) -> dict[PartitionId, int]:
-    """Ask a controller to move each partition to these replicas (KIP-455), or with None to cancel its present move.
+def reassign(client: BrokerClient, wanted: Mapping[PartitionId, Sequence[int] | None]) -> dict[PartitionId, int]:
+    """Ask a controller to move each partition to its `wanted` replicas (KIP-455); None cancels its present move.
 
-    Returns the error codes of the partitions that it refuses.
+    Returns the error codes of the partitions that the controller refuses to move.
     """
     kind = wire.AlterPartitionReassignmentsRequest.ReassignableTopic
     topics = []
-    for topic, numbers in _by_topic(orders).items():
-        replicas = {number: orders[topic, number] for number in numbers}
+    for topic, numbers in _by_topic(wanted).items():
+        replicas = {number: wanted[topic, number] for number in numbers}
         partitions = [
             kind.ReassignablePartition(partition_index=number, replicas=None if brokers is None else list(brokers))
             for number, brokers in replicas.items()
@@ -86,7 +87,7 @@ def reassign(client: BrokerClient, orders: Mapping[PartitionId, Sequence[int] | 
         wire.AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics, version=_REASSIGN_VERSION)
     )
     if answer.error_code != NONE:
-        return dict.fromkeys(orders, int(answer.error_code))
+        return dict.fromkeys(wanted, int(answer.error_code))
     return {
         (topic.name, partition.partition_index): int(partition.error_code)
         for topic in answer.responses
@@ -96,7 +97,7 @@ def reassign(client: BrokerClient, orders: Mapping[PartitionId, Sequence[int] | 
 
 
 def moving(connect: Connect) -> frozenset[PartitionId] | None:
-    """The partitions whose replicas are being moved (KIP-455); None if no controller tells them."""
+    """The partitions whose replicas are being moved (KIP-455); None if no controller lists them for a few seconds."""
 
     def reassignments(client: BrokerClient) -> frozenset[PartitionId] | None:
         request = wire.ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None, version=_REASSIGN_VERSION)
@@ -107,30 +108,30 @@ def moving(connect: Connect) -> frozenset[PartitionId] | None:
             (topic.name, partition.partition_index) for topic in answer.topics for partition in topic.partitions
         )
 
-    return _insist(reassignments, connect, "the list of reassignments")
+    return _until_answered(reassignments, connect, "the list of reassignments")
 
 
 def move(replicas: Mapping[PartitionId, tuple[int, ...] | None], connect: Connect) -> None:
     """Ask a controller to move partitions to these replicas, preferred leader first; None cancels a present move.
 
-    Partitions that the controller refuses to move for a few seconds stay as they are.
+    Partitions that the controller still refuses to move after a few seconds stay as they are.
     """
     remaining = dict(replicas)
 
-    def all_accepted(client: BrokerClient) -> bool | None:
+    def move_the_rest(client: BrokerClient) -> bool | None:
         client.set_timeout(_PATIENCE_SECONDS)
         refused = reassign(client, remaining)
         for partition in remaining.keys() - refused.keys():
             del remaining[partition]
         return None if remaining else True
 
-    _insist(all_accepted, connect, "replicas to be reassigned")
+    _until_answered(move_the_rest, connect, "replicas to be reassigned")
 
 
-def _insist(request: Callable[[BrokerClient], T | None], connect: Connect, awaited: str) -> T | None:
-    """Repeat a request for a few seconds until its result is not None, and return the result."""
+def _until_answered(request: Callable[[BrokerClient], T | None], connect: Connect, awaited: str) -> T | None:
+    """Repeat a request until its result is not None, and return the result; None if it is still None after a while."""
 
-    # A tuple, which is true even if the answer in it is empty.
+    # `wait_until` waits for something true: this tuple is, even if the answer in it is an empty set.
     def result() -> tuple[T] | None:
         with contextlib.suppress(BrokerUnreachable), connect() as client:
             answer = request(client)
@@ -145,7 +146,7 @@ def _insist(request: Callable[[BrokerClient], T | None], connect: Connect, await
 def end_moves(partitions: Collection[PartitionId], connect: Connect) -> None:
     """Wait until none of these partitions is being moved; a move that takes too long is cancelled.
 
-    Raises `WaitTimeout` if a partition is being moved even then.
+    Raises `WaitTimeout` if a cancelled move does not end either.
     """
     ongoing = set(partitions)
 

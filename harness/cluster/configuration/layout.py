@@ -126,7 +126,7 @@ class ClusterLayout:
         if self.links and self.security != PLAINTEXT:
             why = "where connections pass links, which can't read what is encrypted"
             yield f"{invalid_security} {why}: expected {PLAINTEXT}"
-        if self.elr and not self.oldest.elr:
+        if self.elr and not self.oldest.has_elr_by_default:
             lacking = f"Kafka {self.oldest.number} has no eligible leader replicas by default"
             yield f"elr: true is not valid: {lacking}: expected 4.1 or later"
         if self.tiered_storage and not self.at_least(FIRST_TIERED):
@@ -214,7 +214,7 @@ class ClusterLayout:
         keys = ["inter.broker.protocol.version"]
         if not self.oldest.at_least("3.0"):
             keys.append("log.message.format.version")
-        return dict.fromkeys(keys, self.oldest.protocol)
+        return dict.fromkeys(keys, self.oldest.inter_broker_protocol)
 
     @property
     def metadata_servers(self) -> int:
@@ -236,7 +236,7 @@ class ClusterLayout:
         """Whether leaders may be elected from eligible leader replicas; None in ZooKeeper mode, which has none."""
         if self.metadata_mode == ZOOKEEPER:
             return None
-        return self.oldest.elr if self.elr is None else self.elr
+        return self.oldest.has_elr_by_default if self.elr is None else self.elr
 
     def lacks(self, wanted: ClusterLayout) -> str | None:
         """Which of the `wanted` layout's disks, links and clocks this layout lacks, and what to do; None if none."""

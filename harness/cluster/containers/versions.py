@@ -10,10 +10,10 @@ from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, USUAL_VERS
 
 @dataclass(frozen=True, slots=True)
 class KafkaVersion:
-    """A release on Maven Central that was tried here in each of its metadata `modes`, on Java 17.
+    """A release on Maven Central that this project was tried with in each of the metadata `modes`, on Java 17.
 
-    `extra_jars`: jars that the release's artifacts lack, or have in a version that does not run on Java 17, as
-    group:artifact:version.
+    `scala`: the version in its artifacts' names. `extra_jars`: jars, as group:artifact:version, that the release's
+    artifacts lack, or have in a version that does not run on Java 17.
     """
 
     number: str
@@ -27,13 +27,13 @@ class KafkaVersion:
         return _parts(self.number)[: len(wanted)] >= wanted
 
     @property
-    def protocol(self) -> str:
-        """Its `inter.broker.protocol.version`: the beginning of the number, without the number of the patch."""
+    def inter_broker_protocol(self) -> str:
+        """Its `inter.broker.protocol.version`: the number without its patch, which is the fourth part of 0.10.2.2."""
         parts = self.number.split(".")
         return ".".join(parts[: 3 if parts[0] == "0" else 2])
 
     @property
-    def elr(self) -> bool:
+    def has_elr_by_default(self) -> bool:
         """Whether a new cluster in KRaft mode elects from the eligible leader replicas (KIP-966)."""
         return elects_from_elr(self.number, KRAFT, None)
 
@@ -52,6 +52,7 @@ VERSIONS = {
     number: KafkaVersion(number, tuple(entry["modes"]), entry.get("scala", "2.13"), tuple(entry.get("extra_jars", ())))
     for number, entry in toml_of(__package__, "versions.toml").items()
 }
+"""By number, the newest first."""
 
 
 def usual_version(mode: str) -> str:
@@ -60,19 +61,19 @@ def usual_version(mode: str) -> str:
 
 
 def oldest_of(versions: Iterable[KafkaVersion]) -> KafkaVersion:
-    """The oldest of some versions."""
+    """The version with the lowest number."""
     return min(versions, key=lambda version: _parts(version.number))
 
 
 def known_version(number: str) -> KafkaVersion:
-    """The properties of a version; raises `UsageFailure` with the versions that can be run here."""
+    """The supported version with this number; raises `UsageFailure`, which lists all, if there is none."""
     if number not in VERSIONS:
         raise UsageFailure(f"version {quoted(number)} of Kafka is not known: expected one of {', '.join(VERSIONS)}")
     return VERSIONS[number]
 
 
 def cluster_named(text: str) -> dict[str, str]:
-    """The `cluster` of an experiment for `VERSION/MODE`, a version and its metadata mode; raises `UsageFailure`."""
+    """A text `VERSION/MODE` as keys of an experiment's `cluster`; raises `UsageFailure` if it can't be run here."""
     number, slash, mode = text.partition("/")
     if not slash or mode not in METADATA_MODES:
         raise UsageFailure(f"{quoted(text)}: expected VERSION/MODE, such as 4.2.0/kraft or 3.9.1/zookeeper")
@@ -80,16 +81,16 @@ def cluster_named(text: str) -> dict[str, str]:
 
 
 def check_version(number: str, mode: str) -> KafkaVersion:
-    """The version, if it can be run in this metadata mode; else raises `UsageFailure` with the versions that can."""
+    """The version, if it can be run in this metadata mode; else raises `UsageFailure`, which lists those that can."""
     version = known_version(number)
     if mode in version.modes:
         return version
     if mode == ZOOKEEPER:
-        refused = f"has no ZooKeeper: set metadata_mode to {KRAFT}, or choose"
+        problem = f"has no ZooKeeper: set metadata_mode to {KRAFT}, or choose"
     else:
-        refused = "can't be run in KRaft mode here: expected"
+        problem = "can't be run in KRaft mode here: expected"
     allowed = ", ".join(other.number for other in VERSIONS.values() if mode in other.modes)
-    raise UsageFailure(f"version {quoted(number)} of Kafka {refused} one of {allowed}")
+    raise UsageFailure(f"version {quoted(number)} of Kafka {problem} one of {allowed}")
 
 
 def _parts(number: str) -> tuple[int, ...]:

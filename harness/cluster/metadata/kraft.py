@@ -128,7 +128,7 @@ class KRaftMode:
     @property
     def _features(self) -> str:
         """The folder in `_FORMATTED` to start from: without eligible leader replicas if the layout turns them off."""
-        return "no-elr" if self.spec.oldest.elr and not self.spec.elects_from_elr else "default"
+        return "no-elr" if self.spec.oldest.has_elr_by_default and not self.spec.elects_from_elr else "default"
 
 
 class Quorum:

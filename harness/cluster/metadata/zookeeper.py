@@ -45,7 +45,7 @@ class ZooKeeperMode:
     def container(self, node: Node, kafka_version: str) -> DockerContainer:
         """A broker's container in this version, which speaks the protocol that the cluster was started with."""
         assert node.role == "broker", f"{node.name} has no version of its own"
-        configs = {"inter.broker.protocol.version": self._spec.oldest.protocol}
+        configs = {"inter.broker.protocol.version": self._spec.oldest.inter_broker_protocol}
         return self._container(node, known_version(kafka_version), configs)
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:

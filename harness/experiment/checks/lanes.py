@@ -222,7 +222,7 @@ def _configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> Refusals:
         contract_lane = lane.as_lane(phase.lane_faults(layout, lane), layout)
         for kind in ("topic", "producer", "consumer"):
             name = f"{kind}_configs"
-            for key, message in refused_keys(kind, getattr(lane, name), contract_lane, recovers=True):
+            for key, message in refused_keys(kind, getattr(lane, name), contract_lane, with_recovery=True):
                 yield ("phases", number, "lanes", index, name, key), message
         for key, message in refused_broker_keys(layout, contract_lane):
             yield ("cluster", "broker_configs" if key in cluster.broker_configs else "configs_of"), message

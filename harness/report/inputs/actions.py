@@ -1,7 +1,7 @@
 """Finds which actions of the model a run shows, in its events and in the outcomes that its producers learned.
 
-Guarantee: an action counts only in a lane whose history has its trace. Most actions, such as a fetch or a late answer,
-leave no trace: they are not in `ACTIONS`, and no run is said to lack them.
+Guarantee: an action counts only in a lane whose history has a trace of it. Most of the model's actions, such as a fetch
+or a late answer, leave no trace: they are not in `ACTIONS`, and no run is said to lack them.
 """
 
 from collections import Counter
@@ -19,14 +19,14 @@ from kafka_chaos.verification.inputs.documents.events import Change, Events, is_
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import read_lanes
 
-# The action that a fault of each kind shows, that its end shows, and that each error and outcome of a record shows:
 _TRACES = toml_of(__package__, "actions.toml")
-_FAULTS, _ENDS, _ERRORS, _OUTCOMES = (_TRACES[name] for name in ("faults", "ends", "errors", "outcomes"))
-ACTIONS: Mapping[str, str] = _TRACES["actions"]  # the evidence that shows each action, from actions.toml
+# The action shown by a fault of each kind, by the end of such a fault, by each error, and by each outcome of a record:
+_BY_FAULT, _BY_END, _BY_ERROR, _BY_OUTCOME = (_TRACES[name] for name in ("faults", "ends", "errors", "outcomes"))
+ACTIONS: Mapping[str, str] = _TRACES["actions"]  # by action, its trace in words
 
 
 def lanes_and_events(run_dir: Path) -> tuple[Sequence[Lane], Events]:
-    """The lanes and events of a run; none if a file can't be used."""
+    """The lanes and events of a run; no lanes and no events if one of the two files can't be used."""
     try:
         lanes = read_lanes(run_dir / LANES_FILE)
         return lanes, read_events(run_dir / EVENTS_FILE, lanes)
@@ -35,25 +35,25 @@ def lanes_and_events(run_dir: Path) -> tuple[Sequence[Lane], Events]:
 
 
 def actions_of(run_dir: Path) -> dict[str, Counter[str]]:
-    """How often each action of `ACTIONS` has a trace, by lane; empty if a file of the run can't be used."""
+    """By lane, how many traces each action of `ACTIONS` has; empty if the run's lanes or events can't be used."""
     lanes, events = lanes_and_events(run_dir)
     by_lane = {lane.lane: Counter[str]() for lane in lanes}
     for (lane, _), changes in events.changes.items():
-        by_lane[lane].update(_of_brokers(sorted(changes, key=lambda change: change.ts_ns)))
+        by_lane[lane].update(_shown_by_changes(sorted(changes, key=lambda change: change.ts_ns)))
     for name, actions in by_lane.items():
         partitions = [changes for (lane, _), changes in events.changes.items() if lane == name]
         for fault in events.concerning(name):
             if fault.proven and fault.denied is None:  # reported as proven, and never as not proven
-                actions.update(_of_fault(fault, partitions))
+                actions.update(_shown_by_fault(fault, partitions))
     for name, outcome, error, count in outcomes_of(run_dir):
-        shown = (_OUTCOMES.get(outcome), _ERRORS.get(str(error).lstrip("_")))
+        shown = (_BY_OUTCOME.get(outcome), _BY_ERROR.get(error or ""))
         if name in by_lane:
             by_lane[name].update({action: count for action in shown if action is not None})
     return by_lane
 
 
-def _of_brokers(changes: list[Change]) -> Iterator[str]:
-    """The brokers' actions that a partition's changes, in order of time, show. The first leader is not an election."""
+def _shown_by_changes(changes: list[Change]) -> Iterator[str]:
+    """The actions that a partition's changes, in order of time, show. The first leader counts as no election."""
     isr: tuple[int, ...] | None = None
     epoch: int | None = None
     for change in changes:
@@ -69,23 +69,23 @@ def _of_brokers(changes: list[Change]) -> Iterator[str]:
             isr = change.isr
 
 
-def _of_fault(fault: FaultRecord, partitions: Iterable[Iterable[Change]]) -> Iterator[str]:
+def _shown_by_fault(fault: FaultRecord, partitions: Iterable[Iterable[Change]]) -> Iterator[str]:
     """The actions of a fault and of its end. `partitions`: the changes of each partition of the lane."""
-    if fault.kind not in _FAULTS:
+    if fault.kind not in _BY_FAULT:
         return
     for node in fault.resolved:  # the nodes that it hit
-        yield _FAULTS[fault.kind]
+        yield _BY_FAULT[fault.kind]
         if not fault.healed:
             continue
-        if fault.kind in _ENDS:
-            yield _ENDS[fault.kind]
-        if _ENDS.get(fault.kind) != "restart":  # A broker that lived on learns afterwards that it was replaced.
+        if fault.kind in _BY_END:
+            yield _BY_END[fault.kind]
+        if _BY_END.get(fault.kind) != "restart":  # A leader that was not down learns only now that it was replaced.
             replaced = (_was_replaced(node, fault, changes) for changes in partitions)
             yield from ("learn" for was_replaced in replaced if was_replaced)
 
 
 def _was_replaced(node: str, fault: FaultRecord, changes: Iterable[Change]) -> bool:
-    """Whether the broker `node` led a partition when the fault began, and another broker led it before the end."""
+    """Whether `node` led the partition of `changes` when the fault began, and another broker took over during it."""
     elections = sorted((change.ts_ns, change.broker) for change in changes if isinstance(change, LeaderElected))
     requested_ns, healed_ns = fault.requested[0], fault.healed[-1]
     before = [broker for ts_ns, broker in elections if ts_ns < requested_ns]
@@ -94,7 +94,7 @@ def _was_replaced(node: str, fault: FaultRecord, changes: Iterable[Change]) -> b
 
 
 def outcomes_of(run_dir: Path) -> Iterator[tuple[str, str, str | None, int]]:
-    """The outcomes that producers learned of their records: lane, outcome and error, with the number of records."""
+    """Each lane, outcome and error that occur together in `produced/`, with the number of records."""
     folder = run_dir / "produced"
     if folder.is_dir():
         columns = ["lane", "outcome", "error"]

@@ -1,4 +1,4 @@
-"""The producers of a lane: what all kinds share, and the kind that sends at a fixed rate, and may come and go."""
+"""The producers of a lane: what all kinds share, and producers that share a fixed rate and may come and go."""
 
 import threading
 import time
@@ -17,14 +17,14 @@ _NOT_CANCELLED = threading.Event()
 
 
 class WrittenRecords:
-    """The records that a lane's producers wrote; `rows`: those of each producer. Any thread may read the counts."""
+    """The records that a lane's producers wrote; `rows`: an entry per producer. Any thread may read the counts."""
 
     def __init__(self) -> None:
         self.rows: list[ProducedRows] = []
 
     @property
     def sent(self) -> int:
-        """How many records clients accepted so far."""
+        """How many records the producers' client libraries took so far."""
         return sum(rows.sent for rows in list(self.rows))
 
     @property
@@ -38,9 +38,9 @@ class WrittenRecords:
         return max((rows.longest_gap_ns for rows in list(self.rows)), default=0)
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until every record has an outcome, at most `timeout` seconds, or `cancelled`; others become info.
+        """Wait for every record's outcome, at most `timeout` seconds, or until `cancelled`; the rest become info.
 
-        Here, nothing is to be done: the members of a loop wait for their outcomes before they leave.
+        Does nothing here: the members of a loop wait for outcomes before they leave, and other classes override it.
         """
 
 
@@ -48,25 +48,25 @@ class LaneProducers(WrittenRecords, ABC):
     """The producers of a lane; more may be added while they send."""
 
     @property
-    def present(self) -> Sequence[LaneProducer]:
-        """The harness's own producers that write now; none where an application writes."""
+    def own_producers(self) -> Sequence[LaneProducer]:
+        """The harness's own producers, also failed ones; none where an application writes."""
         return ()
 
     def processes(self) -> list[SupervisedProcess]:
-        """The producers that are processes of their own, for faults to hit."""
+        """The producers that live and are processes of their own, for faults to hit; none if all are in process."""
         return []
 
     @abstractmethod
     def run(self, sending: threading.Event) -> None:
-        """Send until `sending` is cleared; raises what went wrong."""
+        """Send until `sending` is cleared; raises the error that stops it."""
 
 
 class PacedProducers(LaneProducers):
     """Producers that share the rate of the load.
 
-    `connect` makes the producer of a number, counted from 0, in a slot. The first is made at once, in slot 0, and
-    stays. Each of the `lives` has one more slot, whose producers are made once the clock of the load has begun: until
-    then, brokers know nothing of them.
+    `connect(number, slot)` makes the lane's next producer, numbered from 0, for a slot. Number 0 is made at once, in
+    slot 0, and stays. Each of the `lives` has one more slot, whose producers are made when they are due: until then,
+    brokers know nothing of them.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class PacedProducers(LaneProducers):
             ClientSlot(number, life) for number, life in enumerate((LifeSpec(at=0.0), *lives))
         ]
         self._rate = load.workload.rate / len(self.slots)
-        self._ending: list[LaneProducer] = []
+        self._ending: list[LaneProducer] = []  # Their lives are over; they wait for outcomes.
         self.producers: list[LaneProducer] = []
         self._add(0)
 
@@ -95,7 +95,7 @@ class PacedProducers(LaneProducers):
             for slot in self.slots:
                 if (producer := slot.client) is not None and not producer.failed_for_good:
                     with self._calls.awaiting(producer.lane, f"{producer.lane}-{slot.number}", "send"):
-                        # As many as are due by now at the rate, and were not sent yet.
+                        # The records that are due by now, at the rate, without those that were sent.
                         producer.send(max(0, int((now - slot.since) * self._rate) - producer.sent))
             self._poll(_TICK)
             for number, producer in enumerate(self.producers):
@@ -106,7 +106,7 @@ class PacedProducers(LaneProducers):
                     self._load.on_notice(f"{producer.lane}: its producer has failed for good and sends no more: {why}")
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
-        """Wait until every record has an outcome, at most `timeout` seconds, or `cancelled`; others become info."""
+        """End all producers in `timeout` seconds, or at once if `cancelled`; records without outcome become info."""
         deadline = time.monotonic() + timeout
         self._ending += living(self.slots)
         for slot in self.slots:
@@ -136,12 +136,12 @@ class PacedProducers(LaneProducers):
         )
 
     @property
-    def present(self) -> Sequence[LaneProducer]:
+    def own_producers(self) -> Sequence[LaneProducer]:
         """All producers that the lane had, also those that have ended or failed."""
         return self.producers
 
     def _add(self, slot: int) -> LaneProducer:
-        """Make a producer for a slot."""
+        """Make the next producer, for a slot."""
         self.producers.append(self._connect(len(self.producers), slot))
         self.rows.append(self.producers[-1].rows)
         return self.producers[-1]
@@ -154,7 +154,7 @@ class PacedProducers(LaneProducers):
             self._ending.append(ended)
 
     def _poll(self, seconds: float) -> None:
-        """Serve all producers for `seconds`; close those whose life is over once they have all their outcomes."""
+        """Serve all producers for `seconds`; close those whose lives are over and whose records all have outcomes."""
         producers = [*living(self.slots), *self._ending]
         for producer in producers:
             producer.poll(seconds / len(producers))

@@ -72,13 +72,13 @@ class TransactionalProducers(LaneProducers):
         return self._cancelled.is_set() or time.monotonic() > self._deadline
 
     @property
-    def present(self) -> Sequence[LaneProducer]:
+    def own_producers(self) -> Sequence[LaneProducer]:
         """The present incarnation of each transactional id."""
         return [producer.records for producer in self._ids if producer.records is not None]
 
     def processes(self) -> list[SupervisedProcess]:
         """The present incarnations that are processes, for faults to hit: if one is killed, the next begins at once."""
-        return [producer.process for producer in self.present if isinstance(producer, ProcessProducer)]
+        return [producer.process for producer in self.own_producers if isinstance(producer, ProcessProducer)]
 
     def run(self, sending: threading.Event) -> None:
         """Let the producers write transactions until `sending` is cleared, or one of them raises an error."""

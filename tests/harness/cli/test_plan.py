@@ -89,7 +89,7 @@ def test_a_plan_tells_faults_of_controllers_from_those_of_brokers(
     assert [one["brokers"] for one in phase["schedule"]] == [0, 0, 0]
     assert phase["model_faults_together"] == expiries
     text = CliRunner().invoke(plan_command, [str(file)]).output
-    assert "no majority of controllers may be left: the model also expects session-expiry" in text
+    assert "faults that overlap may leave no majority of controllers: the model also expects session-expiry" in text
 
 
 def test_faults_are_listed_with_their_proofs_and_keys(monkeypatch: pytest.MonkeyPatch) -> None:
