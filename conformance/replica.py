@@ -21,7 +21,7 @@ _NEEDED_FILES = re.compile(rf"{'|'.join(files.BROKER_FILES)}|[^/]+/(\d{{20}}\.lo
 
 @dataclass(frozen=True)
 class ReplicaFiles:
-    """One broker's replica of a partition.
+    """One broker's replica of a partition, as the broker's files show it.
 
     `log_start` and `log_end` are offsets, the end exclusive. `leader_epochs` is the chain of (epoch, start offset),
     oldest first. `high_watermark` and `recovery_point` are None where no checkpoint names the partition yet.
@@ -39,7 +39,7 @@ class ReplicaFiles:
 
     @property
     def batches(self) -> tuple[Batch, ...]:
-        """All whole batches of the log, in offset order; a batch may begin below the log start."""
+        """All complete batches of the log, in offset order; batches may begin below the log start."""
         return tuple(batch for segment in self.segments for batch in segment.batches)
 
     @cached_property
@@ -57,41 +57,41 @@ class NoReplica(ClusterFailure):
     """The broker has no replica of the partition in the log directory."""
 
 
-def read_replica(node: Node, topic: str, partition: int, *, data: str = BROKER_DATA) -> ReplicaFiles:
-    """A broker's replica of a partition; `data` is the log directory. Works on stopped and paused containers.
+def read_replica(node: Node, topic: str, partition: int, *, log_directory: str = BROKER_DATA) -> ReplicaFiles:
+    """A broker's replica of a partition, read from one log directory. Its container may be paused or stopped.
 
-    Raises `NoReplica` if the broker has none, and `ClusterFailure` if its files can't be read, for example while its
-    container is between two states.
+    Raises `NoReplica` if the directory has none, and `ClusterFailure` if the files can't be read, for example while the
+    container is just starting or stopping.
     """
     from docker.errors import APIError
 
     try:
-        return _read(node, topic, partition, data)
+        return _read(node, topic, partition, log_directory)
     except (tarfile.TarError, APIError, OSError, ValueError) as error:
         raise ClusterFailure(f"{node.name}: its files could not be read: {error}") from error
 
 
-def _read(node: Node, topic: str, partition: int, data: str) -> ReplicaFiles:
+def _read(node: Node, topic: str, partition: int, log_directory: str) -> ReplicaFiles:
     key, folder = (topic, partition), f"{topic}-{partition}"
-    streams = files.stream_files(node, data, (folder, *files.BROKER_FILES), wanted=_NEEDED_FILES)
+    streams = files.stream_files(node, log_directory, (folder, *files.BROKER_FILES), wanted=_NEEDED_FILES)
     contents = {name: content.read() for name, content in streams}
     if not any(name.startswith(f"{folder}/") for name in contents):
-        raise NoReplica(f"{node.name}: no replica of {folder} in {data}")
+        raise NoReplica(f"{node.name}: no replica of {folder} in {log_directory}")
     checkpoints = files.parse_checkpoints(node.name, contents)
-    logs = sorted(name for name in contents if name.startswith(f"{folder}/") and name.endswith(".log"))
-    segments = tuple(read_segment(f"{node.name}:{name}", contents[name]) for name in logs)
-    epochs = f"{folder}/{files.LEADER_EPOCHS}"
-    chain = contents.get(epochs, b"").decode(errors="replace")
+    segment_files = sorted(name for name in contents if name.startswith(f"{folder}/") and name.endswith(".log"))
+    segments = tuple(read_segment(f"{node.name}:{name}", contents[name]) for name in segment_files)
+    epochs_file = f"{folder}/{files.LEADER_EPOCHS}"
+    epochs_text = contents.get(epochs_file, b"").decode(errors="replace")
     # The log start is checkpointed only while it lies inside the first segment, above that segment's base offset.
-    first = segments[0].base_offset if segments else 0
+    first_offset = segments[0].base_offset if segments else 0
     return ReplicaFiles(
         broker=node.number,
         topic=topic,
         partition=partition,
         segments=segments,
-        log_start=max(first, checkpoints[files.LOG_STARTS].get(key, 0)),
+        log_start=max(first_offset, checkpoints[files.LOG_STARTS].get(key, 0)),
         log_end=segments[-1].next_offset if segments else 0,
-        leader_epochs=files.parse_leader_epochs(f"{node.name}:{epochs}", chain),
+        leader_epochs=files.parse_leader_epochs(f"{node.name}:{epochs_file}", epochs_text),
         high_watermark=checkpoints[files.HIGH_WATERMARKS].get(key),
         recovery_point=checkpoints[files.RECOVERY_POINTS].get(key),
     )

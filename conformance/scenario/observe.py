@@ -88,7 +88,7 @@ class ReplicaObserver:
         node = self.cluster.brokers[broker]
         for folder in (BROKER_DATA, SECOND_BROKER_DATA)[: self.cluster.spec.log_directories]:
             with suppress(NoReplica):
-                return read_replica(node, self.topic, 0, data=folder)
+                return read_replica(node, self.topic, 0, log_directory=folder)
         raise NoReplica(f"{node.name} has no replica of {self.topic}")
 
     def _replica(self, broker: int) -> ReplicaObservation:

@@ -1,8 +1,5 @@
-"""Faults that cut nodes off, from each other (brokers, or in KRaft mode controllers and brokers) or from everybody, and
-a fault that loses packets by chance.
-
-`DROP` blackholes packets: the peer waits for its time-outs. `REJECT` answers with a TCP reset: the peer fails fast.
-Kafka reacts differently to each.
+"""Fault kinds that filter packets: `partition` cuts nodes off from some others, `isolate` from everybody, and
+`packet-loss` loses packets by chance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +15,7 @@ from kafka_chaos.faults.network.packet_filter import FiltersPackets, Rule, Rules
 _PORTS = {"replication": 9092, "control": 9091}
 """Listener ports that can be cut separately: replication (followers fetch from it) and control (controller to broker
 with ZooKeeper, the controllers' own listener in KRaft mode)."""
-_HOOKS = {"in": "INPUT", "out": "OUTPUT"}  # where the packet filter sees what comes to a target, and what it sends
+_HOOKS = {"in": "INPUT", "out": "OUTPUT"}  # where the packet filter sees what a target receives, and what it sends
 _ALL_BUT_LOOPBACK = {"INPUT": [("!", "-i", "lo", "-j", "DROP")], "OUTPUT": [("!", "-o", "lo", "-j", "DROP")]}
 
 
@@ -30,7 +27,8 @@ class Partition(FiltersPackets):
     themselves; by default from all nodes of the targets' own kind. `direction` is relative to the target: `in` cuts
     what the peers send to it, `out` what it sends to them. With a `port`, `in` cuts connections to the target's own
     listener, and `out` its connections to the peers' listeners. Without a port, all traffic in that direction is cut.
-    Its proof: packets that matched the rules, counted by the kernel.
+    `action`: with `drop` packets vanish, and the peer waits for its time-outs; `reject` answers with a TCP reset, and
+    the peer fails fast. Its proof: packets that matched the rules, counted by the kernel.
     """
 
     direction: Literal["both", "in", "out"] = "both"
@@ -38,7 +36,7 @@ class Partition(FiltersPackets):
     action: Literal["drop", "reject"] = "drop"
     peers: tuple[int, ...] | Literal["brokers", "controllers"] | None = None
     kind: ClassVar[str] = "partition"
-    # If it hits brokers, it counts as a partition; if only controllers, as session-expiry (experiment/model_faults.py).
+    # The inherited `counts_as` is for brokers; of controllers, it counts as session-expiry (`model_faults.py`).
     appearance: ClassVar[Appearance] = Appearance("#0b7285", "#57c3d6", Pattern.DOTS)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
@@ -54,6 +52,7 @@ class Partition(FiltersPackets):
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
         """Words for the number of packets that matched the rules, and for what happened to them."""
+        # Old run directories have evidence without an action.
         fate = {"drop": "dropped", "reject": "rejected"}.get(evidence.get("action", ""), "stopped")
         return f"{counted_packets(evidence)} {fate}"
 
@@ -77,7 +76,7 @@ class Partition(FiltersPackets):
         if self.port is not None:
             rule += ["-p", "tcp", "--dport", str(_PORTS[self.port])]
         elif self.action == "reject":
-            rule += ["-p", "tcp"]
+            rule += ["-p", "tcp"]  # Nothing else can be answered with a TCP reset.
         jump = ["-j", "DROP"] if self.action == "drop" else ["-j", "REJECT", "--reject-with", "tcp-reset"]
         return (*rule, *jump)
 

@@ -1,7 +1,7 @@
-"""Finds the Kafka nodes of a Docker Compose file, and writes a file of nodes whose commands break them by Docker.
+"""Finds the Kafka nodes of a Docker Compose file, and writes a file of nodes, with commands of Docker that break them.
 
-The images of Apache, Bitnami and Confluent are configured by variables: `KAFKA_` or `KAFKA_CFG_`, and a property's
-name. So these variables tell whether a service is a broker, and its id. The file is read as Compose reads it, except
+The images of Apache, Bitnami and Confluent are configured by environment variables: `KAFKA_` or `KAFKA_CFG_`, and a
+property's name. So these tell whether a service is a broker, and its id. A Compose file is read as Compose does, except
 that `extends`, `include`, and other files such as `docker-compose.override.yml` are not followed.
 """
 
@@ -30,13 +30,13 @@ _REFERENCE = re.compile(
     r"\$(?:\$|(?P<plain>[A-Za-z_]\w*)|\{(?P<name>[A-Za-z_]\w*)"
     r"(?:(?P<operator>:?[-?+])(?P<operand>(?:[^{}]|\{[^{}]*\})*))?\})"
 )
-"""A reference to a variable, such as `${TAG:-4.3.1}`, whose operand may have references; or `$$`, a dollar sign."""
+"""A reference to a variable, such as `${TAG:-4.3.1}`, whose operand may contain references; or `$$`, a dollar sign."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComposeNode:
     """A service that is a node of a Kafka cluster. `number`: its id, None if the file does not name it. `properties`:
-    the Kafka properties that its variables set, with names such as `node_id`. `keys`: the service as in the file."""
+    the Kafka properties that its variables set, with names such as `node_id`. `keys`: its keys in the file."""
 
     service: str
     kind: Kind
@@ -47,7 +47,7 @@ class ComposeNode:
 
     @property
     def addresses(self) -> list[str]:
-        """The addresses that it advertises to clients outside of the Compose network, so without names of services."""
+        """The addresses advertised to clients outside of the Compose network: localhost, or a host with a dot."""
         return re.findall(r"://(localhost:\d+|[^:,]*\.[^:,]*:\d+)", self.properties.get("advertised_listeners", ""))
 
 
@@ -66,7 +66,7 @@ def nodes_file(path: Path, out: Path, project: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ComposeFile:
-    """A Compose file: its document with positions, its values, and the variables that it may refer to."""
+    """A Compose file: a `document` with line numbers, its plain `values`, and the variables that it may refer to."""
 
     path: Path
     document: CommentedMap
@@ -78,17 +78,17 @@ class _ComposeFile:
         services = self.values.get("services")
         if not isinstance(services, dict) or not all(isinstance(keys, dict) for keys in services.values()):
             raise self.refusal("expected a mapping of services", "services")
-        written = self.interpolated(self.values.get("name", ""), "name")
-        name = project or self.variables.get("COMPOSE_PROJECT_NAME") or written or self.path.absolute().parent.name
+        in_file = self.interpolated(self.values.get("name", ""), "name")
+        name = project or self.variables.get("COMPOSE_PROJECT_NAME") or in_file or self.path.absolute().parent.name
         # Compose makes the name of a project valid in this way.
         project = re.sub("[^a-z0-9_-]", "", name.lower()).lstrip("_-")
         nodes = [node for service in services if (node := self.node(service, project))]
         services_by_id: dict[tuple[bool, int | None], str] = {}
         for node in nodes:
             # Brokers and controllers must not share an id; ZooKeeper's servers have ids of their own.
-            service = services_by_id.setdefault((node.kind == "zookeepers", node.number), node.service)
-            if node.number is not None and service != node.service:
-                raise self.refusal(f"its id {node.number} is that of {service}, too", "services", node.service)
+            first = services_by_id.setdefault((node.kind == "zookeepers", node.number), node.service)
+            if node.number is not None and first != node.service:
+                raise self.refusal(f"the service {first} has the same id, {node.number}", "services", node.service)
         if not any(node.kind == "brokers" and node.number is not None for node in nodes):
             expected = "expected KAFKA_NODE_ID, or KAFKA_BROKER_ID with ZooKeeper, in the environment of one"
             names = first_of([str(service) for service in services])
@@ -106,7 +106,7 @@ class _ComposeFile:
             return None
         ids = [properties.get(name, "") for name in ("node_id", "broker_id")]
         if kind == "zookeepers":
-            # A server that stands alone needs no number.
+            # A ZooKeeper server that stands alone needs no number.
             ids = [variables.get(name, "") for name in _ZOOKEEPER_IDS] + ["1"]
         deploy = keys.get("deploy") or {}
         if not isinstance(deploy, dict):
@@ -114,12 +114,13 @@ class _ComposeFile:
         # All replicas of a service have the same variables, so an id in the variables can't be the id of each.
         replicas = deploy.get("replicas") or keys.get("scale") or 1
         number = next((int(text) for text in ids if text.isdecimal() and str(replicas) == "1"), None)
+        # Compose 1 joins the parts of a name by `_`, and so does Compose 2 if this variable asks for it.
         separator = "_" if self.variables.get("COMPOSE_COMPATIBILITY", "").lower() in ("1", "true") else "-"
         container = keys.get("container_name") or f"{project}{separator}{service}{separator}1"
         return ComposeNode(service, kind, number, container, properties, keys)
 
     def environment(self, keys: Mapping[str, Any], service: str) -> dict[str, str]:
-        """The variables of a service: from its files, then from its own list or mapping."""
+        """The variables of a service: from its `env_file`, then from its own `environment`, which wins."""
         environment: dict[str, str] = {}
         files = keys.get("env_file") or []
         for file in files if isinstance(files, list) else [files]:
@@ -127,18 +128,18 @@ class _ComposeFile:
             if not isinstance(path, str):
                 raise self.refusal("expected the path of a file, or a list of paths", "services", service, "env_file")
             environment |= _variables_in(self.path.parent / path)
-        written = keys.get("environment") or {}
-        if isinstance(written, list):
-            pairs = [str(variable).partition("=") for variable in written]
-            written = {name: value if equals else None for name, equals, value in pairs}
-        if not isinstance(written, dict):
+        own = keys.get("environment") or {}
+        if isinstance(own, list):
+            pairs = [str(variable).partition("=") for variable in own]
+            own = {name: value if equals else None for name, equals, value in pairs}
+        if not isinstance(own, dict):
             raise self.refusal("expected a mapping or a list of variables", "services", service, "environment")
-        # A name without a value stands for the variable of the process, if that has one.
-        values = {name: self.variables.get(name) if value is None else value for name, value in written.items()}
+        # A name without a value takes the value that Compose itself has for this variable, if there is one.
+        values = {name: self.variables.get(name) if value is None else value for name, value in own.items()}
         return environment | {str(name): str(value) for name, value in values.items() if value is not None}
 
     def interpolated(self, value: Any, *keys: str) -> Any:
-        """The value with each reference replaced by its variable's value, as Compose does it; `keys` lead to it."""
+        """The value at `keys` in the file, with references replaced by their variables' values, as Compose does it."""
         if isinstance(value, dict):
             return {key: self.interpolated(entry, *keys, key) for key, entry in value.items()}
         if isinstance(value, list):
@@ -147,7 +148,7 @@ class _ComposeFile:
 
     def _value(self, reference: re.Match[str], keys: tuple[str, ...]) -> str:
         name, operator = reference["plain"] or reference["name"], reference["operator"] or ""
-        if name is None:
+        if name is None:  # The reference is `$$`.
             return "$"
         value, operand = self.variables.get(name), self.interpolated(reference["operand"] or "", *keys)
         # With a colon, as in `:-`, an empty variable counts as unset.
@@ -158,24 +159,26 @@ class _ComposeFile:
         return str(operand) if operator.endswith("+") else value
 
     def refusal(self, message: str, *keys: str) -> UsageFailure:
+        """The error for what is wrong at these keys, with its line."""
         return UsageFailure(one_line(f"{self.path}:{line_of(self.document, keys)}: {dotted(keys)}: {message}"))
 
 
 def _kind(keys: Mapping[str, Any], properties: Mapping[str, str]) -> Kind | None:
-    """The kind of node that a service runs; None if it runs none, as a service that creates topics by Kafka's tools."""
+    """The kind of node that a service runs; None for others, such as a service that creates topics."""
     if roles := properties.get("process_roles"):
         return "brokers" if "broker" in roles else "controllers"
     # Confluent's examples of tools set this property to `ignored`, since the image requires it.
     if properties.get("zookeeper_connect", "ignored") != "ignored":
         return "brokers"
-    image = str(keys.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[0]
+    # With a command of its own, an image of Kafka or ZooKeeper may run one of their tools.
     if "command" in keys or "entrypoint" in keys:
         return None
+    image = str(keys.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[0]
     return "brokers" if image in _KAFKA_IMAGES else "zookeepers" if image in _ZOOKEEPER_IMAGES else None
 
 
 def _variables_in(path: Path) -> dict[str, str]:
-    """The variables of an environment file, a `NAME=VALUE` in each line; raises `UsageFailure`."""
+    """The variables of an environment file, a `NAME=VALUE` in each line; raises `UsageFailure` if it can't be read."""
     lines = [line.strip().removeprefix("export ") for line in text_of(path).splitlines()]
     pairs = [line.partition("=") for line in lines if "=" in line and not line.startswith("#")]
     return {name.strip(): value.strip().strip("'\"") for name, _, value in pairs}

@@ -1,12 +1,12 @@
 """The actions of replication without producers (the core): one action, one function of the state.
 
 As in the public TLA+ specification by hachikuji, a broker's failure is not a state. The controller may take any broker
-out of the ISR or move the leader away from it at any moment, and a broker that has stopped takes no further step.
-Pauses, partitions, expired sessions and controlled shutdowns are therefore in every exploration. Restarts, which forget
-what was in memory, and losses of power are not: they are faults of the scope.
+out of the ISR or the leadership from it at any moment, and a broker that has stopped takes no further step. Pauses,
+partitions, expired sessions and controlled shutdowns are therefore in every exploration. Restarts, which forget what
+was in memory, and losses of power are in it only if the scope names them (`CoreScope.faults`).
 
-Left out: the version check on ISR changes (only the leader of record in its own epoch may change the ISR, at
-once; KIP-497), the leader's knowledge of a follower's log lagging behind it, producers and their
+Left out: the version check on ISR changes (KIP-497; here an ISR changes at once, and only by the leader of record, the
+one in ZooKeeper, in its own epoch), the delay until a leader knows what its followers have, producers and their
 acknowledgements (`lane/exchanges.py` has them), more than one partition.
 """
 
@@ -35,7 +35,7 @@ Value = TypeVar("Value", bound=Hashable)
 
 
 class Numbers(Generic[Value]):
-    """Numbers for values, from 0 on in the order of their first appearance; equal values have one number."""
+    """Gives numbers to values, from 0 on in the order of their first appearance; equal values have one number."""
 
     def __init__(self) -> None:
         self.values: list[Value] = []
@@ -62,8 +62,8 @@ class CoreScope:
 
 
 class CoreAction(NamedTuple):
-    """A step: its name, the broker that takes it, the other broker or the record that it concerns, and a number for its
-    sentence."""
+    """A step: its name, the broker that takes it, the other broker or the record that it concerns, and the epoch or the
+    offset in its sentence."""
 
     name: str
     broker: int = -1
@@ -77,7 +77,7 @@ CoreStep = tuple[CoreAction, CoreState]
 class Core:
     """The core under one protocol, in one scope. A state is a tuple of numbers that stand for values (`CoreState`).
 
-    `locals`, `controllers`, `remainders`: the values by these numbers. `brokers`: the indices of all brokers.
+    `locals` (of replicas), `controllers`, `remainders`: the values by these numbers. `brokers`: the indices of all.
     """
 
     def __init__(self, protocol: Protocol, scope: CoreScope) -> None:
@@ -99,7 +99,7 @@ class Core:
         return (*(blank for _ in self.brokers), controller, remainder)
 
     def pair(self, broker: int, leader: int, follower: int) -> Pair:
-        """The result of `examine` for the local states with the numbers `leader` and `follower`, remembered."""
+        """`examine`, remembered: `leader` is the number of the local state of `broker`, `follower` of another's."""
         key = (broker, leader, follower)
         pair = self._pairs.get(key)
         if pair is None:
@@ -122,23 +122,23 @@ class Core:
             yield from self.restart(state)
 
     def controller_elect_leader(self, state: CoreState) -> Iterator[CoreStep]:
-        """The controller elects another broker. Each is tried as the only live one, since the state has no failures."""
+        """The controller elects another broker. Any may be the only live one: a state does not say who failed."""
         controller = self.controllers[state[-2]]
         if len(controller.requests) == self.scope.leader_epochs:
             return
         for broker in self.brokers:
             if controller.leader == broker:
                 continue
-            alone = frozenset([broker])
-            isr = alone if controller.isr >> broker & 1 else frozenset[int]()
-            elected, standing = electable(alone, isr, unclean=self.scope.unclean_leader_election)
+            live = frozenset([broker])
+            live_isr = live if controller.isr >> broker & 1 else frozenset[int]()
+            elected, standing = electable(live, live_isr, unclean=self.scope.unclean_leader_election)
             if elected:
                 clean = standing is Standing.IN_SYNC
                 action = CoreAction("elect" if clean else "elect_unclean", broker, detail=len(controller.requests))
                 yield action, self._decided(state, controller, broker, controller.isr if clean else 1 << broker)
 
     def controller_shrink_isr(self, state: CoreState) -> Iterator[CoreStep]:
-        """The controller takes a broker for dead and removes it from the ISR. The last one stays, but does not lead."""
+        """The controller takes a broker for dead and out of the ISR. The last member stays in it, but does not lead."""
         controller = self.controllers[state[-2]]
         if len(controller.requests) == self.scope.leader_epochs:
             return
@@ -153,6 +153,7 @@ class Core:
             yield action, self._decided(state, controller, leader, isr)
 
     def _decided(self, state: CoreState, controller: Controller, leader: int, isr: int) -> CoreState:
+        """The state after the controller has written and sent this leader and ISR, in a new leader epoch."""
         requests = (*controller.requests, (leader, isr))
         return (*state[:-2], self._controllers.of(Controller(requests, isr)), state[-1])
 
@@ -164,14 +165,14 @@ class Core:
                 yield CoreAction("become_leader", broker, detail=epoch), self._with(state, broker, led)
 
     def become_follower(self, state: CoreState) -> Iterator[CoreStep]:
-        """A broker receives a LeaderAndIsr of a newer epoch that makes another the leader, and truncates."""
+        """A broker receives a LeaderAndIsr of a newer epoch in which it does not lead. It truncates if another does."""
         for broker, local, epoch, leader, isr in self._newer_requests(state):
             if leader == broker:
                 continue
             end = len(local.log)
             if leader != NO_LEADER:
                 other = self.locals[state[leader]]
-                if not self._may_answer(other, leader, epoch):
+                if not self._may_truncate(other, leader, epoch):
                     continue
                 end = self.protocol.truncation(local.log, local.high_watermark, other.log)
             follower = Local(local.log[:end], min(end, local.high_watermark), epoch, leader, isr)
@@ -185,8 +186,8 @@ class Core:
             for epoch in range(local.leader_epoch + 1, len(requests)):
                 yield broker, local, epoch, *requests[epoch]
 
-    def _may_answer(self, leader_local: Local, leader: int, epoch: int) -> bool:
-        """Whether the leader answers a new follower's question for the truncation offset."""
+    def _may_truncate(self, leader_local: Local, leader: int, epoch: int) -> bool:
+        """Whether a new follower knows where to truncate: the leader answers its question, or it need not ask."""
         if not self.protocol.asks_leader:
             return True
         takes_itself_for_leader = leader_local.leader == leader
@@ -204,29 +205,26 @@ class Core:
             yield CoreAction("write", broker, record, len(local.log)), (*after[:-1], rest)
 
     def leader_advance_high_watermark(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
-        """The next record is committed, since every member of the leader's own ISR follows it and holds the record."""
+        """The leader commits its next record: every other member of its own ISR follows it and holds the record."""
         local = self.locals[state[broker]]
         if len(local.log) == local.high_watermark:
             return
         for other in self.brokers:
-            counts = other != broker and local.isr >> other & 1
-            if counts and not self.pair(broker, state[broker], state[other]).holds_next:
+            is_other_member = other != broker and local.isr >> other & 1
+            if is_other_member and not self.pair(broker, state[broker], state[other]).holds_next:
                 return
         advanced = local._replace(high_watermark=local.high_watermark + 1)
         action = CoreAction("advance_high_watermark", broker, detail=advanced.high_watermark)
         yield action, self._with(state, broker, advanced)
 
     def follower_fetch(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
-        """A replica that follows this leader takes the next record and the high watermark."""
+        """A replica that follows `broker` takes the next record and the high watermark from it."""
         for other in self.brokers:
-            if other != broker:
-                fetched = self.pair(broker, state[broker], state[other]).fetched
-                if fetched is not None:
-                    action = CoreAction("fetch", other, broker, len(fetched.log) - 1)
-                    yield action, self._with(state, other, fetched)
+            if other != broker and (fetched := self.pair(broker, state[broker], state[other]).fetched) is not None:
+                yield CoreAction("fetch", other, broker, len(fetched.log) - 1), self._with(state, other, fetched)
 
     def leader_change_isr(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
-        """The leader of record, in its own epoch, drops a follower that lags or admits one that caught up."""
+        """The leader of record, in its own epoch, drops a follower that lags or admits another that caught up."""
         local = self.locals[state[broker]]
         controller = self.controllers[state[-2]]
         if controller.leader != broker or controller.leader_epoch != local.leader_epoch:
@@ -253,17 +251,18 @@ class Core:
             rest = self._remainders.of(remainder._replace(faults=left))
             for broker in self.brokers:
                 bit = 1 << broker
+                # A broker that was taken for dead does not lead, and is not in the ISR, or is its last member.
                 if controller.leader == broker or (controller.isr & bit and controller.isr != bit):
                     continue
                 local = self.locals[state[broker]]
                 shortest = 0 if fault == "power-loss" else len(local.log)
                 for end in range(shortest, len(local.log) + 1):
                     for watermark in range(min(end, local.high_watermark) + 1):
-                        # A broker of this epoch takes no older request: of those so far, at most the last one.
+                        # With this epoch, it takes at most the last one of the requests sent so far.
                         refused_epoch = max(local.leader_epoch, controller.leader_epoch - 1)
                         started = Local(local.log[:end], watermark, refused_epoch, NO_LEADER, 0)
                         after = self._with(state, broker, started)
-                        yield CoreAction(fault, broker, watermark, end), (*after[:-1], rest)
+                        yield CoreAction(fault, broker), (*after[:-1], rest)
 
     def _with(self, state: CoreState, broker: int, local: Local) -> CoreState:
         return exchanged(state, broker, self._locals.of(local))

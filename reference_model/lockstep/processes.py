@@ -1,7 +1,7 @@
 """The actions on a broker's process, its machine and its ZooKeeper session: one action, one function.
 
-As in `lockstep/environment.py`, which has the other actions, each returns the state right after. Sources: Kafka's
-documentation ("Graceful shutdown", `log.flush.interval.messages`), KIP-380 (nothing from before a registration).
+Like the other actions (`lockstep/environment.py`), each returns the state right after. Sources: Kafka's documentation
+("Graceful shutdown", `log.flush.interval.messages`), KIP-380 (no request from before a registration is taken).
 """
 
 from kafka_chaos.reference_model.lockstep import state as states
@@ -25,8 +25,8 @@ def require(holds: bool, message: str) -> None:
         raise states.ActionError(message)
 
 
-def _require_quorum(state: states.ClusterState) -> None:
-    """Raise `ActionError` if no controller is active: then no broker starts or shuts down in order, no session ends."""
+def _require_active_controller(state: states.ClusterState) -> None:
+    """Raise `ActionError` if no controller is active to start brokers, shut them down in order, or end sessions."""
     require(state.quorum is None or state.controller_runs, "no controller is active")
 
 
@@ -38,14 +38,14 @@ def kill(state: states.ClusterState, config: states.ClusterConfig, broker: int) 
 
 
 def power_loss(state: states.ClusterState, config: states.ClusterConfig, broker: int, kept: int) -> states.ClusterState:
-    """The machine loses power, or had lost it when its broker was killed. Afterwards the log ends at `kept`.
+    """The machine of a broker, which runs or was killed before, loses power. Then the log ends at the offset `kept`.
 
     What was flushed stays: `kept` lies between the flushed and the written log end.
     """
     replica = state.replica(broker)
     require(
         replica.flushed <= kept <= replica.log_end,
-        f"broker {broker} keeps between {replica.flushed} and {replica.log_end}, not {kept}",
+        f"the log of broker {broker} may end between {replica.flushed} and {replica.log_end}, not at {kept}",
     )
     return _down(state, broker, kept)
 
@@ -54,13 +54,12 @@ def _down(state: states.ClusterState, broker: int, log_end: int) -> states.Clust
     """The state after a broker's process has ended, with a log that ends at `log_end`."""
     replica = state.replica(broker)
     if log_end < replica.log_end:
-        # Lines of the epoch file are flushed when they are written; the broker cuts them at its next start.
+        # Lines of the epoch file are flushed when they are written, so all are kept until `start` cuts them.
         replica = truncated(replica, log_end)._replace(epochs=replica.epochs)
-    stopped = replica._replace(
-        up=False, frozen=False, cleanly=False, role=_role_after(replica), fetched=(), parked=False
-    )
-    # Requests to the broker are lost. Of those that it sent as controller, the first one to each broker still arrives,
-    # since it lies in a socket already, unless it goes through a cut.
+    role = states.OFFLINE if replica.role == states.OFFLINE else states.NONE  # A failed log directory stays offline.
+    stopped = replica._replace(up=False, frozen=False, ended_cleanly=False, role=role, fetched=(), parked=False)
+    # Requests to the broker are lost. Of the requests that it sent as controller, the first one to each broker still
+    # arrives, since it lies in a socket already, unless it goes through a cut.
     arriving, sent_to = [], set()
     for request in state.requests:
         if request.controller == broker:
@@ -72,23 +71,20 @@ def _down(state: states.ClusterState, broker: int, log_end: int) -> states.Clust
     return state.with_replica(stopped)._replace(requests=tuple(arriving))
 
 
-def _role_after(replica: states.Replica) -> str:
-    return states.OFFLINE if replica.role == states.OFFLINE else states.NONE
-
-
 def stop(state: states.ClusterState, config: states.ClusterConfig, broker: int) -> states.ClusterState:
     """Controlled shutdown: the broker hands its leadership over, leaves the ISR, flushes its log and checkpoints."""
     replica = running(state, broker)
-    _require_quorum(state)
+    _require_active_controller(state)
     partition = state.partition
     others = [member for member in partition.replicas if member in partition.isr and member != broker]
     live = [member for member in others if state.replica(member).registered]
+    # A broker with nobody to hand over to leaves as a killed one does: its session ends.
     if live and broker in partition.isr and state.controller:
         leader = live[0] if partition.leader == broker else partition.leader
         state = decide(state, config, leader, tuple(others))
     flushed = replica._replace(flushed=replica.log_end, checkpointed_high_watermark=replica.high_watermark)
     state = _down(state.with_replica(flushed), broker, replica.log_end)
-    state = state.with_replica(state.replica(broker)._replace(cleanly=True))
+    state = state.with_replica(state.replica(broker)._replace(ended_cleanly=True))
     return session_ended(state, config, broker)
 
 
@@ -96,21 +92,22 @@ def start(state: states.ClusterState, config: states.ClusterConfig, broker: int)
     """A broker starts from its files and registers; the controller sends it the present state."""
     replica = state.replica(broker)
     require(not replica.up, f"broker {broker} runs already")
-    _require_quorum(state)
-    if replica.registered:
+    _require_active_controller(state)
+    if replica.registered:  # It starts before its former session has run out.
         state = session_ended(state, config, broker)
-    if not replica.cleanly:
+    if not replica.ended_cleanly:
         state = unclean_shutdown(state, config, broker)
-    replica = truncated(replica, replica.log_end)
+    replica = truncated(replica, replica.log_end)  # This cuts the epoch file.
     watermark = min(replica.checkpointed_high_watermark, replica.log_end)
     on_disk = {name: getattr(replica, name) for name in _ON_DISK}
-    started = states.Replica(broker, role=_role_after(replica), high_watermark=watermark, **on_disk)
-    started = started._replace(checkpointed_high_watermark=watermark)
-    return _registered(state.with_replica(started), config, broker)
+    started = states.Replica(
+        broker, role=replica.role, high_watermark=watermark, checkpointed_high_watermark=watermark, **on_disk
+    )
+    return _after_registration(state.with_replica(started), config, broker)
 
 
-def _registered(state: states.ClusterState, config: states.ClusterConfig, broker: int) -> states.ClusterState:
-    """The state after the controller has seen a broker register: it elects a leader, or informs the broker."""
+def _after_registration(state: states.ClusterState, config: states.ClusterConfig, broker: int) -> states.ClusterState:
+    """The state after the controller has seen a broker register: it elects a missing leader, or informs the broker."""
     if not state.controller:
         return state
     if state.partition.leader == states.NOBODY:
@@ -126,11 +123,11 @@ def pause(state: states.ClusterState, config: states.ClusterConfig, broker: int)
 
 
 def thaw(state: states.ClusterState, config: states.ClusterConfig, broker: int) -> states.ClusterState:
-    """A frozen process runs on, and registers again if its session has ended meanwhile."""
+    """A frozen process continues, and registers again if its session has ended meanwhile."""
     replica = state.replica(broker)
     require(replica.up and replica.frozen, f"broker {broker} is not frozen")
     state = state.with_replica(replica._replace(frozen=False, registered=True))
-    return state if replica.registered else _registered(state, config, broker)
+    return state if replica.registered else _after_registration(state, config, broker)
 
 
 def expire_session(
@@ -138,11 +135,11 @@ def expire_session(
 ) -> states.ClusterState:
     """A broker's ZooKeeper session ends although its process runs.
 
-    A broker that is not frozen registers again at once. Without `returns`, it does so later, by the action `register`.
+    A broker that is not frozen registers again at once if it `returns`, and otherwise by the action `register`.
     """
     replica = state.replica(broker)
     require(replica.up and replica.registered, f"broker {broker} has no session")
-    _require_quorum(state)
+    _require_active_controller(state)
     state = session_ended(state, config, broker)
     if replica.frozen or not returns:
         return state
@@ -153,4 +150,4 @@ def register(state: states.ClusterState, config: states.ClusterConfig, broker: i
     """A broker whose session had ended reaches ZooKeeper again and registers."""
     replica = running(state, broker)
     require(not replica.registered, f"broker {broker} is registered")
-    return _registered(state.with_replica(replica._replace(registered=True)), config, broker)
+    return _after_registration(state.with_replica(replica._replace(registered=True)), config, broker)

@@ -46,7 +46,7 @@ class Replica(NamedTuple):
     that its followers' fetches have shown. A follower is `truncating` until it has found its truncation offset, and
     `parked` while its fetch waits at the leader.
 
-    On disk: whether its process ended `cleanly`; the `log` from `log_start` on, with the base offset of its
+    On disk: whether its process `ended_cleanly`; the `log` from `log_start` on, with the base offset of its
     `active_segment` and the `flushed` log end offset; `checkpointed_high_watermark`; `epochs`, the lines of
     leader-epoch-checkpoint; `producers`, what it remembers of idempotent producers.
     """
@@ -55,7 +55,7 @@ class Replica(NamedTuple):
     up: bool = True
     frozen: bool = False
     registered: bool = True
-    cleanly: bool = True
+    ended_cleanly: bool = True
     role: str = NONE
     leader: int = NOBODY
     leader_epoch: int = -1

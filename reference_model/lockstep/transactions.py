@@ -320,7 +320,7 @@ def _transaction(coordinated: Coordinated) -> observed.TransactionObservation:
 
 def _offsets(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.OffsetsObservation:
     offsets = [int(_record_name(number, state, config)) for number in stored.committed(log)]
-    pending = any(stored.contents(log, id).open for id in {entry.id for entry in log})
+    pending = any(stored.contents(log, id).open_records for id in {entry.id for entry in log})
     return observed.OffsetsObservation(committed=offsets[-1] if offsets else None, pending=pending)
 
 

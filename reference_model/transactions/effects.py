@@ -67,7 +67,7 @@ def _produce(state: states.State, setup: states.Setup, request: states.Request) 
     if is_fenced(log, id, request.epoch, rules):
         return state, Reply.FENCED
     held = contents(log, id)
-    if not held.open or (rules.compares_open_epochs and held.epoch != request.epoch):
+    if not held.open_records or (rules.compares_open_epochs and held.epoch != request.epoch):
         last_entry = state.coordinated[id].last_entry
         if rules.epoch_per_transaction:
             reply, append = add_partition(last_entry, request.epoch, partition, rules)

@@ -137,7 +137,7 @@ class Disk(DiskControl):
             name, _, number = partition.name.rpartition("-")
             segments = sorted(partition.glob("*.log"))
             if number.isdigit() and segments and name != "__cluster_metadata" and topic in (None, name):
-                kernel.refuse_writes(segments[-1], refuse=True)
+                kernel.set_immutable(segments[-1], immutable=True)
                 self._refused.append(segments[-1])
 
     def refused(self) -> Mapping[str, bool]:
@@ -148,7 +148,7 @@ class Disk(DiskControl):
         self.thaw()
         while self._refused:
             with suppress(FileNotFoundError):
-                kernel.refuse_writes(self._refused[-1], refuse=False)
+                kernel.set_immutable(self._refused[-1], immutable=False)
             self._refused.pop()
 
     def fail(self) -> None:

@@ -1,4 +1,4 @@
-"""Operations of the kernel on disks: loop mounts, freezing, cutting a file system off from its disk, limits of writes.
+"""Operations of the kernel on disks: loop mounts, freezing, cutting a file system off from its disk, limits on writes.
 
 All these operations need root. The file systems are ext4, one of the few that can be cut off without a flush.
 """
@@ -9,13 +9,13 @@ import os
 import struct
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 
-_FREEZE = 0xC0045877  # FIFREEZE; like those below, a number of linux/fs.h or ext4
+_FREEZE = 0xC0045877  # FIFREEZE; this and the next ones are numbers of ioctls in linux/fs.h or ext4
 _THAW = 0xC0045878  # FITHAW
 _SHUT_DOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN
 _GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS
@@ -23,15 +23,15 @@ _SET_FLAGS = 0x40086602  # FS_IOC_SETFLAGS
 _IMMUTABLE = 0x10  # FS_IMMUTABLE_FL
 _WITHOUT_FLUSH = struct.pack("I", 2)
 """`EXT4_GOING_FLAGS_NOLOGFLUSH`: what is only in memory is lost, the unwritten end of ext4's journal included."""
-_OPTIONS = "loop,noatime,noinit_itable,errors=remount-ro"
+_MOUNT_OPTIONS = "loop,noatime,noinit_itable,errors=remount-ro"
 CGROUPS = Path("/sys/fs/cgroup")
-_WRITE_LIMIT = "blkio.throttle.write_iops_device"
-_LOOPS = Path("/sys/block")
-_GONE = " (deleted)"
+_LIMIT_OF_VERSION_1 = "blkio.throttle.write_iops_device"
+_BLOCK_DEVICES = Path("/sys/block")
+_DELETED = " (deleted)"  # what the kernel appends to the path of a deleted file
 
 
 class BrokenFileSystem(ClusterFailure):
-    """Raised when a file system takes no writes, since it has met an error or was cut off from its disk."""
+    """Raised when a file system takes no writes, since it met an error or was cut off from its disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def make_file_system(image: Path, size: int) -> None:
 
 def mount(image: Path, point: Path) -> None:
     """Mount an image through a loop device, which is detached when the image is unmounted."""
-    _run("mount", "-t", "ext4", "-o", _OPTIONS, str(image), str(point))
+    _run("mount", "-t", "ext4", "-o", _MOUNT_OPTIONS, str(image), str(point))
 
 
 def unmount(point: Path) -> None:
@@ -79,20 +79,20 @@ def mounted(point: Path) -> Mount | None:
 
 
 def loop_devices(image: Path) -> Iterator[str]:
-    """The loop devices that hold an image, even if the image's file is deleted."""
-    for file in sorted(_LOOPS.glob("loop*/loop/backing_file")):
+    """The loop devices whose content is an image, even if the image's file is deleted."""
+    for file in sorted(_BLOCK_DEVICES.glob("loop*/loop/backing_file")):
         try:
             backing = file.read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
-        except OSError:
+        except OSError:  # The device was detached a moment ago.
             continue
-        if backing.removesuffix(_GONE) == str(image):
+        if backing.removesuffix(_DELETED) == str(image):
             yield f"/dev/{file.parts[3]}"
 
 
 def freeze(point: Path) -> bool:
-    """Flush a file system and let all its writers wait; returns False if it was frozen already.
+    """Flush a file system and make all its writers wait; returns False if it was frozen already.
 
-    Raises `BrokenFileSystem`.
+    Raises `BrokenFileSystem` if it takes no writes.
     """
     with _opened(point) as file:
         try:
@@ -107,7 +107,7 @@ def freeze(point: Path) -> bool:
 
 
 def thaw(point: Path) -> None:
-    """Let the writers of a file system continue; nothing happens if it is not frozen."""
+    """Let the writers of a file system continue; nothing happens if it is not frozen, or broken."""
     with _opened(point) as file:
         try:
             fcntl.ioctl(file, _THAW, 0)
@@ -119,14 +119,14 @@ def thaw(point: Path) -> None:
 def shut_down(point: Path) -> None:
     """Cut a file system off from its disk at once: what is not flushed by now is lost.
 
-    It can't be read or written any more. Mounted again, it shows what is on the disk.
+    The file system can't be read or written any more. Mounted again, it shows what is on the disk.
     """
     with _opened(point) as file:
         fcntl.ioctl(file, _SHUT_DOWN, _WITHOUT_FLUSH)
 
 
 def fail(device: str) -> None:
-    """Let ext4 notice an error of the disk: from then on it refuses writes (`errors=remount-ro`)."""
+    """Let ext4 believe that the disk had an error: from then on ext4 refuses writes (`errors=remount-ro`)."""
     Path("/sys/fs/ext4", Path(device).name, "trigger_fs_error").write_text("1")
 
 
@@ -140,36 +140,36 @@ def limit_writes(pid: int, device: str, per_second: int | None) -> None:
 
     Raises `ClusterFailure` if the kernel has no such limits. The limit ends with the container's process.
     """
-    device_id = os.stat(device).st_rdev
-    number = f"{os.major(device_id)}:{os.minor(device_id)}"
-    try:
-        file = limits_of(Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8"))
+    device_number = os.stat(device).st_rdev
+    device_numbers = f"{os.major(device_number)}:{os.minor(device_number)}"
+    # If the process is gone, so is the limit.
+    with suppress(FileNotFoundError, ProcessLookupError):
+        file = write_limit_file(Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8"))
         if file is None:
             raise ClusterFailure(f"process {pid} is in no cgroup whose writes can be limited")
-        limit = str(per_second or 0) if file.name == _WRITE_LIMIT else f"wiops={per_second or 'max'}"
-        file.write_text(f"{number} {limit}", encoding="ascii")
-    except (FileNotFoundError, ProcessLookupError):
-        # The process is gone, and the limit with it.
-        return
+        # In version 1 of cgroups, 0 means no limit.
+        limit = str(per_second or 0) if file.name == _LIMIT_OF_VERSION_1 else f"wiops={per_second or 'max'}"
+        file.write_text(f"{device_numbers} {limit}", encoding="ascii")
 
 
-def limits_of(groups: str) -> Path | None:
-    """The file that limits a process's writes, from the text of its `/proc/PID/cgroup` (cgroup version 1 or 2)."""
+def write_limit_file(groups: str) -> Path | None:
+    """The file that limits the writes of a process whose `/proc/PID/cgroup` has the text `groups`; None if none can."""
     for line in groups.splitlines():
         hierarchy, controllers, path = line.split(":", 2)
         if "blkio" in controllers.split(","):
-            return CGROUPS / "blkio" / path.lstrip("/") / _WRITE_LIMIT
+            return CGROUPS / "blkio" / path.lstrip("/") / _LIMIT_OF_VERSION_1
+        # Version 2 of cgroups is the hierarchy 0.
         if hierarchy == "0" and (file := CGROUPS / path.lstrip("/") / "io.max").exists():
             return file
     return None
 
 
-def refuse_writes(path: Path, *, refuse: bool) -> None:
+def set_immutable(path: Path, *, immutable: bool) -> None:
     """Make the kernel refuse all writes to a file (`chattr +i`), even through open descriptors, or take them again."""
     with _opened(path, os.O_RDONLY) as file:
-        # The number of the call announces a long of 8 bytes, but the kernel fills in an int.
+        # The number of the ioctl announces a long of 8 bytes, but the kernel fills in an int.
         (flags,) = struct.unpack("i", fcntl.ioctl(file, _GET_FLAGS, bytes(8))[:4])
-        flags = flags | _IMMUTABLE if refuse else flags & ~_IMMUTABLE
+        flags = flags | _IMMUTABLE if immutable else flags & ~_IMMUTABLE
         fcntl.ioctl(file, _SET_FLAGS, struct.pack("q", flags))
 
 
@@ -188,7 +188,7 @@ def _opened(path: Path, flags: int = os.O_RDONLY | os.O_DIRECTORY) -> Iterator[i
 
 
 def _run(*command: str) -> None:
-    # In a session of its own: otherwise, a Ctrl-C in the terminal would end it half-way.
+    # In a session of its own, so that a Ctrl-C in the terminal does not end the command half-way.
     done = subprocess.run(command, capture_output=True, text=True, check=False, start_new_session=True)
     if done.returncode != 0:
         reason = (done.stderr or done.stdout).strip()
@@ -196,6 +196,6 @@ def _run(*command: str) -> None:
 
 
 def _unescaped(path: str) -> str:
-    """The path that mountinfo writes with blanks and the like as octal numbers."""
+    """A path of mountinfo, where blanks and the like are a backslash and an octal number, as it is."""
     first, *rest = path.split("\\")
     return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in rest)

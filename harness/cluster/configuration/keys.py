@@ -1,8 +1,8 @@
 """The configuration keys of each version of Kafka, the keys that only the harness may set, and the harness's defaults.
 
-A broker only warns of an unknown key, and runs without it; here, such a key is refused with the nearest known name.
-`keys.json` has the keys that Kafka's own classes list, each with the first and the last supported version that has it;
-null means the newest version (`benchmarks/versions.py --keys` writes the file).
+A broker only warns of an unknown key, and runs without it; `check_keys` refuses it and names the most similar key.
+`keys.json` has the keys that Kafka's configuration classes list, each with the first and the last supported version
+that has it, where null stands for the newest (`benchmarks/versions.py --keys` writes the file).
 """
 
 import difflib
@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.command.files import text_in, toml_of
@@ -19,25 +19,24 @@ from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import known_version
 
 DEFAULTS: Mapping[str, Any] = toml_of(__package__, "defaults.toml")
-"""The content of defaults.toml: properties by group of servers, and `owned`, a list of keys."""
+"""The content of defaults.toml: properties by group of servers, and `owned`, a list of brokers' keys."""
 OWNED_BROKER_KEYS = frozenset(DEFAULTS["owned"])
-"""Keys that only the harness may set."""
+"""Broker keys that only the harness may set."""
 AUTHORIZER_KEYS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 """Broker keys of Kafka's authorizer, which none of Kafka's configuration classes lists."""
 _WHOLE_NUMBER_ENDINGS = (".ms", ".delivery.count.limit")
-"""Keys that end like this must have whole numbers, since the harness compares some of them with a lane's numbers."""
+"""Keys that end like this must have whole numbers: the harness compares some with settings of a lane."""
 
 
 @cache
 def keys_of_all_versions(kind: str) -> Mapping[str, Any]:
-    """By configuration key of a `broker` or a `topic`, the first and the last version of Kafka that has it."""
-    listed: Mapping[str, Mapping[str, Any]] = json.loads(text_in(__package__, "keys.json"))
-    return listed[kind]
+    """By key of the `kind` (`broker` or `topic`): the first and the last version that has it, as in keys.json."""
+    return cast("Mapping[str, Any]", json.loads(text_in(__package__, "keys.json"))[kind])
 
 
 @cache
 def known_keys(kind: str, kafka_version: str = KAFKA_VERSION) -> frozenset[str]:
-    """The configuration keys that a `broker` or a `topic` has in a version of Kafka."""
+    """The keys of the `kind` (`broker` or `topic`) in a version of Kafka."""
     version = known_version(kafka_version)
     return frozenset(
         key
@@ -54,20 +53,21 @@ def check_keys(
     kafka_version: str = KAFKA_VERSION,
     metadata_mode: str | None = None,
 ) -> None:
-    """Raise `UsageFailure` for the first key that a `broker` or a `topic` does not have, that only the harness may set
-    (`owned` adds such keys), or whose value has to be a whole number and is not."""
+    """Raise `UsageFailure` for the first key that the `kind` (`broker` or `topic`) does not have, that only the harness
+    may set (`owned`, and of brokers `OWNED_BROKER_KEYS`), or whose value is not the whole number that it must be."""
     owned = owned | OWNED_BROKER_KEYS if kind == "broker" else owned
     for key, value in configs.items():
         if key.endswith(_WHOLE_NUMBER_ENDINGS) and not re.fullmatch(r"-?[0-9]+", str(value)):
             raise UsageFailure(f"{kind} configuration {key}: expected a whole number, got {value!r}")
         if key in owned:
-            raise UsageFailure(f"{kind} configuration {key}: set by the harness itself, it can't be given")
+            raise UsageFailure(f"{kind} configuration {key}: set by the harness itself: leave it out")
         if key.startswith("zookeeper.") and metadata_mode == KRAFT:
             raise UsageFailure(f"{kind} configuration {key}: a cluster in KRaft mode has no ZooKeeper")
         names = known_keys(kind, kafka_version)
         is_known = key in names or (kind == "broker" and key in AUTHORIZER_KEYS)
+        # Kafka's classes list no key with the prefix of a single listener, but it may have one.
         if not is_known and not key.startswith("listener.name."):
-            near = difflib.get_close_matches(key, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            kafka = "Kafka" if kafka_version == KAFKA_VERSION else f"Kafka {kafka_version}"
-            raise UsageFailure(f"{kind} configuration {key}: {kafka} has no such key{hint}")
+            similar = difflib.get_close_matches(key, names, n=1)
+            hint = f"; did you mean {similar[0]}?" if similar else ""
+            release = "Kafka" if kafka_version == KAFKA_VERSION else f"Kafka {kafka_version}"
+            raise UsageFailure(f"{kind} configuration {key}: {release} has no such key{hint}")

@@ -1,7 +1,7 @@
 """The image of brokers, controllers and ZooKeeper: built once, tagged by the hash of everything that goes into it.
 
-Its base is a public Java image if an image registry answers, else an image that Debian's debootstrap makes. The jars
-come from Maven Central by a pinned POM; versions.toml says which jars a version of Kafka needs besides its own.
+Its base is a public Java image if the engine has or can pull it, else an image that Debian's debootstrap makes. The
+jars come from Maven Central by a pinned POM; versions.toml says which jars a version of Kafka needs besides its own.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from kafka_chaos.harness.cluster.containers.versions import known_version
 if TYPE_CHECKING:
     from docker import DockerClient
 
-KAFKA_VERSION = USUAL_VERSION
+KAFKA_VERSION = USUAL_VERSION  # where no version is named
 REPOSITORY = "kafka-chaos/broker"
 PUBLIC_BASE = os.environ.get("KAFKA_CHAOS_BASE_IMAGE", "eclipse-temurin:17-jre")
 _STEP = re.compile(r"Step (?P<number>\d+)/(?P<count>\d+) : (?P<instruction>\S+ ?\S*)")
-"""A line of the engine's log at the beginning of a step of a build."""
+"""The line of the engine's build log that begins a step."""
 _POM = "http://maven.apache.org/POM/4.0.0"
 """The XML namespace of a POM."""
-_RECIPE = Path(__file__).resolve().parents[3] / "docker"
+_RECIPES = Path(__file__).resolve().parents[3] / "docker"
 
 
 def image_tag(kafka_version: str = KAFKA_VERSION, *, clock: bool = False) -> str:
-    """The image's name, which changes with Kafka's version and every input of the build.
+    """The image's name with its tag, which changes with Kafka's version and every input of the build.
 
-    `clock`: the image whose processes have a wall clock that can be moved.
+    `clock`: name the image whose processes have a wall clock that can be moved. It is built on the other one.
     """
     if clock:
-        return f"{image_tag(kafka_version)}-clock-{_hash_of(_RECIPE / 'clock' / 'Dockerfile')}"
+        return f"{image_tag(kafka_version)}-clock-{_hash_of(_RECIPES / 'clock' / 'Dockerfile')}"
     digest = hashlib.sha256(repr(known_version(kafka_version)).encode())
-    for path in sorted((_RECIPE / "kafka").rglob("*")):
+    for path in sorted((_RECIPES / "kafka").rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
-            digest.update(str(path.relative_to(_RECIPE)).encode())
+            digest.update(str(path.relative_to(_RECIPES)).encode())
             digest.update(path.read_bytes())
     return f"{REPOSITORY}:{kafka_version}-{digest.hexdigest()[:12]}"
 
@@ -55,24 +55,24 @@ def image_tag(kafka_version: str = KAFKA_VERSION, *, clock: bool = False) -> str
 def ensure_image(
     kafka_version: str = KAFKA_VERSION, *, clock: bool = False, say: Callable[[str], None] = lambda _: None
 ) -> str:
-    """Build the image if it isn't there, calling `say` before each step; returns the image's name."""
+    """Build the image if the engine lacks it, calling `say` before each step; returns the image's name."""
     tag = image_tag(kafka_version, clock=clock)
     if not is_built(kafka_version, clock=clock):
         if clock:
             arguments = {"BROKER_IMAGE": ensure_image(kafka_version, say=say)}
             say(f"building the image {tag}")
-            _build_folder(docker_client(), _RECIPE / "clock", tag, arguments)
+            _build_from(docker_client(), _RECIPES / "clock", tag, arguments)
         else:
-            _build(docker_client(), tag, kafka_version, say)
+            _build_broker_image(docker_client(), tag, kafka_version, say)
     return tag
 
 
 def is_built(kafka_version: str = KAFKA_VERSION, *, clock: bool = False) -> bool:
-    """Whether the image exists."""
-    return _is_there(docker_client(), image_tag(kafka_version, clock=clock))
+    """Whether the engine has the image."""
+    return _has_image(docker_client(), image_tag(kafka_version, clock=clock))
 
 
-def _is_there(client: DockerClient, name: str) -> bool:
+def _has_image(client: DockerClient, name: str) -> bool:
     from docker.errors import ImageNotFound
 
     try:
@@ -104,7 +104,7 @@ class Scratch:
 
 @contextmanager
 def scratch(labels: Mapping[str, str], kafka_version: str = KAFKA_VERSION) -> Iterator[Scratch]:
-    """Run a container with these labels and without a network until the block ends."""
+    """Yield a running container with these labels and without a network; it is removed when the block ends."""
     image = ensure_image(kafka_version)
     container = docker_client().containers.run(
         image, "infinity", entrypoint="sleep", labels=dict(labels), network_mode="none", detach=True
@@ -115,14 +115,15 @@ def scratch(labels: Mapping[str, str], kafka_version: str = KAFKA_VERSION) -> It
         container.remove(force=True)
 
 
-def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[str], None]) -> None:
+def _build_broker_image(client: DockerClient, tag: str, kafka_version: str, say: Callable[[str], None]) -> None:
     version = known_version(kafka_version)
     properties = {"kafka.version": kafka_version, "scala.version": version.scala}
     base = _base_image(client, say)
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-image-") as folder:
         context = Path(folder)
-        shutil.copytree(_RECIPE / "kafka", context, dirs_exist_ok=True)
+        shutil.copytree(_RECIPES / "kafka", context, dirs_exist_ok=True)
         say(f"fetching the jars of Kafka {kafka_version} with Maven")
+        # The POM in the recipe has Kafka's own jars; the extra ones are added to the copy.
         ElementTree.register_namespace("", _POM)
         document = ElementTree.parse(context / "pom.xml")
         dependencies = document.find(f"{{{_POM}}}dependencies")
@@ -135,10 +136,11 @@ def _build(client: DockerClient, tag: str, kafka_version: str, say: Callable[[st
         copy_dependencies(context / "pom.xml", context / "jars", properties)
         say(f"building the image {tag}")
         arguments = {"BASE_IMAGE": base, "KAFKA_VERSION": kafka_version, "METADATA_MODES": " ".join(version.modes)}
-        _build_folder(client, context, tag, arguments)
+        _build_from(client, context, tag, arguments)
 
 
-def _build_folder(client: DockerClient, folder: Path, tag: str, arguments: Mapping[str, str]) -> None:
+def _build_from(client: DockerClient, folder: Path, tag: str, arguments: Mapping[str, str]) -> None:
+    """Build the image of the Dockerfile in a folder; raises `EnvironmentFailure` with the end of the build log."""
     labels = {"kafka-chaos.image": "broker"}
     log: list[str] = []
     for line in client.api.build(
@@ -153,8 +155,7 @@ def _build_folder(client: DockerClient, folder: Path, tag: str, arguments: Mappi
 
 def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> None:
     """Copy the dependencies of a POM into `folder` with Maven; raises `EnvironmentFailure` with Maven's last lines."""
-    maven = shutil.which("mvn")
-    if maven is None:
+    if (maven := shutil.which("mvn")) is None:
         raise EnvironmentFailure("Maven is missing: install Maven 3.6 or later (in a clone: `make setup`)")
     command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     command += [f"-D{key}={value}" for key, value in properties.items()]
@@ -164,29 +165,30 @@ def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> No
 
 
 def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:
+    """The name of a base image: the first that the engine has, can pull, or is made here."""
     from docker.errors import APIError
 
-    debian_base = f"kafka-chaos/base:{_hash_of(_RECIPE / 'base' / 'make-base')}"
+    debian_base = f"kafka-chaos/base:{_hash_of(_RECIPES / 'base' / 'make-base')}"
     for name in (PUBLIC_BASE, debian_base):
-        if _is_there(client, name):
+        if _has_image(client, name):
             return name
     say(f"asking the image registry for {PUBLIC_BASE}")
     try:
         client.images.pull(PUBLIC_BASE)
     except APIError:
         say("no image registry answers: making a base image of Debian packages with debootstrap (about a minute)")
-        _make_base(debian_base)
+        _make_debian_base(debian_base)
         return debian_base
     return PUBLIC_BASE
 
 
-def _make_base(tag: str) -> None:
+def _make_debian_base(tag: str) -> None:
     if shutil.which("debootstrap") is None or os.geteuid() != 0:
         raise EnvironmentFailure(
             f"neither an image registry nor debootstrap (as root) is available for a base image: make {PUBLIC_BASE} "
             "available to the Docker engine, or install debootstrap and run this as root"
         )
-    script_run = subprocess.run([_RECIPE / "base" / "make-base", tag], capture_output=True, text=True, check=False)
+    script_run = subprocess.run([_RECIPES / "base" / "make-base", tag], capture_output=True, text=True, check=False)
     if script_run.returncode != 0:
         raise EnvironmentFailure(script_run.stderr.strip() or f"make-base ended with {script_run.returncode}")
 

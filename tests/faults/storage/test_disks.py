@@ -51,7 +51,7 @@ def test_writes_that_take_their_time_prove_a_slow_disk(cluster: FakeCluster) -> 
         node.answers[dd] = (0, f"4+0 records in\n2048 bytes (2.0 kB, 2.0 KiB) copied, {seconds} s, 41.7 kB/s\n")
         assert fault.proof(cluster, (node,)).took_effect == enough
         assert node.commands[-1] == ("rm", "-f", "/var/lib/kafka/probe")
-    assert fault.describe_evidence({"seconds": 0.1, "writes": 3}) == "a write took 100 ms, out of 3"
+    assert fault.describe_evidence({"seconds": 0.1, "writes": 3}) == "3 writes took 100 ms each on average"
     node.answers[dd] = (1, "dd: no space left on device")
     assert fault.proof(cluster, (node,)).reason == "broker-1: nothing could be written: dd: no space left on device"
     fault.heal(cluster, (node,))

@@ -46,7 +46,7 @@ INPUTS = [
     ("plan web.yml", 64, "web.yml:1: services: this is a Compose file, not an experiment"),
     ("nodes compose nowhere.yml", 64, "nowhere.yml: can't be read: No such file or directory"),
     ("nodes compose web.yml", 64, "web.yml:1: services: no Kafka broker with a known id in web: expected KAFKA_NODE"),
-    ("nodes compose twice.yml", 64, "twice.yml:3: services.b: its id 1 is that of a, too"),
+    ("nodes compose twice.yml", 64, "twice.yml:3: services.b: the service a has the same id, 1"),
     ("nodes compose five.yml", 64, "five.yml:2: services.a.environment: expected a mapping or a list of variables"),
     ("nodes compose env.yml", 64, "env.yml:3: services.a.env_file: expected the path of a file, or a list of paths"),
     ("nodes compose deploy.yml", 64, "deploy.yml:3: services.a.deploy: expected a mapping"),
