@@ -1,4 +1,4 @@
-"""Reads lines of events.jsonl as the events of `events.py`, whose classes alone state their fields and types."""
+"""Reads lines of events.jsonl as the events of `events.py`, whose classes alone declare the fields and their types."""
 
 import difflib
 from collections.abc import Collection, Mapping
@@ -10,14 +10,14 @@ from kafka_chaos.contract.command.errors import quoted
 from kafka_chaos.contract.command.refusals import expected
 from kafka_chaos.contract.events import Event, type_name
 
-ALL = tuple(Event.__subclasses__())
-_BY_NAME = {type_name(kind): kind for kind in ALL}
+KINDS = tuple(Event.__subclasses__())
+_BY_NAME = {type_name(kind): kind for kind in KINDS}
 
 
-def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = ALL, *, exact: bool = False) -> Event | None:
-    """The event on a line; None for an event of other kinds. Null means absent, unless the field is required.
+def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = KINDS, *, exact: bool = False) -> Event | None:
+    """The event on a line; None if its type is not one of `kinds`. Null means absent, unless the field is required.
 
-    Raises `ValueError` for a line without a type and a time, and for an event with a missing or ill-typed field. An
+    Raises `ValueError` for a line without a type or a time, and for an event with a missing or ill-typed field. An
     unknown field is ignored, or with `exact`, refused in the same way.
     """
     name, time = line.get("type"), line.get("ts_ns")
@@ -31,9 +31,10 @@ def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = ALL, *, e
     from pydantic import ValidationError
     from pydantic_core import to_json
 
-    reader, names, required = _reader(name)
-    if exact and not line.keys() <= names:
-        raise ValueError(_unknown(min(line.keys() - names), names, name))
+    reader, declared, required = _reader(name)
+    if exact and not line.keys() <= declared:
+        raise ValueError(_unknown_field(name, min(line.keys() - declared), declared))
+    # As JSON again: in Python, a strict reader takes nothing but instances of the event's class.
     without_nulls = to_json({key: value for key, value in line.items() if value is not None or key in required})
     try:
         event: Event = reader.validate_json(without_nulls, strict=True)
@@ -47,10 +48,10 @@ def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = ALL, *, e
     return event
 
 
-def _unknown(key: str, names: Collection[str], name: str) -> str:
-    close = difflib.get_close_matches(key, sorted(names), n=1)
+def _unknown_field(name: str, key: str, declared: Collection[str]) -> str:
+    close = difflib.get_close_matches(key, sorted(declared), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    return f"{name} has no field {key!r} ({', '.join(sorted(names))}){hint}"
+    return f"{name} has no field {key!r} ({', '.join(sorted(declared))}){hint}"
 
 
 @cache

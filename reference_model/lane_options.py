@@ -1,6 +1,6 @@
-"""The options of `predict` for the settings of a lane: of its topic, its producers, its group and its loop.
+"""The command-line options for the keys of a lane: of its topic, its producers, its group and its loop.
 
-They are made from the keys that the contract declares, so that a new key of a lane is an option, too.
+They are made from the keys that the contract declares, so that a new key of a lane becomes an option of `predict`, too.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,11 +25,12 @@ _WITHOUT_OPTION = (
     *("lane", "topic", "cleanup_policy", "faults", "transactional", "group", "loop", "share", "delete_retention_ms"),
     *("assume", "consumer_offsets", "transaction_state", "created_late", "tiered", "retention_bytes"),
 )
-"""The keys of a lane that are no options by their own name."""
+"""The keys of a lane for which `lane_options` makes no option by default."""
 _GROUP_OPTIONS = {"protocol": "group_protocol"}
 _GROUP_OPTIONS |= {key: key for key in ("commits", "assignor", "static", "members", "crashes")}
-"""The options that need a group or a loop, by their keys."""
+"""By key of a `Group`, its option, which goes only with --group or --loop."""
 _TRANSACTION_OPTIONS = {"size": "transaction_size", "producers": "producers"}
+"""By key of `Transactional`, its option."""
 
 
 def split_list(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -56,13 +57,13 @@ _faults = click.option(
 
 
 def _option(settings: type[Any], key: str, name: str = "", **replaced: Any) -> Callable[[Command], Command]:
-    """The option for a key of the class `settings`. `replaced`: attributes that override those of its declaration."""
+    """The option for a key of the class `settings`. `replaced`: attributes that replace those of its declaration."""
     declared = settings.__dataclass_fields__[key]
     option = f"--{(name or key).replace('_', '-')}"
     meaning = declared.metadata["description"]
     attributes: dict[str, Any] = {"help": f"{meaning[0].upper()}{meaning[1:]}."}
     attributes |= {"default": declared.default, "show_default": declared.default is not None}
-    kind = declared.type.removesuffix(" | None")
+    kind = declared.type.removesuffix(" | None")  # A text, by `from __future__ import annotations` beside the class.
     if declared.metadata["choices"]:
         attributes["type"] = click.Choice([choice for choice in declared.metadata["choices"] if choice is not None])
     elif kind == "bool" and declared.default is not None:
@@ -76,25 +77,25 @@ def _option(settings: type[Any], key: str, name: str = "", **replaced: Any) -> C
 
 
 def _all_of(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    def added(command: Command) -> Command:
+    def decorated(command: Command) -> Command:
+        # As with decorators one below the other, the help lists first what is applied last.
         for option in reversed(options):
             command = option(command)
         return command
 
-    return added
+    return decorated
 
 
 def lane_options(
-    *others: str, left_out: tuple[str, ...] = (), **changed: dict[str, Any]
+    *others: str, left_out: tuple[str, ...] = (), **replaced: dict[str, Any]
 ) -> Callable[[Command], Command]:
-    """A decorator that adds the options of the lane itself to a command, and `--faults`.
+    """A decorator that adds to a command `--faults` and the options for the lane's topic, producers and cluster.
 
-    These are the options of its topic, producers and cluster, without the keys `left_out` and with the keys `others`.
-    `changed`: by key, attributes that override those of the key's declaration.
+    Keys in `left_out` get no option, and keys in `others` get one all the same. `replaced`: by key, as for `_option`.
     """
     names = [field.name for field in fields(Lane)]
     keys = [name for name in names if name not in (*_WITHOUT_OPTION, *left_out) or name in others]
-    return _all_of(*(_option(Lane, key, **changed.get(key, {})) for key in keys), _faults)
+    return _all_of(*(_option(Lane, key, **replaced.get(key, {})) for key in keys), _faults)
 
 
 settings_options = _all_of(
@@ -111,12 +112,12 @@ settings_options = _all_of(
     *(_option(Group, key, name) for key, name in _GROUP_OPTIONS.items() if key != "assignor"),
     _option(Group, "assignor", default=None, help=f"Default: {COOPERATIVE} with the protocol classic."),
 )
-"""A decorator that adds the options of transactions, groups and loops to a command."""
+"""A decorator that adds to a command the options for the lane's transactions, group and loop."""
 
 
 @contextmanager
 def refused_by_option() -> Iterator[None]:
-    """Turn a `LaneError`, which names a key such as `group.protocol`, into an error that names the option."""
+    """In this block, refuse by its option what a `LaneError` refuses by its key, such as `group.protocol`."""
     try:
         yield
     except LaneError as error:
@@ -127,7 +128,7 @@ def refused_by_option() -> Iterator[None]:
 
 
 def lane_keys(options: dict[str, Any], *, transactional: bool) -> dict[str, Any]:
-    """The keys of the lane that has these options. Raises `LaneError` for wrong values."""
+    """The keys of the lane with these `options`, which this uses up. Raises `LaneError` for wrong values."""
     has_group, offsets = options.pop("group"), options.pop("loop")
     group_settings = {key: options.pop(name) for key, name in _GROUP_OPTIONS.items()}
     transaction_settings = {key: options.pop(name) for key, name in _TRANSACTION_OPTIONS.items()}
@@ -140,9 +141,9 @@ def lane_keys(options: dict[str, Any], *, transactional: bool) -> dict[str, Any]
             group_settings["assignor"] = COOPERATIVE
         options["group"] = Group(**group_settings) if has_group else None
         if offsets is not None:
-            del group_settings["commits"]
+            del group_settings["commits"]  # `offsets` says when a loop commits.
             options["loop"] = Loop(source=SOURCE, offsets=offsets, group=Group(**group_settings))
-    if offsets == IN_TRANSACTION:
+    if offsets == IN_TRANSACTION:  # Then each member is a producer.
         transaction_settings["producers"] = group_settings["members"]
     if transactional or offsets == IN_TRANSACTION:
         if not options["idempotence"] and _is_given("idempotence"):

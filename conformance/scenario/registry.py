@@ -2,7 +2,8 @@
 
 Such a package has `documents.toml`: it names the source of each scenario by id, in the order in which scenarios are
 listed, run and documented, and says where documents and brokers differ. The YAML files have the `acts` (`script.py`).
-Their keys, their clusters and their steps, those of parts too, are checked before any cluster starts.
+`check_acts` checks their keys, clusters, steps and parts without a cluster: a file outside of packages whenever it is
+read, this project's own files in a test.
 """
 
 import importlib
@@ -30,14 +31,14 @@ from kafka_chaos.reference_model.lockstep.observation import Observation, Replic
 
 _ACT_KEYS = script.ACT_KEYS | {"for", "controller", "load"} | {field.name for field in fields(Topic)}
 _CLUSTER_KEYS = {field.name for field in fields(ClusterProfile)}
-_KEYS_OF = {
+_KEYS_WITHIN = {
     "group": {field.name for field in fields(Group)},
     "reads": set(inspect.signature(group_on).parameters) - {"stage", "group"},
     "shares": set(inspect.signature(shares_on).parameters) - {"stage"},
     "transactional": set(inspect.signature(transactional_act).parameters) - {"play", "name", "profile"},
 }
-"""The keys of each mapping that an act may have."""
-GROUP = "kafka_chaos.scenarios"
+"""By each key of an act whose value is a mapping: the keys that this mapping may have."""
+ENTRY_POINT_GROUP = "kafka_chaos.scenarios"
 
 
 def check_acts(where: str, acts: object, file: Mapping[str, Any]) -> None:
@@ -71,7 +72,7 @@ def _check_act(location: str, act: Mapping[str, Any], clusters: set[str], parts:
         _require_known_keys(f"{location}, cluster", cluster, _CLUSTER_KEYS)
     elif not isinstance(cluster, str) or cluster not in clusters:
         raise UsageFailure(f"{location}: no cluster {cluster!r}: expected one of {', '.join(sorted(clusters))}")
-    for key, allowed in _KEYS_OF.items():
+    for key, allowed in _KEYS_WITHIN.items():
         _require_known_keys(f"{location}, {key}", act.get(key, {}), allowed)
     if "group" in act and "reads" not in act:
         raise UsageFailure(f"{location}: expected `reads` beside `group`: the number of records that the group reads")
@@ -99,7 +100,7 @@ def _check_steps(location: str, steps: list[Any], stage: type[AnyStage], parts: 
             _check_steps(f"{location}, step {number}", step, stage, parts)
             continue
         if not isinstance(step, str | dict) or not step or not all(isinstance(key, str) for key in step):
-            raise UsageFailure(f"{location}, step {number}: expected a step's name, or a mapping that begins with it")
+            raise UsageFailure(f"{location}, step {number}: expected a step's name, or a mapping whose first key it is")
         keys = {step: None} if isinstance(step, str) else dict(step)
         if (when := keys.pop("when", None)) is not None and str(when) not in script.WHEN:
             raise UsageFailure(f"{location}, step {number}: when {when!r}: expected {' or '.join(script.WHEN)}")
@@ -114,14 +115,14 @@ def _check_step(
         _check_observed(location, verb, value, keys, stage)
         return
     if script.PLACEHOLDER.search(verb):
-        return
+        return  # Which step it is turns out when the scenario is played: earlier steps fill the placeholder.
     if verb in parts:
-        # Without the part itself: a part that names itself would never end.
+        # The part's own steps are checked without it: a part that names itself would never end.
         others = {name: steps for name, steps in parts.items() if name != verb}
         _check_steps(f"{location}, part {verb!r}", script.filled(parts[verb], keys), stage, others)
         return
     try:
-        name, own = script.method_named(verb, stage)
+        name, first_arguments = script.method_named(verb, stage)
     except LookupError as error:
         raise UsageFailure(f"{location}: {error.args[0]}") from error
     arguments = value if isinstance(value, list) else [] if value is None else [value]
@@ -130,7 +131,8 @@ def _check_step(
             raise UsageFailure(f"{location}: then {action!r}: expected an action out of {', '.join(sorted(ACTIONS))}")
     try:
         signature = inspect.signature(getattr(stage, name))
-        signature.bind(None, *own, *arguments, **{key.replace(" ", "_"): keys[key] for key in keys})
+        # None stands for `self`.
+        signature.bind(None, *first_arguments, *arguments, **{key.replace(" ", "_"): keys[key] for key in keys})
     except TypeError as error:
         raise UsageFailure(f"{location}: {verb}: {error}") from error
 
@@ -138,16 +140,17 @@ def _check_step(
 def _check_observed(location: str, verb: str, value: Any, keys: Mapping[str, Any], stage: type[AnyStage]) -> None:
     if verb == "remember":
         _require_type(f"{location}: remember", value, dict)
-    names_of = {
-        "fact": [keys.get("of", "")],
-        "remember": list(value.values()) if verb == "remember" else [],
-        "table": [],
-    }
-    for name in names_of.get(verb, [key for key in keys if key != "eventually"]):
+        names = list(value.values())
+    elif verb == "fact":
+        names = [keys.get("of", "")]
+    else:
+        # The keys of a table are events; those of `expect` and `await` are observations.
+        names = [] if verb == "table" else [key for key in keys if key != "eventually"]
+    for name in names:
         word = str(name).partition("(")[0]
-        is_method = any(word in of_kind for kind, of_kind in OBSERVED_BY.items() if issubclass(stage, kind))
+        has_function = any(word in functions for kind, functions in OBSERVED_BY.items() if issubclass(stage, kind))
         attributes = {field.name for kind in (stage, Observation, ReplicaObservation) for field in fields(kind)}
-        if not is_method and not hasattr(stage, word.replace(" ", "_")) and word.replace(" ", "_") not in attributes:
+        if not has_function and not hasattr(stage, word.replace(" ", "_")) and word.replace(" ", "_") not in attributes:
             raise UsageFailure(f"{location}: {verb}: {word!r} is nothing that can be observed")
 
 
@@ -171,9 +174,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A documented behaviour. `title` says in a line what it shows, `story` in full; `play` takes its steps.
+    """A documented behaviour of Kafka. `title` says in a line what it is, and `story` in full; `play` takes the steps.
 
-    `file`: the file of its steps, as a path from the project's root. `needs_zookeeper`: why the scenario can't run
+    `file`: the file with the steps, as a path from the project's root. `needs_zookeeper`: why the scenario can't run
     in KRaft mode; None if it can.
     """
 
@@ -188,19 +191,16 @@ class Scenario:
 
 def folders() -> Mapping[str, Path]:
     """The folders of the installed packages of scenarios, by package; this project's packages come first."""
-    names = {entry.value for entry in entry_points(group=GROUP)}
+    names = {entry.value for entry in entry_points(group=ENTRY_POINT_GROUP)}
     if not names:
-        raise EnvironmentFailure(f"no package of {GROUP} is installed: reinstall kafka-chaos")
+        raise EnvironmentFailure(f"no package of {ENTRY_POINT_GROUP} is installed: reinstall kafka-chaos")
     ordered = sorted(names, key=lambda name: (not name.startswith("kafka_chaos."), name))
     return {name: Path(importlib.import_module(name).__path__[0]) for name in ordered}
 
 
 @cache
 def all_scenarios() -> Mapping[str, Scenario]:
-    """Every scenario by id, in the order of the packages and of their documents.
-
-    The files are read once in a process.
-    """
+    """Every scenario of an installed package by id, in the order of the packages and of their documents."""
     from ruamel.yaml import YAML
 
     by_id: dict[str, Scenario] = {}
@@ -221,9 +221,9 @@ def all_scenarios() -> Mapping[str, Scenario]:
 
 
 def scenarios_in(path: Path) -> list[Scenario]:
-    """The scenarios of a file that no package has, such as the stories that `kafka-chaos predict --story` writes.
+    """The scenarios of a file outside of packages, such as the stories that `kafka-chaos predict --story` writes.
 
-    Raises `UsageFailure` if the file has no scenario, or a step that does not exist.
+    Raises `UsageFailure` if the file can't be read, has no scenario, or fails `check_acts`.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
@@ -240,6 +240,7 @@ def scenarios_in(path: Path) -> list[Scenario]:
         if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("title", "story")):
             raise UsageFailure(f"{path}: scenarios.{name}: expected the texts `title` and `story`, and `acts`")
         check_acts(f"{path}: scenarios.{name}", entry.get("acts"), content)
+        # No document describes it: the file stands for one.
         source = Source(Document(path.name, path.name, None), entry["title"], entry["title"])
         scenarios.append(_scenario(name, entry, source, content, str(path)))
     return scenarios

@@ -1,7 +1,7 @@
 """A lane as the model and the verification see it: one entry of `lanes.json`, checked.
 
-A lane that no valid configuration of Kafka allows is refused here, before a model or a cluster starts. The error names
-the key at fault.
+A lane that no valid configuration of Kafka allows is refused here, before the model is asked or a cluster starts. The
+error names the key at fault.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly
 from kafka_chaos.contract.command.errors import LaneError
-from kafka_chaos.contract.lane.configuration import assumed
+from kafka_chaos.contract.lane import configuration
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.fault_kinds import FAULT_KINDS
 from kafka_chaos.contract.lane.groups import CONSUMER, IN_TRANSACTION, OF_GROUPS, Group, GroupAnomaly, Loop
@@ -36,8 +36,8 @@ CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state
 SHARE_STATE = "__share_group_state"
 """The topics in which coordinators keep the state of groups, of transactions, and of share groups."""
 INTERNAL_REPLICAS = 3  # the default replication factor of the three topics above, if there are as many brokers
-MOST_PARTITIONS = 100_000
-MOST_REPLICAS = 9  # the most replicas of a partition, because a state of the model has each of them
+MOST_PARTITIONS = 100_000  # of a topic that another tool made; the harness makes fewer (experiment/lane_specs.py)
+MOST_REPLICAS = 9  # of a partition: with each replica, the model has many more states
 COMPACT = "compact"
 CLEANUP_POLICIES = (None, "delete", COMPACT, "compact,delete")
 
@@ -57,7 +57,7 @@ class InternalTopic(Settings):
     Raises `LaneError` for values that no topic could have.
     """
 
-    KEY = "internal topic"
+    KEY = "internal topic"  # in messages, for either of two keys of a lane
 
     replication_factor: int | None = setting(
         None, "replicas of each partition; by default, as many as the lane's topic has", most=MOST_REPLICAS
@@ -113,7 +113,7 @@ class Lane:
         None, "producers that write transactions; it implies `idempotence` and a consumer per isolation level"
     )
     group: Group | None = setting(
-        None, "a consumer group whose members read it, beside the consumers that every lane has"
+        None, "a consumer group whose members read the lane, beside the consumers that every lane has"
     )
     loop: Loop | None = setting(
         None,
@@ -121,7 +121,7 @@ class Lane:
         "it commits `after` or `before`",
     )
     share: Share | None = setting(
-        None, "a share group (KIP-932, Kafka 4.2 and later) whose members read it, beside its other consumers"
+        None, "a share group (KIP-932, Kafka 4.2 and later) whose members read the lane, beside its other consumers"
     )
     client: str | None = setting(
         None,
@@ -133,13 +133,13 @@ class Lane:
         False, "whether brokers flush each record before they go on (`flush.messages: 1`; since 3.0)"
     )
     verifies_transactions: bool | None = setting(
-        None, "`transaction.partition.verification.enable`; by default true, in versions that have it (3.6)"
+        None, "`transaction.partition.verification.enable`; by default true; brokers have it since 3.6"
     )
     retention_bytes: int | None = setting(
         None, "`retention.bytes` of the topic, if its records are removed for nothing but their size", ge=0
     )
     delete_retention_ms: int = setting(
-        DAY_MS, "`delete.retention.ms` of the topic: for so long, compaction keeps a tombstone", least=0
+        DAY_MS, "`delete.retention.ms` of the topic: for how long compaction keeps a tombstone", least=0
     )
     tiered: bool = setting(
         False, "whether brokers copy closed segments to remote storage (`remote.storage.enable`, KIP-405)"
@@ -164,15 +164,11 @@ class Lane:
         _check_cluster(self)
         for kind in self.faults:
             _require(kind in FAULT_KINDS, "faults", kind, f"fault kinds out of {', '.join(FAULT_KINDS)}")
-        _require(
-            self.min_insync_replicas <= self.replication_factor,
-            "min_insync_replicas",
-            self.min_insync_replicas,
-            f"at most the replication factor, {self.replication_factor}",
-        )
+        min_isr, expected = self.min_insync_replicas, f"at most the replication factor, {self.replication_factor}"
+        _require(min_isr <= self.replication_factor, "min_insync_replicas", min_isr, expected)
         for name in self.assume:
-            entry: object = name  # lanes.json may hold something else than a text
-            is_unmodelled = isinstance(entry, str) and bool(assumed(entry))
+            entry: object = name  # lanes.json may hold something other than a text
+            is_unmodelled = isinstance(entry, str) and bool(configuration.assumed(entry))
             _require(is_unmodelled, "assume", entry, "configuration keys that the model does not know")
         if self.transactional is not None:
             _require(self.acks == "all", "acks", self.acks, "all with transactions (KIP-98)")
@@ -209,7 +205,7 @@ class Lane:
 
     @property
     def recovery_anomalies(self) -> tuple[RecoveryAnomaly, ...]:
-        """The anomalies of recovery that this lane can have."""
+        """The anomalies of recovery that this lane can have. Every lane can have those that have no condition here."""
         is_possible = {
             RecoveryAnomaly.GROUP_NOT_STABLE: bool(self.group_anomalies),
             RecoveryAnomaly.SHARE_STALLED: self.share is not None,
@@ -221,7 +217,7 @@ class Lane:
     @property
     def assumed(self) -> dict[AnyAnomaly, str]:
         """The anomalies that are not judged because of the keys in `assume`, each with the reason."""
-        reasons = {anomaly: why for name in self.assume for anomaly, why in assumed(name).items()}
+        reasons = {anomaly: why for name in self.assume for anomaly, why in configuration.assumed(name).items()}
         of_lane = (*self.anomalies, *self.recovery_anomalies)
         return {anomaly: reasons[anomaly] for anomaly in of_lane if anomaly in reasons}
 
@@ -231,7 +227,7 @@ class Lane:
         values = entries(cls, entry)
         if isinstance(client := values.get("client"), Mapping):
             values["client"] = client_text(client)
-        for name, items in (("faults", f"out of {', '.join(FAULT_KINDS)}"), ("assume", "of configuration keys")):
+        for name, items in (("faults", f"of {', '.join(FAULT_KINDS)}"), ("assume", "of configuration keys")):
             listed = values.get(name) or []
             _require(isinstance(listed, list | tuple), name, listed, f"a list {items}")
             values[name] = tuple(listed)
@@ -261,7 +257,7 @@ _LEFT_OUT = (
     *_INTERNAL,
     *_SETTINGS,
 )
-"""Keys that are left out where they have their defaults."""
+"""Keys that lanes.json has only where they differ from their defaults."""
 
 
 def client_text(client: Mapping[str, Any]) -> str:
@@ -270,7 +266,7 @@ def client_text(client: Mapping[str, Any]) -> str:
     return " ".join(str(client[key]) for key in ("name", "version") if client.get(key) is not None)
 
 
-def clients_described(entry: Mapping[str, Any]) -> list[str]:
+def settings_described(entry: Mapping[str, Any]) -> list[str]:
     """The transactions, group, loop and share group of an entry of lanes.json, each in words."""
     prefixes = {"group": "group of ", "share": "share group of "}
     of_lane = [(name, kind.from_json(entry[name])) for name, kind in _SETTINGS.items() if entry.get(name)]
@@ -282,10 +278,9 @@ def _check_cluster(lane: Lane) -> None:
     _require(declared is None or _is_version(declared), "kafka_version", declared, "a version such as 4.3.1")
     version, mode = lane.version, lane.mode
     other_mode = KRAFT if mode == ZOOKEEPER else ZOOKEEPER
-    _require(
-        has_mode(version, mode), "metadata_mode", mode, f"{other_mode}: Kafka {version} has no {_MODES_IN_WORDS[mode]}"
-    )
-    expected = f"false: eligible leader replicas are there since 4.0, in KRaft mode, not in Kafka {version} ({mode})"
+    expected = f"{other_mode}: Kafka {version} has no {_MODES_IN_WORDS[mode]}"
+    _require(has_mode(version, mode), "metadata_mode", mode, expected)
+    expected = f"false: eligible leader replicas exist since 4.0, in KRaft mode, not in Kafka {version} ({mode})"
     _require(not lane.elr or may_elect_from_elr(version, mode), "elr", lane.elr, expected)
     if lane.idempotence:
         expected = "0.11 or later with idempotence (KIP-98)"
@@ -296,7 +291,7 @@ def _check_groups(lane: Lane) -> None:
     version, mode = lane.version, lane.mode
     for group_key, group in (("group", lane.group), ("loop.group", lane.loop.group if lane.loop else None)):
         if group is not None and group.protocol == CONSUMER:
-            expected = f"classic: the protocol consumer is there since 4.0, in KRaft mode, not in {version} ({mode})"
+            expected = f"classic: the protocol consumer exists since 4.0, in KRaft mode, not in {version} ({mode})"
             _require(release(version) >= (4, 0) and mode == KRAFT, f"{group_key}.protocol", group.protocol, expected)
     if lane.loop is None:
         return
@@ -321,7 +316,7 @@ def _check_share(lane: Lane) -> None:
     if lane.share is None:
         return
     version, mode = lane.version, lane.mode
-    expected = f"none: share groups are there since {FIRST_PRODUCTION}, in KRaft mode, not in {version} ({mode})"
+    expected = f"none: share groups exist since {FIRST_PRODUCTION}, in KRaft mode, not in {version} ({mode})"
     _require(release(version) >= release(FIRST_PRODUCTION) and mode == KRAFT, "share", "given", expected)
     _require(lane.group is None and lane.loop is None, "share", "given", "none beside a group or a loop of the lane")
     client = (lane.client or "librdkafka").split(" ")
@@ -330,7 +325,7 @@ def _check_share(lane: Lane) -> None:
 
 
 def has_delivery_limit_per_group(lane: Lane) -> bool:
-    """Whether a share group of the lane has a delivery limit of its own."""
+    """Whether each share group has a delivery limit of its own in the lane's version of Kafka."""
     return release(lane.version) >= release(LIMIT_OF_GROUPS)
 
 

@@ -13,7 +13,7 @@ from kafka_chaos.contract.command.command_line import ExperimentPath, console, p
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.command.progress import progress
 from kafka_chaos.contract.lane.families import FAMILY_KEYS
-from kafka_chaos.contract.lane.lanes import clients_described
+from kafka_chaos.contract.lane.lanes import settings_described
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -144,7 +144,7 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     words = f"{load['rate']:g} records/s of {load['record_size']} bytes for {load['duration']:g} s"
     terminal.print(f"\n{phase['phase']}: {counted(len(phase['lanes']), 'lane')}, each {words}", highlight=False)
     for lane in phase["lanes"]:
-        for description in clients_described(lane):
+        for description in settings_described(lane):
             terminal.print(f"  {lane['lane']}: {description}", highlight=False)
         if lane["recovery"]:
             within = ", ".join(f"{bound['seconds']:g} s ({anomaly})" for anomaly, bound in lane["recovery"].items())

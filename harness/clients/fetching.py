@@ -2,7 +2,6 @@
 
 Guarantee: a folder is complete or not there. If the registry lacks a version, a `UsageFailure` is raised; if a program
 is missing or the registry does not answer, an `EnvironmentFailure`; if an adapter does not compile, a `BuildFailure`.
-Each has the tool's own words.
 """
 
 import hashlib
@@ -25,14 +24,16 @@ _NO_SUCH_VERSION = re.compile(
     r"Could not find a version that satisfies .*\(from versions: (?P<known>(?!none).*)\)"
     r"|Could not find artifact|ETARGET|unknown revision|No match(?:ing version|  *found for version)"
 )
-_OUTPUT_CHARACTERS, _NEWEST_VERSIONS = 2_000, 3  # What messages show.
-_ANSWER_TIMEOUT_S = 45  # For a registry's answer: Maven alone takes some 20 s.
+"""What pip says of a version that does not exist, with the `known` ones, if any; then what Maven, npm and Go say."""
+_OUTPUT_CHARACTERS, _NEWEST_VERSIONS = 2_000, 3  # The most that messages quote of an output, and of known versions.
+_ANSWER_TIMEOUT_S = 45  # For a registry's answer: Maven itself takes some 20 s.
 _MANAGERS = toml_of(__package__, "managers.toml")
-_INSTALL: Mapping[str, str] = _MANAGERS.pop("programs")
+_PACKAGE_OF: Mapping[str, str] = _MANAGERS.pop("programs")
+"""By program, what to install."""
 _OUTSIDE_PATH = {"go": "/usr/local/go/bin"}
 """By program, the folder that its installer uses, which may not be in PATH."""
 _SHARE_SOURCE = "Sharer.java"
-"""The source file of the Java adapter that only versions with share consumers can compile."""
+"""The source file of the Java adapter that compiles only with a library that has share consumers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,7 @@ def filled(
     """A command of a `Manager`, with `{python}` replaced by this interpreter, and other words by these arguments.
 
     `{release}` becomes the version as pip takes it: 2.3 means the newest 2.3.x. `{tags}` becomes build tags of Go for
-    this minor version and all before it, such as `v1_22`.
+    this minor version and all before it, such as `v1_22`. A command that needs no version may be filled without one.
     """
     major, minor = (int(part) for part in [*version.split("."), "0"][:2])
     words = {"package": package, "version": version, "folder": folder, "name": name, "python": sys.executable}
@@ -76,7 +77,7 @@ class BuildFailure(KafkaChaosError):
 
 
 def folder_of(client: str, version: str, sources: Sequence[str]) -> Path:
-    """The folder of a client in a version; it has another name once the `sources` of its adapter change."""
+    """The folder of a client in a version, with another name whenever the `sources` of its adapter change."""
     digest = hashlib.sha256(b"".join((ADAPTERS / source).read_bytes() for source in sources)).hexdigest()[:8]
     return cache_home() / "clients" / f"{client}-{version}-{digest}"
 
@@ -99,12 +100,12 @@ def prepare(folder: Path, sources: Sequence[str], fill: Callable[[Path], None]) 
 def fetch(manager: Manager, package: str, version: str, folder: Path) -> None:
     """Fill a folder with a version of a package, and compile the adapter whose sources are there."""
     for program in manager.needs:
-        required(program)
-    subject = f"{package.rpartition(':')[2]} {version}"
+        program_path(program)
+    subject = f"{package.rpartition(':')[2]} {version}"  # Maven's packages are GROUP:ARTIFACT.
     for command in manager.fetches:
         _call(filled(command, package, version, folder), subject=subject, folder=folder)
     if manager.builds:
-        _call(filled(manager.builds, package, version), subject=str(folder), folder=folder, compiles=True)
+        _call(filled(manager.builds, package, version), subject=str(folder), folder=folder, is_build=True)
     elif sources := [*folder.glob("*.java")]:
         has_shares = release(version) >= release(FIRST_PRODUCTION)
         compiled = [path for path in sources if has_shares or path.name != _SHARE_SOURCE]
@@ -112,37 +113,35 @@ def fetch(manager: Manager, package: str, version: str, folder: Path) -> None:
 
 
 def compile_java(sources: Sequence[Path], jars: Path, classes: Path) -> None:
-    """Compile by Eclipse's compiler, which is in the folder `jars`, so that a JRE suffices. Raises `BuildFailure`."""
+    """Compile with Eclipse's compiler from the folder `jars`, so that a JRE suffices. Raises `BuildFailure`."""
     (compiler,) = jars.glob("ecj-*.jar")
     path = os.pathsep.join(map(str, jars.glob("*.jar")))
     command = ["java", "-jar", str(compiler), "-source", "17", "-target", "17", "-nowarn", "-cp", path]
-    _call([*command, "-d", str(classes), *map(str, sources)], subject=str(sources[0]), compiles=True)
+    _call([*command, "-d", str(classes), *map(str, sources)], subject=str(sources[0]), is_build=True)
 
 
-def no_answer(client: str, command: Sequence[str]) -> str:
-    """Ask a registry for a client's version; returns why it did not answer, or "" if it has the version.
+def why_unanswered(client: str, command: Sequence[str]) -> str:
+    """Ask a registry for a client's version; returns why no answer came, or "" if the registry has the version.
 
     Raises `UsageFailure` if there is no such version.
     """
     try:
-        failure = _failure(command, client, timeout=_ANSWER_TIMEOUT_S)
+        output = _output_of_failure(command, client, timeout=_ANSWER_TIMEOUT_S)
     except EnvironmentFailure as missing:
         return str(missing)
     except subprocess.TimeoutExpired:
         return f"{command[0]} took longer than {_ANSWER_TIMEOUT_S} s"
-    if failure is None:
-        return ""
-    return f"{command[0]} said: {failure.splitlines()[-1]}"
+    return "" if output is None else f"{command[0]} said: {output.splitlines()[-1]}"
 
 
-def _failure(
+def _output_of_failure(
     command: Sequence[str], subject: str, folder: Path | None = None, timeout: float | None = None
 ) -> str | None:
     """Run a command; returns its output if it failed, else None. Raises `UsageFailure` if the version does not exist.
 
-    `subject`: what the command is about, in messages.
+    `subject`: what the command fetches, asks for or compiles, in messages.
     """
-    command = [required(command[0]), *command[1:]]
+    command = [program_path(command[0]), *command[1:]]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=timeout)
     if done.returncode == 0:
         return None
@@ -154,18 +153,19 @@ def _failure(
     return output
 
 
-def required(program: str) -> str:
+def program_path(program: str) -> str:
     """The path of a program; raises `EnvironmentFailure` with what to install."""
     path = shutil.which(program) or shutil.which(program, path=_OUTSIDE_PATH.get(program, ""))
     if path is None:
-        package = _INSTALL.get(program, "it, or name it with its path")
+        package = _PACKAGE_OF.get(program, "it, or name it with its path")
         raise EnvironmentFailure(f"{program} is missing: install {package}")
     return path
 
 
-def _call(command: Sequence[str], *, subject: str, folder: Path | None = None, compiles: bool = False) -> None:
-    if (failure := _failure(command, subject, folder)) is not None:
-        output = failure[-_OUTPUT_CHARACTERS:]
-        if compiles:
-            raise BuildFailure(f"{subject} does not compile:\n{output}")
-        raise EnvironmentFailure(f"{subject} could not be fetched: {command[0]} said:\n{output}")
+def _call(command: Sequence[str], *, subject: str, folder: Path | None = None, is_build: bool = False) -> None:
+    """Run a command that fetches, or compiles (`is_build`). The error that it raises ends with the command's output."""
+    if (output := _output_of_failure(command, subject, folder)) is not None:
+        end = output[-_OUTPUT_CHARACTERS:]
+        if is_build:
+            raise BuildFailure(f"{subject} does not compile:\n{end}")
+        raise EnvironmentFailure(f"{subject} could not be fetched: {command[0]} said:\n{end}")

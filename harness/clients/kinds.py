@@ -67,7 +67,7 @@ class ClientKind:
         messages = []
         for program in self.manager.needs:
             try:
-                fetching.required(program)
+                fetching.program_path(program)
             except EnvironmentFailure as failure:
                 messages.append(str(failure))
         return messages
@@ -104,7 +104,8 @@ class ChosenClient:
         """
         if self.version == self.kind.version or self.folder.is_dir():
             return ""
-        return fetching.no_answer(str(self), fetching.filled(self.kind.manager.asks, self.kind.package, self.version))
+        question = fetching.filled(self.kind.manager.asks, self.kind.package, self.version)
+        return fetching.why_unanswered(str(self), question)
 
     def fetch(self, say: Say = lambda _: None) -> Path:
         """Fetch and compile the client, unless it is there; returns its folder. See `fetching` for what is raised."""
@@ -119,7 +120,7 @@ class ChosenClient:
         """The command that starts the client. Fetches the client if it is not there."""
         if starts := self.kind.manager.starts:
             program, *words = fetching.filled(starts, folder=self.fetch(), name=self.kind.name)
-            return [fetching.required(program), *words]
+            return [fetching.program_path(program), *words]
         return command_of(_PYTHON_CLIENT, self.kind.name, packages=self._packages)
 
     @property
@@ -147,7 +148,7 @@ class OwnClient:
 
     def fetch(self, say: Say = lambda _: None) -> Path:
         """The path of its program. Raises `EnvironmentFailure` if there is none."""
-        return Path(fetching.required(self.command[0]))
+        return Path(fetching.program_path(self.command[0]))
 
 
 def missing_programs(clients: Iterable[str]) -> dict[str, str]:

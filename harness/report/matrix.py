@@ -11,7 +11,7 @@ from typing import Any
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, Cause
 from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
-from kafka_chaos.contract.lane.lanes import clients_described
+from kafka_chaos.contract.lane.lanes import settings_described
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.lane.share import ShareAnomaly
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
@@ -93,7 +93,7 @@ def settings(lane: Mapping[str, Any]) -> str:
         return "not in lanes.json"
     parts = [f"acks={lane.get('acks', '?')}", f"min ISR {lane.get('min_insync_replicas', '?')}"]
     parts.append(f"{lane.get('replication_factor', '?')} replicas")
-    parts.extend(clients_described(lane))
+    parts.extend(settings_described(lane))
     if lane.get("client"):
         parts.append(str(lane["client"]))
     if lane.get("idempotence") and not lane.get("transactional"):

@@ -1,7 +1,7 @@
-"""The notes of standing clusters, by which commands find a cluster and ask the process that keeps it.
+"""The notes of standing clusters, by which commands find a cluster and talk to the process that keeps it (`keeper.py`).
 
-Guarantee: a note is written once the cluster serves, and removed with the cluster. The note of a process that has died
-does not count. Only this user can read notes and use sockets.
+Guarantee: a note is written once the cluster serves, and removed with the cluster. The note of a cluster whose process
+has died does not count. Only this user can read notes and use sockets.
 """
 
 import fcntl
@@ -18,18 +18,19 @@ from kafka_chaos.contract.command.journal import JournalFile, journal_folder, jo
 from kafka_chaos.contract.events import Event
 from kafka_chaos.harness.cluster.containers.labels import owner_is_alive
 
-_KIND = "clusters"
+_JOURNAL_KIND = "clusters"
 SOCKET = "socket"
 """The name of the socket in a cluster's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StandingCluster:
-    """A standing cluster, as its note describes it.
+    """A cluster that stands from `kafka-chaos cluster up` to `cluster down`, as its note describes it.
 
-    `cluster`: the layout as in an experiment's `cluster`. `mode`: the metadata mode. `folder` has the socket.
-    `client_config`: the path of a file with librdkafka's keys. `pid`: the id of the process that keeps the cluster.
-    Containers of the engine's `network` reach the brokers by `servers_in_network`.
+    `described`: the layout in words; `cluster`: the same as in an experiment's `cluster`. `mode`: the metadata mode.
+    `folder` has the socket. `client_config`: the path of a file with librdkafka's keys. `pid`: the id of the process
+    that keeps the cluster. `labels`: those of its containers, which name that process, too. Containers of the engine's
+    `network` reach the brokers by `servers_in_network`.
     """
 
     name: str
@@ -46,11 +47,11 @@ class StandingCluster:
     @property
     def journal(self) -> JournalFile:
         """The file whose first line is the note; each further line is a fault that was injected or healed by hand."""
-        return JournalFile(_KIND, self.name)
+        return JournalFile(_JOURNAL_KIND, self.name)
 
     @property
     def configs(self) -> dict[str, str]:
-        """The configuration of clients in librdkafka's keys, with the address. Secret."""
+        """The configuration of clients in librdkafka's keys, with the brokers' addresses. Secret."""
         lines = Path(self.client_config).read_text(encoding="utf-8").splitlines()
         return {key: value for key, _, value in (line.partition("=") for line in lines)}
 
@@ -66,8 +67,9 @@ class StandingCluster:
         return faults
 
     def ask(self, job: str, listener: Callable[[Event], None] = lambda _: None, **arguments: Any) -> Any:
-        """Let the cluster's process do a job, and pass its events to `listener`; raises the error that it answers."""
+        """The result of a job of the cluster's process; `listener` gets its events. Raises the error that ended it."""
         try:
+            # Without the lock, a second command would not be refused, but wait for the job of the first.
             with (
                 Path(self.folder, "lock").open("w") as lock,
                 Client(str(Path(self.folder, SOCKET)), "AF_UNIX") as connection,
@@ -78,12 +80,11 @@ class StandingCluster:
                     while isinstance(answer := connection.recv(), Event):
                         listener(answer)
                 except KeyboardInterrupt:
-                    # Sent while this command holds the lock, so that no other command's job is interrupted.
+                    # While this command holds the lock, the signal can't interrupt the job of another.
                     os.kill(self.pid, signal.SIGINT)
                     raise
         except BlockingIOError:
-            message = f"{self.name}: busy with another command; try again when that has ended"
-            raise EnvironmentFailure(message) from None
+            raise EnvironmentFailure(f"{self.name}: busy with another command; try again when that has ended") from None
         except (EOFError, OSError) as error:
             raise EnvironmentFailure(
                 f"the process that keeps the cluster {self.name} has ended; its last words are in "
@@ -101,24 +102,24 @@ def run_id_of(name: str) -> str:
 
 def log_of(name: str) -> Path:
     """The log of the cluster's process."""
-    return journal_folder(_KIND) / f"{name}.log"
+    return journal_folder(_JOURNAL_KIND) / f"{name}.log"
 
 
 def standing_clusters() -> list[StandingCluster]:
-    """All of this user's clusters that stand, sorted by name."""
-    journals = [JournalFile(_KIND, name).lines() for name in journaled_runs(_KIND)]
+    """This user's standing clusters, sorted by name."""
+    journals = [JournalFile(_JOURNAL_KIND, name).lines() for name in journaled_runs(_JOURNAL_KIND)]
     clusters = [StandingCluster(**lines[0]) for lines in journals if lines]
     return [cluster for cluster in clusters if owner_is_alive(cluster.labels)]
 
 
 def find_cluster(name: str | None) -> StandingCluster:
-    """The standing cluster of this name, or without a name the only one; raises `UsageFailure`."""
+    """The standing cluster of this name, or without a name the only one; raises `UsageFailure` if there is none."""
     clusters = {cluster.name: cluster for cluster in standing_clusters()}
     names = ", ".join(clusters) or "none: `kafka-chaos cluster up` starts one"
     if name is None and len(clusters) == 1:
         return next(iter(clusters.values()))
     if name is None:
-        raise UsageFailure(f"--on: expected the name of a cluster; those that stand: {names}")
+        raise UsageFailure(f"expected the name of a cluster (--on NAME, or `down NAME`); those that stand: {names}")
     if name not in clusters:
         raise UsageFailure(f"{name}: no such cluster; those that stand: {names}")
     return clusters[name]

@@ -2,13 +2,13 @@
 
 For groups and loops this module asks the model of groups (`groups/`). The model of replication decides what a log may
 lose (`prediction.py`), and the model of transactions how a transaction may end (`transactions/`). Then `groups/`
-searches what such losses and ends do to groups and loops, and what goes wrong there without them. Any member may be
-removed without noticing, whatever the lane's faults and its load are: it only has to be slow for longer than
-`max.poll.interval.ms`. Members crash only where the load says so.
+searches which anomalies groups and loops may show because of such losses and ends, and which even without them. Any
+member may be removed without noticing, whatever the lane's faults and its load are: it only has to be slow for longer
+than `max.poll.interval.ms`. Members crash only where the load says so.
 
-Share groups have no search, but rules with their sources. A share-partition's leader holds the state of each record in
-flight, AVAILABLE, ACQUIRED, ACKNOWLEDGED or ARCHIVED, and the offset at which these begin (KIP-932, "In-flight
-records"). Four rules decide what may be lost of this state:
+Share groups are not searched: rules with their sources (`share_groups.toml`) say what they may show. A
+share-partition's leader holds the state of each record in flight, AVAILABLE, ACQUIRED, ACKNOWLEDGED or ARCHIVED, and
+the start offset, at which these begin (KIP-932, "In-flight records"). Four rules decide what may be lost of this:
 
 - An acknowledgement is answered once the share coordinator has written the new state to `__share_group_state`, with
   acks=all. So an accept that was acknowledged is as durable as an acknowledged record of that topic; one whose outcome
@@ -19,8 +19,8 @@ records"). Four rules decide what may be lost of this state:
 
 A share-partition's leader or a share coordinator may have been deposed without noticing. Then it can't write state any
 more, since older epochs are refused, but it still gives out records, and start offsets, by the state that it had. If a
-log loses records below the group's start offset, later records take their offsets and are never delivered; a start
-offset past the log's end is set back.
+log loses records below the group's start offset, later records take the offsets of the lost ones and are never
+delivered; a start offset past the log's end is set back.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,13 +40,13 @@ from kafka_chaos.reference_model.predict.defects import DefectTrace, by_anomaly
 from kafka_chaos.reference_model.predict.result import AnomalyPrediction, Prediction, answers_from
 from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 
-TEARS = (
+TEARING_ANOMALIES = (
     TransactionAnomaly.TORN_TRANSACTION,
     TransactionAnomaly.LOST_TRANSACTION,
     TransactionAnomaly.ZOMBIE_COMMIT,
     TransactionAnomaly.ABORTED_READ,
 )
-"""If a transaction may show one of these anomalies, its output and its offsets may end differently."""
+"""If a lane may show one of these, a transaction may be committed for its output alone, or for its offsets alone."""
 
 _COUNTS_END = "librdkafka counts the end of a partition as a record, and moves the member's position past the next one."
 _SKIPS_RECORD = "The member commits that position, or goes on there after a rebalance: nobody is given the next record."
@@ -61,16 +61,18 @@ AFTER_END: Mapping[GroupAnomaly, str] = {
     GroupAnomaly.COMMIT_REGRESSED: _STARTS_OVER,
     GroupAnomaly.PROCESSED_TWICE: _STARTS_OVER,
 }
-"""By anomaly, how it follows from a position that has moved over the end of a partition (librdkafka-4844)."""
+"""By anomaly, how it follows from a position that was moved too far at a partition's end (librdkafka-4844)."""
 
 
 def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_lost: bool) -> Iterator[Setup]:
     """The lane's questions to the model of groups, one for its group and one for its loop.
 
-    `plain`: the prediction for the lane's records. `fails`: whether brokers may fail.
+    `plain`: the prediction for the lane's records and transactions. `fails`: whether brokers may fail.
+    `offsets_may_be_lost`: whether `__consumer_offsets` may lose acknowledged commits.
     """
 
     def question(group: Group, commits: str, **more: bool) -> Setup:
+        # One event of each kind that the group may have is enough: `groups/examine.py` describes the scopes.
         return Setup(
             rules_of_group(group, lane.version),
             commits,
@@ -86,26 +88,27 @@ def questions_of(lane: Lane, plain: Prediction, *, fails: bool, offsets_may_be_l
         )
 
     if lane.group is not None:
-        lossy = plain.status(Anomaly.TRUNCATED_READ) is not Status.FORBIDDEN
-        yield question(lane.group, lane.group.commits, source_may_lose=lossy)
+        # The loss of a record that no member was given changes nothing for the group.
+        loses_reads = plain.status(Anomaly.TRUNCATED_READ) is not Status.FORBIDDEN
+        yield question(lane.group, lane.group.commits, source_may_lose=loses_reads)
     if lane.loop is not None:
-        lossy = plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN
-        in_transaction = lane.loop.offsets == IN_TRANSACTION
-        tears = in_transaction and any(plain.status(anomaly) is not Status.FORBIDDEN for anomaly in TEARS)
-        of_loop = {"is_loop": True, "output_may_lose": lossy, "ends_may_tear": tears}
-        yield question(lane.loop.group, lane.loop.offsets, **of_loop)
+        loses_output = plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN
+        group, commits = lane.loop.group, lane.loop.offsets
+        tearing = TEARING_ANOMALIES if commits == IN_TRANSACTION else ()
+        tears = any(plain.status(anomaly) is not Status.FORBIDDEN for anomaly in tearing)
+        yield question(group, commits, is_loop=True, output_may_lose=loses_output, ends_may_tear=tears)
 
 
 def answers_of_groups(
-    lane: Lane, asked: Mapping[Setup, Findings[GroupAnomaly]], answers: Prediction
+    lane: Lane, asked: Mapping[Setup, Findings[GroupAnomaly]], plain: Prediction
 ) -> dict[AnyAnomaly, AnomalyPrediction]:
-    """The prediction for every anomaly of groups that the lane may show, from complete searches."""
+    """The prediction for the lane's anomalies of groups. `asked`: its questions, with what complete searches found."""
     states = sum(findings.states for findings in asked.values())
     why_forbidden = f"scope exhausted: none of {states} states of the machine of groups shows it"
     stories: dict[GroupAnomaly, Story] = {}
     for findings in asked.values():
-        stories = {**findings.stories, **stories}
-    traces = by_anomaly([*_defects_of_transactions(asked, answers), *_defects_of_positions(lane)])
+        stories = findings.stories | stories
+    traces = by_anomaly([*_defects_of_transactions(asked, plain), *_defects_of_positions(lane)])
     return answers_from(lane.group_anomalies, stories, why_forbidden, traces)
 
 
@@ -118,9 +121,9 @@ def _defects_of_positions(lane: Lane) -> Iterator[tuple[GroupAnomaly, DefectTrac
                 yield anomaly, DefectTrace((defect,), (_COUNTS_END, why))
 
 
-def _defects_of_transactions(asked: Iterable[Setup], answers: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
-    """The traces of known defects that tear transactions, for a loop that commits its offsets in them."""
-    torn = answers.anomalies.get(TransactionAnomaly.TORN_TRANSACTION)
+def _defects_of_transactions(asked: Iterable[Setup], plain: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
+    """The traces of known defects that tear transactions, for a loop that commits its offsets in transactions."""
+    torn = plain.anomalies.get(TransactionAnomaly.TORN_TRANSACTION)
     for question in asked:
         for trace in torn.known_defects if torn is not None and question.commits == IN_TRANSACTION else ():
             for anomaly, why in stories_of_torn_ends(question).items():
@@ -128,8 +131,9 @@ def _defects_of_transactions(asked: Iterable[Setup], answers: Prediction) -> Ite
 
 
 RULES_OF_SHARE_GROUPS: Mapping[str, Mapping[str, str]] = toml_of(__package__, "share_groups.toml")
-_LOST_WITH_STATE = (ShareAnomaly.REDELIVERED_AFTER_ACCEPT, ShareAnomaly.SHARE_START_WENT_BACK)
-_LOST_WITH_LOG = (*_LOST_WITH_STATE, ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
+_FROM_OLD_STATE = (ShareAnomaly.REDELIVERED_AFTER_ACCEPT, ShareAnomaly.SHARE_START_WENT_BACK)
+"""The anomalies that a leader can cause if it goes by an earlier state than the one acknowledged last."""
+_FROM_LOST_RECORDS = (*_FROM_OLD_STATE, ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)
 _DEPOSED_ALIVE = frozenset({"pause", "partition", "session-expiry"})
 """The faults after which a deposed broker goes on running. Other faults end its process."""
 
@@ -138,28 +142,25 @@ def answers_of_share(
     lane: Lane, share: Share, plain: Prediction, *, state_may_be_lost: bool
 ) -> dict[AnyAnomaly, AnomalyPrediction]:
     """The prediction for every anomaly of share groups. `plain`: the prediction for the lane's records."""
-    lost = share.lost_deliveries(len(lane.faults))
-    log_may_lose = any(
-        plain.status(anomaly) is not Status.FORBIDDEN for anomaly in (Anomaly.TRUNCATED_READ, Anomaly.LOST_WRITE)
-    )
+    lost_deliveries = share.lost_deliveries(len(lane.faults))
+    losses = (Anomaly.TRUNCATED_READ, Anomaly.LOST_WRITE)
+    log_may_lose = any(plain.status(anomaly) is not Status.FORBIDDEN for anomaly in losses)
     permitting = (
-        # A rule of share_groups.toml, whether it applies, what it permits. Of rules for one anomaly, the first is told.
-        ("state_is_lost", state_may_be_lost, _LOST_WITH_STATE),
-        ("log_loses", log_may_lose, _LOST_WITH_LOG),
-        ("deposed_runs_on", bool(_DEPOSED_ALIVE & {*lane.faults}), _LOST_WITH_STATE),
-        ("deliveries_reach_nobody", lost >= share.delivery_limit, (ShareAnomaly.NEVER_DELIVERED,)),
+        # A rule of share_groups.toml, whether it applies, what it permits. The first that applies is the reason told.
+        ("state_is_lost", state_may_be_lost, _FROM_OLD_STATE),
+        ("log_loses", log_may_lose, _FROM_LOST_RECORDS),
+        ("deposed_runs_on", bool(_DEPOSED_ALIVE & {*lane.faults}), _FROM_OLD_STATE),
+        ("deliveries_reach_nobody", lost_deliveries >= share.delivery_limit, (ShareAnomaly.NEVER_DELIVERED,)),
         ("leader_changes", bool(lane.faults), (ShareAnomaly.DELIVERED_TO_TWO,)),
     )
     reasons: dict[ShareAnomaly, str] = {}
-    for reason, holds, anomalies in permitting:
-        for anomaly in anomalies if holds else ():
-            text = RULES_OF_SHARE_GROUPS["permitted"][reason].format(lost=lost, limit=share.delivery_limit)
+    for rule, applies, anomalies in permitting:
+        text = RULES_OF_SHARE_GROUPS["permitted"][rule].format(lost=lost_deliveries, limit=share.delivery_limit)
+        for anomaly in anomalies if applies else ():
             reasons.setdefault(anomaly, text)
-    return {
-        anomaly: AnomalyPrediction(Status.PERMITTED, (reasons[anomaly],))
-        if anomaly in reasons
-        else AnomalyPrediction(
-            Status.FORBIDDEN, (f"By the rules of share groups: {RULES_OF_SHARE_GROUPS['forbidden'][anomaly]}.",)
-        )
-        for anomaly in ShareAnomaly
+    permitted = {anomaly: AnomalyPrediction(Status.PERMITTED, (reason,)) for anomaly, reason in reasons.items()}
+    forbidden = {
+        anomaly: AnomalyPrediction(Status.FORBIDDEN, (f"By the rules of share groups: {why}.",))
+        for anomaly, why in RULES_OF_SHARE_GROUPS["forbidden"].items()
     }
+    return {anomaly: permitted.get(anomaly) or forbidden[anomaly] for anomaly in ShareAnomaly}

@@ -1,17 +1,17 @@
-"""The actions of transactional producers: each request that they send, and what they make of its answer.
+"""The actions of transactional producers: each request that they send, and what its answer changes for them.
 
 A producer sends one request at a time, and one of three things happens. The answer arrives. The answer is lost, and the
 producer sends the request again, or gives the record up. The request is late, and arrives at any later moment, or
 never. A producer may abort at any time, and commits a transaction only if all its records were acknowledged, except
 with the defect `commits_incomplete`. After it has given a record up, or a leader has refused one, it can only abort,
-and then renews its epoch (KIP-360; with one epoch per transaction, every end of a transaction renews it). An
-incarnation that is replaced may go on as a zombie. One that was killed does nothing more.
+and then renews its epoch (KIP-360; with one epoch per transaction, every end of a transaction renews it). A replaced
+incarnation may go on as a zombie, or take no further step, as a killed one does.
 
 Sources: KIP-98, KIP-360, KIP-588, KIP-654, KIP-890; librdkafka's `rdkafka_txnmgr.c`, which sends EndTxn again when its
 answer does not come, and takes INVALID_TXN_STATE and PRODUCER_FENCED as fatal.
 
-Left out: InitProducerId requests that are late (they fence their own sender: nothing worse); answers of a replaced
-coordinator that does not know it yet; offsets in a transaction (TxnOffsetCommit).
+Left out: InitProducerId requests that are late (they fence their own sender: nothing worse); answers of a coordinator
+that was replaced and does not know that yet; refusals that are lost; offsets in a transaction (TxnOffsetCommit).
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,6 @@ from kafka_chaos.reference_model.transactions.coordinator import Reply, init_pro
 from kafka_chaos.reference_model.transactions.effects import Action, Step, abort_by_coordinator, arrive, without_late
 from kafka_chaos.reference_model.transactions.rules import Kind
 from kafka_chaos.reference_model.tuples import exchanged
-
-NAMES = {Kind.ADD_PARTITION: "add_partition", Kind.PRODUCE: "produce"}
 
 
 def initialise(state: states.State, setup: states.Setup) -> Iterator[Step]:
@@ -41,17 +39,17 @@ def initialise(state: states.State, setup: states.Setup) -> Iterator[Step]:
         name = "start" if producer.phase == states.STARTING else "renew_epoch"
         reply, append = init_producer_id(state.coordinated[id].last_entry, expected_epoch, setup.rules)
         if reply is Reply.OK and append is not None:
-            after = state.with_entry(setup, id, append, 0)
+            after = state.with_entry(setup, id, append, unmarked=0)
             begun = states.Producer(states.READY, append.epoch, sent=(0,) * setup.partitions)
             yield Action(name, number, detail=str(append.epoch)), after.with_producer(number, begun)
-        elif append is not None:
+        elif append is not None:  # The coordinator first aborts what another incarnation has left open.
             yield Action("abort_before_start", number), abort_by_coordinator(state, setup, id)
         elif reply is Reply.FENCED:
             yield Action(name, number, detail=reply.value), state.with_producer(number, over(producer))
 
 
 def write(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """The next record of a transaction: its partition is added first, unless the leader does it (KIP-890)."""
+    """A transaction's next record, or the one in doubt again; first its partition, if the leader does not add it."""
     for number, producer in enumerate(state.producers):
         if producer.phase == states.READY and len(state.outcomes) < setup.transactions:
             begun = producer._replace(phase=states.WRITING, transaction=len(state.outcomes))
@@ -62,6 +60,7 @@ def write(state: states.State, setup: states.Setup) -> Iterator[Step]:
             continue
         index, partition = begun.written, setup.partition_of(begun.written)
         if setup.rules.commits_incomplete:
+            # To the producer with this defect, a record that it gave up is as good as acknowledged.
             given_up = begun._replace(written=begun.written + 1, knows=states.CERTAIN)
             action = Action("give_up", number, begun.transaction, index, partition)
             yield action, before.with_producer(number, given_up)
@@ -73,7 +72,7 @@ def write(state: states.State, setup: states.Setup) -> Iterator[Step]:
 
 
 def end(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """EndTxn: a commit once every record is acknowledged, an abort at any time; the same again until it is answered."""
+    """EndTxn: a commit once all records are acknowledged, an abort at any time; without an answer, the same again."""
     for number, producer in enumerate(state.producers):
         if producer.phase in (states.COMMITTING, states.ABORTING):
             choices = [producer.phase == states.COMMITTING]
@@ -95,16 +94,17 @@ def _request(kind: Kind, number: int, producer: states.Producer, detail: int, se
 
 
 def _send(state: states.State, setup: states.Setup, request: states.Request) -> Iterator[Step]:
-    """Every outcome that a request may have, from the state in which its producer has sent it."""
+    """Every outcome that a request may have, from the state in which its producer sends it."""
     action = action_of(request, setup)
-    reached, reply = arrive(state, setup, request)
+    arrived, reply = arrive(state, setup, request)
+    # CONCURRENT_TRANSACTIONS makes the producer ask again later, which is this step at a later state.
     if reply is not Reply.CONCURRENT_TRANSACTIONS:
-        yield action._replace(detail=reply.value), _hear(reached, setup, request, reply)
+        yield action._replace(detail=reply.value), _answered(arrived, setup, request, reply)
     if reply is Reply.OK:
-        yield action._replace(detail="unanswered"), _unsure(reached, request)
+        yield action._replace(detail="unanswered"), _unanswered(arrived, request)
     if state.delayed:
         late = state._replace(late=(*state.late, request), delayed=state.delayed - 1)
-        yield action._replace(detail="late"), _unsure(late, request)
+        yield action._replace(detail="late"), _unanswered(late, request)
 
 
 def action_of(request: states.Request, setup: states.Setup) -> Action:
@@ -112,20 +112,20 @@ def action_of(request: states.Request, setup: states.Setup) -> Action:
     if request.kind is Kind.END:
         return Action("commit" if request.detail else "abort", request.producer, request.transaction)
     if request.kind is Kind.ADD_PARTITION:
-        return Action(NAMES[request.kind], request.producer, request.transaction, partition=request.detail)
+        return Action("add_partition", request.producer, request.transaction, partition=request.detail)
     partition = setup.partition_of(request.detail)
-    return Action(NAMES[request.kind], request.producer, request.transaction, request.detail, partition)
+    return Action("produce", request.producer, request.transaction, request.detail, partition)
 
 
-def _unsure(state: states.State, request: states.Request) -> states.State:
-    """The state after no answer has come to a request: a record may or may not have been written."""
+def _unanswered(state: states.State, request: states.Request) -> states.State:
+    """The state after no answer has come to a request: if it had a record, the log may or may not have it."""
     if request.kind is not Kind.PRODUCE:
         return state
     producer = state.producers[request.producer]
     return state.with_producer(request.producer, producer._replace(knows=states.IN_DOUBT))
 
 
-def _hear(state: states.State, setup: states.Setup, request: states.Request, reply: Reply) -> states.State:
+def _answered(state: states.State, setup: states.Setup, request: states.Request, reply: Reply) -> states.State:
     """The state after the producer has received an answer."""
     number, producer = request.producer, state.producers[request.producer]
     if reply in (Reply.FENCED, Reply.INVALID_TXN_STATE):
@@ -144,11 +144,11 @@ def _hear(state: states.State, setup: states.Setup, request: states.Request, rep
 
 
 def _ended(state: states.State, setup: states.Setup, request: states.Request) -> states.State:
-    """The state after the producer knows that its transaction has ended: it goes on, or asks for another epoch
-    first."""
+    """The state once the producer knows that its transaction has ended, after which it may have to renew its epoch."""
     number, producer, rules = request.producer, state.producers[request.producer], setup.rules
     epoch, sent, phase = producer.epoch, producer.sent, states.READY
     if rules.epoch_per_transaction:
+        # The answer to EndTxn has the next epoch.
         epoch, sent = state.coordinated[setup.ids[number]].last_entry.epoch, (0,) * setup.partitions
     elif producer.knows != states.CERTAIN:
         phase = states.RENEWING
@@ -157,5 +157,5 @@ def _ended(state: states.State, setup: states.Setup, request: states.Request) ->
 
 
 def over(producer: states.Producer) -> states.Producer:
-    """The incarnation after it can do nothing more."""
+    """An incarnation that can do nothing more."""
     return states.Producer(states.OVER, sent=(0,) * len(producer.sent))

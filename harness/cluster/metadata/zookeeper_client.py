@@ -1,6 +1,6 @@
-"""A cluster's metadata in ZooKeeper: partitions' states as the controller wrote them, the controller and its epoch.
+"""A cluster's metadata in ZooKeeper: the controller and its epoch, brokers' registrations, and partitions' states.
 
-This view of a partition is the authoritative one. Brokers act on it once the controller has told them.
+What ZooKeeper has of a partition is authoritative. Brokers act on it once the controller has told them.
 """
 
 import contextlib
@@ -19,21 +19,21 @@ from kafka_chaos.faults.cluster import Registration
 from kafka_chaos.harness.cluster.metadata.protocol import PartitionRecord
 
 _CONTROLLER = "/controller"
-_CONTROLLER_EPOCH = "/controller_epoch"
 _SECRET = 0xB3415C00
-"""ZooKeeper's constant `superSecret`, which it mixes into the seed of every password."""
+"""ZooKeeper's constant `superSecret`, which it mixes into the seed of every session's password."""
 _PASSWORD_BYTES = 16
 _MULTIPLIER, _INCREMENT, _MASK = 0x5DEECE66D, 0xB, (1 << 48) - 1
 """The constants of java.util.Random."""
 
 
 class ZooKeeper:
-    """A connection to a cluster's ZooKeeper; a context manager. Implements `Metadata`.
+    """A connection to a cluster's ZooKeeper, open from its creation on; a context manager. Implements `Metadata`.
 
     `session`: the id of another client's session, which this connection takes over; `close` then ends that session.
     """
 
     def __init__(self, addresses: str, *, timeout: float = 20.0, session: int | None = None) -> None:
+        # kazoo logs every connection that it loses, and here faults break connections on purpose.
         logging.getLogger("kazoo").setLevel(logging.CRITICAL)
         client_id = None if session is None else (session, password_of(session))
         self._client = KazooClient(hosts=addresses, timeout=timeout, client_id=client_id)
@@ -50,7 +50,7 @@ class ZooKeeper:
         self.close()
 
     def close(self) -> None:
-        """End the session."""
+        """End the session and the connection."""
         self._client.stop()
         self._client.close()
 
@@ -69,32 +69,32 @@ class ZooKeeper:
         return None if znode is None else int(znode[0]["brokerid"])
 
     def controller_epoch(self) -> int:
-        """How often a controller has been elected."""
-        znode = self._get(_CONTROLLER_EPOCH)
+        """The controller epoch, which every election of a controller raises; 0 before the first."""
+        znode = self._get("/controller_epoch")
         return 0 if znode is None else int(znode[0])
 
     def registration(self, broker: int) -> Registration | None:
-        """The broker's registration, None if there is none. Its epoch: the transaction id that created the znode."""
-        with _failures(f"answer for broker {broker}"):
+        """The broker's registration, None if there is none; its znode's czxid is the broker epoch (KIP-380)."""
+        with _asked_to(f"answer for broker {broker}"):
             stat = self._client.exists(f"/brokers/ids/{broker}")
         return None if stat is None else Registration(int(stat.czxid), int(stat.ephemeralOwner))
 
     def cluster_id(self) -> str:
-        """The id that the first broker gave the cluster."""
+        """The cluster id, which the first broker has chosen. Raises `ClusterFailure` if there was no broker yet."""
         znode = self._get("/cluster/id")
         if znode is None:
             raise ClusterFailure("ZooKeeper has no cluster id: no broker has ever registered")
         return str(znode[0]["id"])
 
     def migration(self) -> Mapping[str, int] | None:
-        """The content of `/migration`: which KRaft controller has claimed the cluster, and its last record (KIP-866);
-        None if there is no such znode."""
+        """What the znode `/migration` has, None if there is none: the KRaft controller that has claimed the cluster,
+        and the last record of its metadata that ZooKeeper has, too (KIP-866)."""
         znode = self._get("/migration")
         return None if znode is None else dict(znode[0])
 
     def brokers(self) -> frozenset[int]:
-        """The brokers that are registered."""
-        with _failures("name the brokers"), contextlib.suppress(NoNodeError):
+        """The ids of the registered brokers."""
+        with _asked_to("name the brokers"), contextlib.suppress(NoNodeError):
             return frozenset(int(name) for name in self._client.get_children("/brokers/ids"))
         return frozenset()
 
@@ -105,7 +105,7 @@ class ZooKeeper:
         begins, all may resign, and no broker is ever elected (seen with 3.9.1).
         """
         epoch = self.controller_epoch()
-        with _failures("depose the controller"), contextlib.suppress(NoNodeError):
+        with _asked_to("depose the controller"), contextlib.suppress(NoNodeError):
             self._client.delete(_CONTROLLER)
         wait_until(
             lambda: self.controller() is not None and self.controller_epoch() > epoch,
@@ -116,7 +116,7 @@ class ZooKeeper:
 
     def _get(self, path: str) -> tuple[Any, Any] | None:
         """The decoded content and the `ZnodeStat` of a znode; None if there is no such znode."""
-        with _failures(f"answer for {path}"), contextlib.suppress(NoNodeError):
+        with _asked_to(f"answer for {path}"), contextlib.suppress(NoNodeError):
             data, stat = self._client.get(path)
             return json.loads(data), stat
         return None
@@ -143,8 +143,8 @@ def password_of(session: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _failures(action: str) -> Iterator[None]:
-    """Turn errors of kazoo into a `ClusterFailure` that says which action ZooKeeper did not take."""
+def _asked_to(action: str) -> Iterator[None]:
+    """Turn errors of kazoo in this block into a `ClusterFailure` that says which action ZooKeeper did not take."""
     try:
         yield
     except KazooException as error:

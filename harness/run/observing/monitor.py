@@ -1,4 +1,4 @@
-"""Watches a run during its load. Each watch has its own threads, which end with its block, and emits what they see.
+"""Watches a run during its load. Each class here runs threads of its own for a `with` block, and emits what they see.
 
 - `Monitor`: leaders, ISRs and the controller as clients see them, and the load's counts.
 - `HighWatermarkRecorder`: the high watermarks that brokers report, and the last stable offsets of transactional lanes.
@@ -6,8 +6,8 @@
 - `PauseWatch`: for how long the harness had work to do and no processor, since the machine had other work. For each
   second that is the longest time for which one of its threads waited for a processor (`/proc/self/task/*/schedstat`,
   Linux), or, if longer, the time by which the measuring thread woke up late. A client that recovers from a fault needs
-  one thread at a time, so in that second it lost no more than this. The share of waiting in waiting and running would
-  exaggerate: threads that wait for 0.25 s and run for 0.03 s in all would count as 0.9 s without a processor.
+  one thread at a time, so in that second it lost no more than this. Waiting as a share of waiting and running together
+  would exaggerate: threads that wait for 0.25 s and run for 0.03 s would count as 0.9 s without a processor.
 """
 
 import threading
@@ -24,12 +24,11 @@ from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, Broker
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 
-_INTERVAL = 0.25
-_PAUSE_INTERVAL = 1.0
-_LEAST_WAIT = 0.1  # the shortest wait that is reported, in seconds
+_INTERVAL, _PAUSE_INTERVAL = 0.25, 1.0  # Seconds between two looks, and between two measurements of pauses.
+_SHORTEST_PAUSE = 0.1  # Seconds; shorter pauses are not reported.
+_ANSWER_TIMEOUT = 1.0  # Seconds that a broker has for an answer.
 _TASKS = Path("/proc/self/task")
 _EventKind = type[event_types.HighWatermark] | type[event_types.LastStableOffset]
-_ANSWER_TIMEOUT = 1.0
 
 
 class Background:
@@ -74,13 +73,13 @@ class Monitor(Background):
         self._states: dict[tuple[str, int], PartitionState] = {}
         self._controller: int | None = None
         self._ask_controller = controller
-        # The controller has a thread of its own: in KRaft mode a frozen one delays the answer by seconds.
+        # A thread of its own asks for the controller: in KRaft mode, a frozen controller delays the answer by seconds.
         looks = {"monitor": self._look, "monitor-controller": self._look_at_controller}
         super().__init__({name: partial(self._repeat, look) for name, look in looks.items()})
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()
-        # What changed after the last look.
+        # The threads have ended, and something may have changed after their last look.
         self._look()
         self._look_at_controller()
 
@@ -125,7 +124,7 @@ class PauseWatch(Background):
             threads = waited_now.keys() & waited_before.keys()
             longest = max((waited_now[thread] - waited_before[thread] for thread in threads), default=0.0)
             lost = max(now - before - _PAUSE_INTERVAL, longest)
-            if lost >= _LEAST_WAIT:
+            if lost >= _SHORTEST_PAUSE:
                 self._events.emit(event_types.HarnessPaused(seconds=round(min(lost, now - before), 3)))
             before, waited_before = now, waited_now
 
@@ -141,10 +140,11 @@ def seconds_waited() -> dict[str, float]:
 
 
 class HighWatermarkRecorder(Background):
-    """Asks every broker for the high watermarks of the partitions of `lanes` that it leads.
+    """Asks every broker for the high watermarks of the partitions of `lanes` that the broker leads.
 
-    `addresses`: the brokers' client addresses by id. `configs`: see `BrokerClient`. An unchanged answer is not reported
-    again. `reports`: the number of `high_watermark` events so far.
+    Of transactional lanes, it asks for the last stable offsets, too. An unchanged answer is not reported again.
+    `addresses`: the brokers' client addresses by id. `configs`: see `BrokerClient`. `reports`: the number of
+    `high_watermark` events so far.
     """
 
     def __init__(
@@ -159,13 +159,11 @@ class HighWatermarkRecorder(Background):
         self._configs = configs
         self._lane_of = {lane.topic_name: lane.lane for lane in lanes}
         self._partitions = {lane.topic_name: range(lane.partitions) for lane in lanes}
-        self._transactional = {
-            lane.topic_name: range(lane.partitions) for lane in lanes if lane.transactional is not None
-        }
+        self._transactional = {lane.topic_name: range(lane.partitions) for lane in lanes if lane.transactional}
         self._events = events
         self._lock = threading.Lock()
         super().__init__(
-            {f"high-watermarks-{broker}": partial(self._follow, broker, host) for broker, host in addresses.items()}
+            {f"high-watermarks-{id}": partial(self._follow, id, address) for id, address in addresses.items()}
         )
 
     def _follow(self, broker: int, address: str) -> None:
@@ -179,16 +177,17 @@ class HighWatermarkRecorder(Background):
                                 reported[kind, topic, partition] = answer
                                 lane = self._lane_of[topic]
                                 self._events.emit(kind(lane=lane, partition=partition, broker=broker, **answer))
-                                with self._lock:
-                                    self.reports += kind is event_types.HighWatermark
+                                if kind is event_types.HighWatermark:
+                                    with self._lock:  # The thread of each broker counts.
+                                        self.reports += 1
             except BrokerUnreachable:
                 self.stop.wait(_INTERVAL)
 
     def _answers(self, client: BrokerClient) -> Iterator[tuple[_EventKind, tuple[str, int], dict[str, Any]]]:
         """The broker's answers: the kind of event, topic and partition, and the event's fields that the answer has."""
-        for partition, (epoch, offset) in client.high_watermarks(self._partitions).items():
-            yield event_types.HighWatermark, partition, {"leader_epoch": epoch, "high_watermark": offset}
+        for place, (epoch, offset) in client.high_watermarks(self._partitions).items():
+            yield event_types.HighWatermark, place, {"leader_epoch": epoch, "high_watermark": offset}
         if self._transactional:
-            for partition, (error, offset) in client.latest_offsets(self._transactional, committed=True).items():
-                if error == NONE:
-                    yield event_types.LastStableOffset, partition, {"last_stable_offset": offset}
+            for place, (error, offset) in client.latest_offsets(self._transactional, committed=True).items():
+                if error == NONE:  # Else another broker leads the partition.
+                    yield event_types.LastStableOffset, place, {"last_stable_offset": offset}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.harness.clients.fetching import required
+from kafka_chaos.harness.clients.fetching import program_path
 from kafka_chaos.harness.clients.kinds import ChosenClient, OwnClient, parse_client
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
@@ -30,17 +30,17 @@ def in_java(text: str, folder: Path) -> list[str]:
     jars = fetched("java 3.9.1") / "jars"
     (folder / "Example.java").write_text(text)
     (compiler,) = jars.glob("ecj-*.jar")
-    command = [required("java"), "-jar", str(compiler), "-source", "17", "-target", "17", "-nowarn"]
+    command = [program_path("java"), "-jar", str(compiler), "-source", "17", "-target", "17", "-nowarn"]
     path = ":".join(map(str, jars.glob("*.jar")))
     subprocess.run([*command, "-cp", path, "-d", str(folder), str(folder / "Example.java")], check=True)
-    return [required("java"), "-cp", f"{folder}:{jars}/*", "Example"]
+    return [program_path("java"), "-cp", f"{folder}:{jars}/*", "Example"]
 
 
 def in_go(text: str, folder: Path) -> list[str]:
     for name in ("go.mod", "go.sum"):
         shutil.copy(fetched("franz-go") / name, folder)
     (folder / "example.go").write_text(text)
-    subprocess.run([required("go"), "build", "-o", "service", "."], check=True, cwd=folder)
+    subprocess.run([program_path("go"), "build", "-o", "service", "."], check=True, cwd=folder)
     return [str(folder / "service")]
 
 

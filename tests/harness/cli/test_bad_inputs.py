@@ -78,7 +78,7 @@ INPUTS = [
     ("cluster up --version 9.9.9", 64, "version '9.9.9' of Kafka is not known"),
     ("cluster up --secured tls", 64, "'tls' is not one of 'sasl_ssl', 'mtls'"),
     ("cluster down nothing", 64, "nothing: no such cluster; those that stand: none: `kafka-chaos cluster up` starts"),
-    ("break pause broker:1", 64, "--on: expected the name of a cluster; those that stand: none"),
+    ("break pause broker:1", 64, "expected the name of a cluster (--on NAME, or `down NAME`); those that stand: none"),
     ("run good.yaml --on nothing", 64, "nothing: no such cluster"),
     ("predict --faults bomb", 64, "expected"),
     ("predict --acks 1 --idempotence", 64, "idempotence"),
