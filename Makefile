@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest
 # One worker has the tests on clusters, another those with Spark; both go on with the rest (tests/conftest.py).
 WORKERS := 2
 SIDE_BY_SIDE = -n $(WORKERS) --dist loadgroup --kafka-chaos-cluster-per-worker
-SHARDS := model verification faults cluster runs shapes clients conformance matrix known array users
+SHARDS := model verification faults cluster runs shapes clients conformance matrix known users
 # Tests start many processes: their modules are compiled once, not in each of them.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -50,8 +50,6 @@ test-examples: .venv/.installed
 # The tests of the night, shard by shard; test-night-NAME is one of them.
 test-night: $(addprefix test-night-,$(SHARDS))
 
-# Another covering array every day.
-test-night-array: export COVERING_ARRAY_SEED ?= $(shell date +%j)
 test-night-%: setup
 	@docker/set-up tests
 	$(PYTEST) $(SIDE_BY_SIDE) --shard=$* --hypothesis-profile=night
@@ -109,6 +107,16 @@ atlas: setup
 	$(BIN)/kafka-chaos atlas --minutes $(ATLAS_MINUTES) --record $(RECORD) || [ $$? -le 2 ]
 	$(BIN)/python benchmarks/observed_traces.py runs/atlas/*/runs/2*
 	$(BIN)/python benchmarks/verdicts_kept.py runs/atlas/*/runs/2*
+
+# Small runs of every family, of other covering arrays every day; `make runs-kept` judges them again on each change.
+recorded-runs: setup
+	@docker/set-up tests
+	rm -rf runs/recorded
+	$(BIN)/python benchmarks/record_runs.py runs/recorded --seed $(shell date +%j)
+
+# Whether recorded runs keep their verdicts; benchmarks/verdict-changes.toml says why one does not.
+runs-kept: .venv/.installed
+	$(BIN)/python benchmarks/verdicts_kept.py runs/recorded/2*
 
 # Makes the record of the nights before the one that the guide's table is from.
 atlas-record: .venv/.installed

@@ -15,7 +15,6 @@ SHARDS = {
     "conformance": ("tests/conformance", "tests/test_scenarios.py"),
     "matrix": ("tests/test_acks_matrix.py", "tests/test_version_differences.py"),
     "known": ("tests/test_known.py",),
-    "array": ("tests/harness/experiment/test_covering_array.py",),
     "users": ("tests/harness", "tests/plugin", "tests/project", "tests/test_docs.py", "tests/test_packaging.py"),
 }
 """The beginnings of paths by shard."""
