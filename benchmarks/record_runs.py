@@ -2,10 +2,11 @@
 
     benchmarks/record_runs.py DIR [--runs 300] [--seed 0] [--workers 3]
 
-A run has a cluster of its own, loads it for a few seconds under a fault, and is judged with DuckDB. What verification
-reads stays in DIR: the logs of brokers and clients go. `benchmarks/verdicts_kept.py` judges such runs again.
-Prints each lane that does not conform, with its reasons, and at the end how many lanes have which verdict. Exits with
-1 if a lane is a violation, and with 3 if a lane is unknown, sent nothing, or came to no verdict.
+A run loads a cluster for a few seconds under a fault, and is judged with DuckDB. What verification reads stays in DIR:
+the logs of brokers and clients go. Runs that are in DIR already are not made again. `benchmarks/verdicts_kept.py`
+judges such runs again. Prints each lane that does not conform, with its reasons, and at the end how many lanes have
+which verdict. Exits with 1 if a lane is a violation, and with 3 if a lane is unknown, had nothing acknowledged, or came
+to no verdict.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import json
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from itertools import count, islice
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain, count, islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -28,13 +30,15 @@ from kafka_chaos.contract.command.errors import KafkaChaosError  # noqa: E402
 from kafka_chaos.contract.engines import Engine  # noqa: E402
 from kafka_chaos.contract.run_directory import LOGS_FOLDER  # noqa: E402
 from kafka_chaos.harness.experiment.file import experiment_of  # noqa: E402
-from kafka_chaos.harness.run.runner import run_experiment  # noqa: E402
+from kafka_chaos.harness.experiment.specs import Experiment  # noqa: E402
+from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns  # noqa: E402
 from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS  # noqa: E402
 from tests.harness.experiment.test_covering_array import experiments  # noqa: E402
 
-Task = tuple[Path, dict[str, Any]]
 Told = tuple[str, list[tuple[str, str, str]]]
 """What was run; and of each lane its name, its verdict and the reasons."""
+TOGETHER = 12
+"""At most so many runs share a cluster."""
 
 
 def rows(seed: int) -> Iterator[dict[str, Any]]:
@@ -44,21 +48,32 @@ def rows(seed: int) -> Iterator[dict[str, Any]]:
             yield {**values, "name": f"array-{number}-{row}"}
 
 
-def record(task: Task) -> Told:
-    """Run an experiment, and keep what is judged."""
-    root, values = task
-    name = values["name"]
-    try:
-        result = run_experiment(
-            experiment_of(values, name), root=root, accept_known=MODELLED_DEFECTS, engine=Engine.DUCKDB, report=False
-        )
-    except KafkaChaosError as error:
-        return name, [("", "no verdict", str(error))]
-    shutil.rmtree(result.path / LOGS_FOLDER, ignore_errors=True)
-    return name, [
-        (lane.lane, lane.outcome if lane.acknowledged else "nothing acknowledged", "; ".join(lane.reasons))
-        for lane in result.verdict.lanes
-    ]
+def together(values: Iterable[dict[str, Any]]) -> list[list[Experiment]]:
+    """Experiments that can share a cluster."""
+    alike: dict[str, list[Experiment]] = {}
+    for experiment in (experiment_of(each, each["name"]) for each in values):
+        alike.setdefault(repr(experiment.layout), []).append(experiment)
+    groups = [group[first : first + TOGETHER] for group in alike.values() for first in range(0, len(group), TOGETHER)]
+    return sorted(groups, key=len, reverse=True)
+
+
+def record(group: list[Experiment], *, root: Path) -> list[Told]:
+    """Run experiments on one cluster, and keep what is judged."""
+    told: list[Told] = []
+    with ClusterOfRuns("recorded", Engine.DUCKDB, MODELLED_DEFECTS) as cluster:
+        for experiment in group:
+            try:
+                result = cluster.run(experiment, root=root)
+            except KafkaChaosError as error:
+                told.append((experiment.name, [("", "no verdict", str(error))]))
+                continue
+            shutil.rmtree(result.path / LOGS_FOLDER, ignore_errors=True)
+            lanes = [
+                (lane.lane, lane.outcome if lane.acknowledged else "nothing acknowledged", "; ".join(lane.reasons))
+                for lane in result.verdict.lanes
+            ]
+            told.append((experiment.name, lanes))
+    return told
 
 
 def main() -> None:
@@ -69,15 +84,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=3)
     options = parser.parse_args()
-    tasks = [(options.root, values) for values in islice(rows(options.seed), options.runs)]
+    # DATE-TIME-array-SEED-ROW-RANDOM
+    there = {path.parent.name[16:-5] for path in options.root.glob("2*/verdict.json")}
+    groups = together(values for values in islice(rows(options.seed), options.runs) if values["name"] not in there)
     verdicts = Counter[str]()
     with get_context("spawn").Pool(options.workers) as pool:
-        for name, lanes in pool.imap_unordered(record, tasks):
+        for name, lanes in chain.from_iterable(pool.imap_unordered(partial(record, root=options.root), groups)):
             verdicts.update(verdict for _, verdict, _ in lanes)
             for lane, verdict, reasons in lanes:
                 if verdict != "conforms":
                     print(f"{name} {lane}: {verdict}: {reasons}", flush=True)
-    print(json.dumps({"runs": len(tasks), **verdicts}))
+    print(json.dumps({"runs": options.runs, **verdicts}))
     raise SystemExit(1 if verdicts["violation"] else 3 if set(verdicts) - {"conforms"} else 0)
 
 

@@ -3,11 +3,11 @@
 import contextlib
 import itertools
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.engines import Engine
@@ -19,6 +19,8 @@ from kafka_chaos.harness.run.runner import run_experiment
 from kafka_chaos.verification.spark.session import require_engine
 
 _numbers = itertools.count(1)
+_EXTRAS: Mapping[str, Any] = {"disk_mib": 0, "links": False, "clocks": False}
+"""What a cluster may have although an experiment does not need it; in all else it is the experiment's."""
 
 
 def restore(cluster: Cluster) -> None:
@@ -48,12 +50,14 @@ class ClusterOfRuns:
     """Runs experiments one after the other, on the same cluster as long as it has what they need.
 
     `name`: the beginning of the clusters' ids. `engine` verifies the runs; with duckdb there are no reports.
+    `accept_known`: see `verify`.
 
     Guarantee: a cluster on which a run failed is not used again, and at the end of the context none is left.
     """
 
     name: str
     engine: Engine = Engine.SPARK
+    accept_known: Collection[str] = ()
     _cluster: Cluster | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
 
@@ -64,14 +68,11 @@ class ClusterOfRuns:
     def __exit__(self, *_: object) -> None:
         self._discard()
 
-    def run(self, experiment: Experiment, *, root: Path, listeners: Sequence[Listener]) -> RunResult:
+    def run(self, experiment: Experiment, *, root: Path, listeners: Sequence[Listener] = ()) -> RunResult:
         """Run an experiment, and delete its topics."""
         layout = experiment.layout
         spec = None if self._cluster is None else self._cluster.spec
-        if spec is not None and (
-            spec.lacks(layout) or (spec.versions, spec.metadata_mode) != (layout.versions, layout.metadata_mode)
-        ):
-            # It lacks disks, links or clocks that the experiment's faults need, or has another version or mode.
+        if spec is not None and (spec.lacks(layout) or replace(spec, **_EXTRAS) != replace(layout, **_EXTRAS)):
             self._discard()
         if self._cluster is None:
             run_id = f"{self.name}-{secrets.token_hex(4)}"
@@ -85,6 +86,7 @@ class ClusterOfRuns:
                 root=root,
                 listeners=listeners,
                 cluster=cluster,
+                accept_known=self.accept_known,
                 engine=self.engine,
                 report=self.engine == Engine.SPARK,
             )
