@@ -23,13 +23,15 @@ def late_end_txns(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[Def
     incarnations = _incarnations(run_directory)
     for transactional_id, sent in sorted(_end_txns(run_directory).items()):
         for late, repetition, arrived_ns in _overtaken(sent) if transactional_id in lanes else ():
-            begun = [(ns, producer) for ns, producer in incarnations.get(transactional_id, ()) if ns <= late["ns"]]
-            if not begun:
+            begun = sorted(incarnations.get(transactional_id, ()))
+            before = [producer for ns, producer in begun if ns <= late["ns"]]
+            # What a later incarnation sends is no repetition: its epoch fences the late request.
+            if not before or any(late["ns"] < ns <= repetition["ns"] for ns, _ in begun):
                 continue
             yield DefectPrecondition(
                 defect="KAFKA-17754",
                 lane=lanes[transactional_id],
-                producer_id=max(begun)[1],  # of the last incarnation that had begun when the request was sent
+                producer_id=before[-1],  # of the last incarnation that had begun when the request was sent
                 evidence=f"an EndTxn request of {transactional_id} (correlation id {late['correlation_id']}) arrived "
                 f"{(arrived_ns - late['ns']) / _NS:.1f} s late, {(arrived_ns - repetition['ns']) / _NS:.1f} s after it "
                 "had been sent again",

@@ -119,6 +119,9 @@ def test_an_end_that_arrives_after_it_was_sent_again_is_the_precondition_of_a_de
         "an EndTxn request of late-0 (correlation id 3000) arrived 4.0 s late, 2.5 s after it had been sent again"
     )
     assert not list(late_end_txns(run, {"control-0": "control"}))
+    rows[1]["initialised_ns"] = START + 4000 * MS
+    table(run, "transactions", [committed | row for row in rows])
+    assert not list(late_end_txns(run, {"late-0": "late"})), "a later incarnation sent the next one"
 
 
 def test_an_end_that_nobody_sent_again_is_none(run: Path) -> None:
