@@ -20,17 +20,18 @@ def past_of(view: View) -> dict[int, int]:
         told = (row.invoke_ns, row.offset, -1 if row.lag is None else row.lag)
         last[row.partition] = max(told, last.get(row.partition, told))
     past = {partition: offset for partition, (_, offset, _) in last.items()}
-    for sent in view.history.produced:
-        told = last.get(-1 if sent.partition is None else sent.partition, (0, 0, -1))
-        is_before = sent.complete_ns is not None and sent.complete_ns < told[0]
-        if (
-            sent.partition is not None
-            and sent.offset is not None
-            and sent.outcome == "ok"
-            and is_before
-            and not told[2]
-        ):
-            past[sent.partition] = max(past[sent.partition], sent.offset + 1)
+    stored = {(row.partition, row.offset, row.producer_id, row.seq) for row in view.history.log or ()}
+    acknowledged = [
+        (row.partition, row.offset, row.complete_ns) for row in view.history.produced if row.outcome == "ok"
+    ]
+    given = [
+        (row.partition, row.offset, row.delivered_ns)
+        for row in view.history.deliveries
+        if (row.partition, row.offset, row.producer_id, row.seq) in stored
+    ]
+    for partition, offset, ns in acknowledged + given:
+        if partition in last and offset is not None and ns is not None and ns < last[partition][0]:
+            past[partition] = past[partition] if last[partition][2] else max(past[partition], offset + 1)
     return past
 
 

@@ -108,6 +108,18 @@ def test_what_the_evidence_does_not_show_is_not_judged(
     assert any(reason in said for said in lane.reasons), lane.reasons
 
 
+@pytest.mark.parametrize(("lag", "verdict"), [(0, Verdict.CONFORMS), (1, Verdict.UNKNOWN)])
+def test_without_a_lag_the_group_is_past_what_its_members_were_given(
+    tmp_path: Path, verified: Verified, lag: int, verdict: Verdict
+) -> None:
+    """Nobody knows the offsets of acks=0, and the last start offset that was written trails."""
+    history = clean()
+    history.produced = [row._replace(partition=None, offset=None) for row in history.produced]
+    history.share_starts = [row._replace(offset=0, lag=lag) for row in history.share_starts]
+    run_dir = write_histories(tmp_path / "run", {LANE: history}, {LANE: {**lane_keys(), "acks": "0"}})
+    assert verified(run_dir).lane(LANE).verdict == verdict
+
+
 def test_rows_that_are_there_twice_are_a_doubt(tmp_path: Path, verified: Verified) -> None:
     history = clean()
     history.deliveries.append(history.deliveries[0])

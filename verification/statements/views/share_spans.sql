@@ -1,12 +1,13 @@
 -- By share group and partition the first start offset that was told, and how far the group was `past` records at the last
--- report: to the start offset, and where it had no lag, past all that was acknowledged before.
+-- report: to the start offset, and where it had no lag, past all that was acknowledged before, or given to a member and is
+-- in the final log.
 --
 -- What the share coordinator has written last trails by the acknowledgements that it was written with.
 SELECT
   q.lane, q.`group`, q.`partition`, q.earliest.`offset` AS first,
   GREATEST(
     q.latest.`offset`,
-    COALESCE(MAX(CASE WHEN q.latest.lag = 0 AND p.complete_ns < q.latest.invoke_ns THEN p.`offset` + 1 END), 0)
+    COALESCE(MAX(CASE WHEN q.latest.lag = 0 AND p.ns < q.latest.invoke_ns THEN p.`offset` + 1 END), 0)
   ) AS past
 FROM (
   SELECT
@@ -16,5 +17,11 @@ FROM (
   JOIN shares s USING (lane, `group`)
   GROUP BY r.lane, r.`group`, r.`partition`
 ) q
-LEFT JOIN produced p ON p.lane = q.lane AND p.`partition` = q.`partition` AND p.outcome = 'ok'
+LEFT JOIN (
+  SELECT lane, `partition`, `offset`, complete_ns AS ns FROM produced WHERE outcome = 'ok'
+  UNION ALL
+  SELECT lane, `partition`, `offset`, delivered_ns
+  FROM deliveries
+  LEFT SEMI JOIN log USING (lane, `partition`, `offset`, producer_id, seq)
+) p ON p.lane = q.lane AND p.`partition` = q.`partition`
 GROUP BY q.lane, q.`group`, q.`partition`, q.earliest, q.latest
