@@ -22,19 +22,23 @@ from kafka_chaos.harness.experiment.timings import timings_of
 from kafka_chaos.reference_model.recovery import bounds_of
 
 SOURCE = "source"
-FAULTS: dict[str, dict[str, Any]] = {
-    "none": {},
-    "process": {"fault": "kill", "target": "leader(a)"},
-    "frozen": {"fault": "pause", "target": "follower(a)"},
-    "network": {"fault": "partition", "target": "leader(a)"},
-    "links": {"fault": "hold", "target": "leader(a)", "api": "Produce"},
-    "coordination": {"fault": "leader-transfer", "target": "leader(a)"},
-    "partitions": {"fault": "partition-growth", "target": "controller", "lane": "a", "add": 1},
-    "storage": {"fault": "full-disk", "target": "broker:2"},
-    "clock": {"fault": "clock-step", "seconds": 2, "target": "broker:2"},
-    "members": {"fault": "client-pause", "target": "member(a)"},
-    "clients": {"fault": "client-kill", "target": "consumer(a)"},
+FAULTS: dict[str, list[dict[str, Any]]] = {
+    "none": [],
+    "process": [{"fault": kind, "target": "leader(a)"} for kind in ("kill", "stop", "power-loss")],
+    "frozen": [{"fault": "pause", "target": target} for target in ("follower(a)", "leader(a)")],
+    "network": [{"fault": kind, "target": "leader(a)"} for kind in ("partition", "isolate", "connection-reset")],
+    "links": [{"fault": kind, "target": "leader(a)", "api": "Produce"} for kind in ("hold", "drop", "repeat")],
+    "coordination": [{"fault": "leader-transfer", "target": "leader(a)"}],
+    "partitions": [{"fault": "partition-growth", "target": "controller", "lane": "a", "add": 1}],
+    "storage": [{"fault": kind, "target": "broker:2"} for kind in ("full-disk", "slow-disk", "read-only-disk")],
+    "clock": [
+        {"fault": "clock-step", "seconds": 2, "target": "broker:2"},
+        {"fault": "clock-drift", "percent": 20, "target": "broker:2"},
+    ],
+    "members": [{"fault": kind, "target": "member(a)"} for kind in ("client-pause", "client-kill")],
+    "clients": [{"fault": kind, "target": "consumer(a)"} for kind in ("client-kill", "client-pause")],
 }
+"""By family the faults of which an array draws one for each of its experiments."""
 USES: list[dict[str, Any]] = [
     {},
     {"lives": [{"at": 2, "lasts": 3, "ends": "kill", "returns": 1}]},
@@ -69,7 +73,8 @@ ASSIGNED_BY_BROKERS = ("librdkafka 2.12.0", "java 4.2.2")
 def experiments(seed: int) -> Iterator[dict[str, Any]]:
     """Experiments that together have each pair of values that an allowed row has; the seed draws the rest."""
     rows = [row for row in product(*(range(len(values)) for values in ARRAY.values())) if _is_allowed(_named(row))]
-    Random(seed).shuffle(rows)
+    drawn = Random(seed)
+    drawn.shuffle(rows)
     rows_with: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
     for row in rows:
         for pair in _pairs(row):
@@ -79,7 +84,8 @@ def experiments(seed: int) -> Iterator[dict[str, Any]]:
         rarest = min(missing, key=lambda pair: (len(rows_with[pair]), pair))
         best = max(rows_with[rarest], key=lambda row: len(missing.intersection(_pairs(row))))
         missing.difference_update(_pairs(best))
-        yield values_of(_named(best))
+        row = _named(best)
+        yield values_of(row, drawn.choice(FAULTS[row["fault"]] or [{}]))
 
 
 def _named(row: tuple[int, ...]) -> dict[str, Any]:
@@ -115,14 +121,13 @@ def _is_allowed(row: dict[str, Any]) -> bool:
     )
 
 
-def values_of(row: dict[str, Any]) -> dict[str, Any]:
+def values_of(row: dict[str, Any], fault: dict[str, Any]) -> dict[str, Any]:
     """An experiment with a lane of these settings, and one that a loop reads."""
     acks, _, numbered = row["acks"].partition(", ")
     lane = {"lane": "a", "min_insync_replicas": 2, "acks": acks, "idempotence": bool(numbered), **row["use"]}
     lanes = [lane_of_client(lane, row["client"])]
     if "loop" in row["use"]:
         lanes.append({"lane": SOURCE, "acks": "all", "min_insync_replicas": 2})
-    fault = FAULTS[row["fault"]]
     return {
         "name": "array",
         "seed": 1,
