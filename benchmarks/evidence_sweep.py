@@ -251,7 +251,10 @@ def of_events(events: list[dict[str, Any]], rng: random.Random) -> Iterator[Chan
 def without_proof(run: Path) -> str:
     """A fault without its proof: every lane is unknown."""
     path = run / "events.jsonl"
-    kept = [line for line in path.read_text().splitlines(keepends=True) if '"fault_proven"' not in line]
+    lines = path.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if '"fault_proven"' not in line]
+    if kept == lines:
+        raise LookupError(f"{run} has no fault that was proven")
     put(path, "".join(kept))
     return ""
 
@@ -261,7 +264,7 @@ def lost_write(run: Path) -> str:
     lane = next(
         lane["lane"]
         for lane in json.loads((run / "lanes.json").read_text())["lanes"]
-        if lane["idempotence"] and not lane.get("transactional") and not lane.get("loop")
+        if lane["idempotence"] and not any(lane.get(key) for key in ("transactional", "loop", "cleanup_policy"))
     )
     produced = read(run, "produced")
     of = produced.filter(pc.and_(pc.equal(produced["lane"], lane), pc.equal(produced["outcome"], "ok")))
