@@ -115,6 +115,10 @@ def test_a_directory_of_another_tool_or_an_older_version_needs_no_manifest(run: 
         ('{"format_version": 9, "files": {}}', "format_version: is 9"),
         ('{"format_version": 1}', "files: "),
         ('{"format_version": 1, "files": {"lanes.json": {"bytes": "4", "sha256": ""}}}', "files.lanes.json: "),
+        (
+            '{"format_version": 1, "files": {"log/a.parquet": {"bytes": 4, "sha256": ""}}}',
+            "expected rows, bytes and sha256",
+        ),
     ],
 )
 def test_a_manifest_that_is_none_is_refused(run: Path, content: str, problem: str) -> None:
