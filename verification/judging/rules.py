@@ -107,7 +107,8 @@ def _read_by_nobody(lane: LaneEvidence) -> Iterator[Doubt | Gap]:
         return
     some = f"{lane.facts.unjudged} of {lane.acknowledged} acknowledged records"
     if lane.run.has_log:
-        yield Doubt(f"{some} are not in the log, from which records are removed, and nothing shows why")
+        why = f"{some} are not in the log, from which records are removed, and nothing shows why"
+        yield Gap(why, (Anomaly.LOST_WRITE,)) if lane.lane.acks == "0" else Doubt(why)  # acks=0 tells no offset
     else:
         why = f"{some} were read by nobody, and there is no final log (log/)"
         yield Gap(why, tuple(with_trait(Anomaly, Trait.BY_READS)))

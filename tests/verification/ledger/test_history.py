@@ -10,7 +10,7 @@ from kafka_chaos.contract.lane.recovery import USUAL_TIMINGS
 from kafka_chaos.verification import RunDirectoryError
 from tests.verification.ledger.evidence import reasons, with_replicas
 from tests.verification.samples.engines import Verified
-from tests.verification.samples.run_dirs import Rows, rows_of
+from tests.verification.samples.run_dirs import Rows, prediction, rows_of
 
 
 def test_the_ledger_of_a_conforming_run(tmp_path: Path, verified: Verified) -> None:
@@ -91,6 +91,19 @@ def test_a_cleaned_log_shows_what_nobody_read(tmp_path: Path, verified: Verified
     verdict = verified(rows.write(tmp_path / "unread"))
     assert verdict.verdict == Verdict.UNKNOWN
     assert "5 of 20 acknowledged records are not in the log, from which records are removed" in reasons(verdict)
+
+
+@pytest.mark.parametrize(("status", "verdict"), [("permitted", Verdict.CONFORMS), ("forbidden", Verdict.UNKNOWN)])
+def test_what_nobody_can_place_in_a_cleaned_log_is_a_doubt_where_nothing_may_be_lost(
+    tmp_path: Path, verified: Verified, status: str, verdict: Verdict
+) -> None:
+    rows = rows_of(acks="0", cleanup_policy="compact", faults=["kill"])
+    rows.prediction = prediction(["a"], lost_write=status)
+    rows.produced = [row | {"offset": None} for row in rows.produced]
+    assert rows.log is not None
+    del rows.log[:5], rows.consumed[:5]
+    lane = verified(rows.write(tmp_path / "run")).lanes[0]
+    assert (lane.verdict, Anomaly.LOST_WRITE in lane.not_judged) == (verdict, True), lane.reasons
 
 
 @pytest.mark.parametrize("mark", [0, None])
