@@ -3,11 +3,11 @@
 import contextlib
 import itertools
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.engines import Engine
@@ -19,8 +19,6 @@ from kafka_chaos.harness.run.runner import run_experiment
 from kafka_chaos.verification.spark.session import require_engine
 
 _numbers = itertools.count(1)
-_EXTRAS: Mapping[str, Any] = {"disk_mib": 0, "links": False, "clocks": False}
-"""What a cluster may have although an experiment does not need it; in all else it is the experiment's."""
 
 
 def restore(cluster: Cluster) -> None:
@@ -71,8 +69,7 @@ class ClusterOfRuns:
     def run(self, experiment: Experiment, *, root: Path, listeners: Sequence[Listener] = ()) -> RunResult:
         """Run an experiment, and delete its topics."""
         layout = experiment.layout
-        spec = None if self._cluster is None else self._cluster.spec
-        if spec is not None and (spec.lacks(layout) or replace(spec, **_EXTRAS) != replace(layout, **_EXTRAS)):
+        if self._cluster is not None and not self._cluster.spec.serves(layout):
             self._discard()
         if self._cluster is None:
             run_id = f"{self.name}-{secrets.token_hex(4)}"

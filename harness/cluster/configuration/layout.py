@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure, counted
 from kafka_chaos.contract.lane.lanes import INTERNAL_REPLICAS
@@ -249,6 +250,11 @@ class ClusterLayout:
         if wanted.clocks and not self.clocks:
             return "a fault moves clocks, and the cluster's clocks can't be moved: start it with clocks"
         return None
+
+    def serves(self, wanted: ClusterLayout) -> bool:
+        """Whether this is the `wanted` layout, or has disks, links or clocks besides."""
+        without: Mapping[str, Any] = {"disk_mib": 0, "links": False, "clocks": False}
+        return self.lacks(wanted) is None and replace(self, **without) == replace(wanted, **without)
 
     @property
     def described(self) -> str:

@@ -23,7 +23,7 @@ from kafka_chaos.reference_model.recovery import bounds_of
 
 SOURCE = "source"
 FAULTS: dict[str, list[dict[str, Any]]] = {
-    "none": [],
+    "none": [{}],
     "process": [{"fault": kind, "target": "leader(a)"} for kind in ("kill", "stop", "power-loss")],
     "frozen": [{"fault": "pause", "target": target} for target in ("follower(a)", "leader(a)")],
     "network": [{"fault": kind, "target": "leader(a)"} for kind in ("partition", "isolate", "connection-reset")],
@@ -85,7 +85,7 @@ def experiments(seed: int) -> Iterator[dict[str, Any]]:
         best = max(rows_with[rarest], key=lambda row: len(missing.intersection(_pairs(row))))
         missing.difference_update(_pairs(best))
         row = _named(best)
-        yield values_of(row, drawn.choice(FAULTS[row["fault"]] or [{}]))
+        yield values_of(row, drawn.choice(FAULTS[row["fault"]]))
 
 
 def _named(row: tuple[int, ...]) -> dict[str, Any]:

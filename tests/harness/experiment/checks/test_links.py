@@ -116,6 +116,16 @@ def test_a_cluster_that_runs_already_says_what_it_lacks(wanted: ClusterLayout, l
     assert lacking in str(ClusterLayout().lacks(wanted))
     assert wanted.lacks(wanted) is None
     assert wanted.lacks(ClusterLayout()) is None
+    assert wanted.serves(ClusterLayout())
+    assert not ClusterLayout().serves(wanted)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [ClusterLayout(security="mtls"), ClusterLayout(brokers=5), ClusterLayout(broker_configs={"num.io.threads": 3})],
+)
+def test_a_cluster_serves_no_experiment_whose_cluster_is_another(other: ClusterLayout) -> None:
+    assert not ClusterLayout(links=True).serves(other)
 
 
 DISKS = """
