@@ -46,7 +46,7 @@ def print_verdict(verdict: RunVerdict, gaps: Mapping[str, float] | None = None) 
     terminal.print(table)
     for line in (
         *(f"{lane.lane}: {reason}" for lane in verdict.lanes for reason in lane.reasons),
-        *verdict.of_work,
+        *(f"{lane.lane}: {line}" for lane in verdict.lanes if lane.work for line in lane.work.lines),
         *_ledger_lines(verdict),
     ):
         terminal.print(f"  {line}", markup=False, highlight=False)

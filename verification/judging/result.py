@@ -171,11 +171,6 @@ class RunVerdict:
         """The same verdict, with those lanes accepted that `defects` explain."""
         return replace(self, lanes=tuple(lane.accepting(defects) for lane in self.lanes))
 
-    @property
-    def of_work(self) -> list[str]:
-        """Sentences about the work of the lanes, such as errors, each with its lane."""
-        return [f"{lane.lane}: {line}" for lane in self.lanes if lane.work for line in lane.work.lines]
-
     def lane(self, name: str) -> LaneVerdict:
         """The verdict of the lane of that name; KeyError if there is none."""
         return {lane.lane: lane for lane in self.lanes}[name]

@@ -30,9 +30,9 @@ from kafka_chaos.verification.inputs.storage import RunPath
 class Checkpoints:
     """What checkpoints.json says of replicas in the end; `given`: there is such a file; `brokers`: those that it names.
 
-    Per (lane, partition): `chain`, the leader epochs with their start offsets, as the replica with the newest epoch has
-    them; `replica_chains`, as each replica has them. Per (lane, partition) and broker: `high_watermarks`, `log_ends`,
-    and `sizes`, the first offset of the log and its bytes, each None where it is not told.
+    Per (lane, partition): `chain`, the leader epochs with their start offsets by all replicas that have the newest one;
+    `replica_chains`, as each replica has them. Per (lane, partition) and broker: `high_watermarks`, `log_ends`, and
+    `sizes`, the first offset of the log and its bytes, each None where it is not told.
     """
 
     chain: Mapping[Place, tuple[tuple[int, int], ...]] = field(default_factory=dict)
@@ -55,7 +55,6 @@ def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
         return Checkpoints()
     brokers = object_in(path, read_object(path), "brokers")
     partitions = {lane.lane: lane.partitions for lane in lanes}
-    newest: dict[Place, tuple[tuple[int, int], ...]] = {}
     marks: dict[Place, dict[int, int | None]] = {}
     ends: dict[Place, dict[int, int | None]] = {}
     chains: dict[Place, list[tuple[tuple[int, int], ...]]] = {}
@@ -70,9 +69,15 @@ def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
             ends.setdefault(place, {})[number] = entry.get("log_end_offset")
             sizes.setdefault(place, {})[number] = (entry.get("log_start_offset"), entry.get("log_bytes"))
             chains.setdefault(place, []).append(chain)
-            if chain and (place not in newest or chain[-1][0] > newest[place][-1][0]):
-                newest[place] = chain
+    newest = {place: _newest(replicas) for place, replicas in chains.items() if any(replicas)}
     return Checkpoints(newest, marks, True, frozenset(map(int, brokers)), ends, chains, sizes)
+
+
+def _newest(replicas: Sequence[tuple[tuple[int, int], ...]]) -> tuple[tuple[int, int], ...]:
+    """Each leader epoch's least start: a replica that copied a compacted log has an epoch only from what was left."""
+    last = max(chain[-1][0] for chain in replicas if chain)
+    entries = {entry for chain in replicas if chain and chain[-1][0] == last for entry in chain}
+    return tuple(sorted(dict(sorted(entries, reverse=True)).items()))
 
 
 def _parsed(path: RunPath, key: str, entry: Any) -> tuple[int | None, tuple[tuple[int, int], ...]]:

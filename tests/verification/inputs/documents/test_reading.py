@@ -131,11 +131,14 @@ def test_checkpoints_hold_offsets(tmp_path: Path, entry: object, problem: str) -
         read_checkpoints(path, LANES)
 
 
-def test_the_epochs_of_a_partition_are_those_of_the_replica_with_the_newest_one(tmp_path: Path) -> None:
-    chains = {"1": [[0, 0], [2, 7]], "2": [[0, 0], [3, 5]], "3": [[0, 0]]}
+def test_the_epochs_of_a_partition_are_those_of_the_replicas_with_the_newest_one(tmp_path: Path) -> None:
+    # Brokers 4 and 5 copied a log from which compaction had removed records: they have epochs later, or not at all.
+    chains = {"1": [[0, 0], [2, 7]], "2": [[0, 0], [1, 2], [3, 5]], "3": [[0, 0]]}
+    chains |= {"4": [[0, 0], [1, 3], [3, 5]], "5": [[0, 0], [2, 4], [3, 6]]}
     brokers = {
         broker: {"a/0": {"high_watermark": 9, "log_end_offset": 9, "leader_epochs": chain}}
         for broker, chain in chains.items()
     }
     (tmp_path / "checkpoints.json").write_text(json.dumps({"brokers": brokers}))
-    assert read_checkpoints(tmp_path / "checkpoints.json", [Lane(lane="a")]).chain == {("a", 0): ((0, 0), (3, 5))}
+    expected = ((0, 0), (1, 2), (2, 4), (3, 5))
+    assert read_checkpoints(tmp_path / "checkpoints.json", [Lane(lane="a")]).chain == {("a", 0): expected}
