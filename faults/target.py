@@ -1,7 +1,7 @@
 """The targets of faults. A target is a role, such as `leader(lane)`; the injection finds out which nodes have it.
 
 `leader(lane)` leads partition 0, `leader(lane/3)` partition 3. `group-coordinator(lane)` coordinates the lane's group,
-the group that feeds its loop, or its share group, `transaction-coordinator(lane)` its first transactional id, and
+the group whose members are its loop, or its share group, `transaction-coordinator(lane)` its first transactional id,
 `share-coordinator(lane)` keeps the state of its share group. `all`, `minority`, `majority` and `random` mean brokers.
 `controllers`, `controllers:…` and `controller:1` mean KRaft's dedicated controllers. `controller` is the active
 controller, broker or not. `member(lane)` is one member of the lane's group, loop or share group, and `members(lane)`
@@ -99,8 +99,8 @@ class Target:
             raise TargetError(f"{self.text}: a cluster in KRaft mode has no ZooKeeper; its targets are {targets}")
         if self.role == "controllers" and not controllers:
             raise TargetError(
-                f"{self.text}: the cluster has no controllers that are no brokers (metadata_mode: kraft with "
-                "controllers: 1 or 3); `controller` is the active one"
+                f"{self.text}: the cluster has no dedicated controllers; with metadata_mode: kraft and controllers: 1 "
+                "or 3, it has some. `controller` is the active one"
             )
         if self.part is not None and not self.controllers_hit(controllers):
             raise TargetError(f"{self.text}: one controller alone has no minority")
@@ -150,7 +150,7 @@ class Target:
         return tuple(sorted(rng.sample(brokers, self.brokers_hit(len(brokers))), key=lambda node: node.number))
 
     def brokers_hit(self, brokers: int) -> int:
-        """How many of a cluster's brokers have this role at once."""
+        """How many brokers of a cluster have this role at once, if its controller is one of the brokers."""
         if self.role in ("zookeeper", "controllers", *OF_CLIENTS):
             return 0
         if self.role == "brokers":

@@ -37,11 +37,11 @@ _MAX_RUNNING_CLUSTERS = 2
 class ClusterProfile:
     """A kind of cluster: its settings, and the `protocol` by which followers truncate in the model.
 
-    `fresh`: each act gets a cluster of its own.
+    `fresh`: each act (a part of a scenario, on a topic of its own) gets a cluster of its own.
     `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`). Otherwise
     that time is longer than any scenario.
-    `controllers`: the number of dedicated controllers in KRaft mode; a single one never fails. `migration_controllers`:
-    see `ClusterLayout`.
+    `controllers`: the number of dedicated controllers in KRaft mode; no scenario breaks one that is alone.
+    `migration_controllers`: see `ClusterLayout`.
     `elr`: whether leaders are elected from the eligible leader replicas; None leaves it to the version.
     `links`: whether every connection passes a link, so that single requests can be held. `configs_of`: settings of
     single brokers.
@@ -65,8 +65,8 @@ class ClusterProfile:
     def in_kraft(self, kafka_version: str) -> Self:
         """The same profile in KRaft mode with dedicated controllers, without the keys of brokers with ZooKeeper.
 
-        `kafka_version` replaces the default version, and an older version of a profile in KRaft mode. Any other version
-        stays: the profile needs it.
+        `kafka_version` replaces the default version, and the older version of a profile that is in KRaft mode already.
+        Any other version stays: the profile needs it.
         """
         is_older = self.metadata_mode == KRAFT and release(self.kafka_version) < release(kafka_version)
         version = kafka_version if is_older or self.kafka_version == KAFKA_VERSION else self.kafka_version

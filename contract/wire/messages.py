@@ -19,7 +19,7 @@ with warnings.catch_warnings():
         """The class of a message, made from its definition as kafka-python makes its own."""
         metaclass: Any = type(ApiMessage)
         asks = name.endswith("Request")
-        # Stated here, because a field called `type`, as LeaderAndIsr has, hides where kafka-python looks for this.
+        # kafka-python takes both from the class's `type`, which a field of that name hides, as LeaderAndIsr has.
         own = {"is_request": classmethod(lambda _: asks), "header_class": RequestHeader if asks else ResponseHeader}
         return metaclass(name, (ApiMessage,), {"__module__": __name__, **own}, load_json=f"{__package__}.definitions")
 

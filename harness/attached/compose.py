@@ -1,4 +1,4 @@
-"""Finds the Kafka nodes of a Docker Compose file, and writes a file of nodes, with commands of Docker that break them.
+"""Makes the file for `run --attach --nodes` from a Docker Compose file: Kafka nodes, and commands that break each.
 
 The images of Apache, Bitnami and Confluent are configured by environment variables: `KAFKA_` or `KAFKA_CFG_`, and a
 property's name. So these tell whether a service is a broker, and its id. A Compose file is read as Compose does, except
@@ -90,7 +90,7 @@ class _ComposeFile:
             if node.number is not None and first != node.service:
                 raise self.refusal(f"the service {first} has the same id, {node.number}", "services", node.service)
         if not any(node.kind == "brokers" and node.number is not None for node in nodes):
-            expected = "expected KAFKA_NODE_ID, or KAFKA_BROKER_ID with ZooKeeper, in the environment of one"
+            expected = "expected KAFKA_NODE_ID (with ZooKeeper KAFKA_BROKER_ID) in the `environment` of one of them"
             names = first_of([str(service) for service in services])
             raise self.refusal(f"no Kafka broker with a known id in {names}: {expected}", "services")
         return nodes

@@ -4,7 +4,7 @@ Guarantee: whatever a run has broken and not healed is in its journal, so that `
 run, can heal it without the file that lists the nodes. Only this user can read a journal: commands may hold secrets.
 
 A command that takes longer than its time-out is ended, with the processes that it started. Messages name the node and
-the command's key in the file of nodes, such as `broker-1: kill`, and show the end of its output, but never its text.
+the command's key in the file of nodes, such as `broker-1: kill`, and show the end of its output, never the command.
 """
 
 import itertools
@@ -95,7 +95,7 @@ class BreakJournal:
 
 
 def heal_abandoned() -> list[str]:
-    """Heal what dead runs left broken, the latest first; returns the names of the commands that succeeded.
+    """Heal what dead runs left broken, in each run the latest first; returns the names of the commands that succeeded.
 
     Every command is tried. Then the first `ClusterFailure` is raised; the journals of runs with a failure stay.
     """

@@ -67,7 +67,7 @@ class Node:
 
     @property
     def inside(self) -> Node:
-        """The node itself, which implements `InsideControl`: faults run commands in it."""
+        """The node itself: commands can run in its container, unlike in an attached node, which has None here."""
         return self
 
     def add_clock(self) -> None:

@@ -38,7 +38,7 @@ class SecuredListener:
     """The configuration of a secured listener for brokers and clients; never shown when printed.
 
     `broker_files` maps paths in a broker's container to contents; `client_configs` are librdkafka's keys, which
-    `client_config_file` holds too, as `--client-config` reads them.
+    `client_config_file` holds too, in the format of `run --attach --client-config`.
     """
 
     broker_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -47,7 +47,7 @@ class SecuredListener:
 
 
 def make_listener(mode: str, *, run_id: str, maker: Scratch, names: Sequence[str]) -> SecuredListener:
-    """Make certificates with openssl in the container `maker`, and a password for the user that `add_user` adds later.
+    """Make certificates in the throw-away container `maker`, and a password for the user that `add_user` adds later.
 
     `names`: the hosts and IPv4 addresses by which clients reach the brokers. Call this before any broker starts, since
     brokers read certificates at their start.

@@ -67,7 +67,7 @@ def patience_of(lanes: Iterable[LaneSpec], cluster: ClusterLayout) -> dict[str, 
     """
     patience = {}
     for lane in lanes:
-        bound = bounds_of(lane.as_lane(()), timings_of(lane, cluster), ()).get(RecoveryAnomaly.STALLED_CONSUMER)
+        bound = bounds_of(lane.as_lane(()), timings_of(lane, cluster), kinds=()).get(RecoveryAnomaly.STALLED_CONSUMER)
         waits_for_leaders_only = lane.transactional is None and lane.loop is None and lane.group is None
         if bound is not None and waits_for_leaders_only and bound.seconds <= _LONGEST_PATIENCE_S:
             patience[lane.lane] = bound.seconds
@@ -128,7 +128,7 @@ def _client_times(lane: LaneSpec) -> dict[str, int]:
         configured = (int(str(configs[_CLIENT_KEYS[name]])) for configs in roles if _CLIENT_KEYS[name] in configs)
         times[name] = max(configured, default=default)
     if kind.name == "kafka-python" and str(client).startswith(_KAFKA_PYTHON_BEFORE_3):
-        # Its consumer's default: no request is given up before a JoinGroup has waited for max.poll.interval.ms (300 s).
+        # Its consumers time out every request after that: more than the 300 s for which a JoinGroup may wait.
         times["fetch_ms"] = 305_000
     return times
 
@@ -137,7 +137,7 @@ def timeouts_for_faults(lanes: object, cluster: object) -> list[float]:
     """The time-outs in seconds around which durations of faults are drawn, each once, in order.
 
     They are the time-outs of sessions and lags, and of the lanes' requests, records, transactions and groups. The file
-    that `lanes` and `cluster` come from is checked later: then what is no number, and left out here, is refused.
+    that `lanes` and `cluster` come from is not checked yet: a value that is no number is skipped, and refused later.
     """
 
     def configs_in(holder: object, name: str) -> Mapping[str, Any]:

@@ -35,7 +35,7 @@ _DEFAULTS = {
     "security": "plaintext",
     "advertise": None,
 }
-"""The keywords of the marker, with their defaults."""
+"""The keywords of the marker with their defaults: keys of an experiment's `cluster` (`cluster_spec.py`), and more."""
 MARKER = (
     f"kafka_chaos(*, {', '.join(f'{key}={default!r}' for key, default in _DEFAULTS.items())}): "
     "the cluster that the test needs as kafka_chaos_cluster"
@@ -50,7 +50,7 @@ ClusterSettings = tuple[tuple[str, Any], ...]
 
 @dataclass
 class Session:
-    """The plugin's state in a session: clusters of failed tests, reasons already shown, and lines for the summary."""
+    """The state of a session: clusters of failed tests, refusals that were shown, and lines for the summary."""
 
     failed: set[ClusterSettings] = field(default_factory=set)
     refusals: set[str] = field(default_factory=set)
@@ -91,8 +91,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         metavar="ID",
         default=[],
-        help="Let assert_conforms pass for lanes whose violations this known defect explains, where the run shows what "
-        "the defect needs. May be given several times.",
+        help="Let assert_conforms pass for lanes whose violations this known defect explains, if the run shows the "
+        "conditions of the defect. May be given several times.",
     )
     engine_help = "What verifies runs: duckdb, which starts no JVM and writes no report, or spark."
     group.addoption("--kafka-chaos-engine", metavar="ENGINE", help=f"{engine_help} Default: the ini file's engine.")
@@ -107,7 +107,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and refuse options and ini values that make no sense."""
     config.addinivalue_line("markers", MARKER)
-    # A producer that failed fatally warns when it is closed, as in `workload/clients/recorded_producer.py`.
+    # Pytest drops the filter of `workload/clients/recorded_producer.py`: failed producers warn at their close.
     config.addinivalue_line("filterwarnings", "ignore:Producer abort_transaction failed during close:RuntimeWarning")
     if accepted := config.getoption(ACCEPT_KNOWN):
         from kafka_chaos.contract.command.errors import UsageFailure

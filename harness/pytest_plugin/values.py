@@ -28,9 +28,9 @@ _KEYS_OF_A_RUN = (
     *("lane", "topic", "cleanup_policy", "kafka_version", "metadata_mode", "elr", "faults"),
     *("client", "flushes", "verifies_transactions", "consumer_offsets", "transaction_state", "created_late"),
 )
-"""The keys of lanes.json that a test does not choose."""
-_KEYS_OF_CLIENTS = ("client", "leader", "topic_configs", "producer_configs", "consumer_configs")
-LANE_KEYS = (*(key.name for key in fields(Lane) if key.name not in _KEYS_OF_A_RUN), *_KEYS_OF_CLIENTS)
+"""The keys of lanes.json that a test does not choose; `client` there is what the run notes."""
+_KEYS_OF_EXPERIMENTS = ("client", "leader", "topic_configs", "producer_configs", "consumer_configs")
+LANE_KEYS = (*(key.name for key in fields(Lane) if key.name not in _KEYS_OF_A_RUN), *_KEYS_OF_EXPERIMENTS)
 """The arguments of `lane` besides the name."""
 
 
@@ -130,7 +130,8 @@ def lane(name: str, **keys: Any) -> PlannedLane:
     `keys` are the keys of a lane in an experiment file; None means that the key is absent. The defaults: acks=all
     without idempotence, one partition, three replicas (fewer if the cluster has fewer brokers), min.insync.replicas 1.
     `topic_configs` takes Kafka's keys, `producer_configs` and `consumer_configs` take the keys of the `client`.
-    `assume` lists keys that the model does not know: anomalies that depend on them are not judged. `transactional`,
+    `assume` lists Kafka's keys that the lane may set although the model does not know them: anomalies that depend on
+    them are not judged. `transactional`,
     `group` and `loop` take mappings, such as `{"size": 10, "timeout_ms": 10_000}`, `{"commits": "before"}` and
     `{"source": "orders", "offsets": "after"}`.
     """

@@ -124,7 +124,7 @@ class Run:
         assert self._spark is not None
         return self._spark.result()
 
-    def predict_faults_at_any_time(self, phase: PhaseSpec) -> None:
+    def predict_without_lockstep(self, phase: PhaseSpec) -> None:
         """Predict again the lanes of a lock-step phase that missed a condition: its faults may come at any time."""
         for lane in phase.grown().lanes:
             with_faults = self.experiment.as_lane(phase, lane)

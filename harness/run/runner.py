@@ -109,11 +109,11 @@ class Stages:
             for number, phase in enumerate(phases):
                 # Spark's start takes two cores for seconds, which would delay timed faults: so it waits until the last
                 # of them is over. Steps that wait for conditions bear the delay, and so does the end of a phase.
-                is_last_timed = all(later.steps is not None for later in phases[number + 1 :])
-                if is_last_timed and phase.steps is not None:
+                no_timed_phase_follows = all(later.steps is not None for later in phases[number + 1 :])
+                if no_timed_phase_follows and phase.steps is not None:
                     self.run.start_spark()
                 with self.phase(cluster, admin, phase):
-                    if is_last_timed:
+                    if no_timed_phase_follows:
                         self.run.start_spark()
             self.collect(cluster, admin)
 
@@ -197,7 +197,8 @@ class Stages:
         The block runs once the faults are over.
         """
         layout = self.run.experiment.cluster.as_layout()
-        own_clients = [lane for lane in phase.lanes if lane.lane not in self.applications]
+        without_application = [lane for lane in phase.lanes if lane.lane not in self.applications]
+        # The shortest: no broker may drop a follower from the ISR within a step.
         lag_time_max = min(broker_times(layout, "replica.lag.time.max.ms")) / 1000
         phase_run = PhaseRun(
             phase.grown(),
@@ -212,7 +213,7 @@ class Stages:
             controller=lambda: cluster.controller(admin),
             seed=self.run.experiment.seed,
             outside=phase.outside(layout),
-            patience=patience_of(own_clients, layout),
+            patience=patience_of(without_application, layout),
         )
         self.run.say(f"making {counted(len(phase_run.lanes), 'topic')} for the phase {phase.phase}")
         # On a cluster that served other runs, a broker may still be starting: no new topic would get it as leader.
@@ -233,7 +234,7 @@ class Stages:
                 if phase.steps is None:
                     self.follow_schedule(phase, injector)
                 elif not phase_run.run_lockstep(injector, load, lag_time_max=lag_time_max):
-                    self.run.predict_faults_at_any_time(phase)
+                    self.run.predict_without_lockstep(phase)
                 injector.heal_all()
             yield
         self.run.gaps.update(phase_run.gaps)

@@ -1,12 +1,12 @@
-"""Searches the model of groups for the anomalies that a lane's group or loop may show: one exhausted search per scope.
+"""Searches the model of groups for the anomalies that a lane's group or loop may show: a whole search of each scope.
 
 These scopes are searched in this order, each for the anomalies that are not found yet:
 
-- two members, or one and its successor, that read two records of one partition, with one crash, one member that is
-  removed without noticing, one that joins and one that leaves, as far as the group or its faults have them;
-- if brokers may fail, the same with one failover of the coordinator, which loses one answer;
-- the same with one loss of what a log has acknowledged: the log of the coordinator (`__consumer_offsets`, replicated
-  with acks=all and clean elections whatever the lane's topic does), of the topic that is read, or of a loop's output.
+- two members, or one and its next incarnation, that read two records of one partition, with one crash, one member
+  that is removed without noticing, one that joins and one that leaves, as far as the group or its faults have them;
+- if brokers may fail, the same with one failover of the coordinator after a commit, so that its answer is lost;
+- the first with one loss of what a log has acknowledged: the log of the coordinator (`__consumer_offsets`, replicated
+  with acks=all and clean elections whatever the lane's topic does), of the topic that a group reads, or of an output.
 
 The model of replication says which faults may cost a log its acknowledged records (`predict/`).
 
@@ -16,8 +16,8 @@ answer); a topic whose retention removes records before they are read; group met
 (`offsets.retention.minutes`); a reset of offsets by hand; losses in the topic that a loop reads; how the transactions
 of a loop end, which `transactions/` searches.
 
-The sentences for a path number members from 1, each incarnation anew, and offsets from 0, as Kafka does. A commit names
-the next offset.
+In the sentences for a path, members are numbered from 1, each incarnation anew, and offsets from 0, as by Kafka. A
+commit names the next offset.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -77,7 +77,7 @@ def canonical(state: State, setup: Setup) -> State:
     """The representative of all states that behave alike.
 
     Where a loss can bring back an earlier state of the coordinator's log, each state stands for itself. Elsewhere,
-    states may differ in that earlier state, and in who was given records in generations that no member is in now.
+    that earlier state does not matter, nor who was given records in generations that no member is in now.
     """
     if state.losses and setup.offsets_may_be_lost:
         return state
@@ -89,8 +89,8 @@ def canonical(state: State, setup: Setup) -> State:
 def nameless(state: State, setup: Setup) -> Hashable:
     """A value that is equal for states that differ only in the names of slots, incarnations and generations.
 
-    Names are compared for equality alone, and the next one was never used before. That does not hold where the
-    coordinator may forget generations: then it counts on from an earlier one.
+    Names are only compared for equality, and a new one was never used before. Where the coordinator may forget
+    generations, that does not hold, since it may give one a second time: then nothing is renamed.
     """
     if setup.offsets_may_be_lost:
         return state
@@ -116,7 +116,7 @@ def _renamed(state: State, order: Sequence[int]) -> tuple[Any, ...]:
         (generation(log.generations[slot]), log.pending[slot], log.owner == slot, state.joined >> slot & 1)
         for slot in order
     ]
-    readers = sorted((generation(began), incarnation(number)) for began, number in sorted(state.readers))
+    readers = sorted((generation(within), incarnation(number)) for within, number in sorted(state.readers))
     rest = state._replace(members=(), coordinator=log._replace(generation=0, generations=(), owner=0, pending=()))
     rest = rest._replace(joined=0, readers=frozenset(), incarnations=0)
     return *members, *slots, tuple(readers), rest

@@ -1,7 +1,9 @@
-"""The actions on a broker's process, its machine and its ZooKeeper session: one action, one function.
+"""The actions on a broker's process, its machine and its session: one action, one function.
+
+The session is the registration, in ZooKeeper or with the active KRaft controller.
 
 Like the other actions (`lockstep/environment.py`), each returns the state right after. Sources: Kafka's documentation
-("Graceful shutdown", `log.flush.interval.messages`), KIP-380 (no request from before a registration is taken).
+("Graceful shutdown", `log.flush.interval.messages`), KIP-380 (a broker takes no request from before it registered).
 """
 
 from kafka_chaos.reference_model.lockstep import state as states
@@ -26,7 +28,7 @@ def require(holds: bool, message: str) -> None:
 
 
 def _require_active_controller(state: states.ClusterState) -> None:
-    """Raise `ActionError` if no controller is active to start brokers, shut them down in order, or end sessions."""
+    """Raise `ActionError` unless KRaft has an active controller to register brokers, shut them down or end sessions."""
     require(state.quorum is None or state.controller_runs, "no controller is active")
 
 
@@ -78,7 +80,7 @@ def stop(state: states.ClusterState, config: states.ClusterConfig, broker: int) 
     partition = state.partition
     others = [member for member in partition.replicas if member in partition.isr and member != broker]
     live = [member for member in others if state.replica(member).registered]
-    # A broker with nobody to hand over to leaves as a killed one does: its session ends.
+    # With nobody to hand over to, the controller only sees the session end; the shutdown is clean all the same.
     if live and broker in partition.isr and state.controller:
         leader = live[0] if partition.leader == broker else partition.leader
         state = decide(state, config, leader, tuple(others))
@@ -133,7 +135,7 @@ def thaw(state: states.ClusterState, config: states.ClusterConfig, broker: int) 
 def expire_session(
     state: states.ClusterState, config: states.ClusterConfig, broker: int, *, returns: bool = True
 ) -> states.ClusterState:
-    """A broker's ZooKeeper session ends although its process runs.
+    """A broker's session ends although its process runs.
 
     A broker that is not frozen registers again at once if it `returns`, and otherwise by the action `register`.
     """
@@ -147,7 +149,7 @@ def expire_session(
 
 
 def register(state: states.ClusterState, config: states.ClusterConfig, broker: int) -> states.ClusterState:
-    """A broker whose session had ended reaches ZooKeeper again and registers."""
+    """A broker whose session had ended registers again."""
     replica = running(state, broker)
     require(not replica.registered, f"broker {broker} is registered")
     return _after_registration(state.with_replica(replica._replace(registered=True)), config, broker)

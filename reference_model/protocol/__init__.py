@@ -24,7 +24,7 @@ class Protocol:
     """A variant of the replication protocol.
 
     `truncation`: the rule by which a new follower truncates its log. `fenced`: a leader refuses a Fetch, and the
-    OffsetsForLeaderEpoch request of a truncation, unless it is in the sender's leader epoch (KIP-320).
+    OffsetsForLeaderEpoch request of a truncation, whose leader epoch is not its own (KIP-320).
     """
 
     name: str

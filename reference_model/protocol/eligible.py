@@ -24,16 +24,16 @@ class Standing(StrEnum):
 
 
 def eligible_replicas(
-    eligible: Set[int], isr_before: Set[int], isr: Set[int], min_insync_replicas: int, unclean: Set[int] = frozenset()
+    eligible: Set[int], isr_before: Set[int], isr: Set[int], min_insync_replicas: int, returning: Set[int] = frozenset()
 ) -> frozenset[int]:
     """The eligible replicas after a change of the ISR (KIP-966).
 
     There are none while the ISR is large enough. Otherwise they are those from before, and the brokers that have left
-    the ISR, without those that come back from an `unclean` shutdown.
+    the ISR, without those that are `returning` from an unclean shutdown.
     """
     if len(isr) >= min_insync_replicas:
         return frozenset()
-    return frozenset((eligible | isr_before) - isr - unclean)
+    return frozenset((eligible | isr_before) - isr - returning)
 
 
 def is_last_known_leader(broker: int, isr_before: Set[int], isr: Set[int]) -> bool:

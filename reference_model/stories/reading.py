@@ -1,7 +1,7 @@
 """Reads a story of `predict` as actions of the lane's model, sentence by sentence.
 
-Guarantee: every step is an action that the lane's model permits after the steps before it. So brokers play the story
-that was told, whether it comes from a search, from the cache, or from the answers in the package.
+Guarantee: every step is an action that the lane's model permits after the steps before it. `scenario.py` relies on it:
+brokers play the story that was told, whether by a search, by the cache, or by the answers in the package.
 """
 
 from collections.abc import Iterator, Sequence
@@ -82,11 +82,12 @@ def _readings(
     if not sentences:
         yield (), state
         return
-    for action, reached in steps(state, lane, None):
+    for action, reached in steps(state, lane, lockstep=None):
         expected = sentences_of(action, state, reached, brokers)
         if sentences[: len(expected)] != expected:
             continue
         broker = brokers[action.broker] if action.broker >= 0 else -1
+        # As `story.tell`: what nothing can reach any more is left out between two steps.
         after, reads = idle_zombies_as_followers(reached, lane), tuple(pairs(reached.reads & ~state.reads))
         step = StoryStep(expected[0], action, broker, state, after, reads)
         for rest, end in _readings(lane, after, sentences[len(expected) :], brokers):

@@ -27,8 +27,8 @@ _SILENT.addHandler(logging.NullHandler())
 
 
 class SteppedMember:
-    """A member that reads `topic` in batches of one record. `commits`: as in the `group` of a lane. `incremental`: a
-    rebalance names only the partitions that the member gets or gives back."""
+    """A member that reads `topic` in batches of one record. `commits`: with `after`, the commit ends a batch, else its
+    processing. `incremental`: a rebalance names only the partitions that the member gets or gives back."""
 
     def __init__(self, topic: str, commits: str, configs: dict[str, Any], *, incremental: bool) -> None:
         self._topic = topic
@@ -88,13 +88,14 @@ class SteppedMember:
         return {"offset": offset, "error": error}
 
     def end_batch(self, refused: bool) -> dict[str, Any]:
-        """After the answer to a commit, end the batch, unless its record is still to be processed."""
+        """End the batch after the last answer to its commit, unless its record is still to be processed: if it was
+        committed `before`, and the commit not refused."""
         if self._commits != BEFORE or refused:
             self._record = None
         return {}
 
     def tell(self) -> dict[str, Any]:
-        """Answer the member id and, between batches, the generation and the partitions."""
+        """Answer the member id and, between batches, the generation (0 without one) and the partitions."""
         answer = {"id": self._client.memberid(), "generation": None, "has": None}
         if self._record is not None:
             return answer

@@ -26,7 +26,7 @@ _PENDING = "UNSTABLE_OFFSET_COMMIT"
 
 @dataclass
 class TransactionsObserver:
-    """Observes the first `partitions` of a topic, and transactional ids: `ids`, by their names in the story."""
+    """Observes the first `partitions` of a topic, and transactional ids. `ids`: by their names in the scenario."""
 
     cluster: Cluster
     topic: str

@@ -1,7 +1,7 @@
 """One node's disk: an ext4 in an image file, mounted on this machine, with a folder for each log directory.
 
-Every action is noted in the journal before it is done. All actions are idempotent. All but `freeze` thaw the disk
-first: an action on a frozen disk would wait for the thread that thaws it, which may itself wait for the action.
+What breaks the disk is noted in the journal first. All actions are idempotent. What breaks or mounts it thaws it first
+(not `freeze`): an action on a frozen disk waits for the thread that thaws it, which may itself wait for the action.
 """
 
 import errno
@@ -30,11 +30,11 @@ class Disk(DiskControl):
         self._journal = journal
         self._loss: Mapping[str, int] | None = None
         self._lengths_before: Mapping[Path, int] = {}
-        self._refused: list[Path] = []
+        self._immutable: list[Path] = []
         self._slowed: int | None = None
         """The process id of the container whose writes are slow."""
         self._freezing = threading.Lock()
-        """Held while `is_frozen` freezes the disk for a moment: `freeze` would take it for frozen already."""
+        """Held while `is_frozen` freezes the disk for a moment, as a test: `freeze` would find it frozen then."""
 
     def make(self, log_directories: int) -> None:
         """Make the file system and mount it, with an empty folder for each log directory."""
@@ -76,7 +76,7 @@ class Disk(DiskControl):
         self._note("slow down")
         self.thaw()
         mount = kernel.mounted(self.files.point)
-        if mount is not None and self._refusal() is None:
+        if mount is not None and self._error_of_new_file() is None:
             kernel.remount(self.files.point, "sync")
             kernel.limit_writes(pid, mount.device, writes_per_second)
             self._slowed = pid
@@ -110,10 +110,10 @@ class Disk(DiskControl):
     def fill(self) -> None:
         """Take all free blocks; do nothing if a broken file system already refuses writes."""
         self._note("fill")
-        if self._refusal() is not None:
+        if self._error_of_new_file() is not None:
             return
         with (self.files.point / _FILLER).open("ab") as filler:
-            # Smaller and smaller pieces, as long as each fits.
+            # Pieces of one size until none fits any more, then of half that size.
             piece = _LARGEST_PIECE
             while piece >= 1:
                 try:
@@ -138,18 +138,18 @@ class Disk(DiskControl):
             segments = sorted(partition.glob("*.log"))
             if number.isdigit() and segments and name != "__cluster_metadata" and topic in (None, name):
                 kernel.set_immutable(segments[-1], immutable=True)
-                self._refused.append(segments[-1])
+                self._immutable.append(segments[-1])
 
     def refused(self) -> Mapping[str, bool]:
-        return {str(path.relative_to(self.files.point)): _refuses(path) for path in self._refused}
+        return {str(path.relative_to(self.files.point)): _segment_refuses(path) for path in self._immutable}
 
     def take_appends(self) -> None:
         """Let the segments that `refuse_appends` chose take writes again."""
         self.thaw()
-        while self._refused:
+        while self._immutable:
             with suppress(FileNotFoundError):
-                kernel.set_immutable(self._refused[-1], immutable=False)
-            self._refused.pop()
+                kernel.set_immutable(self._immutable[-1], immutable=False)
+            self._immutable.pop()
 
     def fail(self) -> None:
         self._note("fail")
@@ -158,7 +158,7 @@ class Disk(DiskControl):
             kernel.fail(mount.device)
 
     def refuses_writes(self) -> bool:
-        return self._refusal() == errno.EROFS
+        return self._error_of_new_file() == errno.EROFS
 
     def make_whole(self) -> None:
         """Undo whatever was done to the disk: thaw it, let it take writes, and free the blocks that `fill` took.
@@ -167,13 +167,13 @@ class Disk(DiskControl):
         """
         self.thaw()
         self.speed_up()
-        if self._refusal() in (errno.EROFS, errno.EIO):
+        if self._error_of_new_file() in (errno.EROFS, errno.EIO):
             self._mount_again()
         (self.files.point / _FILLER).unlink(missing_ok=True)
         self.take_appends()
         self._loss = None
 
-    def _refusal(self) -> int | None:
+    def _error_of_new_file(self) -> int | None:
         """The error number with which the file system refuses a new file; None if it takes one."""
         self.thaw()
         probe = self.files.point / "probe"
@@ -213,7 +213,7 @@ def make_disks(
     return disks
 
 
-def _refuses(path: Path) -> bool:
+def _segment_refuses(path: Path) -> bool:
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_APPEND))
     except OSError as error:

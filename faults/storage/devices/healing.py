@@ -18,7 +18,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.storage.devices import kernel
 
 _IN_USE_TIMEOUT = 20.0
-_KIND = "disks"  # of journals
+_KIND = "disks"  # of disk_journals
 
 
 def thaw_disks(run_id: str) -> None:
@@ -103,7 +103,7 @@ class Journal(JournalFile):
         self.begin({"step": "begin", "labels": dict(labels), "folder": str(folder), "disks": entries})
 
 
-def journals() -> Iterator[RecordedDisks]:
+def disk_journals() -> Iterator[RecordedDisks]:
     """The content of all journals of this user, in the order of their runs."""
     for run_id in journaled_runs(_KIND):
         recorded = read_journal(run_id)

@@ -107,7 +107,7 @@ def freeze(point: Path) -> bool:
 
 
 def thaw(point: Path) -> None:
-    """Let the writers of a file system continue; nothing happens if it is not frozen, or broken."""
+    """Let the writers of a file system continue; nothing happens if it is not frozen, or if it is broken."""
     with _opened(point) as file:
         try:
             fcntl.ioctl(file, _THAW, 0)
@@ -165,7 +165,7 @@ def write_limit_file(groups: str) -> Path | None:
 
 
 def set_immutable(path: Path, *, immutable: bool) -> None:
-    """Make the kernel refuse all writes to a file (`chattr +i`), even through open descriptors, or take them again."""
+    """Make the kernel refuse all writes to a file (`chattr +i`), even by open descriptors, or no longer refuse them."""
     with _opened(path, os.O_RDONLY) as file:
         # The number of the ioctl announces a long of 8 bytes, but the kernel fills in an int.
         (flags,) = struct.unpack("i", fcntl.ioctl(file, _GET_FLAGS, bytes(8))[:4])
@@ -196,6 +196,6 @@ def _run(*command: str) -> None:
 
 
 def _unescaped(path: str) -> str:
-    """A path of mountinfo, where blanks and the like are a backslash and an octal number, as it is."""
+    """The path for one in mountinfo, where blanks and the like are a backslash and an octal number."""
     first, *rest = path.split("\\")
     return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in rest)

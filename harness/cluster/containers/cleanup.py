@@ -1,4 +1,4 @@
-"""Removes what runs created, and nothing else: containers, networks and volumes by label, folders of keys, and disks.
+"""Removes what runs created and nothing else: containers, networks and volumes by label, folders of secrets, and disks.
 
 Frozen disks are thawed first, since a process that waits for its disk can't be ended.
 """
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kafka_chaos.faults.storage.devices.healing import journals, remove_disks, thaw_disks
+from kafka_chaos.faults.storage.devices.healing import disk_journals, remove_disks, thaw_disks
 from kafka_chaos.harness.cluster.containers.labels import (
     KEEP,
     RUN,
@@ -87,7 +87,7 @@ def thaw_disks_of_dead_runs() -> None:
 
 def _dead_runs_with_disks() -> list[str]:
     """The ids of the runs that recorded disks, whose owner is dead, and that were not kept on purpose."""
-    return [run.run_id for run in journals() if KEEP not in run.labels and not owner_is_alive(run.labels)]
+    return [run.run_id for run in disk_journals() if KEEP not in run.labels and not owner_is_alive(run.labels)]
 
 
 def leftovers(client: DockerClient) -> list[Leftover]:
@@ -136,7 +136,7 @@ def _labels_of_everything(client: DockerClient) -> Iterator[dict[str, str]]:
         yield container.labels
     for thing in (*client.networks.list(filters=any_run), *client.volumes.list(filters=any_run)):
         yield thing.attrs["Labels"]
-    for recorded in journals():
+    for recorded in disk_journals():
         yield from [dict(recorded.labels)] * len(recorded.disks)
 
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 STARTED = "Kafka Server started"
 """The log line of a node that serves."""
-_FORMATTED = "/opt/kafka/formatted"
-"""The folder of the image with the files of new clusters, a folder for each choice of features."""
+_PREFORMATTED = "/opt/kafka/formatted"
+"""The image's folder of formatted storage from which nodes start, a subfolder for each set of features."""
 _ANSWER_TIMEOUT = 1.0
 NOBODY = -1
 """The leader of a quorum or a partition that has none."""
@@ -123,11 +123,11 @@ class KRaftMode:
     @property
     def _features_file(self) -> str:
         """The file in containers with the feature levels that a new cluster starts with."""
-        return f"{_FORMATTED}/{self._features}/bootstrap.checkpoint"
+        return f"{_PREFORMATTED}/{self._features}/bootstrap.checkpoint"
 
     @property
     def _features(self) -> str:
-        """The folder in `_FORMATTED` to start from: without eligible leader replicas if the layout turns them off."""
+        """The folder in `_PREFORMATTED` that is used: without eligible leader replicas if the layout turns them off."""
         return "no-elr" if self.spec.oldest.has_elr_by_default and not self.spec.elects_from_elr else "default"
 
 
@@ -138,7 +138,7 @@ class Quorum:
         self._members = members
         self._configs = configs or {}
         self._addresses = members.addresses
-        self._last_to_answer = min(self._addresses)
+        self._latest_to_answer = min(self._addresses)
 
     def close(self) -> None:
         """Do nothing: no connection is kept open."""
@@ -198,11 +198,11 @@ class Quorum:
         return next((quorum for _, quorum in quorums if quorum is not None), None)
 
     def _answers(self, ask: Callable[[BrokerClient], T], *, without: int | None = None) -> Iterator[tuple[int, T]]:
-        """Ask the brokers one by one, first the broker that answered last, and yield their ids and answers."""
-        for broker in sorted(self._addresses, key=lambda broker: broker != self._last_to_answer):
+        """Ask the brokers one by one, first the one that gave the latest answer, and yield their ids and answers."""
+        for broker in sorted(self._addresses, key=lambda broker: broker != self._latest_to_answer):
             address = [] if broker == without else [self._addresses[broker]]
             for answer in answers(address, ask, timeout=_ANSWER_TIMEOUT, configs=self._configs):
-                self._last_to_answer = broker
+                self._latest_to_answer = broker
                 yield broker, answer
 
 

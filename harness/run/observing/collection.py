@@ -57,8 +57,8 @@ def emit_broker_events(
 ) -> None:
     """Emit the events that the logs of brokers and controllers in `folder` record for the lanes, with their times.
 
-    `topics` and `transactional_ids` map the names in the logs to lanes' names. Each controller that replays the loss
-    of a partition's leader logs it, and many nodes log the same state of a partition: the earliest report counts.
+    `topics` and `transactional_ids` map the names in the logs to lanes' names. The loss of a partition's leader is
+    logged by each controller that replays it, and a partition's state by many nodes: the earliest report counts.
     """
     earliest: dict[tuple[object, ...], PartitionOffline | PartitionChanged] = {}
     for path in sorted([*folder.glob("broker-*.log"), *folder.glob("controller-*.log")]):
@@ -75,7 +75,9 @@ def emit_broker_events(
                 else:
                     content = _content(event)
                     earliest[content] = min(event, earliest.get(content, event), key=lambda other: other.ts_ns)
-    newest: dict[tuple[str, int], int] = {}
+    newest: dict[
+        tuple[str, int], int
+    ] = {}  # the highest partition epoch, which tells whether the last changes are there
     for event in earliest.values():
         if isinstance(event, PartitionChanged):
             partition = event.lane, event.partition
@@ -104,7 +106,7 @@ def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: floa
 
     A full ISR does not prove that: with acks=1, a leader acknowledges a record before its followers have it, and they
     may lack it for `replica.lag.time.max.ms` and stay in the ISR. Consumers do not get the record yet. Every broker
-    that claims to lead a partition has to confirm it, asked by a `BrokerClient` instead of the client library. Raises
+    that claims to lead a partition has to confirm it: the client library, which chooses a broker, can't ask. Raises
     `WaitTimeout`, and `MechanismUnknown` if `BrokerClient` lacks the clients' SASL mechanism.
     """
     partitions = {admin.topic(lane): admin.partition_numbers(lane) for lane in lanes}
@@ -121,7 +123,9 @@ def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: floa
 
 def _behind(addresses: Iterable[str], partitions: Mapping[str, Sequence[int]], configs: Mapping[str, str]) -> list[str]:
     """The partitions that nobody leads, or whose leader's high watermark is not the end of its log, in words."""
-    unknown = {(topic, number): "no leader tells its end" for topic in partitions for number in partitions[topic]}
+    unknown = {
+        (topic, number): "no broker answers as its leader" for topic in partitions for number in partitions[topic]
+    }
     lagging: dict[tuple[str, int], str] = {}
     for address in addresses:
         try:

@@ -5,9 +5,9 @@
   A thread per broker sends one request per interval, so that a frozen broker does not delay the reports of others.
 - `PauseWatch`: for how long the harness had work to do and no processor, since the machine had other work. For each
   second that is the longest time for which one of its threads waited for a processor (`/proc/self/task/*/schedstat`,
-  Linux), or, if longer, the time by which the measuring thread woke up late. A client that recovers from a fault needs
-  one thread at a time, so in that second it lost no more than this. Waiting as a share of waiting and running together
-  would exaggerate: threads that wait for 0.25 s and run for 0.03 s would count as 0.9 s without a processor.
+  Linux), or, if longer, the time by which the measuring thread woke up late. A client that recovers works in one
+  thread at a time, so that its recovery was delayed in that second by no more than this. (The share of waiting in
+  waiting and running would exaggerate: 0.25 s of waiting and 0.03 s of running would count as 0.9 s.)
 """
 
 import threading
@@ -178,7 +178,7 @@ class HighWatermarkRecorder(Background):
                                 lane = self._lane_of[topic]
                                 self._events.emit(kind(lane=lane, partition=partition, broker=broker, **answer))
                                 if kind is event_types.HighWatermark:
-                                    with self._lock:  # The thread of each broker counts.
+                                    with self._lock:  # All brokers' threads add to it.
                                         self.reports += 1
             except BrokerUnreachable:
                 self.stop.wait(_INTERVAL)

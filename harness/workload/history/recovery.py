@@ -2,7 +2,7 @@
 
 A producer reserves seqs in `reservations.jsonl` (the journal) before it sends the first of them. After a crash, a
 reserved seq without a row gets one with the outcome `info`, so that no record that is read counts as a phantom.
-Transactions get rows if records show that they began, assignments if the journal does.
+A transaction gets a row if a record shows that it began, an assignment if the journal has it.
 """
 
 from pathlib import Path
@@ -33,7 +33,7 @@ def recover(run_directory: Path) -> int:
     if not journal.exists():
         return 0
     for name in TABLES:
-        writer.delete_gathered(run_directory / name)
+        writer.delete_parts_gathered(run_directory / name)
         for unfinished in (run_directory / name).glob(UNFINISHED_GLOB):
             unfinished.unlink()
     entries = list(reservations_in(journal))

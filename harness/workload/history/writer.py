@@ -200,7 +200,7 @@ def gather_parts(folder: Path) -> None:
                 path.unlink()
 
 
-def delete_gathered(folder: Path) -> None:
+def delete_parts_gathered(folder: Path) -> None:
     """Delete files whose rows are also in a gathered file: a harness that died while it gathered them left both."""
     parts = parts_in(folder)
     gathered = [(start, end) for start, end in parts.values() if start < end]

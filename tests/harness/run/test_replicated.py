@@ -68,7 +68,7 @@ def test_every_high_watermark_has_to_reach_the_log_s_end(monkeypatch: pytest.Mon
     ("told", "seen"),
     [
         ({"a": {0: (0, 3, 5), 1: (0, 7, 7)}, "b": ALONE["b"]}, "t-0: high watermark 3, log end 5"),
-        ({"a": ALONE["a"]}, "t-1: no leader tells its end"),
+        ({"a": ALONE["a"]}, "t-1: no broker answers as its leader"),
         # A broker that was replaced and does not know it yet may be ahead of its own log's followers.
         ({"a": {0: (0, 5, 5), 1: (0, 6, 7)}, "b": ALONE["b"]}, "t-1: high watermark 6, log end 7"),
     ],

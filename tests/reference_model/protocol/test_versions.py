@@ -86,8 +86,8 @@ def test_who_leaves_an_isr_that_is_too_small_is_eligible() -> None:
 
 
 def test_an_unclean_shutdown_makes_a_replica_ineligible_and_the_last_to_leave_is_the_last_known_leader() -> None:
-    assert eligible_replicas({2}, {1}, NOBODY, 2, unclean={1}) == {2}
-    assert eligible_replicas({2}, {1}, {1}, 2, unclean={2}) == NOBODY
+    assert eligible_replicas({2}, {1}, NOBODY, 2, returning={1}) == {2}
+    assert eligible_replicas({2}, {1}, {1}, 2, returning={2}) == NOBODY
     assert is_last_known_leader(1, {1}, NOBODY)
     assert not is_last_known_leader(2, {1}, NOBODY)
     assert not is_last_known_leader(2, {1, 2}, {1})

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.faults.storage.devices.disk import Disk, make_disks
-from kafka_chaos.faults.storage.devices.healing import journals
+from kafka_chaos.faults.storage.devices.healing import disk_journals
 from kafka_chaos.harness.cli.main import cli
 from kafka_chaos.harness.cluster.containers import cleanup
 from kafka_chaos.harness.cluster.containers.labels import KEEP, OWNER, RUN, current_owner
@@ -41,7 +41,7 @@ def made(tmp_path: Path, own_state: None) -> Iterator[Any]:
         return disk
 
     yield make
-    for recorded in list(journals()):
+    for recorded in list(disk_journals()):
         cleanup.remove_run(ENGINE, recorded.run_id)
 
 
@@ -79,5 +79,5 @@ def test_the_next_start_heals_what_a_dead_run_left(made: Any) -> None:
     made("lost", dead())
     living = made("living", current_owner())
     cleanup.remove_dead_runs_with_disks(ENGINE)
-    assert [recorded.run_id for recorded in journals()] == ["living"]
+    assert [recorded.run_id for recorded in disk_journals()] == ["living"]
     assert living.is_frozen()

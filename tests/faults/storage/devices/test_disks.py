@@ -13,7 +13,7 @@ import pytest
 
 from kafka_chaos.faults.storage.devices import kernel
 from kafka_chaos.faults.storage.devices.disk import Disk, lost_in_trial
-from kafka_chaos.faults.storage.devices.healing import journals
+from kafka_chaos.faults.storage.devices.healing import disk_journals
 from kafka_chaos.harness.cluster.containers.labels import run_labels
 from tests.clusters import needs_disks
 from tests.faults.storage.devices.made_disks import segment
@@ -179,5 +179,5 @@ def test_one_file_refuses_writes_also_by_those_who_have_it_open(disk: Disk) -> N
 @pytest.mark.usefixtures("own_state")
 def test_the_trial_of_the_doctor_leaves_nothing() -> None:
     assert lost_in_trial("test-trial", run_labels("test-trial", keep=False)) == 4096
-    assert list(journals()) == []
+    assert list(disk_journals()) == []
     assert not Path("/tmp/kafka-chaos-disks-test-trial").exists()

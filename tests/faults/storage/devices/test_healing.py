@@ -14,7 +14,7 @@ import pytest
 from kafka_chaos.contract.command.journal import journal_folder
 from kafka_chaos.faults.storage.devices import kernel
 from kafka_chaos.faults.storage.devices.disk import Disk
-from kafka_chaos.faults.storage.devices.healing import Journal, journals, read_journal, remove_disks, thaw_disks
+from kafka_chaos.faults.storage.devices.healing import Journal, disk_journals, read_journal, remove_disks, thaw_disks
 from tests.clusters import needs_disks
 from tests.faults.storage.devices.made_disks import RUN, left, segment
 
@@ -92,7 +92,7 @@ def test_no_note_is_made_after_the_end(disk: Disk) -> None:
     remove_disks(RUN)
     with pytest.raises(FileNotFoundError):
         disk.freeze()
-    assert list(journals()) == []
+    assert list(disk_journals()) == []
 
 
 KILLED = """
@@ -146,7 +146,7 @@ remove_disks("test-disks")
 def test_whenever_the_process_is_killed_the_journal_suffices(step: str, count: int, when: str, folder: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(folder), step, when, str(count)], check=False, timeout=60)
     assert done.returncode == -9, "it was killed on the way"
-    (recorded,) = journals()
+    (recorded,) = disk_journals()
     thaw_disks(recorded.run_id)
     remove_disks(recorded.run_id)
     assert left(folder) == []
