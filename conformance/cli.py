@@ -1,7 +1,7 @@
 """`kafka-chaos scenario list|run`: list the documented behaviours, and play them.
 
-Guarantee: bad arguments exit with 64 before anything starts. The file of results appears whole or not at all, after
-every scenario, so that an interrupted run keeps its results. Whatever was started is removed on every way out.
+Guarantee: bad arguments exit with 64 before anything starts. The file of results (`--out`) is replaced as a whole
+after every scenario, so that an interrupted run keeps its results. Whatever was started is removed on every way out.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def list_command(as_json: bool) -> None:
 @click.option("--quiet", is_flag=True, help="Do not print the story; --json still prints the document.")
 @file_option("--out", "Also write the JSON document to this file, after every scenario.")
 @click.option(
-    "--kraft", metavar="VERSION", help="In KRaft mode, with this version or a later one that they need; not with --all."
+    "--kraft", metavar="VERSION", help="KRaft mode, with this version or the later one of a scenario; not with --all."
 )
 def run_command(
     ids: tuple[str, ...], everything: bool, as_json: bool, repeat: int, quiet: bool, out: Path | None, kraft: str | None
@@ -98,7 +98,7 @@ def run_command(
 
     def save() -> None:
         if out is not None:
-            write_or_refuse(out, _text(document()))
+            write_or_refuse(out, _json_text(document()))
 
     # If the file can't be written, fail now and not after half an hour.
     save()
@@ -118,14 +118,14 @@ def run_command(
         run_scenarios(scenarios, repeat=repeat, notify=notify, kraft_version=kraft)
     finished = document()
     if as_json:
-        click.echo(_text(finished), nl=False)
+        click.echo(_json_text(finished), nl=False)
     elif not quiet and len(planned) > 1:
         console(highlight=False).print(summary(records))
     sys.exit(Verdict(finished["verdict"]).exit_code)
 
 
 def _scenarios_by(ids: Sequence[str], everything: bool) -> list[Scenario]:
-    """The requested scenarios, each once. Raises `UsageFailure` with every unknown id."""
+    """The scenarios that were asked for, each once. Raises `UsageFailure` that names all unknown ids."""
     from kafka_chaos.conformance.scenario.registry import all_scenarios, scenarios_in
 
     if everything == bool(ids):
@@ -138,14 +138,14 @@ def _scenarios_by(ids: Sequence[str], everything: bool) -> list[Scenario]:
         requested += in_file or [name]
     unknown = [name for name in dict.fromkeys(requested) if name not in by_id]
     if unknown:
-        are = "is not a scenario" if len(unknown) == 1 else "are not scenarios"
+        verb = "is not a scenario" if len(unknown) == 1 else "are not scenarios"
         close = dict.fromkeys(match for name in unknown for match in get_close_matches(name, by_id, cutoff=0.75))
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise UsageFailure(
-            f"{', '.join(map(repr, unknown))} {are}: expected one that `kafka-chaos scenario list` names{hint}"
+            f"{', '.join(map(repr, unknown))} {verb}: expected one that `kafka-chaos scenario list` names{hint}"
         )
     return [by_id[name] for name in dict.fromkeys(requested)]
 
 
-def _text(document: dict[str, Any]) -> str:
+def _json_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

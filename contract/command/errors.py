@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from enum import IntEnum
 
-MOST_QUOTED = 80  # how many characters of a value a message shows
+MOST_QUOTED = 80  # the most characters of a value that a message shows
 _LONGEST_WORD, _LONGEST_LINE, _LONGEST_MESSAGE = 200, 500, 1900  # characters
 
 
 class ExitCode(IntEnum):
-    """Exit codes. 1 means a violation and nothing else."""
+    """Exit codes: 1 means a violation and nothing else; 64 and 70 mean what they mean in sysexits.h."""
 
     CONFORMS = 0
     VIOLATION = 1
@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
 
 
 def quoted(value: object) -> str:
-    """A value as a message quotes it, cut if it is so long that it would hide the message."""
+    """A value as a message quotes it; the end of a long one is cut off, so that it does not hide the message."""
     text = repr(value)
     return text if len(text) <= MOST_QUOTED else f"{text[: MOST_QUOTED - 1]}…"
 
@@ -72,11 +72,11 @@ class EnvironmentFailure(KafkaChaosError):
 
 
 class ClusterFailure(KafkaChaosError):
-    """A container failed; the message has its status and its last log lines."""
+    """A part of a cluster failed or did not answer; of a container, the message has the status and last log lines."""
 
 
 class WaitTimeout(ClusterFailure):
-    """A condition did not come true in time; the message names it, and what was seen last."""
+    """A condition did not come true in time; the message names the condition, and what was seen last."""
 
 
 class Interrupted(KafkaChaosError):
@@ -94,8 +94,8 @@ class UsageFailure(KafkaChaosError):
         super().__init__(shortened(str(message)))
 
 
-class LaneError(UsageFailure, ValueError):
-    """A lane that no valid configuration allows: `key` is the entry at fault, `expected` describes valid values."""
+class LaneError(UsageFailure, ValueError):  # pydantic takes a ValueError as a refusal
+    """A `value` that the `key` of a lane can't have in any configuration; `expected` describes valid values."""
 
     def __init__(self, key: str, value: object, expected: str) -> None:
         self.key = key
@@ -105,5 +105,5 @@ class LaneError(UsageFailure, ValueError):
 
     @property
     def shown(self) -> str:
-        """The value as YAML and JSON write it."""
+        """The value, quoted; true and false as YAML and JSON write them."""
         return str(self.value).lower() if isinstance(self.value, bool) else quoted(self.value)

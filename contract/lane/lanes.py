@@ -36,7 +36,7 @@ CONSUMER_OFFSETS, TRANSACTION_STATE = "__consumer_offsets", "__transaction_state
 SHARE_STATE = "__share_group_state"
 """The topics in which coordinators keep the state of groups, of transactions, and of share groups."""
 INTERNAL_REPLICAS = 3  # the default replication factor of the three topics above, if there are as many brokers
-MOST_PARTITIONS = 100_000  # of a topic that another tool made; the harness makes fewer (experiment/lane_specs.py)
+MOST_PARTITIONS = 100_000  # of a topic that another tool created; the harness creates fewer (experiment/lane_specs.py)
 MOST_REPLICAS = 9  # of a partition: with each replica, the model has many more states
 COMPACT = "compact"
 CLEANUP_POLICIES = (None, "delete", COMPACT, "compact,delete")
@@ -57,7 +57,7 @@ class InternalTopic(Settings):
     Raises `LaneError` for values that no topic could have.
     """
 
-    KEY = "internal topic"  # in messages, for either of two keys of a lane
+    KEY = "internal topic"  # what messages say in place of the key, since a lane has two keys with such settings
 
     replication_factor: int | None = setting(
         None, "replicas of each partition; by default, as many as the lane's topic has", most=MOST_REPLICAS
@@ -71,9 +71,9 @@ class InternalTopic(Settings):
 class Lane:
     """One topic and one producer configuration, with the faults that it may go through: an entry of `lanes.json`.
 
-    A key is declared here and nowhere else. `kafka_version`, `metadata_mode` and `elr` are None where nobody knows what
-    the lane ran on. Then the prediction assumes Kafka 3.9.1, ZooKeeper if the version has it, and the elections of a
-    new cluster.
+    Experiments and `predict` take their keys of a lane from here. `kafka_version`, `metadata_mode` and `elr` are None
+    where nobody knows what the lane ran on. Then the prediction assumes Kafka 3.9.1, ZooKeeper if the version has it,
+    and the elections of a new cluster.
     """
 
     lane: str = field(metadata=key("the lane's name, in targets and in the report", expected="a non-empty name"))
@@ -205,17 +205,17 @@ class Lane:
 
     @property
     def recovery_anomalies(self) -> tuple[RecoveryAnomaly, ...]:
-        """The anomalies of recovery that this lane can have. Every lane can have those that have no condition here."""
-        is_possible = {
+        """The anomalies of recovery that this lane can have: those whose condition here holds, or that have none."""
+        conditions = {
             RecoveryAnomaly.GROUP_NOT_STABLE: bool(self.group_anomalies),
             RecoveryAnomaly.SHARE_STALLED: self.share is not None,
             RecoveryAnomaly.TRANSACTION_NOT_ENDED: self.transactional is not None,
             RecoveryAnomaly.ISR_NOT_RESTORED: self.replication_factor > 1,
         }
-        return tuple(anomaly for anomaly in RecoveryAnomaly if is_possible.get(anomaly, True))
+        return tuple(anomaly for anomaly in RecoveryAnomaly if conditions.get(anomaly, True))
 
     @property
-    def assumed(self) -> dict[AnyAnomaly, str]:
+    def unjudged(self) -> dict[AnyAnomaly, str]:
         """The anomalies that are not judged because of the keys in `assume`, each with the reason."""
         reasons = {anomaly: why for name in self.assume for anomaly, why in configuration.assumed(name).items()}
         of_lane = (*self.anomalies, *self.recovery_anomalies)
@@ -231,7 +231,7 @@ class Lane:
             listed = values.get(name) or []
             _require(isinstance(listed, list | tuple), name, listed, f"a list {items}")
             values[name] = tuple(listed)
-        for name, kind in {**_SETTINGS, **dict.fromkeys(_INTERNAL, InternalTopic)}.items():
+        for name, kind in {**_CLASSES_OF_SETTINGS, **dict.fromkeys(_INTERNAL_TOPIC_KEYS, InternalTopic)}.items():
             if values.get(name) is not None:
                 values[name] = kind.from_json(values[name])
         return cls(**values)
@@ -239,29 +239,29 @@ class Lane:
     def to_json(self) -> dict[str, Any]:
         """The entry of `lanes.json` for this lane."""
         default = {setting.name: setting.default for setting in fields(self)}
-        entry = {key: value for key, value in asdict(self).items() if key not in _LEFT_OUT or value != default[key]}
+        entry = {key: value for key, value in asdict(self).items() if key not in _OPTIONAL or value != default[key]}
         if self.client is not None:
             name, _, version = self.client.partition(" ")
             entry["client"] = {"name": name, "version": version or None}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in entry.items()}
 
 
-_SETTINGS: Mapping[str, type[Transactional | Group | Loop | Share]] = {
+_CLASSES_OF_SETTINGS: Mapping[str, type[Transactional | Group | Loop | Share]] = {
     kind.KEY: kind for kind in (Transactional, Group, Loop, Share)
 }
-"""The lane's keys whose values are mappings, with the classes of these mappings."""
-_INTERNAL = ("consumer_offsets", "transaction_state")
-_LEFT_OUT = (
+"""The lane's keys with settings of transactions and groups, each with the class of the settings."""
+_INTERNAL_TOPIC_KEYS = ("consumer_offsets", "transaction_state")
+_OPTIONAL = (
     *("kafka_version", "metadata_mode", "elr", "client", "flushes", "verifies_transactions", "assume", "created_late"),
     *("retention_bytes", "delete_retention_ms", "tiered"),
-    *_INTERNAL,
-    *_SETTINGS,
+    *_INTERNAL_TOPIC_KEYS,
+    *_CLASSES_OF_SETTINGS,
 )
 """Keys that lanes.json has only where they differ from their defaults."""
 
 
 def client_text(client: Mapping[str, Any]) -> str:
-    """A client of lanes.json as one text: its `name`, with its `version` if it has one."""
+    """The value of `client` in lanes.json as one text: its `name`, with its `version` if it has one."""
     _require(client.keys() <= {"name", "version"} and bool(client.get("name")), "client", client, "name and version")
     return " ".join(str(client[key]) for key in ("name", "version") if client.get(key) is not None)
 
@@ -269,7 +269,7 @@ def client_text(client: Mapping[str, Any]) -> str:
 def settings_described(entry: Mapping[str, Any]) -> list[str]:
     """The transactions, group, loop and share group of an entry of lanes.json, each in words."""
     prefixes = {"group": "group of ", "share": "share group of "}
-    of_lane = [(name, kind.from_json(entry[name])) for name, kind in _SETTINGS.items() if entry.get(name)]
+    of_lane = [(name, kind.from_json(entry[name])) for name, kind in _CLASSES_OF_SETTINGS.items() if entry.get(name)]
     return [prefixes.get(name, "") + settings.described for name, settings in of_lane]
 
 
@@ -297,16 +297,16 @@ def _check_groups(lane: Lane) -> None:
         return
     _require(lane.loop.source != lane.lane, "loop.source", lane.loop.source, "another lane than the loop's own")
     if lane.loop.offsets != IN_TRANSACTION:
-        expected = "none: a loop uses transactions only with the offsets transaction"
+        expected = "none: a loop uses transactions only with offsets: transaction"
         _require(lane.transactional is None, "transactional", "given", expected)
         return
     transactions = lane.transactional
-    _require(transactions is not None, "transactional", None, "transactions, for a loop with the offsets transaction")
+    _require(transactions is not None, "transactional", None, "transactions, for a loop with offsets: transaction")
     assert transactions is not None
     members = lane.loop.group.members
     expected = f"{members}: each member of the loop is a producer"
     _require(transactions.producers == members, "transactional.producers", transactions.producers, expected)
-    expected = "0: loop.group.crashes end the members of a loop"
+    expected = "0: a loop's members are its producers, and loop.group.crashes ends them"
     _require(transactions.restarts == 0, "transactional.restarts", transactions.restarts, expected)
     expected = "false: a loop reads its source within its transactions"
     _require(not transactions.reads, "transactional.reads", transactions.reads, expected)
@@ -320,8 +320,8 @@ def _check_share(lane: Lane) -> None:
     _require(release(version) >= release(FIRST_PRODUCTION) and mode == KRAFT, "share", "given", expected)
     _require(lane.group is None and lane.loop is None, "share", "given", "none beside a group or a loop of the lane")
     client = (lane.client or "librdkafka").split(" ")
-    is_able = client[0] == "java" and len(client) > 1 and release(client[1]) >= release(FIRST_PRODUCTION)
-    _require(is_able, "client", lane.client, f"java {FIRST_PRODUCTION} or later, for a share group")
+    has_share_groups = client[0] == "java" and len(client) > 1 and release(client[1]) >= release(FIRST_PRODUCTION)
+    _require(has_share_groups, "client", lane.client, f"java {FIRST_PRODUCTION} or later, for a share group")
 
 
 def has_delivery_limit_per_group(lane: Lane) -> bool:

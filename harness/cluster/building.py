@@ -1,4 +1,4 @@
-"""Describes a cluster's containers for Testcontainers; nothing is created yet."""
+"""Describes a cluster's containers for Testcontainers; to create and start them is left to the caller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 JVM_OPTIONS = {
     "broker": ("-Xmx300m",),
     "controller": ("-Xmx160m",),
-    # In an election, each server also connects to the dead server, and by default gives up after 5 s, again and again.
+    # In an election, each server connects to dead ones, too, again and again; by default it waits 5 s each time.
     "zookeeper": ("-Xmx128m", "-Dzookeeper.cnxTimeout=500"),
 }
 
@@ -33,9 +33,9 @@ JVM_OPTIONS = {
 class NodeBuilder:
     """Describes the nodes and containers of one cluster.
 
-    `addresses` are by host name. `published`: the address of the engine's machine to which containers publish ports.
-    `ports`: free ports of that address, one for each container. `disks` are the nodes' own disks by node id.
-    `remote_store`: the name of the volume with the brokers' remote store, if they have one.
+    `addresses`: IP addresses on the network, by host name. `published`: the address of the engine's machine on which
+    containers publish ports. `ports`: free ports of that address, enough for all containers. `disks`: by node id, the
+    disks of brokers and controllers that have one. `remote_store`: the name of its volume; empty if there is none.
     """
 
     spec: ClusterLayout
@@ -49,7 +49,7 @@ class NodeBuilder:
     remote_store: str = ""
 
     def node(self, role: str, number: int, name: str, started_text: str, *, host_port: int | None = None) -> Node:
-        """A node, without its container."""
+        """A node whose container is still to be set. `started_text`: what its server logs once it serves."""
         disk = None if role == "zookeeper" else self.disks.get(number)
         host = self.spec.advertise or self.published
         return Node(name, role, number, self.addresses[name], host_port, started_text, disk, host)
@@ -74,7 +74,7 @@ class NodeBuilder:
         # Only the server gets these variables: other commands in the container need the true time.
         preloaded = ["env", *(f"{key}={value}" for key, value in PRELOADED.items())] if self.spec.clocks else []
         container.with_command([*preloaded, "/opt/kafka/bin/start-server", server, *JVM_OPTIONS[node.role]])
-        # Properties are in the environment, since a file copied into the container costs each start a mount.
+        # Properties are in the environment: to copy a file, Docker would mount the file system once more at each start.
         for key, value in {"SERVER_PROPERTIES": properties, **(environment or {})}.items():
             container.with_env(key, value)
         is_zookeeper = node.role == "zookeeper"
@@ -93,7 +93,7 @@ class NodeBuilder:
             extra_hosts=dict(self.addresses),
             network=self.network,
             networking_config={self.network: endpoint},
-            # Partitions are rules inside the node's own network namespace.
+            # Network partitions are packet-filter rules inside the network namespace of a node.
             cap_add=[] if is_zookeeper else ["NET_ADMIN"],
         )
         return container

@@ -26,14 +26,14 @@ from kafka_chaos.harness.experiment.known_configs import cleanup_of, lane_settin
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.experiment.values import LaneName, Name, Seconds, Spec, declared, read_as
 
-MOST_PARTITIONS = 1_000
+MOST_CREATED_PARTITIONS = 1_000  # of a topic that the harness creates
 _OWNED = toml_of(__package__, "owned_keys.toml")
 OWNED_TOPIC_KEYS = frozenset[str](_OWNED["topic"])
 OWNED_CLIENT_KEYS = frozenset[str](_OWNED["client"])
 OWNED_CONSUMER_KEYS = frozenset[str](_OWNED["consumer"])
-"""Configs (of topics, of all clients, of consumers) that an experiment may not set: other keys or the harness do."""
+"""Configs (of topics, of all clients, of consumers) that no experiment may set: other keys or the harness set them."""
 MEMBER_CONFIGS = frozenset({"auto.commit.interval.ms", "heartbeat.interval.ms"})
-"""Configs that only members of a group have: other consumers neither commit nor send heartbeats."""
+"""Configs that only consumers in a group have: others neither commit nor send heartbeats."""
 
 
 def _acks_as_text(value: object) -> object:
@@ -41,7 +41,7 @@ def _acks_as_text(value: object) -> object:
 
 
 def _checked_client(value: object) -> object:
-    """A client's name with its version, as `kafka-chaos clients` lists it, or the words of a user's own command."""
+    """A client's name, with a version if it is given, as in `kafka-chaos clients`, or the words of a user's command."""
     if isinstance(value, str):
         try:
             return str(parse_client(value) or IN_PROCESS)
@@ -72,7 +72,7 @@ class LaneSpec(Spec):
 
     lane: LaneName = declared(Lane, "lane")
     topic: Name | None = declared(Lane, "topic", default=None)
-    partitions: int = declared(Lane, "partitions", ge=1, le=MOST_PARTITIONS)
+    partitions: int = declared(Lane, "partitions", ge=1, le=MOST_CREATED_PARTITIONS)
     replication_factor: int = declared(Lane, "replication_factor")
     min_insync_replicas: int = declared(Lane, "min_insync_replicas")
     unclean_leader_election: bool = declared(Lane, "unclean_leader_election")
@@ -167,7 +167,7 @@ class LaneSpec(Spec):
         """The lane as the reference model and the verification know it; raises `LaneError`.
 
         `cluster`: by default the cluster that `set_cluster` has set; without any, the lane has no version. `crashes`:
-        how many members faults end, besides the `crashes` that the lane's group, loop or share group has.
+        how many members are ended by faults, besides the `crashes` of the lane's group, loop or share group.
         """
         cluster = cluster or self._cluster
         common = LaneSpec.model_fields.keys() & {field.name for field in fields(Lane)}
@@ -192,12 +192,12 @@ class LaneSpec(Spec):
         return Lane(**{**keys, "topic": self.topic_name, "faults": faults})
 
     def set_cluster(self, cluster: ClusterLayout) -> None:
-        """Set the cluster of the lane and of copies made from now on: the brokers' version decides what is valid."""
+        """Set the cluster of the lane and of its later copies: the brokers' version decides what is valid."""
         self._cluster = cluster
 
     @property
     def first_partitions(self) -> int:
-        """The number of partitions with which the lane's topic is created: all, unless faults add some."""
+        """The number of partitions with which the lane's topic is created: all `partitions`, unless faults add some."""
         return self.partitions if self._first_partitions is None else self._first_partitions
 
     @property
@@ -219,15 +219,15 @@ class LaneSpec(Spec):
         return self.topic or self.lane
 
     def replica_assignment(self, brokers: int) -> list[list[int]]:
-        """The brokers that get replicas of each partition when the topic is created, the preferred leader first."""
+        """By partition, which of a number of `brokers` get its replicas at the creation, the preferred leader first."""
         firsts = [self.leader or partition % brokers + 1 for partition in range(self.first_partitions)]
         return [[(first + step - 1) % brokers + 1 for step in range(self.replication_factor)] for first in firsts]
 
 
 def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
-    """A lane's keys with those that they imply. Keys that are there stay, and are refused later if they contradict.
+    """A lane's keys with those that they imply. Given keys stay, and are refused later if they contradict these.
 
-    A topic whose retention may remove records has a cleanup policy. A group whose brokers assign has no assignor.
+    A topic whose retention may remove records has a cleanup policy. A group to which brokers assign has no assignor.
     Transactions and loops have idempotent producers. A loop that commits in transactions has a producer per member.
     """
     loop, group = lane.get("loop"), lane.get("group")

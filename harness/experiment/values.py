@@ -1,4 +1,4 @@
-"""Types of values, the base class of mappings, and the messages of refusals that all keys of an experiment share."""
+"""Shared by all keys of an experiment: types of values, the base class of mappings, and messages of refusals."""
 
 import dataclasses
 import re
@@ -12,11 +12,11 @@ from pydantic_core import core_schema
 from kafka_chaos.contract.command.errors import LaneError, quoted
 from kafka_chaos.contract.command.refusals import expected
 
-Seconds = Annotated[float, Field(ge=0, le=1_000_000, strict=False, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1_000_000, strict=False, allow_inf_nan=False)]  # also a text: "5"
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
-RENAMED_KEYS = {"course": "steps", "lockstep": "steps"}  # keys of former versions, and their new names
+RENAMED_KEYS = {"course": "steps", "lockstep": "steps"}  # former keys, and their new names
 Place = tuple[str | int, ...]
-"""The keys and indices that lead to a value of an experiment, such as `("phases", 0, "lanes")`."""
+"""The keys and indices that lead to a value in an experiment, such as `("phases", 0, "lanes")`."""
 
 
 def ordered(span: tuple[float, float]) -> tuple[float, float]:
@@ -31,26 +31,26 @@ TimeSpan = Annotated[tuple[Seconds, Seconds], AfterValidator(ordered)]
 """The shortest and the longest time, in seconds, that may be drawn."""
 
 
-def _name(value: str) -> str:
+def _checked_name(value: str) -> str:
     if not _NAME.fullmatch(value):
         raise ValueError("expected letters, digits, '.', '_' and '-' (a Kafka topic name)")
     return value
 
 
-Name = Annotated[str, AfterValidator(_name)]
+Name = Annotated[str, AfterValidator(_checked_name)]
 
 
-def _lane_name(value: str) -> str:
-    # The ids of a lane's groups and clients begin with its name, and may have a colon.
-    _name(value.replace(":", "-"))
+def _checked_lane_name(value: str) -> str:
+    # It may have colons, as the ids of groups and clients may, which begin with it.
+    _checked_name(value.replace(":", "-"))
     return value
 
 
-LaneName = Annotated[str, AfterValidator(_lane_name)]
+LaneName = Annotated[str, AfterValidator(_checked_lane_name)]
 
 
 class Spec(BaseModel):
-    """A mapping of keys: unknown keys are refused, and a text is never read as a number."""
+    """The base of mappings in an experiment: unknown keys are refused, and so are texts for numbers (not `Seconds`)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -63,7 +63,7 @@ class Spec(BaseModel):
 
 
 def keys_of(settings: type[Any]) -> dict[str, FieldInfo]:
-    """The keys of a `Spec`, or of a dataclass of the contract, with their types, bounds and meanings."""
+    """By name, the keys of a `Spec` or of a dataclass of `contract/`, with their types, bounds and meanings."""
     if issubclass(settings, BaseModel):
         return settings.model_fields
     types = get_type_hints(settings)
@@ -74,14 +74,14 @@ def keys_of(settings: type[Any]) -> dict[str, FieldInfo]:
 
 
 def settings_in(annotation: Any) -> type[Any] | None:
-    """The class of a mapping in an annotation: `LaneSpec` in `tuple[LaneSpec, ...]`, `Group` in `Group | None`."""
+    """The `Spec` or dataclass in an annotation, such as `LaneSpec` in `tuple[LaneSpec, ...]`; None if it has none."""
     if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
         return annotation
     return next(filter(None, map(settings_in, get_args(annotation))), None)
 
 
 def declared(settings: type[Any], key: str, **overrides: Any) -> Any:
-    """The field of a `Spec` for a key that a dataclass of the contract declares; `overrides` replace its metadata."""
+    """The field of a `Spec` for a `key` that a dataclass of `contract/` has; `overrides` replace default and bounds."""
     setting = settings.__dataclass_fields__[key]
     metadata = {name: setting.metadata[name] for name in ("description", "ge", "le") if name in setting.metadata}
     default = {} if setting.default is dataclasses.MISSING else {"default": setting.default}
@@ -89,9 +89,9 @@ def declared(settings: type[Any], key: str, **overrides: Any) -> Any:
 
 
 def read_as(settings: type[Any]) -> GetPydanticSchema:
-    """The annotation that makes pydantic read a mapping as a dataclass of the contract.
+    """The annotation that makes pydantic read a mapping as `settings`, a dataclass of `contract/`.
 
-    A `Spec` with the same fields refuses unknown keys and wrong types; then the dataclass checks the values.
+    A `Spec` made here with the same fields refuses unknown keys and wrong types; then the dataclass checks the values.
     """
 
     def schema(_: Any, handler: Any) -> core_schema.CoreSchema:
@@ -110,18 +110,18 @@ def read_as(settings: type[Any]) -> GetPydanticSchema:
 
 
 def refusals(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place, str]]:
-    """The places below `model` that are wrong, each with a message that says what was expected there.
+    """The places with wrong values in a `model`, each with a message that says what was expected there.
 
-    If an entry of a list is wrong, pydantic also calls the list too short. So only the innermost place is named.
+    If an entry of a list is wrong, pydantic also says that the list is too short. So only innermost places are named.
     """
-    entries = error.errors(include_url=False)
-    outer = {entry["loc"][:length] for entry in entries for length in range(len(entry["loc"]))}
-    return [_refusal(entry, model) for entry in entries if entry["loc"] not in outer]
+    all_details = error.errors(include_url=False)
+    outer = {details["loc"][:length] for details in all_details for length in range(len(details["loc"]))}
+    return [_refusal(details, model) for details in all_details if details["loc"] not in outer]
 
 
-def _refusal(entry: Any, model: type[BaseModel]) -> tuple[Place, str]:
-    place = tuple(entry["loc"])
-    kind, got = entry["type"], quoted(entry["input"])
+def _refusal(details: Any, model: type[BaseModel]) -> tuple[Place, str]:
+    place = tuple(details["loc"])
+    kind, got = details["type"], quoted(details["input"])
     if kind == "extra_forbidden":
         renamed = RENAMED_KEYS.get(str(place[-1]))
         settings: type[Any] = model
@@ -133,9 +133,9 @@ def _refusal(entry: Any, model: type[BaseModel]) -> tuple[Place, str]:
     if kind == "missing":
         return place, "missing, but required"
     if kind == "value_error":
-        error = entry["ctx"]["error"]
-        if isinstance(error, LaneError):  # The error's key repeats the last step of the place.
+        error = details["ctx"]["error"]
+        if isinstance(error, LaneError):  # Its key begins with the last step of the place.
             return (*place[:-1], *error.key.split(".")), f"{error.shown}: expected {error.expected}"
         problem = str(error)
         return place, problem if got in problem else f"{problem}, got {got}"
-    return place, f"expected {expected(entry)}, got {got}"
+    return place, f"expected {expected(details)}, got {got}"

@@ -24,7 +24,7 @@ from kafka_chaos.harness.report.inputs.series import SLOT_NS, FindingRange, Lane
 from kafka_chaos.harness.report.inputs.trace import around_faults, read_trace
 from kafka_chaos.harness.report.pages import environment, join, label, lateness, shapes, static
 from kafka_chaos.harness.report.stories import stories_of
-from kafka_chaos.harness.report.svg import Scale, clock, duration, even_ticks
+from kafka_chaos.harness.report.svg import Scale, clock, count_ticks, duration
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
 from kafka_chaos.harness.report.timeline.events import FaultSpan, Timeline
 from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, style_sheet
@@ -126,7 +126,7 @@ def _draw(
         elections,
         end,
         truncations,
-        [(x(tick), f"{tick:,}") for tick in even_ticks(high)],
+        [(x(tick), f"{tick:,}") for tick in count_ticks(high)],
         f"offsets-{number}",
         name,
         "; ".join(sentences),

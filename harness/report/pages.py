@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.harness.report.svg import Scale, clean, clock, compact, duration, trim
+from kafka_chaos.harness.report.svg import Scale, clock, compact, coordinate, duration, xml_text
 
 LATE = 1.0  # pages say that a fault came late if it began more than this many seconds after its scheduled time
 _LONGEST_NAME = 120
@@ -65,8 +65,8 @@ def shapes(name: str) -> Any:
 
 def _printed(value: object) -> object:
     if isinstance(value, float):
-        return trim(value)
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        return coordinate(value)
+    return xml_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def static(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Computes coordinates and words of pictures, whose shapes are in the templates.
+"""Computes the coordinates and the texts of the report's pictures; their shapes are in `templates/*.svg.j2`.
 
-Guarantee: no text has characters that XML forbids; coordinates are rounded to a tenth of a unit;
-equal input gives equal text.
+Guarantee: no text has characters that XML forbids; coordinates are rounded to a tenth of a pixel; equal input gives
+equal text.
 """
 
 import math
@@ -9,25 +9,25 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400)
+_TICK_GAPS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 86400)
 
 
-def trim(value: float) -> str:
-    """A number with at most one decimal: a picture shows no more."""
+def coordinate(value: float) -> str:
+    """A coordinate with at most one decimal; from 100,000 on with none, since `g` shows six digits at most."""
     return f"{round(value, 1):g}" if abs(value) < 1e5 else f"{value:.0f}"
 
 
-def clean(words: str) -> str:
-    """The words with `�` in place of each character that XML forbids."""
-    if words.isprintable():
-        return words
-    lacking = {letter for letter in words if unicodedata.category(letter) in ("Cc", "Cs", "Cn") and letter != "\n"}
-    return "".join("�" if letter in lacking else letter for letter in words)
+def xml_text(text: str) -> str:
+    """The text with `�` for each control character but line breaks, and for all others that XML forbids."""
+    if text.isprintable():
+        return text
+    refused = {letter for letter in text if unicodedata.category(letter) in ("Cc", "Cs", "Cn") and letter != "\n"}
+    return "".join("�" if letter in refused else letter for letter in text)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Values from `low` to `high` on pixels from `start` to `end`, linear or logarithmic, clamped to the ends."""
+    """Maps values from `low` to `high` to pixels from `start` to `end`; values beyond are at the nearer end."""
 
     low: float
     high: float
@@ -46,7 +46,7 @@ class Scale:
 
 
 def round_up(value: float) -> float:
-    """The least number from `value` on that is 1, 2, 2.5 or 5 times a power of ten, but for rounding errors."""
+    """`value` rounded up to 1, 2, 2.5 or 5 times a power of ten, but down from at most a millionth above these."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
@@ -54,31 +54,31 @@ def round_up(value: float) -> float:
 
 
 def time_ticks(seconds: float) -> list[float]:
-    """About ten round moments from 0 to `seconds`."""
-    step = next((step for step in _TIME_STEPS if seconds / step <= 10), seconds / 10)
+    """At most eleven round times for an axis from 0 to `seconds`."""
+    step = next((step for step in _TICK_GAPS_S if seconds / step <= 10), seconds / 10)
     return [index * step for index in range(int(seconds / step) + 1)]
 
 
-def even_ticks(high: int) -> list[int]:
-    """About eight round whole numbers from 0 to `high`."""
+def count_ticks(high: int) -> list[int]:
+    """About eight round whole numbers for an axis from 0 to `high`."""
     return list(range(0, high + 1, max(1, int(round_up(high / 8)))))
 
 
 def lines_apart(spans: Iterable[tuple[float, float]], most: float = math.inf) -> list[int | None]:
-    """For each span, from left to right, the first line on which it overlaps no other; None if all `most` lines are
-    taken."""
+    """For each (left, right) span of a text, the first line on which it overlaps no span before it; None if all `most`
+    lines are taken. The spans come in the order of their left ends."""
     ends: list[float] = []
     lines: list[int | None] = []
     for left, right in spans:
         line = next((index for index, end in enumerate(ends) if end <= left), len(ends))
         if line < most:
-            ends[line : line + 1] = [right]  # on a new line, it is appended
+            ends[line : line + 1] = [right]  # appended, if the line is new
         lines.append(line if line < most else None)
     return lines
 
 
 def clock(seconds: float) -> str:
-    """A moment of a run: `12.5 s`, `3 min 20 s`, `2 h 5 min`."""
+    """A time since the run began: `12.5 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 120:
         return f"{round(seconds, 2 if seconds < 10 else 1):g} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -88,7 +88,7 @@ def clock(seconds: float) -> str:
 
 
 def duration(nanoseconds: float) -> str:
-    """A latency or a gap, with a unit that fits it."""
+    """A latency or a gap in the largest unit that it reaches: `1.5 ms`, `150 µs`."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if nanoseconds >= size:
             value = nanoseconds / size

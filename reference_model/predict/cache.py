@@ -88,7 +88,7 @@ def predict_cached(
     says on standard error how far it is, every `PROGRESS_SECONDS`. Raises what `predict` raises.
     """
     if lane.assume:
-        return predict_cached(replace(lane, assume=()), lockstep, cache_dir, budget).assuming(lane.assumed)
+        return predict_cached(replace(lane, assume=()), lockstep, cache_dir, budget).assuming(lane.unjudged)
     if (shipped_answer := shipped(question_key(lane, lockstep), MODEL_VERSION)) is not None:
         return shipped_answer
     directory = cache_home() / "predictions" if cache_dir is None else cache_dir

@@ -81,7 +81,7 @@ def predict(
     """
     if lane.assume:
         without_assumptions = predict(replace(lane, assume=()), lockstep=lockstep, budget=budget, scope=scope)
-        return without_assumptions.assuming(lane.assumed)
+        return without_assumptions.assuming(lane.unjudged)
     if lockstep is not None and lane.faults:
         raise LaneError("faults", list(lane.faults), "no faults beside a lock-step phase")
     phase = None if lockstep is None else tuple(lockstep)

@@ -16,13 +16,13 @@ from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.reference_model.clients import rules as clients
 
 
-def _is_idempotent_alone(lane: Lane) -> bool:
+def _is_only_idempotent(lane: Lane) -> bool:
     """Whether a lane's producers are idempotent and use no transactions."""
     return lane.idempotence and lane.transactional is None
 
 
-def _keeps_order(lane: Lane) -> bool:
-    """Whether a lane's producers, which use no transactions, are promised that the order of their records is kept."""
+def _is_promised_order(lane: Lane) -> bool:
+    """Whether a lane's producers use no transactions, and are promised that the order of their records is kept."""
     return lane.acks != "0" and lane.transactional is None and (lane.idempotence or lane.max_in_flight == 1)
 
 
@@ -31,8 +31,8 @@ class KnownDefect:
     """A defect: the `rule` that it breaks, the `precondition` without which it does not occur, and its `effect`.
 
     `versions`: the versions of the component in which it was seen. `shown`: the experiment or scenario that shows it,
-    or why none does. `error`: part of the error message of a client that the defect ends. `log`: a regular expression
-    for the lines of a client's log that show the precondition, with the group `text`, and maybe `topic`, `partition`.
+    or why none does. `error`: part of the message with which a client ends because of it. `log`: a regular expression
+    for the lines of a client's log that show the precondition, with a group `text`, and maybe `topic`, `partition`.
     """
 
     id: str
@@ -68,42 +68,42 @@ WITHOUT_EPOCH_CHECK: Mapping[str, str] = {
 """The defects of consumers that compare no leader epochs (KIP-320), with their clients."""
 
 
-def _checks_no_epochs(kind: str, lane: Lane) -> bool:
-    """Whether a lane's consumers are of this kind and don't notice that the log below their position was replaced."""
-    return (lane.client or "").partition(" ")[0] == kind and not clients.checks_epochs(lane)
+def _checks_no_epochs(client: str, lane: Lane) -> bool:
+    """Whether a lane's consumers are this `client` and don't notice that the log below their position was replaced."""
+    return (lane.client or "").partition(" ")[0] == client and not clients.checks_epochs(lane)
 
 
 def _moves_over_ends(lane: Lane) -> bool:
-    """Whether a lane's clients are a librdkafka that moves the position when it reports the end of a partition."""
-    kind, _, version = (lane.client or "").partition(" ")
-    return kind == clients.LIBRDKAFKA and (2, 2) <= tuple(map(int, re.findall(r"\d+", version)[:3])) < (2, 13, 2)
+    """Whether a lane's client is a librdkafka that moves its position past a partition's end when it reports it."""
+    client, _, version = (lane.client or "").partition(" ")
+    return client == clients.LIBRDKAFKA and (2, 2) <= tuple(map(int, re.findall(r"\d+", version)[:3])) < (2, 13, 2)
 
 
 CONCERNS_LANE: Mapping[str, Callable[[Lane], bool]] = {
-    "librdkafka-4953": lambda lane: _is_idempotent_alone(lane) and clients.rules_of_client(lane).renews_for_all,
+    "librdkafka-4953": lambda lane: _is_only_idempotent(lane) and clients.rules_of_client(lane).renews_for_all,
     # Since KIP-360, brokers take any first batch of a producer that they do not know.
-    "KAFKA-15591": lambda lane: _is_idempotent_alone(lane) and release(lane.version) >= (2, 5),
+    "KAFKA-15591": lambda lane: _is_only_idempotent(lane) and release(lane.version) >= (2, 5),
     "kafkajs-1005": lambda lane: (
-        _is_idempotent_alone(lane) and lane.max_in_flight > 1 and clients.rules_of_client(lane).numbers_anew
+        _is_only_idempotent(lane) and lane.max_in_flight > 1 and clients.rules_of_client(lane).numbers_anew
     ),
     "kafkajs-822": lambda lane: (
         lane.acks == "0" and lane.max_in_flight > 1 and clients.rules_of_client(lane).repeats_unanswered
     ),
-    "sarama-2619": lambda lane: _keeps_order(lane) and clients.rules_of_client(lane).returns_late,
-    "sarama-3354": lambda lane: _is_idempotent_alone(lane) and clients.rules_of_client(lane).leaves_unnumbered,
-    # Several transactions may follow each other in one producer epoch.
+    "sarama-2619": lambda lane: _is_promised_order(lane) and clients.rules_of_client(lane).returns_late,
+    "sarama-3354": lambda lane: _is_only_idempotent(lane) and clients.rules_of_client(lane).leaves_unnumbered,
+    # Only where several transactions may follow each other in one producer epoch.
     "KAFKA-17754": lambda lane: lane.transactional is not None and not clients.has_epoch_per_transaction(lane),
     # Leaders verify transactions since 3.6 (KIP-890), unless they are told not to.
     "KAFKA-14402": lambda lane: (
         lane.transactional is not None and (lane.verifies_transactions is False or release(lane.version) < (3, 6))
     ),
     "KAFKA-5385": lambda lane: lane.transactional is not None and clients.rules_of_client(lane).commits_incomplete,
-    "KAFKA-14397": lambda lane: _is_idempotent_alone(lane) and clients.rules_of_client(lane).renews_after_error,
-    # Until 2.5, the coordinator compares times of its wall clock.
+    "KAFKA-14397": lambda lane: _is_only_idempotent(lane) and clients.rules_of_client(lane).renews_after_error,
+    # Before 2.5, the coordinator refuses a transaction that begins earlier, by its wall clock, than the last one.
     "KAFKA-8803": lambda lane: lane.transactional is not None and release(lane.version) < (2, 5),
-    # The harness's members and loops read in batches, and ask for the ends of partitions.
+    # Groups and loops of the harness read in batches, and ask for the ends of partitions: the defect needs both.
     "librdkafka-4844": lambda lane: (lane.group or lane.loop) is not None and _moves_over_ends(lane),
-    **{id: partial(_checks_no_epochs, kind) for id, kind in WITHOUT_EPOCH_CHECK.items()},
+    **{id: partial(_checks_no_epochs, client) for id, client in WITHOUT_EPOCH_CHECK.items()},
 }
 """By defect, whether a lane uses the software that has it. `ClientRules` explains the flags of clients."""
 MODELLED_DEFECTS: Mapping[str, KnownDefect] = {id: ALL_DEFECTS[id] for id in CONCERNS_LANE}

@@ -1,11 +1,11 @@
-"""The transaction coordinator: what it answers to each request, and the entry it appends for it.
+"""The transaction coordinator: its answer to each request, and the entry that it appends to __transaction_state first.
 
 Sources: KIP-98 (states, two phases), KIP-360 (InitProducerId with the epoch of a producer that goes on), KIP-588 (a
-time-out fences), KIP-890 (one epoch per transaction; verification). The answers to EndTxn are the two tables of
-`TransactionCoordinator.endTransaction` in Kafka 4.
+time-out fences), KIP-890 (one epoch per transaction; verification). The answers to EndTxn are those of the two tables
+at `TransactionCoordinator.endTransaction` in Kafka 4.
 
 Left out: producer epochs that are used up, after which a producer gets another producer id; the expiry of transactional
-ids; two appends of one transactional id at once (CONCURRENT_TRANSACTIONS as for a transaction that is being ended).
+ids; requests during an append for their transactional id (CONCURRENT_TRANSACTIONS, as while a transaction is ended).
 """
 
 from enum import Enum
@@ -24,7 +24,7 @@ from kafka_chaos.reference_model.transactions.state import (
 
 
 class Reply(Enum):
-    """The answer to a request, as the producer understands it."""
+    """What the sender of a request is told: OK, or the name of an error."""
 
     OK = "OK"
     CONCURRENT_TRANSACTIONS = "CONCURRENT_TRANSACTIONS"
@@ -35,7 +35,7 @@ class Reply(Enum):
 
 
 class Answer(NamedTuple):
-    """A reply, with the entry to append before it is sent, if there is one."""
+    """A reply, and the entry that the coordinator appends to __transaction_state before it sends the reply, if any."""
 
     reply: Reply
     append: StateEntry | None = None
@@ -48,8 +48,8 @@ COMPLETE_OF = {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}
 def init_producer_id(last_entry: StateEntry, expected_epoch: int | None, rules: Rules) -> Answer:
     """The answer to InitProducerId, by which a producer asks for an epoch.
 
-    A new incarnation has no `expected_epoch`; a producer that goes on after an error has one. An open transaction is
-    aborted first, in a new epoch that nobody is given: the producer has to ask again.
+    A new incarnation has no `expected_epoch`; a producer that goes on after an error sends its own. An open
+    transaction is aborted first, in a new epoch that nobody is given: the producer has to ask again.
     """
     if expected_epoch is not None and expected_epoch != last_entry.epoch and rules.coordinator_fences_producers:
         return Answer(Reply.FENCED)
@@ -71,10 +71,10 @@ def add_partition(last_entry: StateEntry, epoch: int, partition: int, rules: Rul
         return Answer(Reply.FENCED)
     if last_entry.status in PREPARED:
         return Answer(Reply.CONCURRENT_TRANSACTIONS)
-    before = last_entry.partitions if last_entry.status == ONGOING else 0
-    if last_entry.status == ONGOING and before >> partition & 1:
+    added = last_entry.partitions if last_entry.status == ONGOING else 0
+    if added >> partition & 1:
         return Answer(Reply.OK)
-    return Answer(Reply.OK, StateEntry(ONGOING, last_entry.epoch, before | 1 << partition))
+    return Answer(Reply.OK, StateEntry(ONGOING, last_entry.epoch, added | 1 << partition))
 
 
 def verify(last_entry: StateEntry, epoch: int, partition: int, rules: Rules) -> Reply:
@@ -96,7 +96,7 @@ def end_transaction(last_entry: StateEntry, epoch: int, commit: bool, rules: Rul
         ending = StateEntry(target, bumped, last_entry.partitions)
         return Answer(Reply.OK, ending) if is_current else Answer(Reply.FENCED)
     if rules.epoch_per_transaction:
-        # A request with the epoch before repeats the one that ended the last transaction.
+        # A request with the previous epoch repeats the EndTxn that ended the last transaction.
         if epoch != last_entry.epoch - 1 or last_entry.status == EMPTY:
             return _end_nothing(last_entry, epoch, commit, bumped)
     elif not is_current:
@@ -107,7 +107,7 @@ def end_transaction(last_entry: StateEntry, epoch: int, commit: bool, rules: Rul
 
 
 def _end_nothing(last_entry: StateEntry, epoch: int, commit: bool, bumped: int) -> Answer:
-    """The answer to EndTxn if no transaction of this epoch is open, with one epoch per transaction.
+    """The answer to EndTxn if no transaction of this epoch is open; for protocols with one epoch per transaction.
 
     An abort begins a new epoch nevertheless, since the producer can't know that nothing is open (KAFKA-18401).
     """

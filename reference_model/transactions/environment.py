@@ -1,4 +1,4 @@
-"""Actions without a producer: late requests arrive, the coordinator writes markers and fails over, logs lose ends.
+"""Actions that no producer takes: late requests arrive, the coordinator writes markers and fails over, logs lose ends.
 
 Sources: KIP-98 (the log of the coordinator is replayed, markers are written again), KIP-588 (a time-out fences).
 
@@ -34,7 +34,7 @@ def marker_of(state: states.State, id: int) -> states.Entry:
 
 
 def write_marker(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """The coordinator lets a leader write the marker of a prepared transaction to its partition."""
+    """At the coordinator's request, a leader appends the marker of a prepared transaction to its partition."""
     for id, (_, unmarked, earlier) in enumerate(state.coordinated):
         for partition in bits(unmarked):
             marker = marker_of(state, id)
@@ -71,13 +71,13 @@ def time_out(state: states.State, setup: states.Setup) -> Iterator[Step]:
 
 
 def fail_over(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """Another broker becomes coordinator and replays __transaction_state; what the old one sent may still arrive."""
+    """Another broker becomes coordinator and replays __transaction_state; markers of the old one may still arrive."""
     if state.failovers:
         yield Action("fail_over"), _with_new_coordinator(state._replace(failovers=state.failovers - 1), setup)
 
 
 def _with_new_coordinator(state: states.State, setup: states.Setup) -> states.State:
-    """A new coordinator writes the markers of every prepared transaction, since it can't know which are written."""
+    """The state with a new coordinator. It writes all markers of prepared transactions: it can't know which exist."""
     sent = [
         states.Marker(p, marker_of(state, id)) for id, held in enumerate(state.coordinated) for p in bits(held.unmarked)
     ]
@@ -100,25 +100,25 @@ def late_marker(state: states.State, setup: states.Setup) -> Iterator[Step]:
 
 
 def lose_ends(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """A broker that leads all partitions loses any suffix of each log that may lose one.
+    """A broker that leads all partitions loses any suffix of each log whose end may be lost.
 
-    If __transaction_state loses one, a new coordinator replays the rest.
+    If that is __transaction_state, a new coordinator replays the rest.
     """
     if not state.losses:
         return
     rest = state._replace(losses=state.losses - 1)
     possible_ends = [range(len(log) + 1) if setup.data_may_be_lost else (len(log),) for log in state.logs]
-    # None: __transaction_state loses nothing. Otherwise entry `n` of a transactional id is its last one again.
+    # None: __transaction_state loses nothing. (id, n): the last entry of a transactional id is its `earlier[n]` again.
     earlier_states = [None, *((id, n) for id, held in enumerate(state.coordinated) for n in range(len(held.earlier)))]
     for ends in product(*possible_ends):
         for replayed in earlier_states:
             logs = tuple(log[:end] for log, end in zip(state.logs, ends, strict=True))
-            lost = rest._replace(logs=logs)
+            after = rest._replace(logs=logs)
             if replayed is not None:
                 id, index = replayed
                 earlier = state.coordinated[id].earlier
                 coordinated = states.Coordinated(earlier[index], 0, earlier[:index] if rest.losses else ())
-                lost = _with_new_coordinator(lost.with_coordinated(id, coordinated), setup)
+                after = _with_new_coordinator(after.with_coordinated(id, coordinated), setup)
             if logs != state.logs or replayed is not None:
-                detail = "" if replayed is None else str(lost.coordinated[replayed[0]].last_entry.status)
-                yield Action("lose_ends", detail=detail), lost
+                detail = "" if replayed is None else str(after.coordinated[replayed[0]].last_entry.status)
+                yield Action("lose_ends", detail=detail), after

@@ -84,7 +84,7 @@ def by_configuration(lane: Lane) -> dict[AnyAnomaly, str]:
     if lane.tiered and "power-loss" in lane.faults:
         lost = "what brokers know of remote segments (__remote_log_metadata) may be lost with the power"
         reasons.update(dict.fromkeys(with_trait(Anomaly, Trait.NOT_AFTER_CLEANUP), lost))
-    return {**reasons, **lane.assumed}
+    return {**reasons, **lane.unjudged}
 
 
 def reports(run: RunDirectory, lane: Lane) -> int:

@@ -227,6 +227,6 @@ def _of_what_is_not_judged(
         ):
             yield f"{anomaly} could not be judged: {why}"
         elif Trait.CERTAIN in anomaly.traits and (
-            anomaly in lane.lane.assumed or (anomaly in gaps and lane.predicted[anomaly] == Status.FORBIDDEN)
+            anomaly in lane.lane.unjudged or (anomaly in gaps and lane.predicted[anomaly] == Status.FORBIDDEN)
         ):
             yield why

@@ -1,7 +1,7 @@
-"""The steps of a share group's members in scenarios, each the same on Kafka and in the model.
+"""The steps of a share group's members in scenarios, each the same on Kafka and in the model (as a `sharer`).
 
 The group reads the act's topic from its beginning. After every step the model must agree with Kafka on the replicas, on
-what each member was given and was answered, and on the start offset that the group's coordinator tells.
+the records and the answers that each member got, and on the start offset that the group's coordinator tells.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,17 +25,17 @@ _MEMBERS = 2
 
 @dataclass(kw_only=True)
 class ShareStage(Stage):
-    """The stage of a running act, with the steps of a share group's members, too. Members are numbered from 1."""
+    """The stage of a running act, with the further steps of a share group's members, who are numbered from 1."""
 
     members: ShareMembers
 
     def poll(self, member: int) -> None:
-        """A member asks until it is given a record."""
+        """A member asks for a record again and again until it is given one."""
         on_kafka = partial(self.members.poll, member)
         self.take(f"Member {member} asks for a record.", on_kafka, step("sharer_polls", member=member))
 
     def acknowledge(self, member: int, kind: str, offset: int) -> None:
-        """A member accepts, releases or rejects a record, until the leader takes or refuses the acknowledgement."""
+        """A member accepts, releases or rejects a record, again and again until the leader takes or refuses that."""
         on_kafka = partial(self.members.acknowledge, member, kind, offset)
         action = step("sharer_acknowledges", member=member, kind=kind, offset=offset)
         self.take(f"Member {member} {kind}s offset {offset}.", on_kafka, action)
@@ -52,7 +52,7 @@ class ShareStage(Stage):
         self.take(f"Member {member} dies: its connection ends.", on_kafka, step("sharer_dies", member=member))
 
     def await_start(self, sentence: str, offset: int) -> None:
-        """A step that waits until the coordinator answers this start offset: everything below it is persisted."""
+        """A step that waits until the coordinator tells `offset` as start offset: all that is below it is persisted."""
         self.await_seen(sentence, lambda seen: seen.shares is not None and seen.shares.start == offset)
 
     @property
@@ -67,20 +67,20 @@ class ShareStage(Stage):
         return {number: [[offset, count] for kind, offset, count in did if kind == GIVEN] for number, did in deeds}
 
     def answer(self, member: int) -> int | str:
-        """The answer to a member's last acknowledgement."""
+        """The answer to a member's last acknowledgement: an error's name, or NONE."""
         return [answer for kind, _, answer in self.shares.did[member] if kind != GIVEN][-1]
 
     @property
     def share_coordinator(self) -> int:
-        """The broker that is share coordinator of every group."""
+        """The broker that is share coordinator of every share group."""
         return share_coordinator_of(self.lease)
 
 
 @contextmanager
 def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False) -> Iterator[ShareStage]:
-    """A share group of two members that reads the act's topic.
+    """The stage while two members of a share group read the act's topic.
 
-    `delivery_limit`, and `locks_end` (whether locks may end between two steps), must fit the cluster's configuration.
+    `delivery_limit` and `locks_end` (may acquisition locks end between steps?) must fit the cluster's configuration.
     """
     lease = stage.lease
     lease.admin.alter_configs(ResourceType.GROUP, f"{stage.topic}-shares", {"share.auto.offset.reset": "earliest"})
@@ -94,7 +94,7 @@ def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False)
 
 
 def share_coordinator_of(lease: ClusterLease, *, first: int = 1) -> int:
-    """The share coordinator, which leads the only partition of `__share_group_state`.
+    """The share coordinator: the leader of `__share_group_state`, which has one partition here.
 
     If this topic does not exist, it is created with the broker `first` as leader.
     """

@@ -1,4 +1,4 @@
-"""All links of a cluster: the connections that are redirected to them, rules for frames, and the trace of requests."""
+"""The links of a cluster, one for each node: connections to a node pass its link, with rules and a trace."""
 
 import asyncio
 import itertools
@@ -16,7 +16,7 @@ from kafka_chaos.faults.namespace import Namespace
 
 _FLUSH_INTERVAL = 0.5  # seconds that a line of the trace may wait to be written
 MARK = 0x4B43
-"""The mark of the link's own packets, which no rule redirects to the link again. (`KC`, in hexadecimal.)"""
+"""The mark of the link's own packets, which are not redirected to the link again. (`KC`, in hexadecimal.)"""
 _SO_ORIGINAL_DST = 80  # linux/netfilter_ipv4.h
 
 
@@ -32,9 +32,9 @@ class _AttachedNode:
 
 
 class Relay:
-    """All links of a cluster. `names`: host names by address; `ports`: the ports on which nodes speak Kafka's protocol.
+    """All links of a cluster. `names`: host names by IP address; `ports`: those on which nodes speak Kafka's protocol.
 
-    One event loop serves all connections.
+    One event loop, in one thread, serves all connections.
     """
 
     def __init__(self, names: Mapping[str, str], ports: Iterable[int]) -> None:
@@ -67,7 +67,7 @@ class Relay:
         if attached is None:
             return
         if attached.namespace.exists():
-            # The node may be about to end, and its packet filter with it.
+            # The node may be ending, and its packet filter with it.
             with suppress(ClusterFailure, OSError):
                 attached.namespace.run("iptables-restore", "-w", "--noflush", text=undone(attached.packet_filter))
         self.loop.remove_reader(attached.listener)
@@ -81,7 +81,7 @@ class Relay:
         self.context.tallies.setdefault(rule.id, Tally(rule))
 
     def lift(self, rule_id: str, *, release: bool) -> None:
-        """Remove a rule. With `release`, the frames that it holds continue; else their connections are closed."""
+        """Remove a rule. With `release`, the frames that it holds back continue; else their connections are closed."""
         if self.context.tallies.pop(rule_id, None) is None:
             return
         for connection in list(self.connections):
@@ -89,16 +89,16 @@ class Relay:
                 exchange = connection.conversation.waiting.get(side)
                 if exchange is None or exchange.fault["rule"] != rule_id:
                     continue
-                # After a lost frame the connection would be silent until its client gives it up, so it is closed.
+                # A connection with a lost frame is closed: else it is silent until its client gives it up.
                 if release and exchange.fault["action"] != DROP:
                     connection.go_on(side)
                 else:
                     connection.close()
 
     def trace_to(self, path: Path | None, *, controllers: bool = False) -> None:
-        """Record exchanges in this file from now on, and no longer in the file before; None ends the trace.
+        """Write exchanges to the file `path` from now on, and no longer to an earlier file; None ends the trace.
 
-        `controllers`: record controllers' requests to brokers in ZooKeeper mode with their whole bodies and responses.
+        `controllers`: write the requests of controllers to brokers (ZooKeeper mode) with whole bodies and responses.
         """
         if self.context.trace is not None:
             for connection in self.connections:
@@ -108,7 +108,7 @@ class Relay:
         self.context.traces_controllers = controllers
 
     def serve(self, fd: int, read: Callable[[], bool]) -> None:
-        """Serve all connections, and call `read` whenever the file `fd` can be read, until `read` returns True."""
+        """Serve all connections; call `read` whenever the file `fd` can be read, and end once `read` returns True."""
 
         def ready() -> None:
             if read():
@@ -126,7 +126,7 @@ class Relay:
         self.trace_to(None)
         for connection in list(self.connections):
             connection.close()
-        # The sockets are closed in the next turn of the loop.
+        # asyncio closes the sockets only in the next turn of the loop.
         self.loop.run_until_complete(asyncio.sleep(0))
         self.loop.close()
 
@@ -149,7 +149,7 @@ class Relay:
         try:
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # The address that the client connected to, before the redirection: family, port and IPv4 address.
+            # The address to which the client connected, before the redirection: family, port and IPv4 address.
             raw = accepted.getsockopt(socket.SOL_IP, _SO_ORIGINAL_DST, 16)
             destination = socket.inet_ntoa(raw[4:8]), int.from_bytes(raw[2:4], "big")
             onward = node.namespace.connection(mark=MARK)
@@ -162,14 +162,14 @@ class Relay:
         conversation = Conversation(self.context, next(self._connection_numbers), node.name, destination[1], peer)
         pair = Pair(self.loop, self.connections, conversation)
         await pair.open(accepted, onward)
-        if self._attached.get(node.name) is not node:  # It was detached meanwhile.
+        if self._attached.get(node.name) is not node:  # The node was detached meanwhile.
             pair.close()
 
 
 def redirection(ports: Sequence[int], listener_port: int) -> str:
     """The input of iptables-restore that redirects new connections to `ports` to the link's listener.
 
-    Connections of the container to itself are redirected, too. Connections that began before still go to `ports`: they
+    Connections of the container to itself are redirected, too. Connections that began before can't be redirected: they
     are reset, so that none bypasses the link.
     """
     nat: list[str] = []
@@ -184,5 +184,5 @@ def redirection(ports: Sequence[int], listener_port: int) -> str:
 
 
 def undone(packet_filter: str) -> str:
-    """The input of iptables-restore that removes the rules that this input added."""
+    """The input of iptables-restore that removes the rules that the input `packet_filter` added."""
     return packet_filter.replace("-A ", "-D ")

@@ -17,7 +17,7 @@ from kafka_chaos.harness.clients.kinds import IN_PROCESS, has_kafkas_names
 from kafka_chaos.harness.cluster.configuration.layout import ONLY_ON_ENGINES_MACHINE
 from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS, SHARE_STATE_PARTITIONS
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
-from kafka_chaos.harness.experiment.lane_specs import MOST_PARTITIONS
+from kafka_chaos.harness.experiment.lane_specs import MOST_CREATED_PARTITIONS
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
 from kafka_chaos.harness.experiment.specs import ExperimentError, PhaseSpec, Refusals, raise_first
 from kafka_chaos.reference_model import LockstepStep
@@ -164,9 +164,9 @@ def _growth(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
             yield ("fault",), f"{fault.kind}: the loop of lane {lane.lane} {ignores_new}"
         if lane.client != IN_PROCESS:
             yield ("fault",), f"{fault.kind}: {lane.client}, the client of lane {lane.lane}, {ignores_new}"
-        if lane.partitions > MOST_PARTITIONS:
+        if lane.partitions > MOST_CREATED_PARTITIONS:
             would_have = f"lane {lane.lane} would have {lane.partitions} partitions"
-            yield ("add",), f"{would_have}: expected {MOST_PARTITIONS} at most"
+            yield ("add",), f"{would_have}: expected {MOST_CREATED_PARTITIONS} at most"
 
 
 def _lockstep(cluster: ClusterSpec, phase: PhaseSpec) -> Refusals:

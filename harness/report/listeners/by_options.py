@@ -14,7 +14,7 @@ from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.events import Event, LaneJudged, RunEnded, RunStarted
 from kafka_chaos.harness.event_bus import EventFile, Listener
 from kafka_chaos.harness.report.pages import environment, label
-from kafka_chaos.harness.report.svg import clean
+from kafka_chaos.harness.report.svg import xml_text
 
 _SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
@@ -45,7 +45,7 @@ class RunSummary:
 
 
 def _clean(value: object) -> object:
-    return clean(value) if type(value) is str else value  # Markup, a subclass of str, is clean already
+    return xml_text(value) if type(value) is str else value  # Markup, a subclass of str, is clean already
 
 
 def _found_in(counts: Mapping[str, int]) -> str:

@@ -1,11 +1,11 @@
-"""A member of a consume-transform-produce loop: it sends one record for each that it reads, and commits the offsets.
+"""A member of a consume-transform-produce loop: sends one record for each record that it reads, and commits offsets.
 
 The loop's key `offsets` says when the offsets are committed:
 
 | offsets | order |
 | --- | --- |
-| transaction | begin, outputs, offsets to the transaction, commit; an abort reads the batch again |
-| after | outputs, wait for their acknowledgements, commit; without them, the batch is read again |
+| transaction | begin, outputs, offsets to the transaction, commit; after an abort, the batch is read again |
+| after | outputs, wait for their acknowledgements, commit; if one is missing, the batch is read again |
 | before | commit, outputs: an output that a crash prevents is never sent |
 
 Sources: KIP-98, KIP-447; Kafka's documentation of `sendOffsetsToTransaction`.
@@ -36,8 +36,8 @@ _BATCH_SIZE = 100
 class ToldRows:
     """Stands in for `ProducedRows` in a loop's member: it tells the harness of the records, and makes no rows itself.
 
-    `failed`: whether a record was not acknowledged; `transaction`: the number of the transaction that began last.
-    Members come and go, and `ProducedRows` would make their start slow, by importing PyArrow and pydantic.
+    `failed`: whether a record got another outcome than `ok`. `transaction`: the number of the last transaction.
+    `ProducedRows` imports PyArrow and pydantic, which would make the start of members slow, and they come and go.
     """
 
     def __init__(self, settings: OutputSettings, tell: Tell) -> None:
@@ -47,7 +47,7 @@ class ToldRows:
         self.sent = 0
         self.failed = False
         self.transaction: int | None = None
-        self.keys = None
+        self.keys = None  # A loop's records have none.
         self._tell = tell
         self._reserved = ReservedSeqs(
             Reservations(Path(settings["run_directory"])),
@@ -55,19 +55,19 @@ class ToldRows:
             producer_id=settings["producer_id"],
             transactional_id=settings["configs"].get("transactional.id"),
         )
-        self._learned: list[tuple[int, int | None, int, str, str | None]] = []
+        self._outcomes: list[tuple[int, int | None, int, str, str | None]] = []  # seq, offset, ns, outcome, error
 
     def in_transaction(self, number: int) -> None:
         """Note that records sent from now on are in the transaction of this number."""
         self.transaction = number
 
     def announce(self, sources: Sequence[Sequence[int]]) -> None:
-        """Tell that a record is about to be sent for each of `sources`, the (producer_id, seq) of its input."""
+        """Tell that one record for each input is about to be sent; `sources`: (producer_id, seq) of each input."""
         end = self.sent + len(sources)
         self._reserved.up_to(end)
         partitions = [seq % self.partitions.count for seq in range(self.sent, end)]
-        at = {"transaction": self.transaction, "ns": time.monotonic_ns()}
-        self._tell("sent", first_seq=self.sent, partition=partitions, sources=sources, **at)
+        now = {"transaction": self.transaction, "ns": time.monotonic_ns()}
+        self._tell("sent", first_seq=self.sent, partition=partitions, sources=sources, **now)
 
     def hand_out(self, count: int) -> int:
         """Count the next `count` records as sent; returns the seq of the first."""
@@ -75,7 +75,7 @@ class ToldRows:
         return self.sent - count
 
     def take_back(self, first: int) -> None:
-        """Count the records from seq `first` on as not sent yet."""
+        """Count the records from seq `first` on as not sent after all."""
         self.sent = first
 
     def acknowledge(self, seq: int, offset: int | None) -> None:
@@ -85,13 +85,13 @@ class ToldRows:
     def note_outcome(self, seq: int, outcome: Outcome, error: str | None = None, *, offset: int | None = None) -> None:
         """Note the outcome of a record."""
         self.failed |= outcome is not Outcome.OK
-        self._learned.append((seq, offset, time.monotonic_ns(), outcome, error))
+        self._outcomes.append((seq, offset, time.monotonic_ns(), outcome, error))
 
     def write_rest(self) -> None:
         """Tell the outcomes learned since the last call: one event for each pair of outcome and error."""
-        learned, self._learned = self._learned, []
-        for outcome, error in dict.fromkeys((outcome, error) for *_, outcome, error in learned):
-            same = [row[:3] for row in learned if row[3:] == (outcome, error)]
+        outcomes, self._outcomes = self._outcomes, []
+        for outcome, error in dict.fromkeys((outcome, error) for *_, outcome, error in outcomes):
+            same = [row[:3] for row in outcomes if row[3:] == (outcome, error)]
             seq, offset, ns = map(list, zip(*same, strict=True))
             self._tell("outcome", outcome=outcome, error=error, seq=seq, offset=offset, ns=ns)
 
@@ -101,7 +101,7 @@ class Outputs(RecordedProducer):
 
     def __init__(self, settings: OutputSettings, member: Member, logger: logging.Logger) -> None:
         self.told = ToldRows(settings, member.tell)
-        rows: Any = self.told  # It has what `RecordedProducer` calls of `ProducedRows`.
+        rows: Any = self.told  # It has all of `ProducedRows` that `RecordedProducer` uses.
         configs = {**settings["configs"], "logger": logger}
         super().__init__(rows, topic=settings["topic"], record_size=settings["record_size"], configs=configs)
         self._give_up = member.orders.gives_up
@@ -114,7 +114,7 @@ class Outputs(RecordedProducer):
             self.poll(_TICK)
 
     def deliver(self) -> bool:
-        """Wait for outcomes; returns whether all records since the last call were acknowledged."""
+        """Wait for outcomes, until the member gives up; returns whether all records since the last call got `ok`."""
         while self.unanswered and not self._give_up():
             self.poll(_TICK)
         failed, self.told.failed = self.told.failed, False
@@ -127,7 +127,7 @@ class Outputs(RecordedProducer):
         return served
 
     def close(self) -> None:
-        """Close the client in order."""
+        """Close the client, and tell the last outcomes."""
         # Old versions of confluent-kafka have no `close`: their client ends with the process.
         if hasattr(self.client, "close"):
             self.client.close()
@@ -161,7 +161,7 @@ class LoopProcessing(Processing):
         return super().handle(messages, crash)
 
     def serve(self) -> None:
-        """Serve the producer's reports."""
+        """Serve the producer's delivery reports."""
         self._outputs.poll(0)
 
     def close(self) -> None:
@@ -170,7 +170,7 @@ class LoopProcessing(Processing):
 
     def _process_all(self, messages: Sequence[Any]) -> bool:
         """Send the outputs, and wait for their acknowledgements; returns whether all were acknowledged."""
-        self._outputs.send_all(self._member.read(messages))
+        self._outputs.send_all(self._member.tell_read(messages))
         return self._outputs.deliver()
 
     def _in_transaction(
@@ -178,7 +178,7 @@ class LoopProcessing(Processing):
     ) -> bool:
         member, outputs = self._member, self._outputs
         producer.begin()
-        # Whether all was acknowledged need not be asked: a commit waits for that, and fails if something was not.
+        # The result is not needed: a commit waits for all acknowledgements, and fails if one is missing.
         self._process(messages, crash)
         if self._random.random() < self._abort_probability:
             producer.abort()

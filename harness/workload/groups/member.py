@@ -1,6 +1,6 @@
-"""A member of a consumer group: it polls, processes the records, commits their offsets, and tells the harness of that.
+"""A member of a consumer group: polls records, processes them, commits their offsets, and tells the harness of each.
 
-To process a record means to tell of it (event `read`), in a loop also to send the record that the loop makes of it. A
+To process a record means to tell the harness of it (event `read`), in a loop also to send the output for it. A
 member that is ordered to freeze does so between polling a batch and processing it. A member that is ordered to crash
 kills itself by SIGKILL while it processes a batch.
 
@@ -23,7 +23,7 @@ from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.groups.commits import Assignment, Commits, Tell, next_offsets
 from kafka_chaos.harness.workload.groups.settings import ORDER_CRASH, ORDER_FREEZE, ORDER_LEAVE, MemberSettings
 
-_POLL_TIMEOUT = 0.1
+_POLL_TIMEOUT_S = 0.1
 _MAX_RECORDS = 500
 _LEAVE_TIMEOUT_S = 20.0
 
@@ -32,16 +32,16 @@ Identities = list[tuple[int, int]]
 
 
 class OrderInbox:
-    """The harness's orders to the member, which a thread takes. Once the harness ends, the process ends."""
+    """The harness's orders to the member, which a thread receives. The process ends with the harness."""
 
     def __init__(self) -> None:
         self._freezes = 0
         self.must_crash = False
-        self._leaves_by: float | None = None
+        self._leave_deadline: float | None = None
         listen(self._take_order)
 
-    def must_freeze(self) -> bool:
-        """Whether the member has to freeze; true once for each order."""
+    def take_freeze(self) -> bool:
+        """Whether the member has to freeze now: returns true once for each order."""
         if self._freezes:
             self._freezes -= 1
             return True
@@ -49,30 +49,30 @@ class OrderInbox:
 
     def must_leave(self) -> bool:
         """Whether the member has to leave."""
-        return self._leaves_by is not None
+        return self._leave_deadline is not None
 
     def gives_up(self) -> bool:
-        """Whether the member should stop waiting for answers: it had to leave some time ago."""
-        return self._leaves_by is not None and time.monotonic() > self._leaves_by
+        """Whether the member stops waiting for answers: its order to leave is older than `_LEAVE_TIMEOUT_S`."""
+        return self._leave_deadline is not None and time.monotonic() > self._leave_deadline
 
     def _take_order(self, order: Mapping[str, Any]) -> None:
         self._freezes += order["order"] == ORDER_FREEZE
         self.must_crash |= order["order"] == ORDER_CRASH
-        if order["order"] == ORDER_LEAVE and self._leaves_by is None:
-            self._leaves_by = time.monotonic() + _LEAVE_TIMEOUT_S
+        if order["order"] == ORDER_LEAVE and self._leave_deadline is None:
+            self._leave_deadline = time.monotonic() + _LEAVE_TIMEOUT_S
 
 
 class MemberLost(Exception):
-    """A member's consumer has failed for good, as when another has taken its `group.instance.id`."""
+    """A member's consumer has failed for good, as when another member has taken its `group.instance.id`."""
 
 
 def die() -> None:
-    """End this process at once."""
+    """Kill this process, so that nothing is closed or sent any more."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Member:
-    """One member. `connect` makes its consumer, `process` processes its records, `tell` tells the harness events."""
+    """One member. `connect` makes its consumer, `processing` processes its records, `tell` sends the harness events."""
 
     def __init__(
         self,
@@ -88,56 +88,56 @@ class Member:
         self.orders = orders
         self._sleep = sleep
         self._codec = IdentityCodec(settings["lane"])
-        self._ends: dict[int, int] = {}  # By partition, the offset of its end, while the member is at its end.
+        self._ends: dict[int, int] = {}  # By partition, the end's offset, if the member has read up to it.
         self._has_new_ends = False
-        self._last_ns = 0
+        self._last_read_ns = 0
         callbacks: dict[str, Any] = {"error_cb": self._note_error}
         if settings["commits"] == AUTO:
             callbacks["on_commit"] = self._note_committed
         self.client = connect({**settings["configs"], **callbacks})
         self.assignment = Assignment(settings["name"], self.client, tell)
         self.commits = Commits(self.client, settings["topic"], self.assignment, tell)
-        self.process = Processing(self, settings["commits"])
+        self.processing = Processing(self, settings["commits"])
 
     def run(self) -> None:
-        """Poll and process until the member has to leave; then leave in order. Raises `MemberLost`."""
+        """Poll and process until the member is ordered to leave; then leave the group. Raises `MemberLost`."""
         callbacks = {"on_assign": self._note_assigned, "on_revoke": self._note_revoked, "on_lost": self._note_revoked}
         self.client.subscribe([self._settings["topic"]], **callbacks)
         while not self.orders.must_leave():
             self.step()
-        self.process.close()
+        self.processing.close()
         self.leave()
 
     def leave(self) -> None:
-        """Leave the group in order."""
+        """Close the consumer, which leaves the group, and give back its partitions."""
         self.client.close()
         self.assignment.revoked(self.assignment.held)
 
     def step(self) -> None:
         """Poll once, and process the records."""
-        self.process.serve()
-        messages = self.client.consume(self.process.batch_size, _POLL_TIMEOUT)
+        self.processing.serve()
+        messages = self.client.consume(self.processing.batch_size, _POLL_TIMEOUT_S)
         records = [message for message in messages if message.error() is None]
         for message in messages:
             self._handle_message(message)
         if records and self._settings["commits"] == AUTO:
             self.commits.positions.note_positions(next_offsets(records))
-        if records and self.orders.must_freeze():
+        if records and self.orders.take_freeze():
             self.tell("changes", change="freezes")
             self._sleep(self._settings["freeze_seconds"])
             self.tell("changes", change="thaws")
         if records:
             crash = self._crash if self.orders.must_crash else None
-            if self.process.handle(records, crash):
+            if self.processing.handle(records, crash):
                 self._seek_back(records)
         if self._has_new_ends and self._ends:
             self.tell("at_end", offsets=sorted(self._ends.items()))
         self._has_new_ends = False
 
-    def read(self, messages: Sequence[Any]) -> Identities:
-        """Tell that these messages were processed; returns their identities."""
-        first_ns = max(self._last_ns + 1, time.monotonic_ns())
-        self._last_ns = first_ns + len(messages) - 1
+    def tell_read(self, messages: Sequence[Any]) -> Identities:
+        """Tell that these messages were processed, each at a time of its own; returns their identities."""
+        first_ns = max(self._last_read_ns + 1, time.monotonic_ns())
+        self._last_read_ns = first_ns + len(messages) - 1
         columns = self._codec.read(messages)
         self.tell("read", consumer=self.assignment.name, **columns, ns=first_ns)
         return list(zip(columns["producer_id"], columns["seq"], strict=True))
@@ -174,8 +174,8 @@ class Member:
         self.assignment.position_changed()
 
     def _note_assigned(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
-        # An assignment makes the harness forget all positions, but of a partition that the member keeps, the client
-        # does not report the end again.
+        # An assignment makes the harness forget all positions. Where the member is at the end of a partition that it
+        # keeps, the client does not report that end again: so the member tells it again.
         self._has_new_ends = True
         self.assignment.assigned(entry.partition for entry in partitions)
 
@@ -192,9 +192,9 @@ class Member:
 
 
 class Processing:
-    """How a member outside of a loop processes a batch: it only tells of the records.
+    """How a member outside of a loop processes a batch: it only tells the harness of the records.
 
-    `batch_size`: records of a batch, at most. `commits`: when the member commits, as in `Group` and `Loop`.
+    `batch_size`: the most records of a batch. `commits`: when the member commits, as in `Group` and `Loop`.
     """
 
     batch_size = _MAX_RECORDS
@@ -216,10 +216,10 @@ class Processing:
         return False
 
     def _process(self, messages: Sequence[Any], crash: Callable[[], None] | None) -> bool:
-        """Process messages; returns whether that went well. A crash comes once half of them are processed.
+        """Process messages; returns whether all are processed. `crash` is called after half of them, and never returns.
 
         Half of an odd number is rounded up, so that a crash always leaves a record that is processed and not committed;
-        where commits come before, it is rounded down, which leaves one that is committed and not processed.
+        with commits `before`, it is rounded down, which leaves one that is committed and not processed.
         """
         if crash is not None:
             self._process_all(messages[: (len(messages) + (self._commits != BEFORE)) // 2])
@@ -227,11 +227,11 @@ class Processing:
         return self._process_all(messages)
 
     def _process_all(self, messages: Sequence[Any]) -> bool:
-        self._member.read(messages)
+        self._member.tell_read(messages)
         return True
 
     def serve(self) -> None:
-        """Do what is due at every poll."""
+        """Do what is due at every poll: here nothing."""
 
     def close(self) -> None:
-        """Close what the processing has opened."""
+        """Close what the processing has opened: here nothing."""

@@ -23,7 +23,7 @@ def run_member(settings: MemberSettings) -> int:
     tell("ready", client="librdkafka", version=version_of_librdkafka(confluent_kafka))
     try:
         if (output := settings.get("output")) is not None:
-            member.process = LoopProcessing(output, member, _SILENT)
+            member.processing = LoopProcessing(output, member, _SILENT)
         member.run()
     except (ProducerLost, MemberLost) as lost:
         tell("notice", text=f"its {'producer' if isinstance(lost, ProducerLost) else 'consumer'} is lost: {lost}")

@@ -3,21 +3,21 @@
 from typing import Any, NotRequired, TypedDict
 
 ORDER_FREEZE, ORDER_CRASH, ORDER_LEAVE, ORDER_JOIN = "freeze", "crash", "leave", "join"
-"""The orders of a group's plan. Freeze: a member stops polling for a while. Crash: it dies."""
+"""What a group's plan orders. Freeze: a member polls nothing for a while. Crash: it is killed. Join: one is started."""
 
 MEMBER = "member"
-"""The role of members of consumer groups in the client protocol, also of those that are loops."""
+"""The role of members of consumer groups in the client protocol, also of members that run a loop."""
 
 REPLACE_ME = 3
 """The exit code of a member that ends because its client failed for good: a new member takes its place."""
 
 
 class OutputSettings(TypedDict):
-    """How a loop's member writes its output, the lane `lane`.
+    """How a loop's member writes its output, which is the lane `lane`.
 
-    `offsets` as in `Loop`; `size` and `abort` as in `Transactional`. `configs` are the producer's; with transactions
-    they have its `transactional.id`. `names_generation`: whether its offsets in a transaction name the member and its
-    generation, which brokers compare since 2.5 (KIP-447).
+    `offsets` as in `Loop`; `size` and `abort` as in `Transactional`; the `seed` decides which transactions are aborted.
+    `configs`: the producer's, with its `transactional.id` if it has one. `names_generation`: whether the offsets in a
+    transaction name the member and its generation, which brokers check since 2.5 (KIP-447).
     """
 
     lane: str
@@ -35,10 +35,10 @@ class OutputSettings(TypedDict):
 
 
 class MemberSettings(TypedDict):
-    """The settings of a member of `group`, which reads `lane`. Its consumer names in the history begin with `name`.
+    """The settings of a member of `group`, a consumer group that reads `lane`.
 
-    `commits` as in `Group`; in a loop, the `output` says when the member commits. `freeze_seconds`: how long the member
-    stops polling when it is ordered to freeze.
+    Its consumers' names in the history begin with `name`. `commits` as in `Group`; in a loop, `output` says when the
+    member commits. `freeze_seconds`: how long the member stops polling when it is ordered to freeze.
     """
 
     group: str

@@ -226,9 +226,9 @@ def test_what_no_prediction_knows_is_refused_or_assumed(monkeypatch: pytest.Monk
     with pytest.raises(UsageFailure, match=r"cluster\.assume: broker 8: producer\.id\.expiration\.ms=1000"):
         read(monkeypatch, READ, configs)
     lane = read(monkeypatch, READ, configs, cluster="assume: [producer.id.expiration.ms]")
-    assert "duplicate" in lane.assumed
+    assert "duplicate" in lane.unjudged
     # A broker hides what Kafka does not define, and nothing in it reads that; of a newer Kafka, it is not hidden.
-    assert not read(monkeypatch, READ, {"kraft.cluster.id": None}).assumed
+    assert not read(monkeypatch, READ, {"kraft.cluster.id": None}).unjudged
     with pytest.raises(UsageFailure, match=r"kraft\.cluster\.id=x: the model does not know it"):
         read(monkeypatch, READ, {"kraft.cluster.id": "x"})
     with pytest.raises(UsageFailure, match=r"--client-config: auto\.offset\.reset=latest"):

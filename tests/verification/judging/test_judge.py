@@ -121,7 +121,7 @@ ASSUMING = replace(LANE, assume=("queuing.strategy", "replica.selector.class"))
 
 def test_what_is_assumed_is_not_judged_and_never_conforms() -> None:
     """Even a finding is none: the configuration may have caused it."""
-    statuses = dict.fromkeys(ASSUMING.assumed, Status.NOT_JUDGED)
+    statuses = dict.fromkeys(ASSUMING.unjudged, Status.NOT_JUDGED)
     for counts in ({}, {Anomaly.REORDERED: 3}):
         lane = verdict_of(run(), lane=ASSUMING, statuses=statuses, counts=counts)
         assert lane.verdict == Verdict.UNKNOWN
@@ -132,11 +132,11 @@ def test_what_is_assumed_is_not_judged_and_never_conforms() -> None:
 
 
 def test_the_rest_of_a_lane_that_assumes_something_is_judged() -> None:
-    statuses = dict.fromkeys(ASSUMING.assumed, Status.NOT_JUDGED)
+    statuses = dict.fromkeys(ASSUMING.unjudged, Status.NOT_JUDGED)
     lane = verdict_of(run(), lane=ASSUMING, statuses=statuses, counts={Anomaly.DUPLICATE: 1})
     assert lane.verdict == Verdict.VIOLATION
     # What no lane needs to be certain of is left out visibly.
     less = replace(LANE, assume=("transactional.id.expiration.ms",))
-    assert Anomaly.DUPLICATE in less.assumed
+    assert Anomaly.DUPLICATE in less.unjudged
     follower = replace(LANE, assume=("replica.selector.class",))
     assert "replica.selector.class" in verdict_of(run(), lane=follower).not_judged[Anomaly.NONMONOTONIC_POLL]

@@ -80,7 +80,7 @@ class FakeOrders:
     freezing: int = 0
     must_crash: bool = False
 
-    def must_freeze(self) -> bool:
+    def take_freeze(self) -> bool:
         self.freezing -= 1
         return self.freezing >= 0
 

@@ -62,7 +62,7 @@ class FakeMember:
         self.client = FakeConsumer()
         self.commits = Commits(self.client, LANE, SimpleNamespace(name="g-0-1"), tell)  # type: ignore[arg-type]
 
-    def read(self, messages: list[Message]) -> list[tuple[int, int]]:
+    def tell_read(self, messages: list[Message]) -> list[tuple[int, int]]:
         done.append(f"read {len(messages)}")
         return [CODEC.decode(message.value()) for message in messages]
 
