@@ -48,7 +48,7 @@ TRANSACTIONS_WITHOUT: Mapping[str, BrokenTransactions] = {
     "the last stable offset": BrokenTransactions(replace(V1, reads_below_last_stable_offset=False), (ABORTED_READ,)),
     "the abort by time-out": BrokenTransactions(replace(V1, aborts_on_time_out=False), (HANGING_TRANSACTION,)),
     "an epoch for each transaction": BrokenTransactions(
-        replace(V1, late=frozenset(Kind)), (TORN_TRANSACTION, ABORTED_READ), delayed=1
+        replace(V1, late_kinds=frozenset(Kind)), (TORN_TRANSACTION, ABORTED_READ), delayed=1
     ),
     "verification by the leader": BrokenTransactions(replace(V1, verifies=False), (HANGING_TRANSACTION,), delayed=1),
     "the epoch of open records (KAFKA-18575)": BrokenTransactions(

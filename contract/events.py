@@ -14,7 +14,7 @@ from typing import Any, dataclass_transform
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that happened at `ts_ns`. Every subclass becomes a frozen dataclass, whose fields are keywords."""
+    """Something that happened at `ts_ns`. Every subclass becomes a frozen dataclass, made by keywords alone."""
 
     ts_ns: int = field(default_factory=time.monotonic_ns)
 
@@ -33,7 +33,7 @@ def type_name(event: type[Event]) -> str:
 
 
 class RunStarted(Event):
-    """A run was planned. `collects`: the tables, such as `log`, that the run collects once its load has ended."""
+    """A run begins. `collects`: the tables, such as `log`, that the run collects once its load has ended."""
 
     run_id: str = ""
     experiment: str = ""
@@ -42,14 +42,14 @@ class RunStarted(Event):
 
 
 class Step(Event):
-    """The run begins something that takes time; `text` completes "kafka-chaos is …". `seconds`: its time, if known."""
+    """The run begins something that takes time, `seconds` if known; `text` completes "kafka-chaos is …"."""
 
     text: str
     seconds: float | None = None
 
 
 class StepProgress(Event):
-    """The last step has come further: `done` of its `total` parts are done; `what` names the part that begins."""
+    """The last `Step` has come further: `done` of its `total` parts are done; `what` names the part that begins."""
 
     done: int
     total: int
@@ -72,8 +72,7 @@ class ClusterReady(Event):
 class ClusterKept(Event):
     """The run is over, or failed, and its cluster was left running, as `--keep` or `--keep-always` asked.
 
-    `client_config`: a file with the client settings of a secured listener, empty for a plaintext one. `network` and
-    `bootstrap_servers_in_network` as in `ClusterReady`.
+    The fields about clients and networks are as in `ClusterReady`.
     """
 
     run_id: str
@@ -109,13 +108,12 @@ class Progress(Event):
 
 
 class FaultRequested(Event):
-    """A fault is about to be injected into the containers `resolved`, which its `target` such as `controller` stands
-    for.
+    """A fault is about to be injected into the containers `resolved`, which have the role `target` at this time.
 
-    `at`: when the schedule asks for the fault, in seconds from the start of the load. `duration`: in seconds. `late`:
-    the seconds by which the fault comes later than `at`. All three are None in a phase in steps, which waits for
-    conditions. `model_faults`: the kinds of `faults` in lanes.json that the fault counts as, one for each broker that
-    it hits.
+    `lanes`: None for all lanes. `at`: when the schedule asks for the fault, in seconds from the start of the load.
+    `duration`: in seconds. `late`: the seconds by which the fault comes later than `at`. These three are None in a
+    phase in steps, which waits for conditions. `model_faults`: the kinds of `faults` in lanes.json that the fault
+    counts as, one for each broker that it hits.
     """
 
     fault_id: str
@@ -150,13 +148,13 @@ class FaultNotProven(Event):
 
 
 class FaultHealed(Event):
-    """The fault is healed."""
+    """The run has healed the fault."""
 
     fault_id: str
 
 
 class OutsideFaults(Event):
-    """Somebody else may inject faults of these kinds into the cluster; the run neither reports nor proves them."""
+    """Somebody else may inject faults of these kinds; the run does not report or prove them. `lanes`: None for all."""
 
     kinds: tuple[str, ...]
     lanes: tuple[str, ...] | None = None
@@ -165,7 +163,7 @@ class OutsideFaults(Event):
 class ConfigurationUnread(Event):
     """The run does not know all settings of an attached cluster: its predictions may assume wrong values.
 
-    `configurations`: what the run may not read. `untold`: what brokers do not tell, if they are not Apache Kafka.
+    `configurations`: those that it may not read. `untold`: settings that brokers other than Apache Kafka do not tell.
     """
 
     configurations: tuple[str, ...]
@@ -212,7 +210,7 @@ class LogTruncated(Event):
 
 
 class LeaderElected(Event):
-    """A broker became leader, as its own log says."""
+    """A broker became leader, as its own log says. `start_offset`: of the leader epoch."""
 
     broker: int
     lane: str
@@ -223,7 +221,7 @@ class LeaderElected(Event):
 
 
 class BrokerSessionEnded(Event):
-    """The session of `broker` ended, so that other brokers lead instead, as the log of the controller says.
+    """The session of `broker` ended, so that other brokers lead instead, as the controller's log says.
 
     Most sessions end because of faults. On an overloaded machine, a session may end by itself. `controller`: the node
     id of the controller.
@@ -246,10 +244,10 @@ class PartitionOffline(Event):
 
 
 class PartitionChanged(Event):
-    """The leader, ISR or replicas of a partition changed, as the log of `node` was the first to say.
+    """The leader, ISR or replicas of a partition changed, as the logs of nodes say, first that of `node`.
 
-    `partition_epoch` rises by one with each change, so that a gap shows a change that no log names. It is the partition
-    epoch in KRaft mode, and the version of the partition's state in ZooKeeper. `isr`: None if the ISR did not change.
+    `partition_epoch` rises by one with each change, so that a gap shows a change that no log names. With ZooKeeper, it
+    is the version of the partition's state there. `isr`: None if the ISR did not change.
     `newest`: the highest partition epoch that any log names, which shows whether the last changes are missing.
     """
 
@@ -262,7 +260,7 @@ class PartitionChanged(Event):
 
 
 class HighWatermark(Event):
-    """A partition's leader reported its high watermark in a leader epoch."""
+    """A partition's leader (`broker`, if known) reported its high watermark in a leader epoch."""
 
     lane: str
     partition: int
@@ -290,14 +288,14 @@ class HarnessPaused(Event):
 
 
 BEGINS = "begins"
-"""The `change` of a share group's member whose process is about to start. Only such a member is given records."""
+"""The `change` of a share group's member before its process starts. Without it, a member is given no records."""
 
 
 class MemberChanged(Event):
     """A member of a group `joins`, `leaves`, `crashes`, `freezes` or `thaws`, as the load asked, or `is killed`.
 
-    A fault killed a member that `is killed`. Each member of a share group `begins`. A crash is reported once the
-    member's process has ended. `member`: its name in `deliveries/`, or the beginning of its names in `assignments/`.
+    It `is killed` by a fault. Each member of a share group also `begins`. A crash is reported once the member's process
+    has ended. `member`: its name in `deliveries/`, or the beginning of its names in `assignments/`.
     """
 
     group: str
@@ -306,7 +304,7 @@ class MemberChanged(Event):
 
 
 class ClientNotice(Event):
-    """An error that a client reported without stopping."""
+    """A client reported an error, and goes on."""
 
     text: str
 
@@ -314,7 +312,7 @@ class ClientNotice(Event):
 class ClientStarted(Event):
     """A client of a lane runs as a process of its own. `client` and `version`: its library, as the client says.
 
-    `timeouts`: the time-outs in milliseconds that the client says it has, by their names in timings.json.
+    `timeouts`: its time-outs in milliseconds, as it says, by their names in timings.json.
     """
 
     lane: str
@@ -327,7 +325,7 @@ class ClientStarted(Event):
 class ReaderStarted(Event):
     """A consumer that comes and goes begins to read a lane from its start. `consumer`: its name in consumed/.
 
-    It reads records again, so its reads do not show how long the lane's own consumer waited.
+    It reads old records, so its reads do not show how long records waited for the lane's own consumer.
     """
 
     lane: str
@@ -335,7 +333,7 @@ class ReaderStarted(Event):
 
 
 class ReaderEnded(Event):
-    """A consumer that comes and goes has left, or the load ended it."""
+    """A consumer that comes and goes has left by itself, or the load ended it."""
 
     lane: str
     consumer: str
@@ -385,10 +383,10 @@ class ClientFailed(Event):
 class DefectPrecondition(Event):
     """The precondition of a known defect has occurred in a lane's producer, as `evidence` says.
 
-    `defect`: the id that `predict --json` gives the defect. `occurred_ns`: the time of the occurrence, if that was not
-    `ts_ns`. `transactional_id`: that of the EndTxn request that came late. `commits`: whether this request commits.
-    `messages`: the number of the producer's first records to `partition` that were acknowledged because a later one
-    was. `broker`: the broker whose log has the evidence.
+    `defect`: the id that `predict --json` gives the defect. `occurred_ns`: when the precondition occurred, if not at
+    `ts_ns`. `transactional_id`: that of an EndTxn request that came late. `commits`: whether this request commits.
+    `messages`: the number of the producer's first records to `partition` that were acknowledged because a later record
+    was. `broker`: the broker whose log has the evidence. Each is None where the defect has no such thing.
     """
 
     defect: str
@@ -406,8 +404,8 @@ class DefectPrecondition(Event):
 class LaneJudged(Event):
     """The verdict on one lane; `found` has the number of cases of each anomaly.
 
-    `known_defects`: the defects that explain forbidden findings. `accepted_defects`: the known defects whose findings
-    do not make the command fail.
+    `known_defects`: the known defects that explain forbidden findings. `accepted_defects`: the known defects by
+    which the command does not fail.
     """
 
     lane: str
@@ -421,7 +419,7 @@ class LaneJudged(Event):
 
 
 class RunEnded(Event):
-    """The run has its verdict, or failed."""
+    """The run has its verdict, or failed (verdict `none`)."""
 
     verdict: str
     seconds: float

@@ -255,7 +255,7 @@ def transaction_row(rules: transaction_rules.Rules, name: str) -> str:
 
 def late_end() -> tuple[str, ...]:
     """The trace of KAFKA-17754."""
-    late = replace(transaction_rules.V1, late=frozenset(transaction_rules.Kind))
+    late = replace(transaction_rules.V1, late_kinds=frozenset(transaction_rules.Kind))
     return stories_with(late, 2, 2)[TransactionAnomaly.TORN_TRANSACTION]
 
 

@@ -1,8 +1,8 @@
-"""Requests in the name of a controller, the errors in their answers, and ACLs that make brokers refuse the requests.
+"""Requests in the name of a ZooKeeper-mode controller, errors in their answers, and ACLs that make brokers refuse them.
 
-A broker takes such a request on any listener: it checks the controller epoch in it, and with an authorizer, whether the
-sender's principal may do ClusterAction. All clients of a PLAINTEXT listener are `User:ANONYMOUS`, but ACLs also name
-hosts: here, ACLs allow ClusterAction to the brokers' addresses alone, and the cluster's other operations to any host.
+A broker takes such a request on any listener, if the controller epoch that it names is not stale and, with an
+authorizer, the sender's principal may do ClusterAction. All clients of a PLAINTEXT listener are `User:ANONYMOUS`, so
+the ACLs tell hosts apart: only the brokers' addresses may do ClusterAction, any host the cluster's other operations.
 """
 
 import uuid
@@ -40,19 +40,19 @@ def leader_and_isr(
     topic_id: uuid.UUID | None = None,
     **state: Any,
 ) -> LeaderAndIsrRequest:
-    """A LeaderAndIsr request of this version about one partition. `controller`: the id of the broker that it names.
+    """A LeaderAndIsr request of this version about one partition. `controller`: the broker id that it gives as its own.
 
-    `state`: the fields of the partition's state. Without a `topic_id`, the request has the nil UUID for the topic.
+    `state`: the fields of the partition's state. Without a `topic_id`, the topic has the nil UUID in the request.
     """
-    kind, topic_state = LeaderAndIsrRequest, LeaderAndIsrRequest.LeaderAndIsrTopicState
+    message, topic_state = LeaderAndIsrRequest, LeaderAndIsrRequest.LeaderAndIsrTopicState
     values = {"controller_epoch": controller_epoch, "partition_epoch": 0, "is_new": False, **state}
     # Versions 0 and 1 send only the ungrouped states, later versions only the states by topic.
-    return kind(
+    return message(
         version=version,
         controller_id=controller,
         controller_epoch=controller_epoch,
         broker_epoch=UNKNOWN_BROKER_EPOCH,  # a value that brokers do not check
-        ungrouped_partition_states=[kind.LeaderAndIsrPartitionState(**values)],
+        ungrouped_partition_states=[message.LeaderAndIsrPartitionState(**values)],
         topic_states=[
             topic_state(
                 topic_name=state["topic_name"],
@@ -78,7 +78,7 @@ def send_as_controller(address: str, request: Any, *, client_id: str = "kafka-ch
 def errors_of(answer: Mapping[str, Any], topics: Collection[Any] = ()) -> list[str]:
     """The name of the error of the whole answer; if that is NONE, the names of its partitions' errors follow.
 
-    `topics`: names and ids of the topics whose partitions count; all topics if empty.
+    `topics`: those whose partitions count, by name and by id (a version of the answer has either); all topics if empty.
     """
     entries = [(entry["topic_name"], entry) for entry in answer.get("partition_errors", ())]
     for topic in answer.get("topics", ()):
@@ -90,9 +90,9 @@ def errors_of(answer: Mapping[str, Any], topics: Collection[Any] = ()) -> list[s
 
 def allow_cluster_action_to_brokers_only(cluster: Cluster) -> None:
     """Allow ClusterAction to the brokers' addresses alone, and wait until every broker refuses it to this client."""
-    acls = [_allow(operation, _ANY_HOST) for operation in _OPERATIONS_FROM_ANY_HOST]
-    # In one request: once the cluster resource has an ACL, what no ACL allows on it is denied, such as creating ACLs.
-    acls += [_allow("ALL", node.address) for node in cluster.brokers.values()]
+    acls = [_acl_allowing(operation, _ANY_HOST) for operation in _OPERATIONS_FROM_ANY_HOST]
+    # In one request: after the first ACL of the cluster resource, a second request would need an ACL to create others.
+    acls += [_acl_allowing("ALL", node.address) for node in cluster.brokers.values()]
     client = new_client(AdminClient, {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     try:
         for answer in client.create_acls(acls, request_timeout=30.0).values():
@@ -100,17 +100,17 @@ def allow_cluster_action_to_brokers_only(cluster: Cluster) -> None:
     except KafkaException as error:
         raise ClusterFailure(f"the ACLs were refused: {error.args[0].str()}") from error
     for broker in cluster.brokers:
-        refuses = partial(_refuses_us, cluster.addresses[broker])
+        refuses = partial(_refuses_this_client, cluster.addresses[broker])
         wait_until(refuses, f"broker {broker} to know the ACLs", timeout=30.0)
 
 
-def _refuses_us(address: str) -> bool:
+def _refuses_this_client(address: str) -> bool:
     """Whether a broker denies this client ClusterAction. The request is harmless: it names no replica to stop."""
     answer = send_as_controller(address, StopReplicaRequest(version=0, ungrouped_partitions=[]))
     return errors_of(answer) == ["CLUSTER_AUTHORIZATION_FAILED"]
 
 
-def _allow(operation: str, host: str) -> AclBinding:
+def _acl_allowing(operation: str, host: str) -> AclBinding:
     return AclBinding(
         ResourceType.BROKER,  # librdkafka's name for Kafka's type CLUSTER
         "kafka-cluster",

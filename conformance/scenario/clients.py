@@ -1,4 +1,4 @@
-"""Producers and consumers of a scenario. Producers send one record at a time, and keep all answers in their order."""
+"""Producers and consumers of a scenario. Each producer has one request in flight; all answers are kept in order."""
 
 import threading
 import time
@@ -14,12 +14,12 @@ from kafka_chaos.harness.signals import new_client
 
 NAME_HEADER = "record"
 """The header with the name of a tombstone; the name of any other record is its value."""
-_POLL = 0.02
+_POLL_INTERVAL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of a record for its producer: an offset (None with acks=0), or the name of Kafka's error."""
+    """The answer that a producer got for a record: an offset (None with acks=0), or the name of Kafka's error."""
 
     record: str
     producer: str
@@ -30,7 +30,7 @@ class Answer:
 
 
 @dataclass
-class Clients:
+class Producers:
     """The producers of one act on one topic; a context manager that ends them."""
 
     bootstrap_servers: str
@@ -43,7 +43,7 @@ class Clients:
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._serve, name=f"producers of {self.topic}", daemon=True)
+        self._thread = threading.Thread(target=self._poll_producers, name=f"producers of {self.topic}", daemon=True)
         self._thread.start()
         return self
 
@@ -67,9 +67,9 @@ class Clients:
         configs: Mapping[str, object] | None = None,
         partition: int = 0,
     ) -> None:
-        """Hand a record to a producer, which is created if it is new. `answers` will have the outcome.
+        """Hand a record to the producer of this name; `answers` will have the answer.
 
-        A tombstone has no value, so a header carries the record's name.
+        A producer keeps the settings of its first record. A tombstone has no value, so a header carries its name.
         """
         client = self._producers.get(producer)
         if client is None:
@@ -78,8 +78,8 @@ class Clients:
         def answered(error: KafkaError | None, message: Message) -> None:
             offset = message.offset() if error is None and acks != "0" else None
             with self._lock:
-                name = None if error is None else str(error.name())
-                self._answers.append(Answer(record, producer, offset, name, time.monotonic()))
+                error_name = None if error is None else str(error.name())
+                self._answers.append(Answer(record, producer, offset, error_name, time.monotonic()))
 
         value = None if tombstone else record.encode()
         headers: list[tuple[str, str | bytes | None]] = [(NAME_HEADER, record.encode())] if tombstone else []
@@ -116,18 +116,18 @@ class Clients:
             "reconnect.backoff.max.ms": 250,
             "topic.metadata.refresh.fast.interval.ms": 100,
             "message.timeout.ms": 300_000,
-            # Brokers are broken on purpose: only the answers to records count.
+            # Brokers are broken on purpose: lines about that in the log would only distract.
             "log_level": 0,
             "error_cb": reported,
             **configs,
         }
         return new_client(Producer, settings)
 
-    def _serve(self) -> None:
+    def _poll_producers(self) -> None:
         while not self._ending.is_set():
             for producer in list(self._producers.values()):
                 producer.poll(0)
-            self._ending.wait(_POLL)
+            self._ending.wait(_POLL_INTERVAL_S)
 
 
 def read_to_end(bootstrap_servers: str, topic: str) -> list[tuple[int, str]]:
@@ -188,13 +188,13 @@ def commit_an_offset(bootstrap_servers: str, topic: str) -> None:
     try:
         consumer.subscribe([topic])
 
-        def committed() -> bool:
+        def try_to_commit() -> bool:
             message = consumer.poll(0.5)
             if message is None or message.error() is not None:
                 return False
             consumer.commit(message=message, asynchronous=False)
             return True
 
-        wait_until(committed, "a consumer group to commit an offset", timeout=60)
+        wait_until(try_to_commit, "a consumer group to commit an offset", timeout=60)
     finally:
         consumer.close()

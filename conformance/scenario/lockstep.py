@@ -110,7 +110,7 @@ class LockStep:
 
     def name(self, broker: int) -> str:
         """The name that the scenario gives a broker: `X (broker 1)`, or `broker 1` if it gives none."""
-        return self.act.broker_name(broker)
+        return self.act.replica_name(broker)
 
     def connect(self, broker: int) -> ObservingClient:
         """A new connection to a broker's client port."""

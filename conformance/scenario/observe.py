@@ -11,7 +11,7 @@ from typing import Any
 
 from kafka_chaos.conformance.broker_client import ObservingClient
 from kafka_chaos.conformance.replica import NoReplica, ReplicaFiles, read_replica
-from kafka_chaos.conformance.scenario.clients import NAME_HEADER, Clients
+from kafka_chaos.conformance.scenario.clients import NAME_HEADER, Producers
 from kafka_chaos.harness.cluster.broker.client import NONE as NO_ERROR
 from kafka_chaos.harness.cluster.broker.client import NOT_LEADER_OR_FOLLOWER, BrokerUnreachable
 from kafka_chaos.harness.cluster.cluster import Cluster
@@ -48,7 +48,7 @@ class ReplicaObserver:
 
     cluster: Cluster
     metadata: Metadata
-    clients: Clients
+    clients: Producers
     topic: str
     replicas: tuple[int, ...]
     without_files: frozenset[int] = frozenset()

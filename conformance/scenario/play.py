@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_chaos.conformance.scenario.clients import Clients
+from kafka_chaos.conformance.scenario.clients import Producers
 from kafka_chaos.conformance.scenario.clusters import STEADY, ClusterLease, ClusterPool, ClusterProfile
 from kafka_chaos.conformance.scenario.lockstep import Listener
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
@@ -97,7 +97,7 @@ class Play:
         model = self.model_of(config, frozenset([state]))
         act = ActRecord(name, lease.profile.name, lease.profile.protocol, brokers, dict(topic.names))
         self.begin(act)
-        with Clients(lease.cluster.bootstrap_servers, topic_name) as clients:
+        with Producers(lease.cluster.bootstrap_servers, topic_name) as clients:
             observer = ReplicaObserver(lease.cluster, lease.metadata, clients, topic_name, brokers)
             stage = Stage(lease, topic_name, model, act, clients, observer, self.notify)
             with stage.watching:

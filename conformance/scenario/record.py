@@ -1,7 +1,7 @@
-"""The record of a scenario, and its JSON: each step has the observation of Kafka and the number of allowed states.
+"""The record of a scenario, and its JSON: each step has the observation of Kafka and how many states the model allows.
 
 The verdict is `conforms` if the model allows what was observed after every step and every expectation held,
-`violation` if not, and `unknown` if the environment failed before that.
+`violation` if not, and `unknown` if the environment failed earlier.
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,7 +52,7 @@ _PLAIN = PlainSerializer(plain)
 
 
 def _flat(observed: Any) -> Any:
-    """An observation as `observation_json` writes it, with the fields of the partition among the others."""
+    """An observation as `observation_json` writes it, with the partition's fields beside the others again."""
     if not isinstance(observed, dict) or "replicas" not in observed or not isinstance(observed.get("partition"), dict):
         raise ValueError("expected an object with a partition and replicas")
     return {**observed["partition"], **observed}
@@ -63,7 +63,7 @@ class StepRecord:
     """One step: a sentence about what was done, the observation after it, and its differences from the model.
 
     `states` counts the states of the model in which the step may end, `matching` those that agree with the observation.
-    `seconds` is the time from the action to the second equal observation.
+    `seconds` is the time from the action to the observation that counts: the second of two equal ones.
     """
 
     number: Annotated[int, Field(alias="step")]
@@ -91,8 +91,8 @@ class Expectation:
 class ActRecord:
     """One act: the profile of its cluster, its steps, expectations, and facts that were measured or quoted.
 
-    `replicas` are ids of brokers, and `protocol` is the protocol by which followers truncate. If `kind` is
-    `TRANSACTIONS_ACT`, they are numbers of partitions and the protocol of transactional producers.
+    `replicas` are ids of brokers, `names` the scenario's names for them, and `protocol` is how followers truncate. If
+    `kind` is `TRANSACTIONS_ACT`, `replicas` are numbers of partitions and `protocol` is that of the producers.
     """
 
     name: str
@@ -105,12 +105,12 @@ class ActRecord:
     facts: Annotated[dict[str, Any], _PLAIN] = field(default_factory=dict)
     kind: str = REPLICAS_ACT
 
-    def broker_name(self, broker: int) -> str:
-        """The name of a broker or partition: `X (broker 1)`, or `broker 1` if the scenario gives it no name."""
+    def replica_name(self, number: int) -> str:
+        """The name of one of `replicas`: `X (broker 1)`, `broker 1` if `names` has none, or `partition 0`."""
         if self.kind == TRANSACTIONS_ACT:
-            return f"partition {broker}"
-        name = self.names.get(broker)
-        return f"{name} (broker {broker})" if name else f"broker {broker}"
+            return f"partition {number}"
+        name = self.names.get(number)
+        return f"{name} (broker {number})" if name else f"broker {number}"
 
 
 @dataclass
@@ -127,5 +127,5 @@ class ScenarioRecord:
 
     def to_json(self) -> dict[str, Any]:
         """The record as JSON values."""
-        written: dict[str, Any] = TypeAdapter(ScenarioRecord).dump_python(self, mode="json", by_alias=True)
-        return written
+        values: dict[str, Any] = TypeAdapter(ScenarioRecord).dump_python(self, mode="json", by_alias=True)
+        return values

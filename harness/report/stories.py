@@ -1,8 +1,8 @@
 """Tells what happened to the records of each finding's first cases, from everything that the run directory has.
 
 A case's story is one list in order of time: the record's attempts, acknowledgements and reads, the requests that links
-saw, the faults and the changes of its partition, and the nodes' log lines that name the partition. Guarantee: it has
-all moments of the record itself, is filled up to `MOST_MOMENTS` with the nearest others, and counts the rest.
+saw, the faults and the changes of its partition, and the nodes' log lines that name the partition. Guarantee: a story
+has all moments of the record itself, and the nearest other moments up to `MOST_MOMENTS`; it counts the rest.
 """
 
 from collections import defaultdict
@@ -23,17 +23,17 @@ from kafka_chaos.harness.report.timeline.events import Timeline
 from kafka_chaos.harness.report.timeline.frame import Frame
 
 MOST_MOMENTS = 36
-_MOST_OF_A_KIND = 8  # the most requests, and the most log lines, in a story
+_MOST_OF_A_KIND = 8  # the largest number of requests in a story, and of log lines
 _MARGIN_NS = 2_000_000_000
 """A story begins this long before the first moment of its record, and ends this long after the last one."""
-_TIME = attrgetter("ts_ns")
+_BY_TIME = attrgetter("ts_ns")
 
 
 class Moment(NamedTuple):
-    """One thing that happened, at a time in nanoseconds.
+    """One thing that happened, at a time in nanoseconds, and the client or node that did it, if any (`actor`).
 
-    By `kind`, `content` is a sentence (fault, cluster, log), a request (request), or a row of produced/ (sends, ends),
-    consumed/ (reads) or deliveries/ (takes).
+    `content` depends on `kind`: a sentence (fault, cluster, log), a request (request), or a row of produced/ (sends,
+    ends), consumed/ (reads) or deliveries/ (takes).
     """
 
     ts_ns: int
@@ -43,7 +43,7 @@ class Moment(NamedTuple):
 
 
 class Story(NamedTuple):
-    """A case and its moments, each with its time in seconds since the lane's phase began."""
+    """A case and its moments, by seconds since the lane's phase began; `left_out` counts the moments without room."""
 
     case: Case
     moments: Sequence[tuple[float, Moment]] = ()
@@ -51,7 +51,7 @@ class Story(NamedTuple):
 
 
 Finding = tuple[str, matrix.Cell, Sequence[Story]]
-"""A lane, one of its cells, and the stories of the cell's first cases."""
+"""A lane, one of its cells in the matrix (an anomaly), and the stories of the cell's first cases."""
 
 
 def stories_of(
@@ -62,7 +62,7 @@ def stories_of(
     requests: Sequence[Traced],
     most: int,
 ) -> list[Finding]:
-    """The stories of the first `most` of `cells`, given with their lanes, that have cases in findings/."""
+    """The stories of the first `most` cells that have cases in findings/. `cells`: (lane, cell)."""
     cases_of = first_cases(ranges)
     with_cases = [(lane, cell) for lane, cell in cells if (lane, cell.anomaly) in cases_of]
     kept = [(lane, cell, cases_of[lane, cell.anomaly]) for lane, cell in with_cases[:most]]
@@ -72,11 +72,11 @@ def stories_of(
     for request in requests if cases else ():
         for topic, number in request.partitions:
             teller.requests[f"{topic}-{number}"].append(request)
-    at_epoch = as_dict(evidence.recorded.get("started")).get("monotonic_at_epoch_ns")
-    files = sorted((evidence.path / LOGS_FOLDER).glob("*.log")) if isinstance(at_epoch, int) else []
+    monotonic_at_epoch = as_dict(evidence.recorded.get("started")).get("monotonic_at_epoch_ns")
+    files = sorted((evidence.path / LOGS_FOLDER).glob("*.log")) if isinstance(monotonic_at_epoch, int) else []
     for ts_ns, node, partition, text in log_lines(files, {*map(teller.partition, cases)}):
-        teller.lines[partition].append(Moment(ts_ns + int(at_epoch or 0), "log", node, text))
-    stories = map(teller.story, cases)
+        teller.lines[partition].append(Moment(ts_ns + int(monotonic_at_epoch or 0), "log", node, text))
+    stories = map(teller.story, cases)  # in the order of `kept`: each cell takes as many as it has cases
     return [(lane, cell, [next(stories) for _ in cell_cases]) for lane, cell, cell_cases in kept]
 
 
@@ -89,7 +89,7 @@ class _Teller:
         self.lines: defaultdict[str, list[Moment]] = defaultdict(list)
 
     def with_partition(self, case: Case) -> Case:
-        """The case with partition 0 if its topic has no other: with `acks=0`, a producer does not learn it."""
+        """The case with partition 0 if its topic has no other: with `acks=0`, producers do not learn partitions."""
         is_sole_partition = as_dict(self.evidence.lanes.get(case.lane)).get("partitions", 1) == 1
         return replace(case, partition=0) if case.partition is None and is_sole_partition else case
 
@@ -98,20 +98,20 @@ class _Teller:
         return f"{as_dict(self.evidence.lanes.get(case.lane)).get('topic') or case.lane}-{case.partition}"
 
     def story(self, case: Case) -> Story:
-        own = sorted(_own_moments(case), key=_TIME)
+        own = sorted(_own_moments(case), key=_BY_TIME)
         if not own:
             return Story(case)
         around = self._around(case, [moment.ts_ns for moment in own])
         phase = self.timeline.phase_of(case.lane)
         start = phase.start_ns if phase is not None and phase.start_ns is not None else own[0].ts_ns
-        told = sorted([*own, *around[: max(0, MOST_MOMENTS - len(own))]], key=_TIME)
+        told = sorted([*own, *around[: max(0, MOST_MOMENTS - len(own))]], key=_BY_TIME)
         moments = [((moment.ts_ns - start) / 1e9, moment) for moment in told]
         return Story(case, moments, len(own) + len(around) - len(told))
 
     def _around(self, case: Case, times: list[int]) -> list[Moment]:
         """What else happened around the `times` of the record's own moments; the nearest comes first."""
         around = list(self._requested(case, min(times), max(times)))
-        # A broker that was down truncates its log when it is back, which may be long after clients saw the record.
+        # A broker that was down truncates its log when it is back, maybe long after: a moment of the record, too.
         times += [
             cut.ts_ns
             for partition, cuts in self.timeline.truncations.get(case.lane, {}).items()
@@ -128,11 +128,11 @@ class _Teller:
         changes = events_of(case.lane, self.timeline, Frame(case.lane, first, last, ()), case.partition)
         around += [Moment(ts_ns, "cluster", "cluster", text) for ts_ns, _, text in changes if first <= ts_ns <= last]
         for fault in self.timeline.faults:
-            named = f"{fault.name} of {join(fault.request.resolved) or fault.request.target}"
+            described = f"{fault.name} of {join(fault.request.resolved) or fault.request.target}"
             if fault.concerns(case.lane) and fault.request.ts_ns <= last and (fault.healed_ns or last) >= first:
-                around.append(Moment(fault.request.ts_ns, "fault", "fault", f"{named} begins"))
-                around += [Moment(fault.healed_ns, "fault", "fault", f"{named} ends")] if fault.healed_ns else []
-        # Brokers log a TRACE line for each request of the controller; other lines say more.
+                around.append(Moment(fault.request.ts_ns, "fault", "fault", f"{described} begins"))
+                around += [Moment(fault.healed_ns, "fault", "fault", f"{described} ends")] if fault.healed_ns else []
+        # TRACE lines come last: brokers log one for each request of the controller, and other lines say more.
         lines = [line for line in self.lines[self.partition(case)] if distance(line) <= _MARGIN_NS]
         lines = sorted(lines, key=lambda line: (line.content.startswith("TRACE"), distance(line)))[:_MOST_OF_A_KIND]
         return sorted([*around, *lines], key=distance)
@@ -149,7 +149,7 @@ class _Teller:
 
 
 def _own_moments(case: Case) -> Iterator[Moment]:
-    """When clients sent, read or were given the case's record, or another record at its offset."""
+    """The moments when clients sent, read or were given the case's record, or another record at its offset."""
     for row in case.rows.get("produced", ()):
         yield Moment(row["invoke_ns"], "sends", f"producer {row['producer_id']}", row)
         if row["complete_ns"] is not None:

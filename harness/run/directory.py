@@ -16,13 +16,13 @@ from kafka_chaos.contract.command.files import appearing_whole, write_whole
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import FORMAT_VERSION, LANES_FILE, PREDICTION_FILE, lanes_document
 
-LATEST = "latest"
+LATEST = "latest"  # the link to the newest run directory
 
 
 def new_run_id(experiment: str) -> str:
     """A unique id of a run of this experiment; ids sort by time."""
-    plain = re.sub(r"[^a-z0-9]+", "-", experiment.lower()).strip("-")
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{plain}-{secrets.token_hex(2)}"
+    slug = re.sub(r"[^a-z0-9]+", "-", experiment.lower()).strip("-")
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{slug}-{secrets.token_hex(2)}"
 
 
 class RunDirectoryWriter:
@@ -44,7 +44,7 @@ class RunDirectoryWriter:
         self.write_json(LANES_FILE, lanes_document(lanes))
 
     def write_predictions(self, predictions: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write prediction.json as the contract defines it: lane → the prediction as JSON."""
+        """Write prediction.json as the contract defines it. `predictions`: as JSON values, by lane."""
         self.write_json(PREDICTION_FILE, {"format_version": FORMAT_VERSION, "lanes": predictions})
 
 
@@ -53,19 +53,19 @@ def versions(kafka_version: str) -> dict[str, str]:
     from confluent_kafka import libversion
 
     recorded = {
-        # The key is the import name: only pyproject.toml knows the distribution's name.
+        # Not by `version(…)`: it asks for the name of the distribution, which only pyproject.toml states.
         "kafka_chaos": sys.modules["kafka_chaos"].__version__,
         "kafka": kafka_version,
         "confluent_kafka": version("confluent-kafka"),
         "librdkafka": libversion()[0],
         "python": platform.python_version(),
     }
-    with suppress(PackageNotFoundError):  # PySpark is an extra, and a platform may bring its own.
+    with suppress(PackageNotFoundError):  # PySpark is an extra, and a platform's own may lack metadata.
         recorded["spark"] = version("pyspark")
     return recorded
 
 
 def point_latest(root: Path, run_id: str) -> None:
-    """Let `root/latest` point to this run."""
+    """Let the link `root/latest` point to this run, instead of an earlier one."""
     with appearing_whole(root / LATEST) as link:
         link.symlink_to(run_id)

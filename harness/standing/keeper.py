@@ -1,7 +1,7 @@
 """The process that keeps a standing cluster, with its links, its disks and the faults that were injected by hand.
 
-Guarantee: it does one job at a time, and ends a job whose command has ended. SIGTERM heals and removes everything.
-Commands that only read, such as `state`, do not need it.
+The commands `break`, `heal` and `run` send it jobs. Guarantee: it does one job at a time, and ends a job whose command
+has ended. SIGTERM heals and removes everything. Commands that only read, such as `state`, do not need this process.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from kafka_chaos.harness.run.shared_cluster import restore, topic_name
 from kafka_chaos.harness.signals import end_on_signals
 from kafka_chaos.harness.standing.notes import SOCKET, StandingCluster, run_id_of
 
-_A_DAY = 86_400
-"""The planned duration of a fault that is injected by hand, in seconds. In fact, `heal` ends it."""
+_PLANNED_DURATION_S = 86_400
+"""The planned duration of a fault that is injected by hand. In fact, `heal` ends it."""
 
 
 class Keeper:
     """Does the jobs of commands on a standing cluster: break, heal, run an experiment.
 
-    `note`: how other processes find the cluster, with a journal of its faults. `view`: the cluster as faults see it.
+    `note`: by which other processes find the cluster, with a journal of its faults. `view`: the cluster for faults.
     """
 
     def __init__(self, note: StandingCluster, cluster: Cluster, injector: Injector, view: ClusterView[Any]) -> None:
         self._note, self._cluster, self._injector, self._view = note, cluster, injector, view
         self._faults: dict[str, Occurrence] = {}
-        self._command: Connection[Any, Any] | None = None
+        self._to_command: Connection[Any, Any] | None = None
         self.ended = False
 
     def serve(self, listener: Listener) -> None:
@@ -64,28 +64,28 @@ class Keeper:
             with suppress(KeyboardInterrupt):
                 while not self.ended:
                     # A command may end before its job is received or answered.
-                    with suppress(EOFError, OSError), listener.accept() as command:
+                    with suppress(EOFError, OSError), listener.accept() as to_command:
                         try:
-                            self._command = command
-                            command.send(self._answer(*command.recv()))
+                            self._to_command = to_command
+                            to_command.send(self._answer(*to_command.recv()))
                         finally:
-                            self._command = None
+                            self._to_command = None
 
     def end(self, *_: object) -> None:
-        """Interrupt the present job, and serve no other. The handler of SIGTERM."""
+        """Interrupt the present job, and do no other. The handler of SIGTERM."""
         self.ended = True
         raise KeyboardInterrupt
 
     def pass_on(self, event: Event) -> None:
         """Send an event of the present job to its command. Interrupts the job if its command has ended. Thread-safe."""
-        if (command := self._command) is not None:
+        if (to_command := self._to_command) is not None:
             try:
-                command.send(event)
+                to_command.send(event)
             except OSError:
                 os.kill(os.getpid(), signal.SIGINT)
 
     def _answer(self, job: str, arguments: Mapping[str, Any]) -> object:
-        """The result of a job, or the error that ended it, with the exit code of the command."""
+        """The result of a job, or the error that ended it, with the exit code that the command shall have."""
         try:
             jobs: dict[str, Callable[..., object]] = {"break": self._break, "heal": self._heal, "run": self._run}
             return jobs[job](**arguments)
@@ -100,9 +100,9 @@ class Keeper:
     def _break(self, *, fault: str, target: str, keys: Mapping[str, Any]) -> bool:
         """Inject a fault that lasts until it is healed by hand, and return whether it was proven."""
         admin = self._cluster.admin()
-        entry = {**keys, "fault": fault, "target": target, "at": 0, "duration": _A_DAY}
+        entry = {**keys, "fault": fault, "target": target, "at": 0, "duration": _PLANNED_DURATION_S}
         topics = {topic: admin.partitions(topic) for topic in admin.topics()}
-        # The fault is checked like one of an experiment whose lanes are the existing topics.
+        # The fault is checked like one of an experiment whose lanes are the topics; an experiment has at least one.
         lanes = [
             {
                 "lane": topic,
@@ -139,7 +139,7 @@ class Keeper:
         return healed
 
     def _run(self, *, values: Mapping[str, Any], root: str, accept_known: tuple[str, ...], engine: str) -> RunResult:
-        """Run an experiment here; lanes without a `topic` get topics that no other run has."""
+        """Run an experiment on this cluster; lanes without a `topic` get topics that no other run has."""
         if self._faults:
             raise UsageFailure(f"{', '.join(self._faults)}: heal this first: the run's prediction does not include it")
         for lane in (lane for phase in values["phases"] for lane in phase["lanes"]):
@@ -157,7 +157,7 @@ class Keeper:
 
 
 def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayout:
-    """The layout of a `cluster` as experiments have it, with disks and clocks on request. Raises `UsageFailure`."""
+    """The layout for the `cluster` of an experiment, with disks and clocks on request. Raises `UsageFailure`."""
     try:
         cluster = ClusterSpec(**spec)
     except ValidationError as error:
@@ -168,7 +168,7 @@ def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayo
 
 def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool, python_path: str = "") -> int:
     """Start the cluster and serve until SIGTERM. `python_path`: the user's PYTHONPATH."""
-    # Otherwise, clients that are the user's own commands would import from the path of this process.
+    # Otherwise, clients that are the user's own commands would import from this process's path.
     os.environ["PYTHONPATH"] = python_path
     run_id = run_id_of(name)
     with Cluster(layout(spec, disks=disks, clocks=clocks), run_id=run_id) as cluster:

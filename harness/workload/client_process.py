@@ -1,7 +1,7 @@
 """Looks after a client that runs as a process of its own and speaks the client protocol (docs/guides/own-client.md).
 
-Guarantee: whatever the process writes, every line is handled as an event or noted as a `problem`, and the process's
-`EventHandler` is told of its end, once. A breach of the protocol is never passed over.
+Guarantee: whatever the process writes, every line is handled as an event or noted as a `problem`, and the
+`EventHandler` is told of the process's end, once. A breach of the protocol is never passed over.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,13 @@ from kafka_chaos.contract.command.errors import ClusterFailure, quoted
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.lane.recovery import reported_timeouts
 
-PROTOCOL = 1
+PROTOCOL = 1  # the version of the client protocol
 MAX_LINE_CHARACTERS = 4 * 2**20
 # What messages show of a process that had a problem: the last lines, each cut short.
 _LAST_LINES, _SHOWN_CHARACTERS, _LOG_TAIL_BYTES = 5, 500, 4_096
 _EXIT_TIMEOUT_S = 5.0
 _KILL_TIMEOUT_S = 10.0
-_STATE = re.compile(r"^State:\s*(\S.*)$", re.MULTILINE)
+_PROC_STATE = re.compile(r"^State:\s*(\S.*)$", re.MULTILINE)
 
 
 class ProtocolBreach(Exception):
@@ -63,17 +63,18 @@ class EventHandler:
 class SupervisedProcess:
     """A process that runs `command` and gets the order `begin` at once; a thread passes its events to `handler`.
 
-    `on_ready` gets the library's name, its version, and its time-outs in milliseconds; then the process `is_ready`.
-    `problem`: the first thing that went wrong; `on_problem` learns it, in that thread or in the one that calls
-    `note_problem`. Standard error goes to the file `log`, or where the harness's own goes. `version`: the version that
-    the library must have, or the beginning of it. `may_end`: it is no problem if the process ends before it is told to.
+    `begin` has the values of that order. Once the process `is_ready`, `on_ready` gets the library's name, its version,
+    and its time-outs in milliseconds. `problem`: the first thing that went wrong; `on_problem` learns it, in the thread
+    of the events or in the one that calls `note_problem`. Standard error goes to the file `log`, without one to the
+    harness's own. `version`: what the library's version must be or begin with; empty for any. `may_end`: the end of the
+    process is no problem.
 
     Faults of clients handle the process as a `kafka_chaos.faults.cluster.NodeControl`. `ended_by_fault`: a fault has
     killed it. `is_down`: that fault goes on, so that no other process replaces this one. `before_kill` is called before
     a fault kills it, and `after_fault` once that fault is over.
     """
 
-    # What a `NodeControl` has, and the process of a client has not.
+    # `NodeControl` has these attributes, but the process of a client has nothing to put there.
     number = 0
     address = ""
     inside = disk = link = clock = None
@@ -99,21 +100,17 @@ class SupervisedProcess:
         self.after_fault: Callable[[], None] = lambda: None
         self._stdout_tail: deque[str] = deque(maxlen=_LAST_LINES)
         self._stdin_lock = threading.Lock()
-        errors = None if self.log is None else self.log.open("ab")
-        try:
+        with nullcontext() if self.log is None else self.log.open("ab") as stderr:
             self._process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=errors,
+                stderr=stderr,
                 encoding="utf-8",
                 errors="replace",
-                # A command may be a script that starts the client: signals are for both, and none come from a terminal.
+                # A process group: our signals also reach the client that a script starts, and Ctrl-C reaches neither.
                 start_new_session=True,
             )
-        finally:
-            if errors is not None:
-                errors.close()
         self._thread = threading.Thread(target=self._listen, name=f"client-{self.name}", daemon=True)
         self._thread.start()
         self.order("begin", protocol=PROTOCOL, **self.begin)
@@ -124,7 +121,7 @@ class SupervisedProcess:
         return self._process.poll()
 
     def order(self, order: str, **values: Any) -> bool:
-        """Give the process an order, unless it has ended or reads no more; returns whether the order was given."""
+        """Give the process an order, unless it has ended or its pipe is full; returns whether the order was given."""
         line = json.dumps({"order": order, **values}) + "\n"
         with suppress(OSError, ValueError), self._stdin_lock:
             stdin = self._process.stdin
@@ -143,19 +140,19 @@ class SupervisedProcess:
                 os.killpg(self._process.pid, number)
 
     def kill_quietly(self, timeout: float | None = None) -> None:
-        """Kill the process, without noting a problem of it, and wait as `join` does."""
+        """Kill the process, whose end is then no problem, and wait as `join` does."""
         self.may_end = True
         self.signal(signal.SIGKILL)
         self.join(timeout)
 
     def state(self) -> dict[str, Any]:
-        """The state of the process: Status, Running, Paused, Pid and ExitCode as of a container, State as in /proc."""
+        """The state of the process: as Docker reports it of a container, and `State` as in /proc while it runs."""
         pid, code = self._process.pid, self.exit_code
         if code is not None:
             return {"Status": "exited", "Running": False, "Paused": False, "Pid": pid, "ExitCode": code}
         state = ""
         with suppress(OSError):
-            line = _STATE.search(Path(f"/proc/{pid}/status").read_text())
+            line = _PROC_STATE.search(Path(f"/proc/{pid}/status").read_text())
             state = "" if line is None else line[1]
         is_stopped = state.startswith("T")
         status = {"Status": "paused" if is_stopped else "running", "Running": True, "Paused": is_stopped}
@@ -166,7 +163,7 @@ class SupervisedProcess:
         return self.exit_code is None
 
     def kill(self) -> None:
-        """Kill the process as a fault does, and wait for its end; no other replaces it until `start` is called."""
+        """Kill the process as a fault does, and wait for its end; no client replaces it until `start` is called."""
         if self.is_running():
             self.ended_by_fault = self.is_down = self.may_end = True
             self.before_kill()
@@ -178,11 +175,11 @@ class SupervisedProcess:
         self.signal(signal.SIGSTOP)
 
     def unpause(self) -> None:
-        """Send SIGCONT."""
+        """Send SIGCONT: the process goes on."""
         self.signal(signal.SIGCONT)
 
     def start(self) -> None:
-        """End the fault that has killed this client, if one has: another client takes its place (see `NodeControl`)."""
+        """End the fault that has killed this client, if one has: another client takes its place."""
         if self.is_down:
             self.is_down = False
             self.after_fault()
@@ -192,7 +189,7 @@ class SupervisedProcess:
         raise ClusterFailure(f"{self.name} is a process of a client: it has no controlled shutdown of its own")
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait for the end, at most `timeout` seconds; returns whether it has come and all events were handled."""
+        """Wait `timeout` seconds for the last event, and `_EXIT_TIMEOUT_S` or more for the exit; tells if both came."""
         deadline = None if timeout is None else time.monotonic() + timeout
         self._thread.join(timeout)
         if self._thread.is_alive():
@@ -209,7 +206,7 @@ class SupervisedProcess:
         return True
 
     def let_leave(self, timeout: float) -> None:
-        """Order the process to leave; kill it if it has not ended after `timeout` seconds."""
+        """Order the process to leave; kill it if it has not ended in `timeout` seconds, a problem unless that is 0."""
         self.may_end = True
         self.order("leave")
         if not self.join(timeout):
@@ -240,7 +237,7 @@ class SupervisedProcess:
         assert stdout is not None
         try:
             while line := stdout.readline(MAX_LINE_CHARACTERS):
-                # A shorter line without an end was cut short by the death of the process: it is no event.
+                # A shorter line without a line end was cut short by the death of the process: it is no event.
                 if line.endswith("\n"):
                     self._handle_line(line)
                 elif len(line) == MAX_LINE_CHARACTERS:
@@ -287,7 +284,7 @@ Start = Callable[[EventHandler], SupervisedProcess]
 
 def whole_numbers(name: str, values: object) -> list[int]:
     """Check that the field `name` of an event is a list of whole numbers, and return it. Raises `ProtocolBreach`."""
-    column = np.array(values if isinstance(values, list) else None)
-    if not isinstance(values, list) or column.ndim != 1 or (column.size and column.dtype.kind != "i"):
+    array = np.array(values if isinstance(values, list) else None)
+    if not isinstance(values, list) or array.ndim != 1 or (array.size and array.dtype.kind != "i"):
         raise ProtocolBreach(f"{name}: a list of whole numbers was expected")
     return values

@@ -30,12 +30,12 @@ def not_processed(end: State) -> bool:
 
 def commit_lost(end: State) -> bool:
     """A member began to read below the offset of an acknowledged commit, or the last committed offset lies below it."""
-    return end.is_lost or end.coordinator.committed < end.acknowledged
+    return end.is_commit_lost or end.coordinator.committed < end.acknowledged
 
 
 def commit_regressed(end: State) -> bool:
     """A commit was acknowledged whose offset is lower than that of one acknowledged before."""
-    return end.is_regressed
+    return end.is_commit_regressed
 
 
 def skipped_after_rebalance(end: State) -> bool:

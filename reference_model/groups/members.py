@@ -1,10 +1,10 @@
 """Actions of members: ask for the committed offset, poll, process, commit, and leave.
 
-A batch is one record. `Setup.commits` says what a member does with it. With `after` it processes the record and then
-commits its offset, with `before` the other way round. With `transaction` it writes an output, adds the offset, and
-commits the transaction. With `auto` the client commits, at any moment, the offset of what the member was given:
-librdkafka stores the offset of a record when it hands the record out (`enable.auto.offset.store`), whether it is
-processed or not. A loop writes its output where a plain member processes.
+A member gets batches of one record. `Setup.commits` says what it does with the record. With `after` it processes the
+record and then commits, with `before` the other way round. With `transaction` it writes an output, adds the offset, and
+commits the transaction. With `auto` the client commits, at any moment, the offset after the record that the member got
+last: librdkafka stores this offset when it hands the record out (`enable.auto.offset.store`), whether the record is
+processed or not. To process a record, a loop's member writes an output. A committed offset is the next one to read.
 """
 
 from collections.abc import Iterator
@@ -26,52 +26,49 @@ from kafka_chaos.reference_model.groups.state import (
 from kafka_chaos.reference_model.tuples import exchanged
 
 MOST_OUTPUTS = 2
-"""Outputs of one input are counted up to this number: more of them show nothing else."""
+"""Outputs of one input are counted up to this number: two show a duplicate, and more show nothing else."""
 
 
 def ask_for_offset(state: State, setup: Setup) -> Iterator[Step]:
-    """A member that was given the partition asks where to begin."""
-    is_unstable = any(offset != NONE for offset in state.coordinator.pending)
-    if is_unstable and setup.rules.waits_for_stable:
+    """A member that got the partition asks where to begin; it may have to wait for offsets in open transactions."""
+    if setup.rules.waits_for_stable and any(offset != NONE for offset in state.coordinator.pending):
         return
     for slot, member in _at_work(state):
         if member.owns and member.position == NONE:
             committed = state.coordinator.committed
             if committed or not setup.resets_to_end:
-                begins = [(Action("ask", slot, committed), committed)]
+                starts = [(Action("ask", slot, committed), committed)]
             else:
-                # The log ends wherever the producers are by then.
-                begins = [(Action("begin_at_end", slot, end), end) for end in range(state.log_end + 1)]
-            for action, position in begins:
+                # Nothing is committed, so the member begins at the log's end, wherever the producers are by then.
+                starts = [(Action("begin_at_end", slot, end), end) for end in range(state.log_end + 1)]
+            for action, position in starts:
                 yield action, state.with_member(slot, member._replace(position=position, promised=state.acknowledged))
 
 
 def poll(state: State, setup: Setup) -> Iterator[Step]:
-    """A member is given the next record. A position past the log's end is reset by `auto.offset.reset`."""
+    """A member gets the next record. A position past the end of a log with a loss is reset by `auto.offset.reset`."""
     for slot, member in _at_work(state):
         if not member.owns or member.position == NONE or member.record != NONE:
             continue
         if setup.resets_to_end and member.position > state.log_end:
-            begun = state.with_member(slot, member._replace(position=state.log_end))
-            yield Action("reset_to_end", slot, state.log_end), begun
+            at_end = state.with_member(slot, member._replace(position=state.log_end))
+            yield Action("reset_to_end", slot, state.log_end), at_end
             continue
         offset, name = (0, "reset") if member.position > state.log_end else (member.position, "poll")
         if offset >= state.log_end:
             continue
         with_record = member._replace(position=offset + 1, promised=NONE, record=offset, stage=GIVEN)
-        others = {number for generation, number in state.readers if generation == member.generation}
-        yield (
-            Action(name, slot, offset),
-            state.with_member(slot, with_record)._replace(
-                readers=state.readers | {(member.generation, member.number)},
-                is_owned_twice=state.is_owned_twice or bool(others - {member.number}),
-                is_lost=state.is_lost or offset < member.promised,
-            ),
+        readers = {number for generation, number in state.readers if generation == member.generation}
+        after = state._replace(
+            readers=state.readers | {(member.generation, member.number)},
+            is_owned_twice=state.is_owned_twice or bool(readers - {member.number}),
+            is_commit_lost=state.is_commit_lost or offset < member.promised,
         )
+        yield Action(name, slot, offset), after.with_member(slot, with_record)
 
 
 def process(state: State, setup: Setup) -> Iterator[Step]:
-    """A member processes its record; a member of a loop writes the output, which is acknowledged."""
+    """A member processes its record; a loop's member writes an output, which counts at once without transactions."""
     for slot, member in _at_work(state):
         if member.record == NONE:
             continue
@@ -80,68 +77,69 @@ def process(state: State, setup: Setup) -> Iterator[Step]:
             if setup.is_loop and setup.commits != IN_TRANSACTION:
                 outputs = _with_output(outputs, member.record)
             after = state._replace(processed=state.processed | 1 << member.record, outputs=outputs)
-            is_last = setup.commits in (BEFORE, AUTO)
-            done = _finished(member) if is_last else member._replace(stage=FIRST_DONE)
-            yield Action("process", slot, member.record), after.with_member(slot, done)
+            ends_batch = setup.commits in (BEFORE, AUTO)
+            next_member = _between_batches(member) if ends_batch else member._replace(stage=FIRST_DONE)
+            yield Action("process", slot, member.record), after.with_member(slot, next_member)
 
 
 def _with_output(outputs: tuple[int, ...], record: int) -> tuple[int, ...]:
     return exchanged(outputs, record, min(MOST_OUTPUTS, outputs[record] + 1))
 
 
-def _finished(member: Member) -> Member:
+def _between_batches(member: Member) -> Member:
     return member._replace(record=NONE, stage=GIVEN)
 
 
 def commit(state: State, setup: Setup) -> Iterator[Step]:
-    """A member commits the offset of its record, before or after it has processed the record."""
+    """A member commits the offset after its record, before or after it has processed the record."""
     for slot, member in _at_work(state):
         due_stage = {AFTER: FIRST_DONE, BEFORE: GIVEN}.get(setup.commits)
         if member.record == NONE or member.stage != due_stage:
             continue
         offset = member.record + 1
         if not state.is_present(slot) and setup.rules.fences:
-            yield Action("refused", slot, offset), state.with_member(slot, _dropped(member))
+            yield Action("refused", slot, offset), state.with_member(slot, _outside_group(member))
             continue
-        committed = _committed(state, setup, offset)
-        done = _finished(member) if setup.commits == AFTER else member._replace(stage=FIRST_DONE)
-        yield Action("commit", slot, offset), _acknowledged(committed.with_member(slot, done), offset)
+        after = _with_commit(state, setup, offset)
+        next_member = _between_batches(member) if setup.commits == AFTER else member._replace(stage=FIRST_DONE)
+        yield Action("commit", slot, offset), _with_acknowledged_commit(after.with_member(slot, next_member), offset)
         if state.failovers:
-            # The coordinator moves before it answers: the member asks again.
-            yield Action("unanswered", slot, offset), committed._replace(failovers=state.failovers - 1)
+            # The coordinator moves before it answers, so the member will commit again.
+            yield Action("unanswered", slot, offset), after._replace(failovers=state.failovers - 1)
 
 
-def _committed(state: State, setup: Setup, offset: int) -> State:
+def _with_commit(state: State, setup: Setup, offset: int) -> State:
     return state.with_coordinator(setup, state.coordinator._replace(committed=offset))
 
 
-def _acknowledged(state: State, offset: int) -> State:
-    return state._replace(acknowledged=offset, is_regressed=state.is_regressed or offset < state.acknowledged)
+def _with_acknowledged_commit(state: State, offset: int) -> State:
+    is_regressed = state.is_commit_regressed or offset < state.acknowledged
+    return state._replace(acknowledged=offset, is_commit_regressed=is_regressed)
 
 
-def _dropped(member: Member) -> Member:
+def _outside_group(member: Member) -> Member:
     """The member once it knows that it is not in the group any more."""
     return Member(ACTIVE, member.number)
 
 
 def commit_automatically(state: State, setup: Setup) -> Iterator[Step]:
-    """The client commits what its member was given (`enable.auto.commit`)."""
+    """A member's client commits the member's position (`enable.auto.commit`)."""
     if setup.commits != AUTO:
         return
     for slot, member in _at_work(state):
         if not member.owns or member.position == NONE or member.position == state.coordinator.committed:
             continue
         if state.is_present(slot) or not setup.rules.fences:
-            committed = _committed(state, setup, member.position)
-            yield Action("auto_commit", slot, member.position), _acknowledged(committed, member.position)
+            after = _with_commit(state, setup, member.position)
+            yield Action("auto_commit", slot, member.position), _with_acknowledged_commit(after, member.position)
         else:
-            # It still processes the record that it was given.
+            # The member is out of the group, but still processes the record that it got.
             outsider = member._replace(owns=False, position=NONE, generation=NONE)
             yield Action("refused", slot, member.position), state.with_member(slot, outsider)
 
 
 def add_offset(state: State, setup: Setup) -> Iterator[Step]:
-    """A member of a loop adds the offset of its record to its transaction."""
+    """A member of a loop adds the offset after its record to its transaction."""
     if setup.commits != IN_TRANSACTION:
         return
     for slot, member in _at_work(state):
@@ -149,12 +147,12 @@ def add_offset(state: State, setup: Setup) -> Iterator[Step]:
             continue
         offset = member.record + 1
         if not state.is_present(slot) and setup.rules.fences_transactions:
-            yield Action("refused_in_transaction", slot, offset), state.with_member(slot, _dropped(member))
+            yield Action("refused_in_transaction", slot, offset), state.with_member(slot, _outside_group(member))
             continue
         coordinator = state.coordinator
-        pending = coordinator._replace(pending=exchanged(coordinator.pending, slot, offset))
-        after = state.with_coordinator(setup, pending)
-        yield (Action("add_offset", slot, offset), after.with_member(slot, member._replace(stage=SECOND_DONE)))
+        with_pending = coordinator._replace(pending=exchanged(coordinator.pending, slot, offset))
+        after = state.with_coordinator(setup, with_pending)
+        yield Action("add_offset", slot, offset), after.with_member(slot, member._replace(stage=SECOND_DONE))
 
 
 def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
@@ -163,21 +161,23 @@ def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
         return
     for slot, member in _at_work(state):
         if member.stage == EXPELLED:
-            yield Action("expelled", slot), state.with_member(slot, _dropped(member))
+            yield Action("expelled", slot), state.with_member(slot, _outside_group(member))
         if member.record == NONE or member.stage != SECOND_DONE:
             continue
         offset = member.record + 1
         coordinator = state.coordinator
-        closed = coordinator._replace(pending=exchanged(coordinator.pending, slot, NONE))
-        done = state.with_member(slot, _finished(member))
-        with_output = done._replace(outputs=_with_output(state.outputs, member.record))
-        committed = closed._replace(committed=offset)
-        yield (Action("end", slot, offset), _acknowledged(with_output.with_coordinator(setup, committed), offset))
+        none_pending = coordinator._replace(pending=exchanged(coordinator.pending, slot, NONE))
+        with_offset = none_pending._replace(committed=offset)
+        after = state.with_member(slot, _between_batches(member))
+        with_output = after._replace(outputs=_with_output(state.outputs, member.record))
+        committed = with_output.with_coordinator(setup, with_offset)
+        yield Action("end", slot, offset), _with_acknowledged_commit(committed, offset)
         if setup.ends_may_tear and state.losses:
+            # A loss tears the transaction: it is committed for the offset alone, or for the output alone.
             losses = state.losses - 1
-            offset_alone = _acknowledged(done._replace(losses=losses).with_coordinator(setup, committed), offset)
-            yield Action("torn", slot, offset, "offset"), offset_alone
-            output_alone = with_output.with_coordinator(setup, closed)._replace(losses=losses)
+            offset_alone = after._replace(losses=losses).with_coordinator(setup, with_offset)
+            yield Action("torn", slot, offset, "offset"), _with_acknowledged_commit(offset_alone, offset)
+            output_alone = with_output.with_coordinator(setup, none_pending)._replace(losses=losses)
             yield Action("torn", slot, offset, "output"), output_alone
 
 
@@ -185,7 +185,7 @@ def learn(state: State, setup: Setup) -> Iterator[Step]:
     """A member between batches learns that it is not in the group any more."""
     for slot, member in _at_work(state):
         if member.generation != NONE and state.coordinator.generations[slot] == NONE and member.record == NONE:
-            yield Action("learn", slot), state.with_member(slot, _dropped(member))
+            yield Action("learn", slot), state.with_member(slot, _outside_group(member))
 
 
 def leave(state: State, setup: Setup) -> Iterator[Step]:

@@ -4,7 +4,7 @@
 | --- | --- | --- | --- |
 | `eager` | `range`, `roundrobin` | all give back everything, then all of them get the next generation | KIP-62 |
 | `cooperative` | `cooperative-sticky` | members keep what they have; what is to move is given back in one generation \
-and given on in the next | KIP-429 |
+and gets its new owner in the next | KIP-429 |
 | `consumer` | protocol `consumer` | members follow the coordinator one by one, each in an epoch of its own | KIP-848 |
 
 Which member gets a partition is left open, so that each set of rules stands for every assignor of its kind.
@@ -18,13 +18,13 @@ from kafka_chaos.contract.lane.metadata import release
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of a protocol.
+    """The rules of a protocol. Tests switch off single rules, to see that the model notices.
 
     `gives_back_all`: a member that joins again gives back what it has. `waits_for_all`: a generation begins once all
     members have joined. `fences`: the commit of a member that is not in the group, or in another generation, is
-    refused; `fences_transactions`: so are offsets in a transaction (KIP-447). `revokes_first`: a partition moves on
+    refused; `fences_transactions`: so is its offset in a transaction (KIP-447). `revokes_first`: a partition moves on
     only after its owner has given it back. `waits_for_stable`: a member that asks for a committed offset waits until
-    open transactions with offsets have ended (KIP-447). `replays`: a new coordinator reads the log of its predecessor.
+    open transactions with offsets have ended (KIP-447). `replays`: a new coordinator first reads its predecessor's log.
     """
 
     name: str
@@ -44,7 +44,7 @@ PROTOCOL_RULES = (EAGER_RULES, COOPERATIVE_RULES, CONSUMER_RULES)
 
 
 def rules_of_group(group: Group, version: str) -> Rules:
-    """The rules that a group's members and its coordinator follow on brokers of a version of Kafka."""
+    """The rules that a group's members and its coordinator follow on brokers of this version; KIP-447 came with 2.5."""
     if group.protocol == CONSUMER:
         return CONSUMER_RULES
     rules = COOPERATIVE_RULES if group.assignor == COOPERATIVE else EAGER_RULES

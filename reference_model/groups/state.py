@@ -115,8 +115,8 @@ class State(NamedTuple):
     joined it. `earlier`: what the coordinator's log held before, kept only where a loss may bring it back. `processed`:
     the bit set of records that some member processed. `outputs`: by record, the number of committed outputs of a loop.
     `acknowledged`: the offset of the last acknowledged commit. `readers`: each (generation, incarnation) of a
-    member that was given a record. `incarnations`: how many members have existed. `is_lost`, `is_regressed`,
-    `is_owned_twice`: a step in `members.py` showed the anomaly `commit_lost`, `commit_regressed` or `owned_twice`.
+    member that was given a record. `incarnations`: how many members have existed. `is_commit_lost` and so on: a step in
+    `members.py` showed the anomaly `commit_lost`, `commit_regressed` or `owned_twice`.
     """
 
     members: tuple[Member, ...]
@@ -130,8 +130,8 @@ class State(NamedTuple):
     acknowledged: int
     readers: frozenset[tuple[int, int]]
     incarnations: int
-    is_lost: bool
-    is_regressed: bool
+    is_commit_lost: bool
+    is_commit_regressed: bool
     is_owned_twice: bool
     crashes: int
     removals: int
@@ -191,8 +191,8 @@ def initial_state(setup: Setup) -> State:
         acknowledged=0,
         readers=frozenset(),
         incarnations=1,
-        is_lost=False,
-        is_regressed=False,
+        is_commit_lost=False,
+        is_commit_regressed=False,
         is_owned_twice=False,
         crashes=setup.crashes,
         removals=setup.removals,

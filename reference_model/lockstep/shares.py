@@ -2,12 +2,12 @@
 
 The partition's leader delivers records one by one, the lowest available offset below the high watermark first. It
 counts the deliveries of a record. A member that was given a record has acquired it, until the member acknowledges the
-record or the acquisition lock ends. What ends a delivery (an acknowledgement, the end of a lock or of a session) is
-written to the share coordinator before it is answered; that a record was acquired is not. So a new leader knows which
-deliveries have ended. Records that members had acquired are delivered again, as if for the first time.
+record or the acquisition lock ends. The leader writes the end of each delivery to the share coordinator (an
+acknowledgement before it is answered, the end of the lock or of the session), but not that a record is acquired. So a
+new leader knows which deliveries have ended. It delivers acquired records again, as if for the first time.
 
 A session lasts as long as its connection. When it ends, the records that the member had acquired are released; these
-deliveries count, unless the member ended the session in order.
+deliveries count for the delivery limit, unless the member left in order.
 
 Sources: KIP-932; KAFKA-17541; `SharePartition`, `InFlightState` and `ShareSessionCache` of Kafka 4.2.
 """
@@ -25,15 +25,15 @@ from kafka_chaos.reference_model.tuples import exchanged
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = "available", "acquired", "acknowledged", "archived"
 ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
 STATE_AFTER: Mapping[str, str] = {ACCEPT: ACKNOWLEDGED, RELEASE: AVAILABLE, REJECT: ARCHIVED}
-"""What a record becomes by each acknowledgement."""
+"""The state of a record after each kind of acknowledgement."""
 NOT_ACQUIRED, NO_SESSION, TAKEN = "INVALID_RECORD_STATE", "SHARE_SESSION_NOT_FOUND", "NONE"
-"""Kafka's errors in the answer to an acknowledgement, of which NONE says that it was taken."""
+"""Kafka's errors in the answer to an acknowledgement, of which NONE says that the leader took it."""
 NEVER_WRITTEN = -1
 """The start offset of a group that the share coordinator has no state of yet."""
 
 
 class Record(NamedTuple):
-    """A record in flight: its state, how often it was delivered, and the member that has it."""
+    """A record in flight: its state, how often it was delivered, and the member that has acquired it."""
 
     state: str = AVAILABLE
     deliveries: int = 0
@@ -52,24 +52,24 @@ class InFlight(NamedTuple):
         return self.records[index] if index < len(self.records) else Record()
 
     def having(self, offset: int, record: Record) -> "InFlight":
-        """These records, with another record at an offset."""
+        """The records in flight, with this record at an offset."""
         padded = self.records + (Record(),) * (offset - self.start + 1 - len(self.records))
         return self._replace(records=exchanged(padded, offset - self.start, record))
 
     def advanced(self) -> "InFlight":
-        """These records, with the start moved past those that the group has finished."""
-        in_flight = (index for index, record in enumerate(self.records) if record.state in (AVAILABLE, ACQUIRED))
-        return self.starting_at(self.start + next(in_flight, len(self.records)))
+        """The records in flight, without acknowledged and archived ones at the start."""
+        unfinished = (index for index, record in enumerate(self.records) if record.state in (AVAILABLE, ACQUIRED))
+        return self.starting_at(self.start + next(unfinished, len(self.records)))
 
     def starting_at(self, start: int) -> "InFlight":
-        """These records from an offset on; unchanged if `start` is higher."""
+        """The records in flight from offset `start` on; all of them if they begin later."""
         return self if start <= self.start else InFlight(start, self.records[start - self.start :])
 
 
 class ShareState(NamedTuple):
     """The state of a share group. `cached`: what the leader of `epoch` has in memory. `persisted`: what the share
-    coordinator has. `start_offset`: the start offset that the coordinator answers. `sessions`: by member, the leader
-    epoch of its session. `deeds`: by member."""
+    coordinator has. `start_offset`: the start offset that it tells. By member, `sessions` has the leader epoch of the
+    session (`NOBODY` without one), and `deeds` what the member did and learned, in order."""
 
     epoch: int
     cached: InFlight
@@ -81,7 +81,7 @@ class ShareState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareSetup:
-    """A group that starts at the earliest offset. `locks_end`: the acquisition lock may end between two steps."""
+    """A group that starts at the earliest offset. `locks_end`: acquisition locks may end between two steps."""
 
     members: int
     delivery_limit: int = 5
@@ -89,7 +89,7 @@ class ShareSetup:
 
 
 class Leader(NamedTuple):
-    """The partition's leader: its epoch, and the offsets below which records may be delivered."""
+    """The partition's leader: its epoch, and the offset below which records may be delivered."""
 
     epoch: int
     high_watermark: int
@@ -110,7 +110,7 @@ def _acknowledges(
 ) -> Iterator[ShareState]:
     if state.sessions[member - 1] != state.epoch:
         yield _with_deed(state, member, (kind, offset, NO_SESSION))
-    elif offset < state.cached.start or (held := state.cached.at(offset)).state != ACQUIRED or held.member != member:
+    elif offset not in _acquired_offsets(state, member):
         yield _with_deed(state, member, (kind, offset, NOT_ACQUIRED))
     else:
         yield _with_deed(_delivery_ended(state, setup, offset, STATE_AFTER[kind]), member, (kind, offset, TAKEN))
@@ -119,7 +119,7 @@ def _acknowledges(
 def _acknowledges_unheard(
     state: ShareState, setup: ShareSetup, leader: Leader, member: int, kind: str, offset: int
 ) -> Iterator[ShareState]:
-    """An acknowledgement whose answer nobody hears: it may have been taken."""
+    """An acknowledgement whose answer the member does not get; the leader may have taken it or not."""
     yield state
     for after in _acknowledges(state, setup, leader, member, kind, offset):
         yield after._replace(deeds=state.deeds)
@@ -128,7 +128,7 @@ def _acknowledges_unheard(
 def _session_ends(state: ShareState, setup: ShareSetup, leader: Leader, member: int) -> Iterator[ShareState]:
     """The member's connection is closed: the leader releases the records that the member had acquired."""
     if state.sessions[member - 1] == state.epoch:
-        for offset in _held(state, member):
+        for offset in _acquired_offsets(state, member):
             state = _delivery_ended(state, setup, offset, AVAILABLE)
     yield state._replace(sessions=exchanged(state.sessions, member - 1, NOBODY))
 
@@ -139,9 +139,10 @@ ACTIONS: Mapping[str, Callable[..., Iterator[ShareState]]] = {
     "sharer_acknowledges_unheard": _acknowledges_unheard,
     "sharer_dies": _session_ends,
 }
+"""The steps of a member ("sharer") of the group, by their names in lock step."""
 
 
-def _held(state: ShareState, member: int | None = None) -> list[int]:
+def _acquired_offsets(state: ShareState, member: int | None = None) -> list[int]:
     """The offsets of the records that a member has acquired, or that any member has."""
     return [
         state.cached.start + index
@@ -153,7 +154,7 @@ def _held(state: ShareState, member: int | None = None) -> list[int]:
 def _delivery_ended(state: ShareState, setup: ShareSetup, offset: int, after: str) -> ShareState:
     """The state after a delivery ended and the share coordinator wrote it. At the delivery limit, a record is archived.
 
-    The coordinator writes the start offset from before, so that its own may be behind the leader's.
+    `after`: the record's state. The leader moves its start offset on only afterwards, so the coordinator's may lag.
     """
     delivered = state.cached.at(offset).deliveries
     if after == AVAILABLE and delivered >= setup.delivery_limit:
@@ -171,7 +172,7 @@ def _with_deed(state: ShareState, member: int, deed: ShareDeed) -> ShareState:
 
 @dataclass
 class ShareModel(SteppedModel[ShareState]):
-    """A share group of the partition of `cluster`, and the states that it may be in now."""
+    """A share group that reads the partition of `cluster`, and the states that it may be in now."""
 
     actions = ACTIONS
     setup: ShareSetup
@@ -184,7 +185,7 @@ class ShareModel(SteppedModel[ShareState]):
         self.states = frozenset([ShareState(NOBODY, empty, empty, NEVER_WRITTEN, no_sessions, no_deeds)])
 
     def after(self, act: Callable[..., Any], state: ShareState, **arguments: Any) -> Iterator[ShareState]:
-        """The states right after a member's step, with every leader that there may be."""
+        """The states right after a member's step, under each leader that the model of the cluster allows."""
         leaders = {
             Leader(cluster.partition.leader_epoch, cluster.replica(cluster.partition.leader).high_watermark)
             for cluster in self.cluster.states
@@ -198,9 +199,9 @@ class ShareModel(SteppedModel[ShareState]):
         return Observation(shares=ShareObservation(start=state.start_offset, did=dict(enumerate(state.deeds, 1))))
 
     def following(self, state: ShareState) -> Iterator[tuple[ShareState, bool]]:
-        """The states after the end of a lock, which is not urgent."""
-        if self.setup.locks_end:
-            yield from ((_delivery_ended(state, self.setup, offset, AVAILABLE), False) for offset in _held(state))
+        """The states after each end of a lock; none is urgent: it may come between two steps, or later."""
+        for offset in _acquired_offsets(state) if self.setup.locks_end else ():
+            yield _delivery_ended(state, self.setup, offset, AVAILABLE), False
 
 
 def _at_leader(state: ShareState, leader: Leader) -> ShareState:

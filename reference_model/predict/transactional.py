@@ -103,7 +103,7 @@ def _traces(question: Setup, lane: Lane) -> Iterator[tuple[TransactionAnomaly, D
 
 
 def _with_late(kind: Kind) -> Callable[[Rules], Rules]:
-    return lambda rules: replace(rules, late=rules.late | {kind})
+    return lambda rules: replace(rules, late_kinds=rules.late_kinds | {kind})
 
 
 VARIANTS: Mapping[str, Callable[[Rules], Rules]] = {

@@ -44,13 +44,13 @@ def arrive(state: states.State, setup: states.Setup, request: states.Request) ->
         state = state._replace(zombies=state.zombies | 1 << request.transaction)
     if request.kind is Kind.ADD_PARTITION:
         return state.with_entry(setup, id, answer.append, 0), answer.reply
-    in_order = without_late(state, request.transaction, setup.rules.late | {Kind.END})
+    in_order = without_late(state, request.transaction, setup.rules.late_kinds | {Kind.END})
     return in_order.with_entry(setup, id, answer.append, answer.append.partitions), answer.reply
 
 
-def without_late(state: states.State, transaction: int, late: frozenset[Kind]) -> states.State:
-    """The state without a transaction's late requests, except requests of the kinds in `late`."""
-    remaining = [request for request in state.late if request.transaction != transaction or request.kind in late]
+def without_late(state: states.State, transaction: int, kept: frozenset[Kind]) -> states.State:
+    """The state without a transaction's late requests, except requests of the kinds in `kept`."""
+    remaining = [request for request in state.late if request.transaction != transaction or request.kind in kept]
     return state._replace(late=tuple(remaining))
 
 

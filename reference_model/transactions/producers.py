@@ -153,7 +153,7 @@ def _ended(state: states.State, setup: states.Setup, request: states.Request) ->
     elif producer.knows != states.CERTAIN:
         phase = states.RENEWING
     after = state.with_producer(number, states.Producer(phase, epoch, sent=sent))
-    return without_late(after, request.transaction, rules.late)
+    return without_late(after, request.transaction, rules.late_kinds)
 
 
 def over(producer: states.Producer) -> states.Producer:

@@ -7,9 +7,9 @@ transactions | KIP-98, KIP-360, KIP-588 |
 | `v2` | Java clients since 4.0 with `transaction.version=2` | producer id and epoch, one per transaction | KIP-890 |
 
 KIP-98 assumes of `v1` that the requests of a transaction arrive in the order in which they were sent: after the
-coordinator has accepted the end, only another EndTxn arrives, and after the producer has its answer, no request does.
-Networks break this order. `Rules.late` has the requests that the model lets arrive late, because the protocol defends
-itself against them: in `v2`, all. The harm that other late requests do is a known defect.
+coordinator has accepted the end, only another EndTxn arrives, and after the producer has the answer, none does.
+Networks break this order. The model lets only `Rules.late_kinds` of requests arrive after that, because the protocol
+defends itself against these: in `v2`, against all. The harm that others do when they are late is a known defect.
 
 Since 3.6, whatever the client, a leader asks the coordinator whether a transaction is open before it takes the
 transaction's first record (`transaction.partition.verification.enable`, KIP-890, first part; KAFKA-14402).
@@ -21,7 +21,7 @@ from enum import IntEnum
 from kafka_chaos.contract.lane.metadata import Release, release
 
 VERIFIED_SINCE: Release = (3, 6)
-"""The release whose leaders verify that a transaction is open (KAFKA-14402)."""
+"""The first release whose leaders verify that a transaction is open (KAFKA-14402)."""
 
 
 class Kind(IntEnum):
@@ -37,15 +37,17 @@ class Rules:
     """The rules of a protocol. Tests switch off single rules that every protocol has, to see that the model notices.
 
     `epoch_per_transaction`: each transaction has a producer epoch of its own. `verifies`: a leader asks the coordinator
-    before it takes the first record of a transaction. `late`: the requests that may arrive after their transaction has
-    ended. `compares_open_epochs`: open records of another epoch belong to another transaction (KAFKA-18575).
-    `commits_incomplete`: a producer goes on, and commits, after it has given a record up: a known defect (KAFKA-5385).
+    before it takes a transaction's first record. `late_kinds`: the requests that may arrive after their transaction's
+    end. `compares_open_epochs`: open records of another epoch belong to another transaction (KAFKA-18575).
+    `writes_markers_again`: a new coordinator ends transactions that its predecessor was ending. `aborts_on_init`:
+    InitProducerId aborts the open transaction. `commits_incomplete`: a producer goes on, and commits, after it has
+    given a record up: a known defect (KAFKA-5385).
     """
 
     name: str
     epoch_per_transaction: bool
     verifies: bool
-    late: frozenset[Kind]
+    late_kinds: frozenset[Kind]
     compares_open_epochs: bool = True
     leader_fences_producers: bool = True
     coordinator_fences_producers: bool = True
@@ -57,9 +59,9 @@ class Rules:
     commits_incomplete: bool = False
 
 
-V1 = Rules("v1", epoch_per_transaction=False, verifies=True, late=frozenset({Kind.ADD_PARTITION, Kind.PRODUCE}))
-V1_UNVERIFIED = replace(V1, verifies=False, late=frozenset({Kind.ADD_PARTITION}))
-V2 = Rules("v2", epoch_per_transaction=True, verifies=True, late=frozenset(Kind))
+V1 = Rules("v1", epoch_per_transaction=False, verifies=True, late_kinds=frozenset({Kind.ADD_PARTITION, Kind.PRODUCE}))
+V1_UNVERIFIED = replace(V1, verifies=False, late_kinds=frozenset({Kind.ADD_PARTITION}))
+V2 = Rules("v2", epoch_per_transaction=True, verifies=True, late_kinds=frozenset(Kind))
 
 
 def v1_in(version: str) -> Rules:

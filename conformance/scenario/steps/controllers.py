@@ -1,4 +1,4 @@
-"""The steps of scenarios that capture requests of controllers, send some in their name, or make brokers refuse them."""
+"""Steps about controllers' requests: capture or imitate them, let brokers refuse them, or lose a log directory."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,20 +29,20 @@ class ControllerSteps(FaultSteps):
     _capture: Capture | None = None
 
     def capture(self) -> None:
-        """Begin to capture the controllers' requests, on a cluster with links."""
+        """Begin to capture the controllers' requests; the cluster must have links."""
         self._capture = self.watching.enter_context(captured(self.lease.cluster))
 
     def end_capture(self, api: str = "", broker: int = 0) -> None:
         """End the capture once every request has its answer.
 
-        With `api`, first wait for such a request to `broker` about the topic; a StopReplica must delete the replica.
+        With `api`, first wait until `broker` has answered such a request about the topic (a StopReplica that deletes).
         """
         capture = self._capture
         assert capture is not None, "nothing is captured"
 
         def is_awaited(exchange: Exchange) -> bool:
-            deletes = api != "StopReplica" or exchange.deletes(self.topic)
-            return (exchange.api, exchange.broker) == (api, broker) and bool(exchange.states_of(self.topic)) and deletes
+            counts = exchange.deletes(self.topic) if api == "StopReplica" else bool(exchange.states_of(self.topic))
+            return counts and (exchange.api, exchange.broker) == (api, broker)
 
         if api:
             capture.await_exchange(is_awaited, f"{api} to broker {broker}")
@@ -54,7 +54,8 @@ class ControllerSteps(FaultSteps):
     def note_requests(self) -> None:
         """Record the captured requests as a table.
 
-        A broker must refuse each LeaderAndIsr in a leader epoch that it has, by the partition's error, and no other.
+        A broker must refuse a LeaderAndIsr, and no other request, if it has the leader epoch (or a later one) already.
+        The partition's error in its answer is then STALE_CONTROLLER_EPOCH, although that is about the leader epoch.
         """
         epochs: dict[int, int] = {}
         unexpected, rows = [], []
@@ -83,10 +84,10 @@ class ControllerSteps(FaultSteps):
         leader: int | None = None,
         authorized: bool = True,
     ) -> None:
-        """Send a broker a LeaderAndIsr request in the name of broker 3.
+        """Send a broker a LeaderAndIsr request in the name of broker 3, by default with the present controller epoch.
 
-        By default, it has the present controller epoch, and the broker as leader. `authorized`: whether brokers allow
-        it. `answer_errors` gets, by `sentence`, the answer's own error and, if that is NONE, the partition's error.
+        `leader`: by default, the broker itself. `authorized`: whether ACLs allow the request; the model has to be told.
+        `answer_errors` gets the answer's `errors_of`, by `sentence`.
         """
         request = leader_and_isr(
             controller=3,
@@ -103,11 +104,11 @@ class ControllerSteps(FaultSteps):
             answer = send_as_controller(self.lease.cluster.addresses[broker], request)
             self.answer_errors[sentence] = " ".join(errors_of(answer))
 
-        in_model = {"broker": broker, "leader_epoch": leader_epoch, "authorized": authorized}
-        self.take(sentence, send, step("send_leader_and_isr", controller_epoch=controller_epoch, **in_model))
+        arguments = {"broker": broker, "leader_epoch": leader_epoch, "authorized": authorized}
+        self.take(sentence, send, step("send_leader_and_isr", controller_epoch=controller_epoch, **arguments))
 
     def allow_cluster_action_to_brokers_only(self) -> None:
-        """From now on brokers refuse ClusterAction to everybody else, on a cluster with an authorizer."""
+        """Let brokers refuse ClusterAction to all but brokers from now on; the cluster must have an authorizer."""
         allow_cluster_action_to_brokers_only(self.lease.cluster)
 
     def lose_log_directory(self, broker: int) -> None:
@@ -116,11 +117,11 @@ class ControllerSteps(FaultSteps):
         The broker notices at its next checkpoint, and goes on with the other directory.
         """
         node, folder = self.node(broker), SECOND_BROKER_DATA
-        # A broker creates a replica in the directory with the fewest: an earlier act's topic is in the first one.
-        is_there = f"{self.topic}-0" in node.must_execute("ls", folder).split()
-        self.expect("The replica is in the second log directory", is_there)
+        # A broker creates a replica in the directory with the fewest: the first directory has an earlier act's topic.
+        is_in_second = f"{self.topic}-0" in node.must_execute("ls", folder).split()
+        self.expect("The replica is in the second log directory", is_in_second)
         self.observer.without_files = frozenset({broker})
-        # No other act may use a broker without a log directory.
+        # No other act may use this cluster: its broker stays without the log directory.
         self.lease.is_reusable = False
 
         def lose() -> None:
@@ -131,9 +132,9 @@ class ControllerSteps(FaultSteps):
         self.take(f"A log directory of broker {broker} fails.", lose, step("fail_log_directory", broker=broker))
 
 
-def _row(exchange: Exchange, state: Mapping[str, Any], begun_ns: int, errors: set[str]) -> dict[str, Any]:
+def _row(exchange: Exchange, state: Mapping[str, Any], first_sent_ns: int, errors: set[str]) -> dict[str, Any]:
     return {
-        "ms": round((exchange.sent_ns - begun_ns) / 1e6, 1),
+        "ms": round((exchange.sent_ns - first_sent_ns) / 1e6, 1),
         "request": f"{exchange.api} {exchange.version}",
         "to": exchange.broker,
         "leader": state.get("leader", ""),
@@ -150,13 +151,13 @@ def _exchanges(stage: ControllerSteps, broker: int) -> list[Exchange]:
     return [exchange for exchange in stage.requests if exchange.broker == broker]
 
 
-def _first_to(stage: ControllerSteps, broker: int, name: str) -> Any:
+def _field_of_first(stage: ControllerSteps, broker: int, name: str) -> Any:
     """A field of the first request to a broker, or of the partition's state in it."""
     first = _exchanges(stage, broker)[0]
     return {**first.request, **first.states_of(stage.topic)[0]}[name]
 
 
-def _fields(stage: ControllerSteps) -> list[list[str]]:
+def _leader_and_isr_fields(stage: ControllerSteps) -> list[list[str]]:
     """The names of the fields of the first LeaderAndIsr request, and of the partition's state in it, both sorted."""
     first = next(exchange for exchange in stage.requests if exchange.api == "LeaderAndIsr")
     bodies = (first.request, first.states_of(stage.topic)[0])
@@ -170,8 +171,8 @@ REQUEST_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "brokers told to delete": lambda stage: sorted(
         {exchange.broker for exchange in stage.requests if exchange.deletes(stage.topic)}
     ),
-    "first request to": _first_to,
-    "fields of LeaderAndIsr": _fields,
+    "first request to": _field_of_first,
+    "fields of LeaderAndIsr": _leader_and_isr_fields,
     "answer of": lambda stage, broker, api: next(
         exchange.errors(stage.topic) for exchange in _exchanges(stage, broker) if exchange.api == api
     ),

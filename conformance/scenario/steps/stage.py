@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
-from kafka_chaos.conformance.scenario.clients import Clients, commit_an_offset, read_to_end
+from kafka_chaos.conformance.scenario.clients import Producers, commit_an_offset, read_to_end
 from kafka_chaos.conformance.scenario.observe import ReplicaObserver
 from kafka_chaos.conformance.scenario.steps.availability import AvailabilitySteps
 from kafka_chaos.conformance.scenario.steps.controllers import ControllerSteps
@@ -28,7 +28,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     """The stage of a running act. Its methods are the steps of scenario files: `kill and send` is `kill_and_send`."""
 
     model: ClusterModel
-    clients: Clients
+    clients: Producers
     observer: ReplicaObserver
     answers: Counter[str] = field(default_factory=Counter)
     """How often brokers gave each answer while `kill_and_send` watched: an error's name, or `served`."""
@@ -176,7 +176,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         """Another producer sends a record of more than `size` bytes with acks=0, which the broker refuses."""
 
         def send() -> None:
-            with Clients(self.lease.cluster.bootstrap_servers, self.topic) as other:
+            with Producers(self.lease.cluster.bootstrap_servers, self.topic) as other:
                 other.send(record + "x" * size, producer="too large", acks="0")
                 wait_until(other.answers, f"a delivery report on {record}", timeout=30)
                 self.reported = [answer.error for answer in other.answers()]
@@ -185,7 +185,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
 
     def fill(self, partition: int, *records: str) -> None:
         """A producer sends records to another partition, which is not in the model."""
-        with Clients(self.lease.cluster.bootstrap_servers, self.topic) as other:
+        with Producers(self.lease.cluster.bootstrap_servers, self.topic) as other:
 
             def send() -> None:
                 for record in records:

@@ -36,7 +36,7 @@ def tell_change(act: ActRecord, before: Observation | None, now: Observation) ->
         if words_before.get(number) != _tell_row(now, row):
             log_before = earlier[number].log or () if number in earlier else ()
             gone = [entry for entry in log_before if entry not in (row.log or ())]
-            name = act.broker_name(number)
+            name = act.replica_name(number)
             changes.append(f"{name[0].upper()}{name[1:]}{_tell_row(now, row, gone)}.")
     if not changes and before is not None and metadata == _tell_partition(before):
         return []
@@ -50,7 +50,7 @@ def rows_of(observation: Observation) -> Mapping[int, Any]:
 
 def tell_difference(act: ActRecord, difference: Difference) -> str:
     """A sentence that names the replica and the field, the value observed, and the values that the model allows."""
-    subject = SUBJECTS.get(difference.place) or act.broker_name(difference.place)
+    subject = SUBJECTS.get(difference.place) or act.replica_name(difference.place)
     name = difference.field.replace("_", " ")
     bare_name = difference.field.rpartition(", ")[2]  # A field may begin with its owner, as in `member 1, did`.
     seen = _value_text(bare_name, difference.observed)

@@ -1,7 +1,7 @@
-"""Condenses assignments/ and commits/ into what a picture can show: the partitions that members held, and commits.
+"""Condenses assignments/ and commits/ into what a picture can show: which partitions members held, and their commits.
 
 Guarantee: what is kept grows with the assignments, members, partitions and slots of time, but not with the commits.
-Counts are exact.
+Counts of commits are exact.
 """
 
 from collections import defaultdict
@@ -14,16 +14,16 @@ from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS
 from kafka_chaos.harness.report.inputs.asking import Frames, ask
 from kafka_chaos.harness.report.inputs.transactions import natural
 
-_HELD = """
+_ASSIGNMENTS_IN_ORDER = """
 SELECT lane, "group", consumer, member, generation, partition, start_ns, end_ns
 FROM entries WHERE "group" IS NOT NULL ORDER BY start_ns, partition
 """
-_COMMITTED = """
+_COMMITS_BY_SLOT = """
 WITH timed AS (SELECT *, coalesce(complete_ns, invoke_ns) AS done FROM entries)
 SELECT lane, "group", partition, min(done) AS at_ns, outcome, error, max("offset") AS "offset", count(*) AS count
 FROM timed GROUP BY lane, "group", partition, outcome, error, slot(done, start, width) ORDER BY at_ns, partition
 """
-_SAME_NS = 1_000_000  # a member that holds a partition again within this time is shown as if it had kept it
+_LONGEST_BREAK_NS = 1_000_000  # a member that holds a partition again within this time is shown as if it had kept it
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class Committed:
-    """`count` commits of one partition with one outcome and error, close together; `offset` is the highest."""
+class SimilarCommits:
+    """`count` commits of a partition with one outcome and error in one slot of time; `offset` is the highest."""
 
     partition: int
     at_ns: int
@@ -52,15 +52,15 @@ class Committed:
 
 @dataclass(frozen=True)
 class GroupOverTime:
-    """A group that reads `lane`. `members` are their short names, in the order in which they came."""
+    """A group that reads `lane`. `members`: the members' short names, sorted."""
 
     group: str
     lane: str
     holdings: Sequence[Holding] = ()
-    commits: Sequence[Committed] = ()
+    commits: Sequence[SimilarCommits] = ()
     members: Sequence[str] = ()
     rebalances: Sequence[tuple[int, int]] = ()
-    """When each generation was first seen, and its number."""
+    """The time of each generation's first assignment, and the generation."""
 
     @property
     def partitions(self) -> list[int]:
@@ -74,33 +74,33 @@ def read_groups(
 ) -> dict[tuple[str, str], GroupOverTime]:
     """The groups, by the lane that a group reads and the group's name; readers without a group are left out."""
     held: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in ask(_HELD, assignments, ASSIGNMENTS, frames):
+    for row in ask(_ASSIGNMENTS_IN_ORDER, assignments, ASSIGNMENTS, frames):
         held[row["lane"], row["group"]].append(row)
-    committed: defaultdict[tuple[str, str], list[Committed]] = defaultdict(list)
-    for row in ask(_COMMITTED, commits, COMMITS, frames):
-        committed[row.pop("lane"), row.pop("group")].append(Committed(**row))
+    committed: defaultdict[tuple[str, str], list[SimilarCommits]] = defaultdict(list)
+    for row in ask(_COMMITS_BY_SLOT, commits, COMMITS, frames):
+        committed[row.pop("lane"), row.pop("group")].append(SimilarCommits(**row))
     return {
         (lane, group): _group(lane, group, held[lane, group], committed[lane, group])
         for lane, group in sorted(held.keys() | committed.keys())
     }
 
 
-def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Sequence[Committed]) -> GroupOverTime:
-    """A group, from its assignments. A member that gets a partition back at once counts as having kept it."""
+def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Sequence[SimilarCommits]) -> GroupOverTime:
+    """A group, from its assignments' rows. A member that gets a partition back at once counts as having kept it."""
     holdings: list[Holding] = []
-    last_holding: dict[tuple[int, str], int] = {}
+    last_index: dict[tuple[int, str], int] = {}
     rebalances: dict[int, int] = {}
     for row in rows:
         member, generation = _member_name(group, row), row["generation"]
         if generation is not None:
             rebalances.setdefault(generation, row["start_ns"])
         key = (row["partition"], member)
-        before = holdings[last_holding[key]] if key in last_holding else None
-        if before is not None and before.end_ns is not None and row["start_ns"] - before.end_ns <= _SAME_NS:
+        before = holdings[last_index[key]] if key in last_index else None
+        if before is not None and before.end_ns is not None and row["start_ns"] - before.end_ns <= _LONGEST_BREAK_NS:
             kept = replace(before, end_ns=row["end_ns"], generations=(before.generations[0], generation))
-            holdings[last_holding[key]] = kept
+            holdings[last_index[key]] = kept
             continue
-        last_holding[key] = len(holdings)
+        last_index[key] = len(holdings)
         holdings.append(Holding(row["partition"], member, row["start_ns"], row["end_ns"], (generation, generation)))
     return GroupOverTime(
         group=group,
@@ -113,7 +113,7 @@ def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Seque
 
 
 def _member_name(group: str, row: dict[str, Any]) -> str:
-    """The number that the harness gave a member, or else the name that the member's client gave it."""
+    """The number that the harness gave a member (`0` of consumer `GROUP-0-2`), or else the name by its client."""
     prefix = f"{group}-"
     number = str(row["consumer"]).removeprefix(prefix).rpartition("-")[0]
     return number if str(row["consumer"]).startswith(prefix) and number else str(row["member"])

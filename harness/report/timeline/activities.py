@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.lane.transactions import ABORTED, COMMITTED, IN_DOUBT
-from kafka_chaos.harness.report.inputs.groups import Committed, GroupOverTime, Holding
+from kafka_chaos.harness.report.inputs.groups import GroupOverTime, Holding, SimilarCommits
 from kafka_chaos.harness.report.inputs.series import SHORTEST_GAP_NS
 from kafka_chaos.harness.report.inputs.transactions import Bar, TransactionalId, totals
 from kafka_chaos.harness.report.pages import join, shapes
@@ -304,7 +304,7 @@ def _partitions(numbers: Iterable[int]) -> str:
     return f"partition{'' if len(ordered) == 1 else 's'} {join(str(number) for number in ordered)}"
 
 
-def _refused(commits: Sequence[Committed]) -> str:
+def _refused(commits: Sequence[SimilarCommits]) -> str:
     """Commits with one outcome other than `ok`, in words."""
     count = sum(commit.count for commit in commits)
     subject = "a commit" if count == 1 else f"{count:,} commits"

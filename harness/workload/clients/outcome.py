@@ -1,20 +1,20 @@
-"""Decides the outcome of a produced record from its delivery report alone.
+"""Decides the outcome of a produced record by its error alone, from the delivery report or raised by `produce()`.
 
 `ok`: acknowledged (with acks=0: handed to the socket). `fail`: certainly not in the log. `info`: may or may not be.
 
 librdkafka knows whether a message was possibly persisted, but the Python client does not expose it, and the last error
 of a message does not say what its earlier attempts left in the log. So an error is `fail` only if no attempt can have
-reached a log at all:
+reached a log at all. `outcome_of` has all rows but the first two, which its callers decide:
 
 | error | when | outcome | why |
 | --- | --- | --- | --- |
 | none | delivery report | ok | acknowledged as `acks` asks |
 | any | raised by `produce()` itself | fail | the message never entered the queue |
-| any of `REFUSED_BEFORE_APPEND` | the broker checks it before the append | fail if the producer never retries, else \
-info | an earlier attempt may have been appended: its answer was lost, or a topic's setting changed since |
+| any of `REFUSED_BEFORE_APPEND` | the broker refuses before the append | fail if the producer never retries, \
+else info | an earlier attempt may have been appended, unanswered, before the leader or a setting changed |
 | NOT_ENOUGH_REPLICAS_AFTER_APPEND | after the append | info | the record is in the leader's log |
 | _MSG_TIMED_OUT | message.timeout.ms passed, sent or not | info | the request may have been handled |
-| REQUEST_TIMED_OUT, NETWORK_EXCEPTION, _TRANSPORT, _TIMED_OUT | after the send | info | appended, unanswered |
+| REQUEST_TIMED_OUT, NETWORK_EXCEPTION, _TRANSPORT, _TIMED_OUT | after the send | info | maybe appended, unanswered |
 | _PURGE_INFLIGHT, _PURGE_QUEUE | purged by the client | info | in flight, or back in the queue after an attempt |
 | OUT_OF_ORDER_SEQUENCE_NUMBER, DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID, INVALID_PRODUCER_EPOCH, _FATAL, \
 _GAPLESS_GUARANTEE | the idempotent producer gave up | info | an attempt may have been appended |
@@ -30,7 +30,7 @@ from confluent_kafka import KafkaError
 
 
 class Outcome(StrEnum):
-    """The outcome of a produced record, as its producer knows it."""
+    """The outcome of a produced record, as its producer knows it (explained at the top of the module)."""
 
     OK = "ok"
     FAIL = "fail"
@@ -49,6 +49,6 @@ REFUSED_BEFORE_APPEND = frozenset({
 
 
 def outcome_of(error: KafkaError, *, retries: bool) -> tuple[Outcome, str]:
-    """The outcome for the error of a delivery report, and the error's name; `retries`: if the producer ever retries."""
-    is_certain = error.code() in REFUSED_BEFORE_APPEND and not retries
-    return Outcome.FAIL if is_certain else Outcome.INFO, error.name()
+    """The outcome for the error of a delivery report, and the error's name. `retries`: whether it may be retried."""
+    was_never_appended = error.code() in REFUSED_BEFORE_APPEND and not retries
+    return Outcome.FAIL if was_never_appended else Outcome.INFO, error.name()

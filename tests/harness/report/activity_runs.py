@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import FINDINGS, TABLES, arrow_schema
-from kafka_chaos.harness.report.inputs.groups import Committed, GroupOverTime, Holding
+from kafka_chaos.harness.report.inputs.groups import GroupOverTime, Holding, SimilarCommits
 from kafka_chaos.harness.report.inputs.transactions import Bar, Incarnation, TransactionalId
 
 S = 1_000_000_000
@@ -99,13 +99,13 @@ def group_over_time(lane: str, group: str) -> GroupOverTime:
         )
     ]
     done = [
-        Committed(partition, 2 * S + index * 9 * S // 40, "ok", None, index)
+        SimilarCommits(partition, 2 * S + index * 9 * S // 40, "ok", None, index)
         for partition, index in itertools.product(partitions, range(40))
     ]
     refused = [
-        Committed(0, 8 * S, "fail", "ILLEGAL_GENERATION", 7),
-        Committed(1, 8 * S + 1000, "fail", "ILLEGAL_GENERATION", 9),
-        Committed(1, 9 * S, "info", "REQUEST_TIMED_OUT", 9),
+        SimilarCommits(0, 8 * S, "fail", "ILLEGAL_GENERATION", 7),
+        SimilarCommits(1, 8 * S + 1000, "fail", "ILLEGAL_GENERATION", 9),
+        SimilarCommits(1, 9 * S, "info", "REQUEST_TIMED_OUT", 9),
     ]
     return GroupOverTime(
         group=group,

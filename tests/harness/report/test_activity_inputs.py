@@ -4,7 +4,7 @@ from pathlib import Path
 
 from activity_runs import S, commit, held, table, transaction
 
-from kafka_chaos.harness.report.inputs.groups import Committed, Holding, read_groups
+from kafka_chaos.harness.report.inputs.groups import Holding, SimilarCommits, read_groups
 from kafka_chaos.harness.report.inputs.transactions import Bar, Incarnation, read_transactions
 
 FRAMES = {"orders": (0, 300_000_000)}
@@ -73,8 +73,8 @@ def test_commits_are_counted_by_slot_outcome_and_error(tmp_path: Path) -> None:
     ]
     found = read_groups([], [table(tmp_path, "commits", rows)], FRAMES)
     assert found[GROUP].commits == [
-        Committed(0, round(1.01 * S) + 1000, "ok", None, 7, 2),
-        Committed(0, round(1.03 * S) + 1000, "fail", "ILLEGAL_GENERATION", 9),
-        Committed(1, round(1.04 * S), "info", None, 3),
-        Committed(0, round(1.5 * S) + 1000, "ok", None, 9),
+        SimilarCommits(0, round(1.01 * S) + 1000, "ok", None, 7, 2),
+        SimilarCommits(0, round(1.03 * S) + 1000, "fail", "ILLEGAL_GENERATION", 9),
+        SimilarCommits(1, round(1.04 * S), "info", None, 3),
+        SimilarCommits(0, round(1.5 * S) + 1000, "ok", None, 9),
     ]

@@ -41,13 +41,13 @@ def test_producers_beside_each_other_are_not_isolated(partitions: int) -> None:
 
 @pytest.mark.slow
 def test_a_late_end_leaves_records_hanging_where_leaders_do_not_verify() -> None:
-    stories = stories_with(replace(V1_UNVERIFIED, late=V1_UNVERIFIED.late | {Kind.END}), 1, 1)
+    stories = stories_with(replace(V1_UNVERIFIED, late_kinds=V1_UNVERIFIED.late_kinds | {Kind.END}), 1, 1)
     assert {A.LOST_TRANSACTION, A.HANGING_TRANSACTION} <= stories.keys()
 
 
 def test_a_late_record_hangs_where_leaders_do_not_verify() -> None:
     """KAFKA-14402."""
-    late_record = replace(V1_UNVERIFIED, late=V1_UNVERIFIED.late | {Kind.PRODUCE})
+    late_record = replace(V1_UNVERIFIED, late_kinds=V1_UNVERIFIED.late_kinds | {Kind.PRODUCE})
     stories = TRANSACTIONS.stories({A.HANGING_TRANSACTION}, Setup(late_record, size=1, partitions=1))
     assert stories[A.HANGING_TRANSACTION][-2] == (
         "The late record 1 of transaction 1 arrives at the leader of partition 0 and is taken."
