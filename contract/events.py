@@ -404,8 +404,8 @@ class DefectPrecondition(Event):
 class LaneJudged(Event):
     """The verdict on one lane; `found` has the number of cases of each anomaly.
 
-    `known_defects`: the known defects that explain forbidden findings. `accepted_defects`: the known defects by
-    which the command does not fail.
+    `known_defects`: the known defects that explain forbidden findings. `accepted_defects`: the known defects
+    whose findings do not make the command fail.
     """
 
     lane: str

@@ -111,7 +111,7 @@ class _Teller:
     def _around(self, case: Case, times: list[int]) -> list[Moment]:
         """What else happened around the `times` of the record's own moments; the nearest comes first."""
         around = list(self._requested(case, min(times), max(times)))
-        # A broker that was down truncates its log when it is back, maybe long after: a moment of the record, too.
+        # A broker that was down truncates its log when it is back, maybe long after: the first cut counts as well.
         times += [
             cut.ts_ns
             for partition, cuts in self.timeline.truncations.get(case.lane, {}).items()
