@@ -71,7 +71,7 @@ class Migration(ZooKeeperMode):
             controllers=self._spec.migration_controllers,
             migration_controllers=0,
         )
-        self._kraft = kraft.KRaftMode(replace(self._builder, spec=spec), cluster_id=cluster_id)
+        self._kraft = kraft.KRaftMode(replace(self._builder, layout=spec), cluster_id=cluster_id)
         configs = {
             **_ENABLED,
             "zookeeper.connect": properties.zookeeper_connect(self._spec),

@@ -38,7 +38,7 @@ class NodeBuilder:
     disks of brokers and controllers that have one. `remote_store`: the name of its volume; empty if there is none.
     """
 
-    spec: ClusterLayout
+    layout: ClusterLayout
     run_id: str
     network: str
     labels: Mapping[str, str]
@@ -51,7 +51,7 @@ class NodeBuilder:
     def node(self, role: str, number: int, name: str, started_text: str, *, host_port: int | None = None) -> Node:
         """A node whose container is still to be set. `started_text`: what its server logs once it serves."""
         disk = None if role == "zookeeper" else self.disks.get(number)
-        host = self.spec.advertise or self.published
+        host = self.layout.advertise or self.published
         return Node(name, role, number, self.addresses[name], host_port, started_text, disk, host)
 
     def container(
@@ -69,10 +69,10 @@ class NodeBuilder:
 
         api_version = docker_client().api._version
         endpoint = EndpointConfig(version=api_version, aliases=[node.name], ipv4_address=node.address)
-        image = ensure_image(version.number, clock=self.spec.clocks)
+        image = ensure_image(version.number, clock=self.layout.clocks)
         container = DockerContainer(image, name=f"kafka-chaos-{self.run_id}-{node.name}")
         # Only the server gets these variables: other commands in the container need the true time.
-        preloaded = ["env", *(f"{key}={value}" for key, value in PRELOADED.items())] if self.spec.clocks else []
+        preloaded = ["env", *(f"{key}={value}" for key, value in PRELOADED.items())] if self.layout.clocks else []
         container.with_command([*preloaded, "/opt/kafka/bin/start-server", server, *JVM_OPTIONS[node.role]])
         # Properties are in the environment: to copy a file, Docker would mount the file system once more at each start.
         for key, value in {"SERVER_PROPERTIES": properties, **(environment or {})}.items():
@@ -82,7 +82,7 @@ class NodeBuilder:
             port = ZOOKEEPER_PORT if is_zookeeper else CLIENT_PORT
             container.ports[f"{port}/tcp"] = (self.published, node.host_port)  # type: ignore[assignment]
         if node.disk is not None:
-            for number, path in enumerate(LOG_DIRECTORIES[: self.spec.log_directories]):
+            for number, path in enumerate(LOG_DIRECTORIES[: self.layout.log_directories]):
                 container.with_volume_mapping(str(node.disk.folder(number)), path, "rw")
         if self.remote_store and node.role == "broker":
             container.with_volume_mapping(self.remote_store, REMOTE_STORE, "rw")

@@ -327,7 +327,7 @@ def _mode(builder: NodeBuilder) -> MetadataMode:
     # Imported here since it imports kafka-python, which the check of an experiment does not need.
     from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
 
-    return KRaftMode(builder) if builder.spec.metadata_mode == KRAFT else ZooKeeperMode(builder)
+    return KRaftMode(builder) if builder.layout.metadata_mode == KRAFT else ZooKeeperMode(builder)
 
 
 def _node_names(spec: ClusterLayout) -> list[str]:

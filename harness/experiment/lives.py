@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from kafka_chaos.harness.experiment.values import Seconds, Spec, TimeSpan, ordered
+from kafka_chaos.harness.experiment.values import Seconds, Spec, TimeSpan, checked_span
 
 KILL: Literal["kill"] = "kill"
 LEAVE: Literal["leave"] = "leave"
@@ -15,7 +15,7 @@ PRODUCER: Literal["producer"] = "producer"
 CONSUMER: Literal["consumer"] = "consumer"
 Role = Literal["producer", "consumer"]
 _SHORTEST = 0.5  # seconds
-_Lengths = Annotated[tuple[Annotated[float, Field(ge=_SHORTEST)], Seconds], AfterValidator(ordered)]
+_Lengths = Annotated[tuple[Annotated[float, Field(ge=_SHORTEST)], Seconds], AfterValidator(checked_span)]
 
 
 class LifeSpec(Spec):

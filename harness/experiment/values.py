@@ -19,7 +19,7 @@ Place = tuple[str | int, ...]
 """The keys and indices that lead to a value in an experiment, such as `("phases", 0, "lanes")`."""
 
 
-def ordered(span: tuple[float, float]) -> tuple[float, float]:
+def checked_span(span: tuple[float, float]) -> tuple[float, float]:
     """Returns the span; raises `ValueError` if its shortest time is longer than its longest."""
     shortest, longest = span
     if shortest > longest:
@@ -27,7 +27,7 @@ def ordered(span: tuple[float, float]) -> tuple[float, float]:
     return span
 
 
-TimeSpan = Annotated[tuple[Seconds, Seconds], AfterValidator(ordered)]
+TimeSpan = Annotated[tuple[Seconds, Seconds], AfterValidator(checked_span)]
 """The shortest and the longest time, in seconds, that may be drawn."""
 
 

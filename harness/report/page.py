@@ -24,7 +24,7 @@ from kafka_chaos.harness.report.inputs.series import SLOT_NS, FindingRange, Lane
 from kafka_chaos.harness.report.inputs.trace import around_faults, read_trace
 from kafka_chaos.harness.report.pages import environment, join, label, lateness, shapes, static
 from kafka_chaos.harness.report.stories import stories_of
-from kafka_chaos.harness.report.svg import Scale, clock, count_ticks, duration
+from kafka_chaos.harness.report.svg import Scale, count_ticks, duration, run_time
 from kafka_chaos.harness.report.timeline.charts import Detail, draw_charts
 from kafka_chaos.harness.report.timeline.events import FaultSpan, Timeline
 from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, style_sheet
@@ -247,7 +247,7 @@ def _fault_times(fault: FaultSpan, timeline: Timeline) -> tuple[str, str]:
     """When a fault began, counted from the start of its phase, and how long it lasted."""
     starts = [phase.start_ns for phase in timeline.phases if phase.start_ns is not None]
     before = [start for start in starts if start <= fault.request.ts_ns]
-    since_start = clock((fault.request.ts_ns - max(before)) / 1e9) if before else "not known"
+    since_start = run_time((fault.request.ts_ns - max(before)) / 1e9) if before else "not known"
     begun = ", ".join(filter(None, (since_start, lateness(fault.request.late))))
     lasted = duration(fault.healed_ns - fault.request.ts_ns) if fault.healed_ns is not None else "not healed"
     return begun, lasted

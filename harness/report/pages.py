@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_chaos.contract.command.errors import counted
-from kafka_chaos.harness.report.svg import Scale, clock, compact, coordinate, duration, xml_text
+from kafka_chaos.harness.report.svg import Scale, compact, coordinate, duration, run_time, xml_text
 
 LATE = 1.0  # pages say that a fault came late if it began more than this many seconds after its scheduled time
 _LONGEST_NAME = 120
@@ -48,7 +48,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    pages.filters.update(label=label, counted=counted, clock=clock, short=short)
+    pages.filters.update(label=label, counted=counted, run_time=run_time, short=short)
     return pages
 
 

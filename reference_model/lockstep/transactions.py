@@ -204,7 +204,7 @@ def hold_markers(state: TransactionsState, config: TransactionsConfig, partition
 def release_markers(state: TransactionsState, config: TransactionsConfig) -> TransactionsState:
     """Held markers arrive. A leader that has a marker of a newer coordinator refuses a replaced one's (KIP-98)."""
     machine = state.machine
-    while (arrival := next(environment.late_marker(machine, config.setup), None)) is not None:
+    while (arrival := next(environment.arrive_late_marker(machine, config.setup), None)) is not None:
         _, machine = arrival
     return state._replace(machine=machine._replace(late_markers=()), held_markers=())
 

@@ -89,7 +89,7 @@ def _with_new_coordinator(state: states.State, setup: states.Setup) -> states.St
     return state
 
 
-def late_marker(state: states.State, setup: states.Setup) -> Iterator[Step]:
+def arrive_late_marker(state: states.State, setup: states.Setup) -> Iterator[Step]:
     """A marker arrives from a coordinator that was replaced."""
     for index, (partition, marker) in enumerate(state.late_markers):
         if takes_marker(state.logs[partition], marker, setup.rules):

@@ -130,7 +130,7 @@ ACTIONS = (
     environment.write_marker,
     environment.complete_transaction,
     environment.arrive_late,
-    environment.late_marker,
+    environment.arrive_late_marker,
     environment.time_out,
     environment.fail_over,
     environment.lose_ends,

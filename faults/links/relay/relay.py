@@ -69,7 +69,7 @@ class Relay:
         if attached.namespace.exists():
             # The node may be ending, and its packet filter with it.
             with suppress(ClusterFailure, OSError):
-                attached.namespace.run("iptables-restore", "-w", "--noflush", text=undone(attached.packet_filter))
+                attached.namespace.run("iptables-restore", "-w", "--noflush", text=removal_of(attached.packet_filter))
         self.loop.remove_reader(attached.listener)
         attached.listener.close()
         attached.namespace.close()
@@ -183,6 +183,6 @@ def redirection(ports: Sequence[int], listener_port: int) -> str:
     return "\n".join(["*nat", *nat, "COMMIT", "*filter", *filters, "COMMIT", ""])
 
 
-def undone(packet_filter: str) -> str:
+def removal_of(packet_filter: str) -> str:
     """The input of iptables-restore that removes the rules that the input `packet_filter` added."""
     return packet_filter.replace("-A ", "-D ")

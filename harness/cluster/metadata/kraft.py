@@ -43,7 +43,7 @@ class KRaftMode:
     def __init__(self, builder: NodeBuilder, *, cluster_id: str | None = None) -> None:
         self._builder = builder
         self._cluster_id = cluster_id or _cluster_id(builder.run_id)
-        self.spec = builder.spec
+        self.spec = builder.layout
         self.client_configs: Mapping[str, str] = {}
         """The clients' configuration besides the address, once it is known."""
         self.voters = properties.voters(self.spec)

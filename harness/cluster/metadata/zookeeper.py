@@ -35,7 +35,7 @@ class ZooKeeperMode:
 
     def __init__(self, builder: NodeBuilder) -> None:
         self._builder = builder
-        self._spec = builder.spec
+        self._spec = builder.layout
 
     def make(self) -> Members:
         """Describe ZooKeeper servers, and brokers that connect to them."""

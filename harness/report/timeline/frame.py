@@ -15,7 +15,7 @@ from kafka_chaos.faults.fault import Appearance, Pattern
 from kafka_chaos.faults.registry import appearances
 from kafka_chaos.harness.report.inputs.series import Bucket, LaneSeries
 from kafka_chaos.harness.report.pages import shapes
-from kafka_chaos.harness.report.svg import Scale, clock, duration, lines_apart, time_ticks
+from kafka_chaos.harness.report.svg import Scale, duration, lines_apart, run_time, time_ticks
 from kafka_chaos.harness.report.timeline.events import FaultSpan
 
 LEFT, RIGHT = 132, 992  # the ends of the axis of time, in pixels
@@ -57,7 +57,7 @@ class Frame:
 
     def clock(self, ts_ns: int) -> str:
         """The time since the phase began, in words; an earlier time counts as the phase's start."""
-        return clock(max(0.0, self.seconds_at(ts_ns)))
+        return run_time(max(0.0, self.seconds_at(ts_ns)))
 
     def x(self, ts_ns: int) -> float:
         """The pixel of a time."""
@@ -71,7 +71,7 @@ class Frame:
     @property
     def ticks(self) -> list[tuple[float, str]]:
         """The pixels of round times, each with its time in words."""
-        return [(Scale(0, self.seconds, LEFT, RIGHT)(tick), clock(tick)) for tick in time_ticks(self.seconds)]
+        return [(Scale(0, self.seconds, LEFT, RIGHT)(tick), run_time(tick)) for tick in time_ticks(self.seconds)]
 
     @property
     def bands(self) -> list[tuple[float, float, str]]:
@@ -123,8 +123,8 @@ def describe_faults(frame: Frame) -> list[str]:
     sentences = []
     for fault in frame.faults:
         hit = ", ".join(fault.request.resolved) or fault.request.target
-        end = ", not healed" if fault.healed_ns is None else f" to {clock(frame.seconds_at(fault.healed_ns))}"
-        sentences.append(f"{fault.name} of {hit} from {clock(frame.seconds_at(fault.request.ts_ns))}{end}")
+        end = ", not healed" if fault.healed_ns is None else f" to {run_time(frame.seconds_at(fault.healed_ns))}"
+        sentences.append(f"{fault.name} of {hit} from {run_time(frame.seconds_at(fault.request.ts_ns))}{end}")
     return sentences
 
 

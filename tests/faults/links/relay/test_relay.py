@@ -14,7 +14,7 @@ import pytest
 
 from kafka_chaos.faults.links.relay.connection import Conversation
 from kafka_chaos.faults.links.relay.pair import Pair
-from kafka_chaos.faults.links.relay.relay import MARK, Relay, redirection, undone
+from kafka_chaos.faults.links.relay.relay import MARK, Relay, redirection, removal_of
 from kafka_chaos.faults.links.relay.rules import ANSWER, CLIENTS, CUT, DROP, HOLD, RATE, REPEAT, RESPONSE
 from tests.faults.links.relay.test_conversation import end_txn, rule
 
@@ -236,5 +236,5 @@ def test_rules_that_are_undone_are_the_rules_that_were_made() -> None:
     rules = redirection((9092, 9094), 15000)
     assert "-A PREROUTING ! -i lo -p tcp --dport 9094 -j REDIRECT --to-ports 15000" in rules
     assert f"-A OUTPUT -o lo -p tcp --dport 9092 -m mark ! --mark {MARK:#x} -j REDIRECT" in rules
-    assert undone(rules).count("-D ") == rules.count("-A ") == 8
-    assert "-A" not in undone(rules)
+    assert removal_of(rules).count("-D ") == rules.count("-A ") == 8
+    assert "-A" not in removal_of(rules)
