@@ -5,7 +5,7 @@ Guarantee: however the block ends, clients and their threads end with it, and al
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.specs import PhaseSpec
 from kafka_chaos.harness.run.lockstep_phase import LockstepRun
-from kafka_chaos.harness.run.observing.collection import await_replicated
+from kafka_chaos.harness.run.observing.collection import await_replicated, not_replicated
 from kafka_chaos.harness.run.observing.monitor import HighWatermarkRecorder, Monitor, PauseWatch
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.load import PhaseLoad
@@ -100,12 +100,16 @@ class PhaseRun:
             self.events.emit(event_types.PhaseEnded(phase=self.phase.phase, load=load.span_ns))
 
     def _try_to_create(self, lane: LaneSpec) -> bool:
-        """Create a lane's topic, which may fail amid faults; returns whether the topic exists now."""
+        """Create a lane's topic, which may fail amid faults; returns whether it is there and, for acks=0, is served."""
         try:
             create_topic(self.admin, lane, brokers=len(self.brokers))
         except ClusterFailure as refused:
             self.events.emit(event_types.ClientNotice(text=str(refused)))
-        return bool(self.admin.partitions(lane.lane))
+        is_there = bool(self.admin.partitions(lane.lane))
+        with suppress(MechanismUnknown):
+            # Until the leader itself knows that it leads, it drops what comes: with acks=0, nobody would learn that.
+            return is_there and (lane.acks != "0" or not not_replicated(self.admin, [lane.lane]))
+        return is_there
 
     def run_lockstep(self, injector: Injector, load: PhaseLoad, *, lag_time_max: float) -> bool:
         """Run the steps of a lock-step phase, each of which waits for a condition; returns whether all conditions held.

@@ -7,7 +7,7 @@ is removed. What was written until then can still be verified.
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from kafka_chaos.contract.lane.transactions import transactional_id
 from kafka_chaos.contract.run_directory import LOGS_FOLDER, TIMINGS_FILE, TRACE_FILE
 from kafka_chaos.faults.injector import Injector
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
+from kafka_chaos.harness.cluster.broker.client import MechanismUnknown
 from kafka_chaos.harness.cluster.cluster import Cluster, Keep, kept_event
 from kafka_chaos.harness.cluster.containers.image import ensure_image
 from kafka_chaos.harness.cluster.fault_control import ClusterView
@@ -26,7 +27,7 @@ from kafka_chaos.harness.cluster.storage.collect import StoredLane, collect_stor
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.experiment.specs import Experiment, PhaseSpec
 from kafka_chaos.harness.experiment.timings import broker_times, patience_of, timings_document
-from kafka_chaos.harness.run.observing.collection import collect_logs, emit_broker_events, leader_ends
+from kafka_chaos.harness.run.observing.collection import await_replicated, collect_logs, emit_broker_events, leader_ends
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.observing.late_requests import late_end_txns
 from kafka_chaos.harness.run.phase import PhaseRun, create_topic
@@ -225,6 +226,9 @@ class Stages:
         for lane in created_now:
             create_topic(admin, lane, brokers=layout.brokers)
         admin.await_full_isr([lane.lane for lane in created_now])
+        with suppress(MechanismUnknown):
+            # The leaders themselves have to say that they lead: earlier, they drop what comes with acks=0.
+            await_replicated(admin, [lane.lane for lane in created_now])
         groups = {lane.lane: lane.group_id for lane in phase.lanes}
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=phase_run.lanes)
         with phase_run.loaded() as load:

@@ -109,25 +109,25 @@ def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: floa
     that claims to lead a partition has to confirm it: the client library, which chooses a broker, can't ask. Raises
     `WaitTimeout`, and `MechanismUnknown` if `BrokerClient` lacks the clients' SASL mechanism.
     """
-    partitions = {admin.topic(lane): admin.partition_numbers(lane) for lane in lanes}
-    configs = {key: str(value) for key, value in admin.configs.items()}
     behind: list[str] = []
 
     def replicated() -> bool:
-        behind[:] = _behind(admin.addresses().values(), partitions, configs)
+        behind[:] = not_replicated(admin, lanes)
         return not behind
 
     awaited = f"the records of {counted(len(lanes), 'lane')} to be replicated"
     wait_until(replicated, awaited, timeout=timeout, interval=0.1, seen=lambda: first_of(behind))
 
 
-def _behind(addresses: Iterable[str], partitions: Mapping[str, Sequence[int]], configs: Mapping[str, str]) -> list[str]:
+def not_replicated(admin: ClusterAdmin, lanes: Sequence[str]) -> list[str]:
     """The partitions that nobody leads, or whose leader's high watermark is not the end of its log, in words."""
+    partitions = {admin.topic(lane): admin.partition_numbers(lane) for lane in lanes}
+    configs = {key: str(value) for key, value in admin.configs.items()}
     unknown = {
         (topic, number): "no broker answers as its leader" for topic in partitions for number in partitions[topic]
     }
     lagging: dict[tuple[str, int], str] = {}
-    for address in addresses:
+    for address in admin.addresses().values():
         try:
             with BrokerClient(address, timeout=_ANSWER_TIMEOUT, configs=configs) as client:
                 # The log's end is asked for first: the high watermark, which is asked for later, must have reached it.

@@ -11,8 +11,10 @@ from kafka_chaos.contract.command.errors import WaitTimeout
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerUnreachable, MechanismUnknown
 from kafka_chaos.harness.cluster.cluster import Cluster
+from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.run.observing import collection
 from kafka_chaos.harness.run.observing.collection import await_replicated
+from kafka_chaos.harness.run.phase import PhaseRun
 
 NOT_LEADER = 6
 Told = Mapping[str, Mapping[int, tuple[int, int, int]]]
@@ -77,6 +79,18 @@ def test_what_is_missing_is_told(told: Told, seen: str, monkeypatch: pytest.Monk
     admin = asked(monkeypatch, told)
     with pytest.raises(WaitTimeout, match=f"the records of 1 lane to be replicated after .*; seen last: {seen}$"):
         await_replicated(admin, ["lane"], timeout=0.2)
+
+
+@pytest.mark.parametrize(("acks", "is_there"), [("0", [False, True]), ("all", [True, True])])
+def test_where_nobody_learns_what_a_leader_drops_a_new_topic_is_there_once_it_serves(
+    monkeypatch: pytest.MonkeyPatch, acks: str, is_there: list[bool]
+) -> None:
+    not_yet: Told = {"a": {0: (NOT_LEADER, -1, 0), 1: (NOT_LEADER, -1, 0)}, "b": {0: (0, 0, 0), 1: (NOT_LEADER, -1, 0)}}
+    admin = asked(monkeypatch, not_yet, ALONE)
+    admin.create_topic, admin.partitions = Mock(), Mock(return_value={0: "led by a", 1: "led by b"})
+    run: Any = SimpleNamespace(admin=admin, brokers={1: "a", 2: "b"})
+    lane = LaneSpec(lane="lane", acks=acks, created_at=1)
+    assert [PhaseRun._try_to_create(run, lane) for _ in range(2)] == is_there
 
 
 def test_a_login_that_single_requests_do_not_have_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
