@@ -191,7 +191,7 @@ class Hunt:
             for key in _DRAWN
             for name in generate.get(key, ())
         }
-        lanes = [{**lane, "topic": topic_name(str(lane["lane"]))} for lane in self.values["lanes"]]
+        lanes = [{**lane, "topic": topic_name(str(lane.get("topic", lane["lane"])))} for lane in self.values["lanes"]]
         values = {**self.values, "seed": seed, "lanes": lanes, "schedule": {"generate": generate}}
         return experiment_of(values, self.source)
 
