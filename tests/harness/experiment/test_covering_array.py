@@ -13,30 +13,43 @@ import pytest
 
 from kafka_chaos.contract.lane.groups import AFTER, CLASSIC, CONSUMER
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
+from kafka_chaos.faults.registry import fault_kind
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, KINDS, ROLES, parse_client
 from kafka_chaos.harness.cluster.containers.versions import cluster_named
 from kafka_chaos.harness.cluster.security import PLAINTEXT
+from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.file import experiment_of
 from kafka_chaos.harness.experiment.schedule import lane_of_client
 from kafka_chaos.harness.experiment.timings import timings_of
 from kafka_chaos.reference_model.recovery import bounds_of
 
 SOURCE = "source"
+OF_LINKS = ("hold", "drop", "repeat", "delay", "cut", "alter", "answer")
+OF_STORAGE = ("full-disk", "slow-disk", "read-only-disk", "freeze-disk", "failing-segment", "lost-checkpoint",
+              "lost-index", "corrupted-segment", "truncated-segment")  # fmt: skip
+OF_REMOTE_STORE = ("slow-remote-store", "failing-remote-store", "full-remote-store", "lost-remote-segment")
 FAULTS: dict[str, list[dict[str, Any]]] = {
     "none": [{}],
     "process": [{"fault": kind, "target": "leader(a)"} for kind in ("kill", "stop", "power-loss")],
     "frozen": [{"fault": "pause", "target": target} for target in ("follower(a)", "leader(a)")],
-    "network": [{"fault": kind, "target": "leader(a)"} for kind in ("partition", "isolate", "connection-reset")],
-    "links": [{"fault": kind, "target": "leader(a)", "api": "Produce"} for kind in ("hold", "drop", "repeat")],
-    "coordination": [{"fault": "leader-transfer", "target": "leader(a)"}],
+    "network": [
+        {"fault": kind, "target": "leader(a)"} for kind in ("partition", "isolate", "connection-reset", "packet-loss")
+    ],
+    "links": [{"fault": kind, "target": "leader(a)", "api": "Produce"} for kind in OF_LINKS],
+    "coordination": [
+        {"fault": "leader-transfer", "target": "leader(a)"},
+        {"fault": "session-expiry", "target": "leader(a)"},
+        {"fault": "controller-move", "target": "controller"},
+    ],
     "partitions": [{"fault": "partition-growth", "target": "controller", "lane": "a", "add": 1}],
-    "storage": [{"fault": kind, "target": "broker:2"} for kind in ("full-disk", "slow-disk", "read-only-disk")],
+    "storage": [{"fault": kind, "target": "broker:2"} for kind in OF_STORAGE],
     "clock": [
         {"fault": "clock-step", "seconds": 2, "target": "broker:2"},
         {"fault": "clock-drift", "percent": 20, "target": "broker:2"},
     ],
     "members": [{"fault": kind, "target": "member(a)"} for kind in ("client-pause", "client-kill")],
     "clients": [{"fault": kind, "target": "consumer(a)"} for kind in ("client-kill", "client-pause")],
+    "remote store": [{"fault": kind, "target": "all"} for kind in OF_REMOTE_STORE],
 }
 """By family the faults of which an array draws one for each of its experiments."""
 USES: list[dict[str, Any]] = [
@@ -85,7 +98,14 @@ def experiments(seed: int) -> Iterator[dict[str, Any]]:
         best = max(rows_with[rarest], key=lambda row: len(missing.intersection(_pairs(row))))
         missing.difference_update(_pairs(best))
         row = _named(best)
-        yield values_of(row, drawn.choice(FAULTS[row["fault"]]))
+        layout = ClusterSpec.model_validate(_cluster_of(row)).as_layout()
+        faults = [one for one in FAULTS[row["fault"]] if not one or fault_kind(one["fault"]).refusal(layout) is None]
+        yield values_of(row, drawn.choice(faults))
+
+
+def _cluster_of(row: dict[str, Any]) -> dict[str, Any]:
+    tiered = {"tiered_storage": True} if "tiered" in row["use"] else {}
+    return {**cluster_named(row["cluster"]), "security": row["security"], **tiered}
 
 
 def _named(row: tuple[int, ...]) -> dict[str, Any]:
@@ -115,6 +135,7 @@ def _is_allowed(row: dict[str, Any]) -> bool:
         or ("tiered" in use and not row["cluster"].startswith("4"))
         or (row["security"] != PLAINTEXT and (kind.secured is None or fault == "links"))
         or (row["security"] != PLAINTEXT and row["cluster"].startswith("2"))
+        or (fault == "remote store" and "tiered" not in use)
         or (fault == "members" and not ("group" in use or "loop" in use))
         or (fault == "clients" and (client is None or "loop" in use))
         or (fault == "partitions" and (client is not None or "loop" in use))
@@ -131,11 +152,7 @@ def values_of(row: dict[str, Any], fault: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": "array",
         "seed": 1,
-        "cluster": {
-            **cluster_named(row["cluster"]),
-            "security": row["security"],
-            **({"tiered_storage": True} if "tiered" in row["use"] else {}),
-        },
+        "cluster": _cluster_of(row),
         # A loop waits for the end of a transaction that its broker left open, up to a minute (transaction.timeout.ms).
         "workload": {"rate": 100, "duration": 8, "settle_timeout": 120},
         "lanes": lanes,
