@@ -1,5 +1,5 @@
 # Everything starts from `make demo` and `make test`: both set up what is missing first.
-.PHONY: demo test test-unit test-spark test-cluster test-examples test-night test-all mutation sensitivity tla walk scenarios random-schedules atlas-record \
+.PHONY: demo test test-unit test-spark test-cluster test-examples test-night test-all mutation sensitivity tla walk scenarios random-schedules detection-power atlas-record \
 	nightly nightly-turn atlas \
 	newer-releases docs links bench bench-suite bench-verify bench-verify-sizes bench-verify-transactions bench-verify-engines bench-versions bench-bare-machine lint \
 	lint-style lint-format lint-types lint-imports package setup clean stop-engine
@@ -91,6 +91,11 @@ random-schedules: setup
 	$(BIN)/kafka-chaos hunt experiments/hunts/schedules.yaml --shrink-minutes 0 --minutes 1440 --runs $(SCHEDULES) --engine duckdb \
 		--out runs/random-schedules || [ $$? = 2 ]
 
+# Whether random campaigns find the known defects blind, ten minutes each; those first that were looked for longest ago.
+detection-power: setup
+	@docker/set-up tests
+	$(BIN)/python benchmarks/detection_power.py --seed $(shell date +%j)
+
 # Every acks setting × idempotence × min.insync.replicas × unclean election under every fault, again and again.
 nightly: setup
 	$(if $(NIGHTLY_HISTORY),mkdir -p $(NIGHTLY_HISTORY))
@@ -113,6 +118,7 @@ recorded-runs: setup
 	@docker/set-up tests
 	rm -rf runs/recorded
 	$(BIN)/python benchmarks/record_runs.py runs/recorded --seed $(shell date +%j)
+	$(BIN)/python benchmarks/shown.py runs/recorded/2* --least 0.8
 
 # Whether recorded runs keep their verdicts; benchmarks/verdict-changes.toml says why one does not.
 runs-kept: .venv/.installed
