@@ -1,13 +1,13 @@
 """Changes real run directories in every table, column, document and key, and looks for a verdict that gets better.
 
-    benchmarks/evidence_sweep.py RUN_DIR… --into table.json [--most 3000]
+    benchmarks/evidence_sweep.py RUN_DIR… --into table.json [--most 3000] [--bare]
 
 Each run directory is taken as it is, and with planted evidence of what must not conform: an acknowledged record that
 is nowhere, a fault without its proof, an aborted record that a read_committed consumer was given, a committed offset
-that went back. A run with a manifest gets one that fits what was planted; without one, it is judged as that of another
-tool. One thing is changed at a time, and DuckDB verifies. A lane that did not conform before and
-conforms now is a kinder verdict; any exception but a refusal is a traceback. Both end with exit code 1. The table says
-for each change how often it came to which outcome.
+that went back. A run with a manifest gets one that fits what was planted; with `--bare` it has none, as another tool's
+run: then relations alone can notice a change. One thing is changed at a time, and DuckDB verifies. A lane that did not
+conform before and conforms now is a kinder verdict; any exception but a refusal is a traceback. Both end with exit code
+1. The table says for each change how often it came to which outcome.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.contract.run_directory import DOCUMENTS, MANIFEST_FILE, RunDirectoryError
+from kafka_chaos.contract.run_directory import DOCUMENTS, EXPERIMENT_FILE, MANIFEST_FILE, RunDirectoryError
 from kafka_chaos.harness.workload.history.writer import write_manifest
 from kafka_chaos.verification import verify
 
@@ -341,6 +341,14 @@ def copied(run: Path, folder: Path) -> Path:
     return Path(shutil.copytree(run, folder, ignore=ignored, copy_function=os.link))
 
 
+def without_manifest(run: Path) -> None:
+    """Remove the manifest, and what experiment.yaml says of it."""
+    (run / MANIFEST_FILE).unlink(missing_ok=True)
+    path = run / EXPERIMENT_FILE
+    if path.exists():
+        put(path, path.read_text().replace(f"\n  manifest: {MANIFEST_FILE}\n", "\n"))
+
+
 def outcomes(run: Path) -> tuple[str, dict[str, Verdict], str]:
     """The outcome of a verification, the lanes' verdicts, and the refusal or the traceback."""
     signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
@@ -365,11 +373,15 @@ def _timed_out(*_: object) -> None:
     raise TooLong
 
 
-def swept(run: Path, plant: Callable[[Path], str] | None, most: int, seed: int) -> Iterator[dict[str, Any]]:
+def swept(
+    run: Path, plant: Callable[[Path], str] | None, most: int, seed: int, *, is_bare: bool
+) -> Iterator[dict[str, Any]]:
     """The changes of one run directory with their outcomes."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="kafka-chaos-sweep-") as scratch:
         base = copied(run, Path(scratch) / "base")
+        if is_bare:
+            without_manifest(base)
         try:
             lane = plant(base) if plant else json.loads((base / "lanes.json").read_text())["lanes"][0]["lane"]
         except (LookupError, StopIteration, OSError):
@@ -407,12 +419,13 @@ def main() -> None:
     parser.add_argument("--into", type=Path, help="a JSON file for every change with its outcome")
     parser.add_argument("--most", type=int, default=3000, help="how many changes, of all that there are")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--bare", action="store_true", help="as if another tool had made the runs: without a manifest")
     arguments = parser.parse_args()
     signal.signal(signal.SIGPROF, _timed_out)
     started, found = time.monotonic(), []
     bases = [(run, plant) for run in arguments.runs for plant in (None, *PLANTS)]
     for run, plant in bases:
-        found += swept(run, plant, -(-arguments.most // len(bases)), arguments.seed)
+        found += swept(run, plant, -(-arguments.most // len(bases)), arguments.seed, is_bare=arguments.bare)
     counts = Counter((one["base"], one["was"], one["is"]) for one in found)
     for (base, was, now), count in sorted(counts.items()):
         print(f"{base:>14}  {was:>9} → {now:<9} {count:>5}")
