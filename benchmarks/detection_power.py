@@ -179,7 +179,8 @@ def table(rows: Iterable[Row]) -> str:
         "| --- | --- | ---: | ---: | --- | ---: |",
     ]
     for row in rows:
-        found = row["found"] or ("missed" if row["rounds"] else "no round")
+        shown = row["found"] if row["found"] in (None, "violation") else f"shown, verdict {row['found']}"
+        found = shown or (f"missed in {row['minutes']} min" if row["rounds"] else "no round")
         cells = (row["id"], found, row["minutes"], row["rounds"], row.get("faults", ""), len(row["alarms"]))
         lines.append(f"| {' | '.join(map(str, cells))} |")
     minutes = [row["minutes"] for row in rows if row["found"] == "violation"]
