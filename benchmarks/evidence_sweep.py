@@ -34,7 +34,13 @@ import pyarrow.parquet as pq
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.columns import TABLES
-from kafka_chaos.contract.run_directory import DOCUMENTS, EXPERIMENT_FILE, MANIFEST_FILE, RunDirectoryError
+from kafka_chaos.contract.run_directory import (
+    DOCUMENTS,
+    EXPERIMENT_FILE,
+    MANIFEST_FILE,
+    PREDICTION_FILE,
+    RunDirectoryError,
+)
 from kafka_chaos.harness.workload.history.writer import write_manifest
 from kafka_chaos.verification import verify
 
@@ -266,6 +272,9 @@ def lost_write(run: Path) -> str:
         for lane in json.loads((run / "lanes.json").read_text())["lanes"]
         if lane["idempotence"] and not any(lane.get(key) for key in ("transactional", "loop", "cleanup_policy"))
     )
+    predicted = json.loads((run / PREDICTION_FILE).read_text())["lanes"][lane]["anomalies"]
+    if predicted["lost_write"]["status"] != "forbidden":
+        raise LookupError(f"{run}: its faults may cost lane {lane} records")
     produced = read(run, "produced")
     of = produced.filter(pc.and_(pc.equal(produced["lane"], lane), pc.equal(produced["outcome"], "ok")))
     who = [of[name][len(of) // 2].as_py() for name in ("producer_id", "seq")]
