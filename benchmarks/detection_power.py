@@ -32,6 +32,7 @@ from tables import Row, commit, read_rows, write_rows, write_table
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.contract.engines import Engine
+from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.faults.registry import fault_kind
 from kafka_chaos.harness.campaign.hunting import MOST_STATES, Hunt
 from kafka_chaos.harness.cli.known_command import Comparison, known_defects, show
@@ -134,28 +135,26 @@ def look_for(known: Path, folder: Path, minutes: float, seed: int) -> Row:
                 begun = time.monotonic()
                 experiment = draw(hunt, seeds)
                 try:
-                    result = affected.run(experiment, root=root)
+                    try:
+                        result = affected.run(experiment, root=root)
+                    finally:
+                        spent += time.monotonic() - begun
                     hunt.note(experiment, result)
-                    spent += time.monotonic() - begun
                     comparison = compared(experiment, result, control, root)
                 except KafkaChaosError as failure:
-                    spent += time.monotonic() - begun
                     row["failed"].append(str(failure))
                     continue
                 row["rounds"] += 1
                 print(f"{known.stem}, round {row['rounds']}: {'; '.join(comparison.lines)}", flush=True)
                 faults = ", ".join(f"{fault.kind} {fault.target.text}" for fault in experiment.phases[0].faults)
-                control_is_clean = (
-                    comparison.control.verdict == Verdict.CONFORMS and not comparison.control.shows_defect
-                )
                 if comparison.control.verdict == Verdict.VIOLATION:
                     row["alarms"].append(f"{faults}: {comparison.control.described}")
-                elif comparison.affected.shows_defect and control_is_clean:
+                elif comparison.is_shown:
                     row["found"], row["faults"] = str(comparison.affected.verdict), faults
                 elif comparison.affected.violates_otherwise:
                     row["others"].append(f"{faults}: {comparison.affected.described}")
-                # Runs in which nothing was found have told what they can.
-                shutil.rmtree(result.path / "logs", ignore_errors=True)
+                if row["found"] is None:
+                    shutil.rmtree(result.path / LOGS_FOLDER, ignore_errors=True)
         row["minutes"] = round(spent / 60, 1)
     except UsageFailure as refused:
         row["failed"].append(str(refused))
@@ -165,7 +164,8 @@ def look_for(known: Path, folder: Path, minutes: float, seed: int) -> Row:
 def compared(experiment: Experiment, result: RunResult, control: ClusterOfRuns, root: Path) -> Comparison:
     """Both sides of a round, whose affected side has run: the control is in the same run, or gets the same schedule."""
     file = root / "round.yaml"
-    head = {} if experiment.defect is None else experiment.defect.model_dump(mode="json", exclude_defaults=True)
+    assert experiment.defect is not None
+    head = experiment.defect.model_dump(mode="json", exclude_defaults=True)
     file.write_text(dump_experiment(experiment, {"defect": head}), encoding="utf-8")
     made = iter([result])
     return show(file, lambda side: next(made, None) or control.run(side, root=root))
@@ -179,9 +179,10 @@ def table(rows: Iterable[Row]) -> str:
         "| --- | --- | ---: | ---: | --- | ---: |",
     ]
     for row in rows:
-        shown = row["found"] if row["found"] in (None, "violation") else f"shown, verdict {row['found']}"
-        found = shown or (f"missed in {row['minutes']} min" if row["rounds"] else "no round")
-        cells = (row["id"], found, row["minutes"], row["rounds"], row.get("faults", ""), len(row["alarms"]))
+        outcome = row["found"] or ("missed" if row["rounds"] else "no round")
+        if outcome in (Verdict.CONFORMS, Verdict.UNKNOWN):
+            outcome = f"shown, verdict {outcome}"
+        cells = (row["id"], outcome, row["minutes"], row["rounds"], row.get("faults", ""), len(row["alarms"]))
         lines.append(f"| {' | '.join(map(str, cells))} |")
     minutes = [row["minutes"] for row in rows if row["found"] == "violation"]
     after = f", after {statistics.median(minutes):g} minutes in the median" if minutes else ""
@@ -202,7 +203,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/power"))
     options = parser.parse_args()
     end_on_signals()
-    defects, started, good = known_defects(), time.monotonic(), 0
+    defects, started, codes = known_defects(), time.monotonic(), set[int]()
     last = {row["id"]: row["date"] for row in read_rows(RESULTS)}
     shuffled = random.Random(options.seed).sample(sorted(defects), len(defects))
     for id in options.ids or sorted(shuffled, key=lambda id: last.get(id, "")):
@@ -210,11 +211,11 @@ def main() -> None:
             break
         row = look_for(defects[id][0], options.out, options.minutes, options.seed)
         print(json.dumps(row), flush=True)
-        good = max(good, 1 if row["alarms"] else 0) if row["rounds"] else good or 3
+        codes.add(1 if row["alarms"] else 0 if row["rounds"] else 3)
         rows = [*(one for one in read_rows(RESULTS) if one["id"] != id and one["id"] in defects), row]
         write_rows(sorted(rows, key=lambda one: one["id"]), RESULTS)
         write_table(PAGE, TABLE_BEGINS, table(rows), TABLE_ENDS)
-    sys.exit(good)
+    sys.exit(next((code for code in (1, 3) if code in codes), 0))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from kafka_chaos.contract.events import IsrChanged
 from kafka_chaos.contract.run_directory import EXPERIMENT_FILE
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.report.inputs.actions import ACTIONS, actions_of, lanes_and_events
+from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.reading import parsed_yaml, read_object
 
 PAGE = Path(__file__).parent.parent / "docs/performance.md"
@@ -41,9 +42,8 @@ SPANS = {
 MOMENTS = ("election", "change of the ISR", "rebalance", *SPANS)
 
 
-def moments_of(run: Path) -> Iterator[tuple[str, str, int, int]]:
+def moments_of(run: Path, events: Events) -> Iterator[tuple[str, str, int, int]]:
     """Each moment of a run: the lane, the moment's name, and when it began and ended."""
-    _, events = lanes_and_events(run)
     for (lane, _), changes in events.changes.items():
         for change in changes:
             yield (
@@ -72,7 +72,7 @@ def rows(run: Path, table: str, *columns: str) -> list[dict[str, Any]]:
 def pairs_of(run: Path) -> set[tuple[str, str]]:
     """The kinds of faults of a run that took effect, each with the moments that it met."""
     _, events = lanes_and_events(run)
-    moments = list(moments_of(run))
+    moments = list(moments_of(run, events))
     found = set[tuple[str, str]]()
     for lane in {lane for lane, *_ in moments}:
         for fault in events.concerning(lane):

@@ -5,7 +5,7 @@ start while producers go on. Once it is in sync, the old replica leaves the ISR,
 its files are deleted.
 
 `partition-growth` adds partitions to topics. Clients go on with the partitions that they know, and learn of the new
-ones from the cluster's metadata.
+ones from the cluster's metadata. Producers with acks=0 keep to those that they know (`workload/lane_clients.py`).
 """
 
 from collections.abc import Mapping

@@ -102,14 +102,19 @@ class Comparison:
     control: Side
 
     @property
+    def is_shown(self) -> bool:
+        """Whether the affected side shows the defect, and the control side conforms without it."""
+        # An unknown verdict of the affected side counts only if the head names its reason.
+        is_judged = self.affected.verdict != Verdict.UNKNOWN or self.affected.unknown_for_reason
+        control_is_clean = self.control.verdict == Verdict.CONFORMS and not self.control.shows_defect
+        return self.affected.shows_defect and is_judged and control_is_clean
+
+    @property
     def exit_code(self) -> ExitCode:
         """0: shown on the affected side alone; 1: a violation that the defect does not explain; 2: neither."""
         if self.affected.violates_otherwise or self.control.verdict == Verdict.VIOLATION:
             return ExitCode.VIOLATION
-        # An unknown verdict of the affected side counts only if the head names its reason.
-        is_judged = self.affected.verdict != Verdict.UNKNOWN or self.affected.unknown_for_reason
-        control_is_clean = self.control.verdict == Verdict.CONFORMS and not self.control.shows_defect
-        return ExitCode.CONFORMS if self.affected.shows_defect and is_judged and control_is_clean else ExitCode.UNKNOWN
+        return ExitCode.CONFORMS if self.is_shown else ExitCode.UNKNOWN
 
     @property
     def lines(self) -> list[str]:

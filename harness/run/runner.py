@@ -219,16 +219,16 @@ class Stages:
         self.run.say(f"making {counted(len(phase_run.lanes), 'topic')} for the phase {phase.phase}")
         # On a cluster that served other runs, a broker may still be starting: no new topic would get it as leader.
         admin.await_brokers(layout.brokers)
-        created_now = [lane for lane in phase.lanes if lane.created_at is None]
+        created_now = {lane.lane: lane for lane in phase.lanes if lane.created_at is None}
         for lane in phase.lanes:
-            if lane not in created_now and admin.partitions(lane.lane):
+            if lane.lane not in created_now and admin.partitions(lane.lane):
                 raise ClusterFailure(f"the topic {lane.topic_name} exists already")
-        for lane in created_now:
+        for lane in created_now.values():
             create_topic(admin, lane, brokers=layout.brokers)
-        admin.await_full_isr([lane.lane for lane in created_now])
+        admin.await_full_isr([*created_now])
         with suppress(MechanismUnknown):
             # The leaders themselves have to say that they lead: earlier, they drop what comes with acks=0.
-            await_replicated(admin, [lane.lane for lane in created_now])
+            await_replicated(admin, [*created_now])
         groups = {lane.lane: lane.group_id for lane in phase.lanes}
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=phase_run.lanes)
         with phase_run.loaded() as load:
