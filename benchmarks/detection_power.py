@@ -21,7 +21,6 @@ import shutil
 import statistics
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +33,7 @@ from kafka_chaos.contract.command.errors import KafkaChaosError, UsageFailure
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.faults.registry import fault_kind
-from kafka_chaos.harness.campaign.hunting import MOST_STATES, Hunt
+from kafka_chaos.harness.campaign.hunting import Hunt
 from kafka_chaos.harness.cli.known_command import Comparison, known_defects, show
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, parse_client
 from kafka_chaos.harness.experiment.file import dump_experiment, experiment_values, load_experiment
@@ -42,8 +41,6 @@ from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns
 from kafka_chaos.harness.signals import end_on_signals
-from kafka_chaos.reference_model.predict.cache import predict_cached
-from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs/detection-power.json"
@@ -61,7 +58,6 @@ REQUESTS = {
 }
 """The requests that faults of links may hit, by the key of a lane; every lane has acks."""
 LONGEST_LOAD_S = 30
-MOST_DRAWS = 50
 
 
 def blind(known: Path) -> dict[str, Any]:
@@ -109,20 +105,6 @@ def targets_of(lane: Mapping[str, Any]) -> Iterable[str]:
         yield from (f"producer({name})", f"consumer({name})")
 
 
-def draw(hunt: Hunt, seeds: random.Random) -> Experiment:
-    """Draw an experiment that can run, and whose predictions take no half minute. Raises `UsageFailure` without one."""
-    refusals = Counter[str]()
-    for _ in range(MOST_DRAWS):
-        try:
-            experiment = hunt.draw(seeds.randrange(2**31))
-            for _, _, lane in experiment.lanes:
-                predict_cached(lane, budget=Budget(MOST_STATES))
-            return experiment
-        except (UsageFailure, ScopeNotExhausted) as refused:
-            refusals[str(refused)] += 1
-    raise UsageFailure(f"none of {MOST_DRAWS} schedules can run, for {refusals.most_common(1)[0][0]}")
-
-
 def look_for(known: Path, folder: Path, minutes: float, seed: int) -> Row:
     """Look for one defect until it is found or the minutes are over; returns the row of the results."""
     row: Row = {"id": known.stem, "rounds": 0, "found": None, "minutes": 0.0, "alarms": [], "others": [], "failed": []}
@@ -133,7 +115,7 @@ def look_for(known: Path, folder: Path, minutes: float, seed: int) -> Row:
         with ClusterOfRuns("power", Engine.DUCKDB) as affected, ClusterOfRuns("control", Engine.DUCKDB) as control:
             while row["found"] is None and spent < 60 * minutes:
                 begun = time.monotonic()
-                experiment = draw(hunt, seeds)
+                experiment = hunt.draw_predictable(seeds)
                 try:
                     try:
                         result = affected.run(experiment, root=root)

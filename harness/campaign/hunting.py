@@ -138,7 +138,7 @@ class Hunt:
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Clients and fault kinds that this machine can't do, with what they need."""
     not_drawn: list[str] = field(default_factory=list)
-    """Schedules that were drawn and not run, since their predictions take too long, each with the reason."""
+    """Schedules that were drawn and not run: refused, or their predictions take too long. Each with the reason."""
     _since: float = field(default_factory=time.monotonic)
     """When the last round ended."""
 
@@ -166,21 +166,26 @@ class Hunt:
     def policy(self, seeds: random.Random) -> Policy[None]:
         """Draw one experiment after the other; the first is run even without budget."""
         for number in itertools.count():
-            experiment = self._draw_predictable(seeds)
+            experiment = self.draw_predictable(seeds)
             outcome = yield Attempt(experiment, Path(self.source).stem, is_due=number == 0)
             if not isinstance(outcome, Exception):
                 self.note(experiment, outcome)
 
-    def _draw_predictable(self, seeds: random.Random) -> Experiment:
+    def draw_predictable(self, seeds: random.Random) -> Experiment:
+        """Draw until an experiment can run and its predictions are short. Raises `UsageFailure` after `MOST_DRAWS`."""
+        refusals = Counter[str]()
         for _ in range(MOST_DRAWS):
-            experiment = self.draw(seeds.randrange(2**31))
+            drawn = "a schedule"
             try:
+                experiment = self.draw(seeds.randrange(2**31))
+                drawn = ", ".join(_drawn(experiment))
                 for _, _, lane in experiment.lanes:
                     predict_cached(lane, budget=Budget(MOST_STATES, progress=tell_progress, interval=PROGRESS_SECONDS))
                 return experiment
-            except ScopeNotExhausted as unfinished:
-                self.not_drawn.append(f"{', '.join(_drawn(experiment))}: {unfinished}")
-        raise UsageFailure(f"{self.source}: none of {MOST_DRAWS} schedules in a row can be predicted soon enough")
+            except (UsageFailure, ScopeNotExhausted) as refused:
+                self.not_drawn.append(f"{drawn}: {refused}")
+                refusals[str(refused)] += 1
+        raise UsageFailure(f"{self.source}: none of {MOST_DRAWS} schedules can run: {refusals.most_common(1)[0][0]}")
 
     def draw(self, seed: int) -> Experiment:
         """Draw the next experiment. Names that led to something new get more weight, names tried often get less."""

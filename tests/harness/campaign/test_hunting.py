@@ -136,20 +136,23 @@ def test_what_was_tried_least_is_drawn_most_often(experiment: Path, clusters: Cl
     assert sum(entry.target == "leader(acks1)" for entry in drawn) > 35
 
 
-def test_a_schedule_that_takes_too_long_to_predict_is_not_drawn(
-    experiment: Path, clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("refusal", [ScopeNotExhausted("not done"), UsageFailure("not done")])
+def test_a_schedule_that_is_refused_or_takes_too_long_to_predict_is_not_drawn(
+    refusal: Exception, experiment: Path, clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def predict_kills_alone(lane: Lane, *, budget: Any) -> None:
-        if "pause" in lane.faults:
-            raise ScopeNotExhausted("not done")
+    accepted = {"kill"}
 
-    monkeypatch.setattr(hunting, "predict_cached", predict_kills_alone)
+    def predict(lane: Lane, *, budget: Any) -> None:
+        if not accepted.issuperset(lane.faults):
+            raise refusal
+
+    monkeypatch.setattr(hunting, "predict_cached", predict)
     hunt, _ = hunted(experiment, tmp_path, 1)
     assert hunt.tried.keys() & {"kill", "pause"} == {"kill"}
     assert hunt.not_drawn
     assert all("pause" in schedule and schedule.endswith(": not done") for schedule in hunt.not_drawn)
-    monkeypatch.setattr(hunting, "MOST_DRAWS", 0)
-    with pytest.raises(UsageFailure, match="none of 0 schedules in a row can be predicted soon enough"):
+    accepted.clear()
+    with pytest.raises(UsageFailure, match="none of 50 schedules can run: not done"):
         hunted(experiment, tmp_path, 1)
 
 
