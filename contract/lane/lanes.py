@@ -319,8 +319,8 @@ def _check_share(lane: Lane) -> None:
     expected = f"none: share groups exist since {FIRST_PRODUCTION}, in KRaft mode, not in {version} ({mode})"
     _require(release(version) >= release(FIRST_PRODUCTION) and mode == KRAFT, "share", "given", expected)
     _require(lane.group is None and lane.loop is None, "share", "given", "none beside a group or a loop of the lane")
-    client = (lane.client or "librdkafka").split(" ")
-    has_share_groups = client[0] == "java" and len(client) > 1 and release(client[1]) >= release(FIRST_PRODUCTION)
+    name, _, of_client = (lane.client or "librdkafka").partition(" ")
+    has_share_groups = name == "java" and _is_version(of_client) and release(of_client) >= release(FIRST_PRODUCTION)
     _require(has_share_groups, "client", lane.client, f"java {FIRST_PRODUCTION} or later, for a share group")
 
 
