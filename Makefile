@@ -156,6 +156,7 @@ bench: demo
 	$(BIN)/python benchmarks/clients.py
 	$(BIN)/python benchmarks/transactions.py
 	$(BIN)/python benchmarks/run_to_verdict.py
+	$(BIN)/python benchmarks/run_to_verdict.py --engine duckdb
 	$(BIN)/python benchmarks/verify_small.py
 	$(BIN)/python benchmarks/model_explore.py
 
