@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,7 +64,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuse a pytest-xdist whose workers do not keep groups with this pytest: each would have clusters and a JVM."""
+    """Refuse a pytest-xdist whose workers do not keep groups with this pytest: each would have clusters and a JVM.
+
+    The collected tests stay to the end: the garbage collector is not to look through them again and again.
+    """
+    gc.freeze()
     if getattr(session.config.option, "loadgroup", False):
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:

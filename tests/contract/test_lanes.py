@@ -73,7 +73,6 @@ SHARED = {**KRAFT, "kafka_version": "4.4.0", "client": {"name": "java", "version
         ({"metadata_mode": "zookeeper", "kafka_version": "4.0.0"}, "metadata_mode"),
         ({"metadata_mode": "kraft", "kafka_version": "2.4.1"}, "metadata_mode"),
         ({**SHARED, "client": {"name": "java", "version": "x"}}, "client"),
-        ({**SHARED, "client": {"name": "java", "version": "4.1.1"}}, "client"),
         ({**SHARED, "share": {"members": 0}}, "share.members"),
         ({**SHARED, "share": {"acknowledgement": "later"}}, "share.acknowledgement"),
         ({**SHARED, "share": {"release": 0.1}}, "share.acknowledgement"),

@@ -51,7 +51,8 @@ def not_applied(run: RunDirectory, lane: Lane, facts: LaneFacts) -> Mapping[AnyA
     if not reports(run, lane):
         reasons[Anomaly.HIGH_WATERMARK_REGRESSION] = "events.jsonl holds no high_watermark reports of this lane"
     written = [number for number, of_partition in facts.numbered if of_partition.acknowledged]
-    if lane.retention_bytes is not None and not all(run.checkpoints.tells_size(lane.lane, one) for one in written):
+    sizes = [run.checkpoints.sizes.get((lane.lane, number), {}).values() for number in written]
+    if lane.retention_bytes is not None and any(not logs or any(None in log for log in logs) for logs in sizes):
         reasons[Anomaly.LOST_WRITE] = "checkpoints.json does not say where each log begins, and how large it is"
     if lane.cleanup_policy is not None and not run.has_log:
         by_key = with_trait(Anomaly, Trait.NOT_AFTER_CLEANUP) if lane.cleanup_policy == COMPACT else ()

@@ -43,11 +43,6 @@ class Checkpoints:
     replica_chains: Mapping[Place, Sequence[tuple[tuple[int, int], ...]]] = field(default_factory=dict)
     sizes: Mapping[Place, Mapping[int, tuple[int | None, int | None]]] = field(default_factory=dict)
 
-    def tells_size(self, lane: str, partition: int) -> bool:
-        """Whether a partition has logs here, each with its first offset and its bytes."""
-        sizes = self.sizes.get((lane, partition), {}).values()
-        return bool(sizes) and not any(None in size for size in sizes)
-
 
 def read_checkpoints(path: RunPath, lanes: Sequence[Lane]) -> Checkpoints:
     """The content of a checkpoints.json, if it exists; `RunDirectoryError` names the key at fault."""
