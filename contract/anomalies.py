@@ -18,14 +18,14 @@ WIDEST_LISTED_GAP = 10_000
 
 
 class Trait(Flag):
-    """A condition for judging an anomaly.
+    """A condition for judging an anomaly, or what follows if it is not judged.
 
     `BY_LOG`: only the final log shows the anomaly. `BY_READS`: the final log shows it, and if there is none, reads do;
     for an anomaly of transactions, the reads of a read_committed consumer. `BY_COMMITS`: it needs an acknowledged
     commit of an offset. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records
-    without a fault, unless their keys tell what compaction did. `CERTAIN`: if the anomaly is forbidden and the evidence
-    is incomplete, the lane's verdict is `unknown`. `CERTAIN_IN_TRANSACTIONS`: if the anomaly was not judged, the
-    verdict on a transactional lane is `unknown`. On any lane it is `unknown` if an anomaly of transactions, or a
+    without a fault, unless keys of records tell what compaction did. `CERTAIN`: if the anomaly is forbidden and the
+    evidence is incomplete, the lane's verdict is `unknown`. `CERTAIN_IN_TRANSACTIONS`: if the anomaly was not judged,
+    the verdict on a transactional lane is `unknown`. On any lane it is `unknown` if an anomaly of transactions, or a
     required anomaly, was not judged.
     """
 

@@ -186,9 +186,9 @@ class LockStep:
     def _agree(self) -> tuple[Observation, Comparison[Any]]:
         """The first observation that the model allows and that came twice in a row, and its comparison with the model.
 
-        If none comes in time, the last observation. A single one may show a state that never was, since its parts are
-        not of one moment. Raises `KafkaChaosError` if nothing could be observed, or if no allowed observation came
-        twice in a row.
+        A single one may show a state that never was, since its parts are not of one moment. If none comes in time:
+        the last observation, if the model does not allow it. Raises `KafkaChaosError` if that is allowed but came only
+        once, or if nothing could be observed.
         """
         last: Observation | None = None
         comparison: Comparison[Any] | None = None

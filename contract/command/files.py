@@ -20,7 +20,7 @@ def cache_home() -> Path:
 
 
 def state_home() -> Path:
-    """Where journals of changes to heal lie: KAFKA_CHAOS_STATE, or kafka-chaos in XDG_STATE_HOME or ~/.local/state."""
+    """The folder for what is to be healed: KAFKA_CHAOS_STATE, or kafka-chaos in XDG_STATE_HOME or ~/.local/state."""
     return _folder_of_user("KAFKA_CHAOS_STATE", "XDG_STATE_HOME", ".local/state")
 
 
@@ -70,4 +70,4 @@ def toml_of(package: str | None, name: str) -> dict[str, Any]:
 
 def text_in(package: str | None, name: str) -> str:
     """The text of a file of a package (a folder, a wheel or a zip file). `package`: the caller's `__package__`."""
-    return files(str(package)).joinpath(name).read_text(encoding="utf-8")  # `__package__` is None in scripts alone
+    return files(str(package)).joinpath(name).read_text(encoding="utf-8")  # None only in a file that is run as a script

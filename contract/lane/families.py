@@ -1,6 +1,7 @@
 """All families of anomalies: of every lane, of transactions, of groups and loops, of share groups, and of recovery.
 
-Also here: the causes of lost, moved, duplicated and overtaken records. docs/ledger.md says what evidence names each.
+Also here: the causes of lost, moved, duplicated and overtaken records. docs/ledger.md says by which evidence each is
+assigned.
 """
 
 from enum import StrEnum
@@ -14,7 +15,8 @@ from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 AnyAnomaly = Anomaly | TransactionAnomaly | GroupAnomaly | ShareAnomaly | RecoveryAnomaly
 ALL_ANOMALIES: tuple[AnyAnomaly, ...] = (*Anomaly, *TransactionAnomaly, *GroupAnomaly, *ShareAnomaly, *RecoveryAnomaly)
 FAMILY_KEYS = ("anomalies", "transactions", "groups", "shares")
-"""By key of a prediction's JSON, families of anomalies: every lane has the first, and the others where they apply."""
+"""The keys of families in a prediction's JSON: every lane has the first, and the others where they apply. Recovery
+is not predicted."""
 
 
 def anomaly_named(name: str) -> AnyAnomaly:

@@ -6,7 +6,7 @@ These are the kinds that the model distinguishes. Each fault kind of an experime
 
 from collections.abc import Mapping
 
-REPEAT = "repeat"
+REPEAT = "repeat"  # a request or a response is sent once more
 FAULT_KINDS = ("kill", "stop", "pause", "partition", "power-loss", "session-expiry", REPEAT)
 
 ON_LINKS = ("hold", "delay", "rate", "drop", "cut", "answer", REPEAT, "alter", "stale", "connection-reset")
@@ -14,7 +14,7 @@ ON_LINKS = ("hold", "delay", "rate", "drop", "cut", "answer", REPEAT, "alter", "
 whose requests, responses or connections were hit."""
 COUNTS_AS: Mapping[str, str | None] = {
     **dict.fromkeys((*ON_LINKS, "isolate", "packet-loss"), "partition"),
-    **{kind: kind for kind in FAULT_KINDS},
+    **{kind: kind for kind in FAULT_KINDS},  # also `repeat`
     **dict.fromkeys(("lost-checkpoint", "lost-index", "failing-segment", "full-disk"), "kill"),
     **dict.fromkeys(("slow-disk", "freeze-disk"), "pause"),
     **dict.fromkeys(("corrupted-segment", "truncated-segment", "read-only-disk"), "power-loss"),
@@ -24,5 +24,5 @@ COUNTS_AS: Mapping[str, str | None] = {
 }
 """By fault kind, what it counts as in the model for each broker that it hits; None if the model needs no fault."""
 LOCKSTEP = "lockstep"
-"""In events.jsonl, a phase in steps is itself a fault, of this kind. Only the faults in it are reported as healed."""
+"""In events.jsonl, a phase in steps is itself a fault, of this kind, which is never reported as healed."""
 LOCKSTEP_COUNTS_AS = ("partition", "kill")  # the faults that a lock-step phase may bring to a lane

@@ -41,8 +41,8 @@ _VARYING = re.compile(r"[\w.:/@$+-]*\d[\w.:/@$+-]*")
 """A word with a digit, such as an offset, an address or a thread's name: it may change from run to run."""
 _LISTED = re.compile(r"#(?:[\s,]+#)+")
 """A list of such words, once each is replaced by `#`: its length may change, too."""
-_LONGEST_CHARACTERS = 120
-_DRAWN = ("faults", "targets", "clusters", "clients")
+_KEPT_CHARACTERS = 120
+_DRAWN_KEYS = ("faults", "targets", "clusters", "clients")
 """The keys of `generate` that list names, which are drawn by weights."""
 _VIOLATION = "violation"
 FAILED = "a client failed"
@@ -73,7 +73,7 @@ def novelty_of(run_dir: Path) -> set[str]:
 
 
 def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
-    """The lines of each log, by the log's name: each normalised line, with the first line that it was made of."""
+    """The lines of each log, by the log's name: the first line, as it was, by its normalised form."""
     by_log: dict[str, dict[str, str]] = {}
     for path in sorted((run_dir / "logs").glob("*.log")):
         lines = by_log.setdefault(path.stem, {})
@@ -86,7 +86,7 @@ def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
 
 def normalised(line: str) -> str:
     """The beginning of a line, with `#` for numbers, ids, addresses and names that have digits."""
-    return _LISTED.sub("#", _VARYING.sub("#", line))[:_LONGEST_CHARACTERS]
+    return _LISTED.sub("#", _VARYING.sub("#", line))[:_KEPT_CHARACTERS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,15 +175,15 @@ class Hunt:
         """Draw until an experiment can run and its predictions are short. Raises `UsageFailure` after `MOST_DRAWS`."""
         refusals = Counter[str]()
         for _ in range(MOST_DRAWS):
-            drawn = "a schedule"
+            described = "a schedule"
             try:
                 experiment = self.draw(seeds.randrange(2**31))
-                drawn = ", ".join(_drawn(experiment))
+                described = ", ".join(_drawn(experiment))
                 for _, _, lane in experiment.lanes:
                     predict_cached(lane, budget=Budget(MOST_STATES, progress=tell_progress, interval=PROGRESS_SECONDS))
                 return experiment
             except (UsageFailure, ScopeNotExhausted) as refused:
-                self.not_drawn.append(f"{drawn}: {refused}")
+                self.not_drawn.append(f"{described}: {refused}")
                 refusals[str(refused)] += 1
         raise UsageFailure(f"{self.source}: none of {MOST_DRAWS} schedules can run: {refusals.most_common(1)[0][0]}")
 
@@ -193,7 +193,7 @@ class Hunt:
         weights = generate.get("weights", {})
         generate["weights"] = {
             name: weights.get(name, 1.0) * (1 + self.led_to[name]) / (1 + self.tried[name])
-            for key in _DRAWN
+            for key in _DRAWN_KEYS
             for name in generate.get(key, ())
         }
         lanes = [{**lane, "topic": topic_name(str(lane.get("topic", lane["lane"])))} for lane in self.values["lanes"]]

@@ -31,7 +31,7 @@ TAIL = 3.0
 """The least seconds of load after the last fault."""
 _MOST_LINES_PER_LOG = 15
 _ATTEMPTS = "shrunk"
-"""The common name of all attempts, by which their expected duration is known."""
+"""The name of all attempts: the budget expects each to last as long as the longest of that name."""
 
 
 @dataclass
@@ -57,6 +57,7 @@ class Narrowing:
     hits: Counter[str] = field(default_factory=Counter)
     """By lane, the number of the result's `runs` in which that lane showed the anomaly."""
     runs: int = 0
+    """How often the result was run."""
     tried: list[tuple[Path, bool]] = field(default_factory=list)
     """All runs' directories, with whether they showed the finding."""
     shown_by: Path | None = None
@@ -96,18 +97,18 @@ class Narrowing:
         yield from self._compare()
         return True
 
-    def write(self, into: Path) -> Path:
-        """Write the experiment, with the nearest control, and beside it the draft; returns the draft's path."""
+    def write(self, file: Path) -> Path:
+        """Write the experiment, with the nearest control, into a file, and beside it the draft; returns its path."""
         other_controls = self.controls.keys() - {self.nearest}
         self.phase["lanes"] = [lane for lane in self.phase["lanes"] if lane["lane"] not in other_controls]
-        experiment = experiment_of(self.experiment(self.schedule), str(into))
+        experiment = experiment_of(self.experiment(self.schedule), str(file))
         text = dump_experiment(experiment)
-        write_whole(into, text)
+        write_whole(file, text)
         lane = next(lane for lane in experiment.phases[0].lanes if lane.lane == self.finding.lane)
-        draft = into.with_suffix(".md")
+        draft = file.with_suffix(".md")
         page = environment().overlay(autoescape=False).get_template("draft.md.j2")
         details = {"lane": lane, "client": client_and_version(lane.client), "lines": dict(self._lines())}
-        write_whole(draft, page.render(narrowing=self, experiment=experiment, text=text, file=into.name, **details))
+        write_whole(draft, page.render(narrowing=self, experiment=experiment, text=text, file=file.name, **details))
         return draft
 
     @property
@@ -158,7 +159,7 @@ class Narrowing:
     def _confirm(self) -> Policy[Shrinking | None]:
         """Find the fewest lanes with which the whole schedule shows the finding; None if it never does.
 
-        Returns the `Shrinking` that has counted how often it did, and leaves these lanes in the phase.
+        Returns the `Shrinking` that counted how often it was shown, and leaves these lanes in the phase.
         First the finding's lane is tried with clients that stay, then as it is, then with all lanes of its phase. A
         lane with a loop is never tried alone, since it reads another lane.
         """
@@ -194,7 +195,7 @@ class Narrowing:
         controls = {}
         for number, (change, keys) in enumerate(_changes(LaneSpec.model_validate(lane)), 1):
             control = {**lane, **keys, "lane": f"control-{number}", "topic": None}
-            # `experiment` takes the lanes of the phase.
+            # `self.experiment` reads the lanes of the phase.
             self.phase["lanes"] = [*lanes, control]
             try:
                 experiment_of(self.experiment(self.schedule), "the control")
@@ -214,7 +215,7 @@ class Narrowing:
         self.faultless = self.tried[-1]
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
-        """By log, each line once that the run without faults did not log. Logs of controls' clients are left out."""
+        """By log, what the run without faults did not log, each line once. Logs of controls' clients are left out."""
         usual = {line for lines in lines_of(self.faultless[0]).values() for line in lines} if self.faultless else set()
         for name, lines in lines_of(self.shown_by or self.run_dir).items():
             new = [line for normalised, line in lines.items() if normalised not in usual]

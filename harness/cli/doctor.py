@@ -30,7 +30,7 @@ def examine(advertise: str | None = None) -> Iterator[Check]:
     """All checks, one after another. `advertise`: the host where published ports are reached."""
     yield check_spark()
     yield check_java()
-    engine = check_engine()
+    engine = check_docker_engine()
     yield engine
     image = check_image() if engine.state == "ok" else None
     yield check_maven(needed=image is not None and image.state != "ok")
@@ -79,7 +79,7 @@ def check_maven(*, needed: bool) -> Check:
     return Check("Maven", "missing" if needed else "note", "no mvn in PATH", remedy)
 
 
-def check_engine() -> Check:
+def check_docker_engine() -> Check:
     """Whether a Docker engine answers."""
     from kafka_chaos.harness.cluster.containers.engine import docker_client
 

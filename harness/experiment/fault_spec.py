@@ -28,7 +28,7 @@ class FaultSpec(Spec):
         default=0.0,
         exclude=True,
         validate_default=True,
-        description="with `times`: seconds from one time to the next, more than `duration`",
+        description="with `times`: seconds from one beginning to the next, more than `duration`",
     )
     stagger: Seconds = Field(
         default=0.0,

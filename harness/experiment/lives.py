@@ -27,7 +27,7 @@ class LifeSpec(Spec):
         "partition; each `consumer` reads the whole topic from its start",
     )
     count: int = Field(default=1, ge=1, le=100, description="how many clients")
-    at: Seconds = Field(description="when the clients start, in seconds of load as for faults")
+    at: Seconds = Field(description="when the clients start, in seconds after the load began")
     lasts: Seconds | None = Field(
         default=None, ge=_SHORTEST, description="how many seconds each client lives; by default, as long as the load"
     )

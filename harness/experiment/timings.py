@@ -105,7 +105,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, of_application: bool =
         replica_socket_ms=longest("replica.socket.timeout.ms"),
         abort_check_ms=longest("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
         linger_ms=max((math.ceil(float(str(linger))) for linger in lingers if linger), default=0) or None,
-        delivery_ms=min(delivery, DAY_MS) if delivery else delivery,
+        delivery_ms=min(delivery, DAY_MS) if delivery else delivery,  # 0: never
         recover_within_ms=None if lane.recover_within is None else round(lane.recover_within * 1000),
         **({} if of_application else _client_times(lane)),
     )
@@ -128,7 +128,7 @@ def _client_times(lane: LaneSpec) -> dict[str, int]:
         configured = (int(str(configs[_CLIENT_KEYS[name]])) for configs in roles if _CLIENT_KEYS[name] in configs)
         times[name] = max(configured, default=default)
     if kind.name == "kafka-python" and str(client).startswith(_KAFKA_PYTHON_BEFORE_3):
-        # Its consumers time out every request after that: more than the 300 s for which a JoinGroup may wait.
+        # Its consumers let every request time out after 305 s: a JoinGroup may wait for 300 s.
         times["fetch_ms"] = 305_000
     return times
 

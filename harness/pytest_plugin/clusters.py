@@ -75,7 +75,9 @@ class MakeTopic:
         brokers = self._cluster.spec.brokers
         replicas = min(3, brokers) if replication_factor is None else replication_factor
         if not 1 <= replicas <= brokers:
-            raise ValueError(f"replication_factor: {replicas} is not valid: expected 1 to {brokers}, the brokers")
+            raise ValueError(
+                f"replication_factor: {replicas} is not valid: expected 1 to the number of brokers, {brokers}"
+            )
         if partitions < 1:
             raise ValueError(f"partitions: {partitions} is not valid: expected at least 1")
         topic = topic_name(name)

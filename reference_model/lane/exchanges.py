@@ -15,11 +15,11 @@ Connections end by faults alone, not by `connections.max.idle.ms` and not becaus
 from the metadata (librdkafka does, since 2.10). A leader that runs and is reached receives what is sent to it, and
 answers within `request.timeout.ms` as soon as it can.
 
-Three facts of Kafka 3.9 are coarser in the lane than in the full model (`lockstep/`):
+Three facts of Kafka 3.9 are coarser in the lane than in the model beside real brokers (`lockstep/`):
 
 - Since 3.7 (KAFKA-15583) the high watermark waits while the ISR is smaller than min.insync.replicas. In a lane it
   advances, but consumers read nothing new meanwhile. This matters only to a follower that is to join the ISR: it
-  must first reach the watermark, which is higher in a lane. A slow follower that is still in the ISR need not join it.
+  must first reach the watermark, which is higher in a lane. A slow follower that is still in the ISR need not.
   Tests compare a watermark that waits with one that advances: both show the same anomalies.
 - The controller first removes a dead leader (leader -1, with a leader epoch of its own), and then elects another in the
   next leader epoch. A lane counts one epoch for both: epochs are only compared, so how far they rise changes nothing.
@@ -121,6 +121,7 @@ def deliver(
         rejected = _rejected(record) if awaited else record
         yield Action("not_enough_replicas", broker, index), state.with_record(index, rejected)
         return
+    # Of a record that the log holds already, its offset.
     checked = check_sequence(state, broker, request) if lane.idempotence else None
     if isinstance(checked, Refusal):
         producer_told = after_refusal(state, request, checked).with_record(index, _rejected(record))
@@ -210,7 +211,7 @@ def fail_attempt(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     With acks=0 the producer never learns of it.
     """
     has_leader = any(replica.role in (states.LEADER, states.FROZEN_LEADER) for replica in state.replicas)
-    if has_leader and state.leader_epoch == 0:  # No other broker has ever led, so none is taken for the leader.
+    if has_leader and state.leader_epoch == 0:  # No other broker has ever led, so that none can be addressed.
         return
     for index, record in enumerate(state.records):
         if record.status == states.NEW and may_send(state, lane, index):
@@ -244,7 +245,7 @@ def _rejected(record: states.Record) -> states.Record:
 def _with_answered(
     state: states.LaneState, broker: int, answered: tuple[int, int], record: states.Record
 ) -> states.LaneState:
-    """The state after a broker has answered for an entry of `pending`, and the producer knows `record` of it."""
+    """The state after a broker has answered for an entry of `pending`; `record`: what the producer knows then."""
     replica = state.replicas[broker]
     pending = tuple([other for other in replica.pending if other != answered])
     return state.with_replica(broker, replica._replace(pending=pending)).with_record(answered[0], record)

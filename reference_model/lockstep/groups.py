@@ -210,7 +210,7 @@ class GroupModel(SteppedModel[GroupState]):
             members=tuple(slot + 1 for slot in slots_in(state.partitions[0])),
             owners=tuple(NOBODY if slot == NONE else slot + 1 for slot in owners),
             committed=tuple(part.coordinator.committed for part in state.partitions),
-            each=each,
+            by_member=each,
         )
         return observed.Observation(group=group)
 

@@ -106,12 +106,12 @@ class GroupObservation:
     members: tuple[int, ...] | None = None
     owners: tuple[int, ...] | None = None
     committed: tuple[int, ...] | None = None
-    each: Mapping[int, MemberObservation] = field(default_factory=dict)
+    by_member: Mapping[int, MemberObservation] = field(default_factory=dict)
 
     def values(self) -> dict[str, Any]:
         """Everything that was observed, by the name that a difference gives it."""
         values: dict[str, Any] = {"members": self.members, "owners": self.owners, "committed": self.committed}
-        for number, member in self.each.items():
+        for number, member in self.by_member.items():
             values |= {f"member {number}, {name}": getattr(member, name) for name in member.__slots__}
         return {name: value for name, value in values.items() if value is not None}
 

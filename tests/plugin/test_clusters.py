@@ -70,7 +70,7 @@ def test_whatever_a_test_did_by_hand_is_undone_before_the_next_run() -> None:
     ("arguments", "expected"),
     [
         ({"name": "a/b"}, "name: 'a/b' is not valid: expected letters"),
-        ({"replication_factor": 4}, "replication_factor: 4 is not valid: expected 1 to 3, the brokers"),
+        ({"replication_factor": 4}, "replication_factor: 4 is not valid: expected 1 to the number of brokers, 3"),
         ({"partitions": 0}, "partitions: 0 is not valid: expected at least 1"),
     ],
 )

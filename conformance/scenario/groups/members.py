@@ -171,7 +171,7 @@ class Members:
             members=tuple(sorted(members)),
             owners=tuple(owners) if is_settled else None,
             committed=self._committed(),
-            each=observed,
+            by_member=observed,
         )
 
     def coordinator(self) -> int:

@@ -67,12 +67,12 @@ class GroupStage(Stage):
         """The offsets of each member's deeds of a kind, such as `GIVEN`, in order, by member."""
         return {
             number: [offset for deed, _, offset in member.did if deed == kind]
-            for number, member in self.group.each.items()
+            for number, member in self.group.by_member.items()
         }
 
     def given_twice(self) -> list[tuple[int, int]]:
         """(partition, offset) of the records that were given to members more than once."""
-        deeds = [deed for member in self.group.each.values() for deed in member.did]
+        deeds = [deed for member in self.group.by_member.values() for deed in member.did]
         deliveries = [(partition, offset) for kind, partition, offset in deeds if kind == GIVEN]
         return sorted({delivery for delivery in deliveries if deliveries.count(delivery) > 1})
 

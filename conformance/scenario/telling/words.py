@@ -50,7 +50,7 @@ def rows_of(observation: Observation) -> Mapping[int, Any]:
 
 def tell_difference(act: ActRecord, difference: Difference) -> str:
     """A sentence that names the replica and the field, the value observed, and the values that the model allows."""
-    subject = SUBJECTS.get(difference.place) or act.replica_name(difference.place)
+    subject = SUBJECTS.get(difference.place) or act.replica_name(difference.place)  # A place is a broker, as a rule.
     name = difference.field.replace("_", " ")
     bare_name = difference.field.rpartition(", ")[2]  # A field may begin with its owner, as in `member 1, did`.
     seen = _value_text(bare_name, difference.observed)
@@ -77,9 +77,9 @@ def _value_text(name: str, value: Any) -> str:
 
 def _log_text(log: Sequence[Entry]) -> str:
     """A cell per record, name·leader epoch; after a gap the offset is in front (7:a·0). Of many, the middle is cut."""
-    without_gaps = [0, *(offset + 1 for offset, _, _ in log)]
+    expected_offsets = [0, *(offset + 1 for offset, _, _ in log)]
     cells = []
-    for (offset, record, epoch), expected_offset in zip(log, without_gaps, strict=False):
+    for (offset, record, epoch), expected_offset in zip(log, expected_offsets, strict=False):
         name = _printable(record)[:16] + ("" if epoch == NO_EPOCH else f"·{epoch}")
         cells.append(name if offset == expected_offset else f"{offset}:{name}")
     if len(cells) > _MAX_CELLS:
@@ -151,7 +151,7 @@ def group_lines(step: StepRecord) -> Iterator[str]:
         return
     members, owners, committed = tell_group(group)
     yield f"Group: members {members} · owner of each partition: {owners} · committed {committed}"
-    for number, member in group.each.items():
+    for number, member in group.by_member.items():
         yield f"member {number}: {tell_member(member, group)}"
 
 

@@ -23,7 +23,7 @@ _VERSION_LIMIT = 40  # more versions than any API has: bytes with a greater numb
 
 
 def unknown_api(name: str) -> str | None:
-    """The message, with similar names, that no request of Kafka has this name; None if one has it."""
+    """Why a name is refused that no request of Kafka has, with similar names; None for a request's name."""
     if name in API_KEYS:
         return None
     near = ", ".join(get_close_matches(name, API_KEYS)) or "Kafka's names, such as Produce"

@@ -196,6 +196,6 @@ def _run(*command: str) -> None:
 
 
 def _unescaped(path: str) -> str:
-    """The path for one in mountinfo, where blanks and the like are a backslash and an octal number."""
+    """A path of mountinfo with its blanks and the like, which mountinfo writes as a backslash and an octal number."""
     first, *rest = path.split("\\")
     return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in rest)

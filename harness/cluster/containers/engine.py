@@ -87,7 +87,8 @@ def freeze(container: Container, *, timeout: float = 10.0) -> None:
 def thaw(container: Container) -> None:
     """Thaw all processes of a container; do nothing if they run.
 
-    They may run though the engine reports a pause: it thaws a container to end its process, and reports that late.
+    They may run though the engine reports a pause: to end a frozen process, it thaws the container, and reports that
+    late.
     """
     from docker.errors import APIError
 

@@ -53,12 +53,12 @@ def ask(
     with _database().cursor() as connection:
         source = parquet(map(str, files))
         existing = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
-        entries = selected(columns, existing)
+        values = selected(columns, existing)
         if frames is not None:
             starts, widths = zip(*frames.values(), strict=True)
             connection.register("frames", pa.table({"lane": list(frames), "start": starts, "width": widths}))
-            entries, source = f"{entries}, start, width", f"{source} JOIN frames USING (lane)"
-        connection.execute(f"CREATE TEMP VIEW entries AS SELECT {entries} FROM {source}")
+            values, source = f"{values}, start, width", f"{source} JOIN frames USING (lane)"
+        connection.execute(f"CREATE TEMP VIEW entries AS SELECT {values} FROM {source}")
         result = connection.execute(statement, parameters or None)
         names = [column[0] for column in result.description]
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]

@@ -67,8 +67,8 @@ class RunFiles:
 class Evidence(RunFiles):
     """A verified run directory's small files. `predicted` are the entries of prediction.json by lane.
 
-    `tables` maps a table's name to its Parquet files, `verified_tables` to the numbers of its rows in
-    verdict.json (docs/ledger.md). `checkpoints`: by broker and partition, such as `orders/0`.
+    `tables` maps a table's name to its Parquet files, `verified_tables` to how many rows verdict.json
+    counts of it (docs/ledger.md). `checkpoints`: by broker and partition, such as `orders/0`.
     """
 
     verdict: Verdict
@@ -108,6 +108,7 @@ def read_evidence(run_dir: Path) -> Evidence:
         if any(lane.get(key) for lane in lanes.values() for key in keys)
     }
     missing += [f"{name}/: no {lack}" for name, lack in lacks.items() if not tables[name]]
+    # A run may have no checkpoints.
     checkpoints_file = run_dir / contract.CHECKPOINTS_FILE
     checkpoints_text = _optional_text(checkpoints_file, missing) if checkpoints_file.is_file() else ""
     checkpoints = _optional_object(checkpoints_file, checkpoints_text, parsed, missing)

@@ -59,7 +59,7 @@ class GroupOverTime:
     holdings: Sequence[Holding] = ()
     commits: Sequence[SimilarCommits] = ()
     members: Sequence[str] = ()
-    rebalances: Sequence[tuple[int, int]] = ()
+    generations: Sequence[tuple[int, int]] = ()
     """The time of each generation's first assignment, and the generation."""
 
     @property
@@ -89,11 +89,11 @@ def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Seque
     """A group, from its assignments' rows. A member that gets a partition back at once counts as having kept it."""
     holdings: list[Holding] = []
     last_index: dict[tuple[int, str], int] = {}
-    rebalances: dict[int, int] = {}
+    generations: dict[int, int] = {}
     for row in rows:
         member, generation = _member_name(group, row), row["generation"]
         if generation is not None:
-            rebalances.setdefault(generation, row["start_ns"])
+            generations.setdefault(generation, row["start_ns"])
         key = (row["partition"], member)
         before = holdings[last_index[key]] if key in last_index else None
         if before is not None and before.end_ns is not None and row["start_ns"] - before.end_ns <= _LONGEST_BREAK_NS:
@@ -108,7 +108,7 @@ def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Seque
         holdings=holdings,
         commits=commits,
         members=sorted({holding.member for holding in holdings}, key=natural),
-        rebalances=sorted((start_ns, generation) for generation, start_ns in rebalances.items()),
+        generations=sorted((start_ns, generation) for generation, start_ns in generations.items()),
     )
 
 

@@ -236,8 +236,8 @@ def _group_summary(group: GroupOverTime, shown: Sequence[int]) -> str:
     names = {"ok": "acknowledged", "fail": "refused", "info": "with an unknown outcome"}
     commits = join(f"{by_outcome[outcome]:,} {name}" for outcome, name in names.items() if by_outcome[outcome])
     texts = [counted(len(group.members), "member"), counted(len(group.partitions), "partition")]
-    if group.rebalances:
-        texts.append(counted(len(group.rebalances), "generation"))
+    if group.generations:
+        texts.append(counted(len(group.generations), "generation"))
     sentence = f"{', '.join(texts)}. Commits of offsets: {commits or 'none'}."
     if len(shown) < len(group.partitions):
         sentence += f" The first {len(shown)} partitions are drawn."
@@ -271,7 +271,7 @@ def _describe_group(
 def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list[EventText]:
     """A group's generations, the partitions that nobody held, and the commits without an acknowledgement."""
     events: list[EventText] = [
-        (at_ns, ORDINARY, f"generation {generation} has its first member") for at_ns, generation in group.rebalances
+        (at_ns, ORDINARY, f"generation {generation} has its first member") for at_ns, generation in group.generations
     ]
     gaps = [(start, end, partition) for partition, spans in held.items() for start, end in _gaps(spans)]
     for simultaneous in _together(sorted(gaps), lambda gap: (gap[0], None)):
@@ -279,24 +279,24 @@ def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list
         shortest = min(end - start for start, end, _ in simultaneous)
         least = "at least " if len({end for _, end, _ in simultaneous}) > 1 else ""
         events.append((simultaneous[0][0], NOTABLE, f"nobody holds {partitions} for {least}{duration(shortest)}"))
-    refused = [commit for commit in group.commits if commit.outcome != "ok"]
-    for commits in _together(refused, lambda commit: (commit.at_ns, (commit.outcome, commit.error))):
-        events.append((commits[0].at_ns, GRAVE, _refused(commits)))
+    unacknowledged = [commit for commit in group.commits if commit.outcome != "ok"]
+    for commits in _together(unacknowledged, lambda commit: (commit.at_ns, (commit.outcome, commit.error))):
+        events.append((commits[0].at_ns, GRAVE, _tell_unacknowledged(commits)))
     return events
 
 
-def _together(changes: Sequence[T], key: Callable[[T], tuple[int, object]]) -> list[list[T]]:
-    """Groups of changes that are of one kind and lie within `_TOGETHER_NS`. `key`: a change's time and kind."""
-    groups: list[list[T]] = []
+def _together(events: Sequence[T], key: Callable[[T], tuple[int, object]]) -> list[list[T]]:
+    """The events of one kind that lie within `_TOGETHER_NS`, together. `key`: an event's time and kind."""
+    bundles: list[list[T]] = []
     latest: dict[object, list[T]] = {}
-    for change in changes:
-        at_ns, kind = key(change)
-        group = latest.get(kind)
-        if group is None or at_ns - key(group[0])[0] > _TOGETHER_NS:
-            group = latest[kind] = []
-            groups.append(group)
-        group.append(change)
-    return groups
+    for event in events:
+        at_ns, kind = key(event)
+        bundle = latest.get(kind)
+        if bundle is None or at_ns - key(bundle[0])[0] > _TOGETHER_NS:
+            bundle = latest[kind] = []
+            bundles.append(bundle)
+        bundle.append(event)
+    return bundles
 
 
 def _partitions(numbers: Iterable[int]) -> str:
@@ -304,7 +304,7 @@ def _partitions(numbers: Iterable[int]) -> str:
     return f"partition{'' if len(ordered) == 1 else 's'} {join(str(number) for number in ordered)}"
 
 
-def _refused(commits: Sequence[SimilarCommits]) -> str:
+def _tell_unacknowledged(commits: Sequence[SimilarCommits]) -> str:
     """Commits with one outcome other than `ok`, in words."""
     count = sum(commit.count for commit in commits)
     subject = "a commit" if count == 1 else f"{count:,} commits"

@@ -57,7 +57,7 @@ def test_an_engine_that_accepts_and_never_answers_is_not_waited_for(
         mute.bind(str(tmp_path / "mute.sock"))
         mute.listen()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/mute.sock")
-        check = doctor.check_engine()
+        check = doctor.check_docker_engine()
     assert check.state == "missing"
     engine_asked = f"DOCKER_HOST=unix://{tmp_path}/mute.sock"
     assert check.found == f"no Docker engine answers within 0.2 s at {engine_asked}: start it or unset DOCKER_HOST"

@@ -113,5 +113,5 @@ def group_over_time(lane: str, group: str) -> GroupOverTime:
         holdings=sorted(holdings, key=lambda one: one.start_ns),
         commits=sorted([*done, *refused], key=lambda one: one.at_ns),
         members=["0", "1"],
-        rebalances=[(2 * S, 1), (7 * S, 3)],
+        generations=[(2 * S, 1), (7 * S, 3)],
     )

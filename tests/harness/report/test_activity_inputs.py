@@ -60,7 +60,7 @@ def test_a_member_that_goes_on_with_a_partition_has_one_bar(tmp_path: Path) -> N
         Holding(1, "1", S, 3 * S, (1, 1)),
         Holding(1, "1", 4 * S, None, (2, 2)),
     ]
-    assert (group.members, group.partitions, group.rebalances) == (["0", "1"], [0, 1], [(S, 1), (3 * S, 2)])
+    assert (group.members, group.partitions, group.generations) == (["0", "1"], [0, 1], [(S, 1), (3 * S, 2)])
 
 
 def test_commits_are_counted_by_slot_outcome_and_error(tmp_path: Path) -> None:

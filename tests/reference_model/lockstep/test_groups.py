@@ -44,7 +44,7 @@ def test_a_frozen_member_that_is_not_removed_holds_up_a_rebalance() -> None:
     model = group(EAGER_RULES)
     do(model, "freezes", member=1)
     do(model, "joins", member=2)
-    waits = GroupObservation(members=(1, 2), each={2: MemberObservation(generation=0, has=())})
+    waits = GroupObservation(members=(1, 2), by_member={2: MemberObservation(generation=0, has=())})
     assert model.compare(Observation(group=waits)).conforms
     took_over = GroupObservation(members=(1, 2), owners=(2,))
     assert model.compare(Observation(group=took_over)).differences
@@ -73,7 +73,7 @@ def test_an_observation_must_match_the_cluster_and_the_group() -> None:
     model = grouped()
     model.apply(step("member_polls", member=1, partition=0))
     given = MemberObservation(did=(("given", 0, 0),))
-    assert model.compare(Observation(leader=1, group=GroupObservation(each={1: given}))).conforms
+    assert model.compare(Observation(leader=1, group=GroupObservation(by_member={1: given}))).conforms
     wrong = model.compare(Observation(leader=2, group=GroupObservation(members=(2,))))
     assert not wrong.conforms
     assert {(one.place, one.field) for one in wrong.differences} == {(0, "leader"), (GROUP, "members")}
