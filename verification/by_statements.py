@@ -134,8 +134,7 @@ Skipped = Mapping[str, Mapping[AnyAnomaly, str]]
 
 
 def examine(engine: SqlEngine, run: RunDirectory) -> Examined:
-    """The findings in the run, whose tables the engine reads. Raises `RunDirectoryError` for rows that break the
-    contract."""
+    """What the engine finds in the run. Raises `RunDirectoryError` for rows that break the contract."""
     progress(1, PARTS_OF_VERIFICATION, "reading the tables")
     read(engine, run)
     refuse_stray_rows(engine, run)

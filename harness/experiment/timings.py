@@ -105,7 +105,7 @@ def timings_of(lane: LaneSpec, cluster: ClusterLayout, *, of_application: bool =
         replica_socket_ms=longest("replica.socket.timeout.ms"),
         abort_check_ms=longest("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
         linger_ms=max((math.ceil(float(str(linger))) for linger in lingers if linger), default=0) or None,
-        delivery_ms=min(delivery, DAY_MS) if delivery else delivery,  # 0: never
+        delivery_ms=min(delivery, DAY_MS) if delivery else delivery,
         recover_within_ms=None if lane.recover_within is None else round(lane.recover_within * 1000),
         **({} if of_application else _client_times(lane)),
     )

@@ -138,7 +138,7 @@ def _lane(run: RunDirectory, lane: Lane) -> Sequence[Any]:
         int(lane.cleanup_policy is not None),
         int(lane.idempotence),
         int(transactional is not None),
-        None if transactional is None else transactional.timeout_ms,
+        None if transactional is None else min(transactional.timeout_ms, 2**31),
         None if transactional is None else transactional.producers,
         int(lane.loop is not None),
         max((fault.healed[-1] for fault in run.events.concerning(lane.lane) if fault.healed), default=0),
@@ -164,8 +164,7 @@ def _commits(lane: Lane, group: str) -> tuple[int, int, int, int]:
 
 
 def _is_lossless(run: RunDirectory, lane: Lane) -> bool:
-    """Whether what is below a high watermark stays: elections are clean, no power is lost, and followers truncate to
-    the start of a leader epoch (KIP-101)."""
+    """Whether what is below a high watermark stays: clean elections, no power loss, truncation by epoch (KIP-101)."""
     kinds = {*lane.faults, *(kind for fault in run.events.concerning(lane.lane) for kind in fault.counts_as)}
     is_truncated_by_epoch = release(lane.version) >= (0, 11)
     return is_truncated_by_epoch and not as_obeyed(lane).unclean_leader_election and "power-loss" not in kinds
@@ -182,6 +181,8 @@ def _explanations(run: RunDirectory) -> Iterable[Sequence[Any]]:
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    # Past 2^62, a number is as far as for ever: sums stay within 64 bits.
+    bounded = ([max(-(2**62), min(one, 2**62)) if isinstance(one, int) else one for one in row] for row in rows)
+    columns = list(zip(*bounded, strict=True)) or [()] * len(names)
     types = [pa.string() if name in _TEXTS else pa.int64() for name in names]
     return pa.table({name: pa.array(column, kind) for name, column, kind in zip(names, columns, types, strict=True)})

@@ -1,5 +1,4 @@
-"""The protocol of an engine that runs statements, and what every one of them does alike: views in the order in which
-they need each other."""
+"""The protocol of an engine that runs statements, and views in the order in which they need each other."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol

@@ -126,11 +126,12 @@ def with_documents(run: RunDirectory, folder: RunPath) -> RunDirectory:
     events = read_events(folder / contract.EVENTS_FILE, run.lanes)
     # A lane that went through the steps of a lock-step phase is judged by them, whether or not a prediction names them.
     steps = {lane.lane: events.steps(lane.lane) for lane in run.lanes}
-    seen = {lane: GivenPrediction(steps=of_lane) for lane, of_lane in steps.items() if of_lane}
+    given = read_predictions(folder / contract.PREDICTION_FILE, run.lanes)
+    seen = {lane: given.get(lane, GivenPrediction()) for lane, of_lane in steps.items() if of_lane or lane in given}
     return replace(
         run,
         events=events,
-        predictions={**seen, **read_predictions(folder / contract.PREDICTION_FILE, run.lanes)},
+        predictions={lane: replace(one, steps=one.steps or steps[lane]) for lane, one in seen.items()},
         checkpoints=brokers_state.read_checkpoints(folder / contract.CHECKPOINTS_FILE, run.lanes),
         groups=brokers_state.read_groups(folder / contract.GROUPS_FILE, run.lanes),
         timings=read_timings(folder / contract.TIMINGS_FILE, run.lanes),

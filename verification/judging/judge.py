@@ -84,7 +84,8 @@ def _explained_by_retention(run: RunDirectory, lane: Lane, anomaly: AnyAnomaly) 
     """Why a group went on behind its commit, where retention removes what it reads: with the records goes the leader
     epoch of the commit, and brokers set the group back (KAFKA-19902). Nothing of the commit was lost."""
     policies = [run.lane(reads).cleanup_policy or "" for reads in groups_of_lane(lane).values()]
-    if anomaly != GroupAnomaly.COMMIT_LOST or not any("delete" in policy.split(",") for policy in policies):
+    set_back = (GroupAnomaly.COMMIT_LOST, GroupAnomaly.COMMIT_REGRESSED, GroupAnomaly.PROCESSED_TWICE)
+    if anomaly not in set_back or not any("delete" in policy.split(",") for policy in policies):
         return None
     return "retention may have removed what was read, and brokers then set a group back"
 

@@ -30,8 +30,7 @@ from kafka_chaos.verification.inputs.documents.predictions import LanePrediction
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
 
 FIRST_RELEASE = (2, 8)
-"""Since then leaders change an ISR through the controller, followers join it from their leader's epoch on, and logs
-name all numbers."""
+"""Since then controllers change ISRs, followers join from their leader's epoch on, and logs name all numbers."""
 ENDING = frozenset({"kill", "stop", "power-loss"})
 """The model's faults that end a broker."""
 LOSSES = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ)

@@ -88,7 +88,7 @@ def asked_of(path: RunPath, loads: Mapping[str, tuple[int, int] | None], begun: 
                 # As long as planned, or as the load lasted if that was longer; less the time without a topic.
                 seconds = max(float(load["duration"]), (until - since) / 1e9) - (lane.get("created_at") or 0)
                 asked[lane["lane"]] = max(0, round(load["rate"] * seconds))
-    except (RunDirectoryError, ValueError, TypeError, KeyError, AttributeError):
+    except (RunDirectoryError, ArithmeticError, ValueError, TypeError, KeyError, AttributeError):
         return {}
     return asked
 

@@ -60,8 +60,7 @@ class ReplicaFacts:
 
 @dataclass(frozen=True, slots=True)
 class OpenEnd:
-    """Where the log of a partition ends within a transaction, from `offset` on; `hangs`: for longer than its time-out
-    allows."""
+    """Where a partition's log ends within a transaction, from `offset` on; `hangs`: for longer than it may last."""
 
     partition: int
     offset: int

@@ -187,7 +187,7 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: 
 def test_what_retention_removed_is_lost_where_less_is_left_than_it_had_to_leave(
     tmp_path: Path, verified: Verified
 ) -> None:
-    sizes = {"early": 89, "in-time": 90, "untold": None, "absent": 90}
+    sizes = {"early": 89, "in-time": 90, "untold": None, "absent": 90, "other broker": 10}
     keys = {lane: {"cleanup_policy": "delete", "retention_bytes": 100} for lane in sizes}
     histories = {lane: valid() for lane in sizes}
     for history in histories.values():
@@ -198,12 +198,14 @@ def test_what_retention_removed_is_lost_where_less_is_left_than_it_had_to_leave(
     for lane, left in sizes.items():
         checkpoints["brokers"]["1"][f"{lane}/0"] |= {"log_start_offset": 7, "log_bytes": left}
     del checkpoints["brokers"]["1"]["absent/0"]
+    checkpoints["brokers"].setdefault("2", {})["other broker/0"] = {"log_start_offset": 0, "log_bytes": 95}
     (run / "checkpoints.json").write_text(json.dumps(checkpoints))
     verdict = verified(run)
     lost = [Case("lost_write", 0, offset, 0, offset) for offset in range(7)]
     found = read_cases(run)
-    assert {lane: found.get(lane, []) for lane in ("early", "in-time")} == {"early": lost, "in-time": []}
-    assert {lane.lane: lane.verdict.value for lane in verdict.lanes} == {"early": "violation"} | dict.fromkeys(
+    assert [found.get(lane, []) for lane in ("early", "in-time", "other broker")] == [lost, [], lost]
+    violations = dict.fromkeys(["early", "other broker"], "violation")
+    assert {lane.lane: lane.verdict.value for lane in verdict.lanes} == violations | dict.fromkeys(
         ["in-time", "untold", "absent"], "unknown"
     )
     assert [lane.lane for lane in verdict.lanes if "lost_write" in lane.not_judged] == ["untold", "absent"]

@@ -121,7 +121,7 @@ def test_bad_json(run_dir: Path, name: str, text: str, message: str) -> None:
     assert refusal.value.path == str(run_dir / name)
 
 
-def test_a_lockstep_phase_is_predicted_by_its_steps_without_a_prediction(run_dir: Path) -> None:
+def test_a_lockstep_phase_is_predicted_by_its_steps_whether_or_not_a_prediction_has_them(run_dir: Path) -> None:
     (run_dir / "prediction.json").unlink()
     assert open_run(run_dir).predictions == {}
     parameters = {"steps": ["cut-replication", "append"]}
@@ -132,6 +132,10 @@ def test_a_lockstep_phase_is_predicted_by_its_steps_without_a_prediction(run_dir
     proven = {"ts_ns": 2, "type": "fault_proven", "fault_id": "p/lockstep"}
     (run_dir / "events.jsonl").write_text(json.dumps(event) + "\n" + json.dumps(proven))
     assert open_run(run_dir).predictions == {"a": GivenPrediction(steps=("cut-replication", "append"))}
+    (run_dir / "prediction.json").write_text('{"format_version": 1, "lanes": {"a": {"anomalies": {}}}}')
+    assert open_run(run_dir).predictions == {"a": GivenPrediction(steps=("cut-replication", "append"))}
+    (run_dir / "events.jsonl").write_text(json.dumps(event | {"kind": "mine", "parameters": {"steps": 5}}))
+    assert open_run(run_dir).predictions == {"a": GivenPrediction()}
 
 
 def test_missing_parts(tmp_path: Path, run_dir: Path) -> None:

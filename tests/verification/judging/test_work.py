@@ -66,6 +66,8 @@ def test_what_is_asked_of_lanes_that_begin_later_or_send_what_they_read(
     path = tmp_path / "experiment.yaml"
     path.write_text(EXPERIMENT.format(duration=2.0).replace("{lane: a}", f"{{lane: a, {more}}}"))
     assert asked_of(path, {}, {}).get("a") == asked
+    path.write_text(EXPERIMENT.format(duration=".inf"))
+    assert asked_of(path, {}, {}) == {}
 
 
 @pytest.mark.parametrize(

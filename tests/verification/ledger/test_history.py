@@ -91,6 +91,8 @@ def test_a_cleaned_log_shows_what_nobody_read(tmp_path: Path, verified: Verified
     verdict = verified(rows.write(tmp_path / "unread"))
     assert verdict.verdict == Verdict.UNKNOWN
     assert "5 of 20 acknowledged records are not in the log, from which records are removed" in reasons(verdict)
+    rows.log = None
+    assert verified(rows.write(tmp_path / "without-log")).verdict == Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize(("status", "verdict"), [("permitted", Verdict.CONFORMS), ("forbidden", Verdict.UNKNOWN)])

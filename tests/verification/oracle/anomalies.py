@@ -45,7 +45,8 @@ def _lost_write(view: View) -> Iterable[Finding]:
         if view.final_log:
             lost = identity not in view.log and not view.may_be_removed(identity) and view.is_missed(identity)
         else:
-            lost = place is not None and view.passed(place) and identity not in view.read
+            is_awaited = place is not None and not view.history.is_cleaned and view.passed(place)
+            lost = is_awaited and identity not in view.read
         if lost:
             yield named("lost_write", place, identity)
 

@@ -132,6 +132,8 @@ def _unjudged(view: View) -> int:
         if identity in view.read or view.final_log:
             judged = view.retained is not None and not view.may_be_removed(identity)
             return identity in view.read or identity in view.log or judged
+        if view.history.is_cleaned:
+            return False
         return identity in view.acknowledged and view.passed(view.acknowledged[identity])
 
     return sum(outcome == "ok" and not is_shown(identity) for identity, outcome in view.outcome.items())

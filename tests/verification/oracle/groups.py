@@ -225,7 +225,8 @@ def _skipped_after_rebalance(histories: Iterable[History]) -> Iterable[Finding]:
         rows = history.of.source.history
         stored = [(row.partition, row.offset) for row in (*(rows.log or ()), *rows.replicas)]
         for partition, past in history.past().items():
-            if past > max((offset for number, offset in stored if number == partition), default=-1) + 1:
+            offsets = [offset for number, offset in stored if number == partition]
+            if past > max(offsets, default=-1) + 1 and (offsets or not rows.is_cleaned):
                 cause = f"group {history.of.group}, past the end of the log"
                 yield named("skipped_after_rebalance", (partition, past - 1), None, cause)
 

@@ -142,8 +142,9 @@ class LaneHistory:
     `has_replicas`: whether the run has a table of replicas, which shows how transactions ended.
     `timeout_ms`: the time-out of transactions; None: the lane is not transactional. `healed_ns`: when the last of its
     faults was healed. `retained`: with retention by size, what it left where it had to remove something.
-    `is_share_committed`: whether it has a share group that is given committed records alone. `is_compacted`: only
-    compaction removes its records; `kept_ns`: it has kept each tombstone sent from then on, None if that is unknown.
+    `is_share_committed`: whether it has a share group that is given committed records alone. `is_cleaned`: its
+    records are removed; `is_compacted`: by compaction alone; `kept_ns`: it has kept each tombstone sent from then on,
+    None if that is unknown.
     """
 
     produced: list[Produced] = field(default_factory=list)
@@ -162,6 +163,7 @@ class LaneHistory:
     has_replicas: bool = True
     is_share_committed: bool = False
     retained: dict[int, int] | None = None
+    is_cleaned: bool = False
     is_compacted: bool = False
     kept_ns: int | None = None
 

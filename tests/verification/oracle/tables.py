@@ -104,10 +104,12 @@ def add_metadata(run: RunDirectory, histories: Mapping[str, oracle.LaneHistory])
         least, sizes = run.lane(lane).retention_bytes, run.checkpoints.sizes[lane, partition].values()
         if least is not None:
             retained = histories[lane].retained = histories[lane].retained or {}
-            if any(10 * (size or 0) >= 9 * least for _, size in sizes):
-                retained[partition] = max(start or 0 for start, _ in sizes)
+            if starts := [start or 0 for start, size in sizes if 10 * (size or 0) >= 9 * least]:
+                retained[partition] = max(starts)
     kept_ns = documents.tables(run)["lanes"]["kept_ns"].to_pylist()
     for entry, kept in zip(run.lanes, kept_ns, strict=True):
+        if entry.lane in histories:
+            histories[entry.lane].is_cleaned = entry.cleanup_policy is not None
         if entry.lane in histories and entry.cleanup_policy == "compact":
             histories[entry.lane].is_compacted, histories[entry.lane].kept_ns = True, kept
         if entry.lane in histories and entry.share is not None:

@@ -228,6 +228,7 @@ UNRESOLVED: dict[str, tuple[Callable[[LaneHistory], None], str]] = {
     "to a stranger": (delivered(member="x"), "a member that never began by events.jsonl"),
     "a start offset of a stranger": (told_to_a_stranger, "a member that never began by events.jsonl"),
     "past the end": (told_past_the_end, "share_starts: a start offset past the end of the log"),
+    "of no group": (lambda _: None, "of a lane without a share group"),
 }
 
 
@@ -239,7 +240,12 @@ def test_rows_that_fit_no_other_table_are_a_doubt_that_names_them(
     if name is not None:
         change, problem = UNRESOLVED[name]
         change(history)
-    lane = verified(run_of_this_project(tmp_path / "run", history)).lane(LANE)
+    run_dir = run_of_this_project(tmp_path / "run", history)
+    if name == "of no group":
+        lanes = json.loads((run_dir / "lanes.json").read_text())
+        del lanes["lanes"][0]["share"]
+        (run_dir / "lanes.json").write_text(json.dumps(lanes))
+    lane = verified(run_dir).lane(LANE)
     doubts = [reason for reason in lane.reasons if reason.startswith(("deliveries: ", "share_starts: "))]
     assert lane.verdict != Verdict.CONFORMS or problem is None
     assert doubts == [] if problem is None else any(problem in doubt for doubt in doubts), lane.reasons

@@ -180,7 +180,7 @@ class _Reader:
                 said = self.told.timeouts.setdefault(lane, {})
                 for name, milliseconds in reported_timeouts(event.timeouts).items():
                     # Of clients that differ, the longest counts.
-                    said[name] = max(said.get(name, 0), milliseconds)
+                    said[name] = max(said.get(name, 1), milliseconds)
                 if not _is_of(client := self.lanes[lane].client, event):
                     is_said = f"{event.client} {event.version}"
                     self._doubt(lane, f"its {event.role} says that it is {is_said}, lanes.json {client}")
@@ -192,7 +192,8 @@ class _Reader:
                 fault.kind, fault.target, fault.resolved = event.kind, event.target, event.resolved
                 fault.lanes, fault.model_faults = self._concerned(event.lanes), event.model_faults
                 fault.of_client = bool(event.parameters.get("client_id"))
-                fault.steps = tuple(map(str, event.parameters.get("steps") or ()))
+                steps = event.parameters.get("steps")
+                fault.steps = tuple(map(str, steps)) if isinstance(steps, list) else ()
                 fault.requested.append(event.ts_ns)
             case contract.FaultProven():
                 fault.proven.append(event.ts_ns)

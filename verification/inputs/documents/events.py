@@ -38,8 +38,7 @@ SESSION_EXPIRY = "session-expiry"
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """When a phase began and ended (None: it did not), its lanes (None: all), and from when to when it was to load them
-    (None: nobody says)."""
+    """When a phase began and ended (None: not at all), its lanes (None: all), when it loaded them (None: unknown)."""
 
     lanes: tuple[str, ...] | None
     started_ns: int

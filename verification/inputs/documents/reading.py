@@ -55,7 +55,7 @@ def parsed_yaml(text: str | bytes) -> Any:
 
     try:
         return YAML(typ="safe", pure=True).load(text.decode("utf-8") if isinstance(text, bytes) else text)
-    except (YAMLError, ValueError, RecursionError) as error:
+    except (YAMLError, ValueError, LookupError, RecursionError) as error:
         raise ValueError(f"not valid YAML ({(str(error).splitlines() or ['nested too deep'])[0]})") from error
 
 

@@ -11,6 +11,6 @@ WHERE (l.final_log = 0 OR l.cleaned = 1) AND r.outcome = 'ok' AND CASE
   WHEN r.first_read IS NOT NULL THEN FALSE
   WHEN l.final_log = 1 THEN r.first_stored IS NULL
     AND (l.retention_bytes IS NULL OR NOT r.acknowledged OR r.`offset` < COALESCE(d.first, 0))
-  ELSE NOT COALESCE(r.acknowledged AND r.`offset` <= e.read_end, FALSE)
+  ELSE l.cleaned = 1 OR NOT COALESCE(r.acknowledged AND r.`offset` <= e.read_end, FALSE)
 END
 GROUP BY r.lane

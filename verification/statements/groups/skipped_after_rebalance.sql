@@ -17,4 +17,4 @@ FROM progress w
 JOIN `groups` g USING (judged, `group`)
 JOIN lanes l USING (lane)
 LEFT JOIN log_ends e USING (lane, `partition`)
-WHERE w.past > COALESCE(e.last, -1) + 1 AND l.lossless = 1
+WHERE w.past > COALESCE(e.last, -1) + 1 AND l.lossless = 1 AND (l.cleaned = 0 OR e.last IS NOT NULL)

@@ -19,5 +19,5 @@ WHERE r.outcome = 'ok' AND (
     l.final_log = 1 AND r.first_stored IS NULL AND (l.compacted = 0 OR m.is_lost = 1)
     AND (l.retention_bytes IS NULL OR (r.acknowledged AND r.`offset` >= COALESCE(d.first, 0)))
   )
-  OR (l.final_log = 0 AND r.acknowledged AND r.`offset` <= e.read_end AND r.first_read IS NULL)
+  OR (l.final_log = 0 AND l.cleaned = 0 AND r.acknowledged AND r.`offset` <= e.read_end AND r.first_read IS NULL)
 )

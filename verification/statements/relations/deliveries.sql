@@ -1,6 +1,7 @@
 -- of: deliveries
 SELECT
   d.lane, d.`partition`, d.`offset`,
+  s.lane IS NULL AS `of a lane without a share group`, -- rests: none
   d.delivered_ns < p.invoke_ns AS `given to a member before the record was sent`,
   d.delivered_ns < l.begun_ns OR (l.planned = 1 AND d.delivered_ns > l.ended_ns)
     AS `given to a member before the run began, or after its phase had ended`,
@@ -9,4 +10,5 @@ SELECT
     AS `acknowledged without a time or an outcome, answered without either, or acknowledged with an error` -- rests: of_shares
 FROM deliveries d
 JOIN lanes l USING (lane)
+LEFT JOIN shares s USING (lane)
 LEFT JOIN produced p USING (lane, producer_id, seq)
