@@ -100,7 +100,7 @@ class Timings:
 
 
 def reported_timeouts(reported: object) -> Mapping[str, int]:
-    """The time-outs that a client reports of itself, by their names in `Timings`.
+    """The time-outs that a client reports of itself, by their names in `Timings`, each at least a millisecond.
 
     Raises `ValueError` for an unknown name, and for a value that is no number of milliseconds up to a day.
     """
@@ -109,7 +109,7 @@ def reported_timeouts(reported: object) -> Mapping[str, int]:
         name in names and type(value) is int and 0 <= value <= DAY_MS for name, value in reported.items()
     ):
         raise ValueError(f"timeouts: milliseconds were expected, by names such as {', '.join(names)}")
-    return reported
+    return {name: max(value, 1) for name, value in reported.items()}
 
 
 USUAL_TIMINGS = Timings(

@@ -105,11 +105,12 @@ class PhaseRun:
             create_topic(self.admin, lane, brokers=len(self.brokers))
         except ClusterFailure as refused:
             self.events.emit(event_types.ClientNotice(text=str(refused)))
-        is_there = bool(self.admin.partitions(lane.lane))
+        partitions = self.admin.partitions(lane.lane)
         with suppress(MechanismUnknown):
             # Until the leader itself knows that it leads, it drops what comes: with acks=0, nobody would learn that.
-            return is_there and (lane.acks != "0" or not not_replicated(self.admin, [lane.lane]))
-        return is_there
+            if partitions and lane.acks == "0":
+                return not not_replicated(self.admin, {self.admin.topic(lane.lane): [*partitions]})
+        return bool(partitions)
 
     def run_lockstep(self, injector: Injector, load: PhaseLoad, *, lag_time_max: float) -> bool:
         """Run the steps of a lock-step phase, each of which waits for a condition; returns whether all conditions held.

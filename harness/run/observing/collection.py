@@ -109,19 +109,20 @@ def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: floa
     that claims to lead a partition has to confirm it: the client library, which chooses a broker, can't ask. Raises
     `WaitTimeout`, and `MechanismUnknown` if `BrokerClient` lacks the clients' SASL mechanism.
     """
+    partitions = {admin.topic(lane): admin.partition_numbers(lane) for lane in lanes}
     behind: list[str] = []
 
     def replicated() -> bool:
-        behind[:] = not_replicated(admin, lanes)
+        behind[:] = not_replicated(admin, partitions)
         return not behind
 
     awaited = f"the records of {counted(len(lanes), 'lane')} to be replicated"
     wait_until(replicated, awaited, timeout=timeout, interval=0.1, seen=lambda: first_of(behind))
 
 
-def not_replicated(admin: ClusterAdmin, lanes: Sequence[str]) -> list[str]:
-    """The partitions that nobody leads, or whose leader's high watermark is not the end of its log, in words."""
-    partitions = {admin.topic(lane): admin.partition_numbers(lane) for lane in lanes}
+def not_replicated(admin: ClusterAdmin, partitions: Mapping[str, Sequence[int]]) -> list[str]:
+    """Those of the `partitions`, by topic, that nobody leads, or whose leader's high watermark is not the end of its
+    log, in words."""
     configs = {key: str(value) for key, value in admin.configs.items()}
     unknown = {
         (topic, number): "no broker answers as its leader" for topic in partitions for number in partitions[topic]

@@ -108,13 +108,13 @@ def add_metadata(run: RunDirectory, histories: Mapping[str, oracle.LaneHistory])
                 retained[partition] = max(starts)
     kept_ns = documents.tables(run)["lanes"]["kept_ns"].to_pylist()
     for entry, kept in zip(run.lanes, kept_ns, strict=True):
-        if entry.lane in histories:
-            histories[entry.lane].is_cleaned = entry.cleanup_policy is not None
-        if entry.lane in histories and entry.cleanup_policy == "compact":
-            histories[entry.lane].is_compacted, histories[entry.lane].kept_ns = True, kept
-        if entry.lane in histories and entry.share is not None:
-            histories[entry.lane].is_share_committed = entry.share.isolation == "read_committed"
-        if entry.lane in histories and entry.transactional is not None:
+        if (history := histories.get(entry.lane)) is None:
+            continue
+        history.is_cleaned = entry.cleanup_policy is not None
+        if entry.cleanup_policy == "compact":
+            history.is_compacted, history.kept_ns = True, kept
+        if entry.share is not None:
+            history.is_share_committed = entry.share.isolation == "read_committed"
+        if entry.transactional is not None:
             healed = [fault.healed[-1] for fault in run.events.concerning(entry.lane) if fault.healed]
-            histories[entry.lane].timeout_ms = entry.transactional.timeout_ms
-            histories[entry.lane].healed_ns = max(healed, default=0)
+            history.timeout_ms, history.healed_ns = entry.transactional.timeout_ms, max(healed, default=0)

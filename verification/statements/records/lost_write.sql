@@ -1,5 +1,5 @@
--- Outcome `ok`, not in the final log; in a compacted lane, though compaction can't have removed it. Without a final log: it
--- has an offset, a record at or past it was read in its partition, and nobody read it.
+-- Outcome `ok`, not in the final log; in a compacted lane, though compaction can't have removed it. Without a final log, in
+-- a lane that keeps its records: it has an offset, a record at or past it was read in its partition, and nobody read it.
 --
 -- For acks=0, `ok` means handed to the socket. What retention by size had to remove is not counted (`removals`), nor what
 -- compaction may have removed (`missing`).
