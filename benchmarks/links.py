@@ -65,7 +65,7 @@ def _links(cluster: Cluster, trace: Path | None, wanted: bool) -> Links | None:
         return None
     links = Links({node.address: node.name for node in cluster.nodes}, (CONTROL_PORT, REPLICATION_PORT, CLIENT_PORT))
     for node in cluster.brokers.values():
-        links.of(node.name).attach(int(node.state()["Pid"]))
+        links.link_to(node.name).attach(int(node.state()["Pid"]))
     if trace is not None:
         links.trace_to(trace)
     return links

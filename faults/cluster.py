@@ -168,8 +168,8 @@ class DiskControl(Protocol):
 class LinkControl(Protocol):
     """The link that every connection to a node passes, with its rules by their ids. All actions are idempotent."""
 
-    def apply(self, rule_id: str, **frames: Any) -> None:
-        """Add a rule; `frames`: its `action`, and the conditions on frames (`faults/links/relay/rules.py`)."""
+    def apply(self, rule_id: str, **rule: Any) -> None:
+        """Add a rule: its `action`, and its conditions on frames (the fields of `faults/links/relay/rules.py`)."""
 
     def lift(self, rule_id: str, *, release: bool) -> None:
         """Remove a rule. With `release`, the frames that it holds continue; else their connections are closed."""
@@ -199,7 +199,7 @@ class ClockControl(Protocol):
 
 
 class ClusterControl(Protocol):
-    """A cluster, which says at any moment which node has which role, and does what administrators ask for."""
+    """A cluster: it tells which node has which role at the moment, and does what administrators could ask it to do."""
 
     @property
     def noted(self) -> MutableMapping[str, Any]:
@@ -250,13 +250,13 @@ class ClusterControl(Protocol):
         """How many times ZooKeeper has seen a controller elected; None if it does not answer."""
 
     def depose_controller(self) -> None:
-        """Remove the controller's node in ZooKeeper, and wait a while for the next election."""
+        """Remove ZooKeeper's znode `/controller`, and wait a while for the next election."""
 
     def leadership(self) -> Mapping[PartitionId, Leadership]:
         """By partition, the newest leadership that any broker tells clients; Kafka's own topics are included."""
 
     def transfer(self, heirs: Mapping[PartitionId, int]) -> None:
-        """Make each partition prefer this replica, elect the preferred leaders, and wait a while for them to lead."""
+        """Make each partition prefer its heir, elect the preferred leaders, and wait a while for them to lead."""
 
     @property
     def topics(self) -> Collection[str]:

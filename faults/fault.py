@@ -1,8 +1,8 @@
 """The base of every fault kind, and the proof that a fault took effect.
 
 A fault is a frozen dataclass that says what breaks, where, when and for how long. Its functions `inject`, `proof` and
-`heal` are idempotent and take the containers that its target was resolved to. They keep no state: after a crash of the
-injector, only the fault itself is left to heal from. A fault kind is a subclass. Its fields besides `target`, `at` and
+`heal` are idempotent and take the nodes that its target was resolved to. Healing needs no state but the fault itself,
+so that it works after a crash of the injector, too. A fault kind is a subclass. Its fields besides `target`, `at` and
 `duration` are its keys in an experiment; they need defaults, and types that JSON can express, annotated with bounds.
 """
 
@@ -24,7 +24,7 @@ Nodes = tuple[NodeControl, ...]
 
 DOWN = "down"
 FROZEN = "frozen"
-"""States in which faults may hold a container. The last of these faults to end brings the container back."""
+"""States in which faults may hold a node. The last of these faults to end brings the node back."""
 
 PROOF_TIMEOUT = 10.0  # seconds that a proof may take, unless its kind says otherwise
 
@@ -102,13 +102,13 @@ class Fault:
     """The kind's name in experiments and reports."""
     appearance: ClassVar[Appearance]
     in_words: ClassVar[str | None] = None
-    """The sentence that describes one container's evidence, with the evidence's keys in braces."""
+    """The sentence that describes one node's evidence, with the evidence's keys in braces."""
     counts_as: ClassVar[str | None] = None
     """The model's fault kind that each broker hit goes through; None: the model expects nothing of brokers."""
     holds: ClassVar[str | None] = None
-    """The state in which the fault keeps its containers, such as `DOWN`. The last fault to end brings them back."""
+    """The state in which the fault keeps its nodes, such as `DOWN`. The last fault to end brings them back."""
     ends_with_process: ClassVar[bool] = False
-    """A restart of the container ends the fault, so the injector injects it again; twice must do no harm."""
+    """A restart of the node ends the fault, so the injector injects it again; a second injection must do no harm."""
     since: ClassVar[tuple[str, str] | None] = None
     """The first version of Kafka on which the fault is possible, and by what means."""
     needs_disk: ClassVar[bool] = False
@@ -126,7 +126,7 @@ class Fault:
     crashes_members: ClassVar[bool] = False
     """In the model, each member hit counts as one more crash in the lane's group."""
     spares_other_lanes: ClassVar[bool] = False
-    """A fault that names a `lane` changes nothing for other lanes, and the model does not expect it there."""
+    """A fault that names a `lane` changes nothing for other lanes, and the model does not expect the fault in them."""
     leaves_nodes_alone: ClassVar[bool] = False
     """The targets keep running and stay connected, so the fault never costs a quorum."""
     proof_timeout: ClassVar[float] = PROOF_TIMEOUT
@@ -146,7 +146,7 @@ class Fault:
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
-        """The evidence of one container in words, for reports: the sentence `in_words`, or else its keys and values."""
+        """The evidence of one node in words, for reports: the sentence `in_words`, or else its keys and values."""
         return plain(evidence) if cls.in_words is None else cls.in_words.format_map(evidence)
 
     def model_faults(self, brokers: int) -> tuple[str, ...]:
@@ -161,11 +161,11 @@ class Fault:
         return (self.counts_as,) * self.target.brokers_hit(brokers)
 
     def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
-        """Whether everything besides its target is ready, such as brokers that run; the injector waits for that."""
+        """Whether all that the fault needs besides its target is ready; the injector waits until this is true."""
         return True
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Break something."""
+        """Break the nodes, each by `_inject` unless the kind overrides this."""
         at_once(nodes, lambda node: self._inject(cluster, node))
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
@@ -186,10 +186,10 @@ class Fault:
         raise NotImplementedError
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
-        """By default nothing: many faults leave nothing broken."""
+        """Do nothing by default: many faults leave nothing broken on a node."""
 
     def _noted(self, cluster: ClusterControl) -> dict[Any, Any]:
-        """The notes of this fault on the state before it broke anything, which its proof needs."""
+        """This fault's notes, by which its proof compares the state before the fault with the state after it."""
         noted: dict[Any, Any] = cluster.noted.setdefault(self.stable_name, {})
         return noted
 
@@ -200,7 +200,7 @@ class Fault:
 
 
 def at_once(nodes: Nodes, action: Callable[[NodeControl], object]) -> None:
-    """Run an action on all containers at the same time, and wait until it has ended on each; raises the first error."""
+    """Run an action on all nodes at the same time, and wait until it has ended on each; raises the first error."""
     if len(nodes) == 1:
         action(nodes[0])
         return
@@ -210,7 +210,7 @@ def at_once(nodes: Nodes, action: Callable[[NodeControl], object]) -> None:
 
 
 def all_took_effect(proofs: Mapping[str, Proof]) -> Proof:
-    """The proof of a fault from its proofs by container: it took effect if it did so in every container."""
+    """The proof of a fault out of one proof per node: the fault took effect if it did so on every node."""
     missing = {name: proof.reason for name, proof in proofs.items() if not proof.took_effect}
     evidence = {name: dict(proof.evidence) for name, proof in proofs.items()}
     reason = "; ".join(f"{name}: {why}" for name, why in missing.items())

@@ -1,6 +1,6 @@
 """A helper process of the harness: it gets commands as JSON lines on its standard input, and answers each with a line.
 
-When its standard input ends, which it does even if the harness is killed, the process undoes what it did, and ends.
+Standard input ends when the harness ends, even if the harness is killed: then the process undoes what it did, and ends.
 """
 
 import json
@@ -22,12 +22,12 @@ STDIN, STDOUT = 0, 1
 
 
 class Helper:
-    """The harness's side: runs `module` as a process, with `start` as its argument. Errors call the process `name`."""
+    """The harness's side: runs `module` as a process, with `start` (as JSON) as argument. Messages call it `name`."""
 
     def __init__(self, module: str, name: str, start: Mapping[str, Any]) -> None:
         self._name = name
         self._lock = threading.Lock()
-        self._asked, self._received = 0, b""
+        self._last_number, self._received = 0, b""
         # In a session of its own: the terminal's signals are for the harness.
         command, pipe = command_of(module, json.dumps(dict(start))), subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, encoding="utf-8", start_new_session=True)
@@ -41,13 +41,13 @@ class Helper:
         assert stdin is not None
         assert stdout is not None
         with self._lock:
-            self._asked += 1
+            self._last_number += 1
             try:
-                stdin.write(json.dumps({"number": self._asked, "do": do, **values}) + "\n")
+                stdin.write(json.dumps({"number": self._last_number, "do": do, **values}) + "\n")
                 stdin.flush()
                 answer: dict[str, Any] = {"number": 0}
                 # The answer to an earlier command that timed out may still come, in one piece with this answer.
-                while answer["number"] != self._asked:
+                while answer["number"] != self._last_number:
                     while b"\n" not in self._received:
                         if within is not None and not select.select([stdout], [], [], within)[0]:
                             late = f"the process of the {self._name} did not answer {do} within {within:.0f} s"
@@ -77,12 +77,12 @@ class Helper:
 
 
 class Commands:
-    """The process's side: calls `do` with the name and the values of each command, and answers with its result."""
+    """The process's side: calls `handle` with the name and the values of each command, and answers with the result."""
 
-    def __init__(self, do: Callable[[str, dict[str, Any]], Any]) -> None:
+    def __init__(self, handle: Callable[[str, dict[str, Any]], Any]) -> None:
         # Ctrl-C reaches every process of the terminal; the harness decides when its helpers end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        self._do = do
+        self._handle = handle
         self._received = b""
 
     def read(self) -> bool:
@@ -99,7 +99,7 @@ class Commands:
 
     def _answer(self, command: dict[str, Any]) -> dict[str, Any]:
         try:
-            return {"ok": self._do(command.pop("do"), command)}
+            return {"ok": self._handle(command.pop("do"), command)}
         except (KafkaChaosError, OSError) as error:
             return {"error": str(error)}
         except Exception:  # noqa: BLE001 - the harness gets it as the answer, and raises it

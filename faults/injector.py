@@ -1,18 +1,18 @@
 """Injects faults at their times, collects their proofs, and heals all faults, however a run ends.
 
-Faults of a schedule run side by side, but two faults never change the same container's process at the same moment. If
+Faults of a schedule run side by side, but two faults never change the same node's process at the same moment. If
 the schedule ends one of them before the other is due, the other waits until the first is healed. These rules hold for
-faults that overlap on a container:
+faults that overlap on a node:
 
-- If several faults hold a container down (or frozen), the last one to end brings it back.
+- If several faults hold a node down (or frozen), the last one to end brings it back.
 - A fault that ends a frozen process ends the freeze, too.
-- A fault that a restart would end, such as a partition, is applied again once its container is back. If it was not
+- A fault that a restart would end, such as a partition, is applied again once its node is back. If it was not
   proven before, its duration and the time for its proof count from then on.
 
 If no node has the target's role when a fault is due, as during an election, the fault waits for one. It also waits for
 whatever else it needs (`can_begin`).
 
-The injector emits no events. It calls an observer instead, so that tests need no cluster.
+The injector itself emits no events. It tells an observer each step, and the run makes events of that.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from kafka_chaos.faults.cluster import ClusterControl
 from kafka_chaos.faults.fault import Fault, Nodes, Proof
 from kafka_chaos.faults.target import TargetError, VacantRoleError
 
-ROLE_TIMEOUT = 60.0  # seconds that a role may be vacant: elections take seconds, on an overloaded machine many
-_PROOF_INTERVAL = 0.1
-_CANCELLED_INTERVAL = 0.1
-_TURN_INTERVAL = 0.05
-_ROLE_INTERVAL = 0.2
+ROLE_TIMEOUT = 60.0  # seconds that a role may be vacant: on an overloaded machine, an election takes many seconds
+_PROOF_INTERVAL = 0.1  # seconds between two attempts to prove a fault
+_CANCELLED_INTERVAL = 0.1  # seconds between two looks at whether the schedule is cancelled
+_TURN_INTERVAL = 0.05  # seconds between two looks at whether an earlier fault is over
+_ROLE_INTERVAL = 0.2  # seconds between two looks at whether a node has the role, and the fault can begin
 
 
 @dataclass(eq=False)
 class Occurrence:
-    """A fault with the containers that its target was resolved to. Times are those of `time.monotonic()`."""
+    """A fault with the nodes that its target was resolved to. Times are those of `time.monotonic()`."""
 
     number: int
     fault: Fault
@@ -49,39 +49,39 @@ class Occurrence:
     injected_at: float | None = None
     """When the fault's injection began; None before that."""
     applied_ns: int = 0
-    """When the fault took effect by its proof, else when its injection ended, in ns of the monotonic clock."""
+    """When the fault took effect, as its proof tells, or else when its injection ended; in `time.monotonic_ns()`."""
     proven: bool = False
     ended: bool = False
-    """Whether the fault is healed or being healed, so that it no longer holds any container."""
+    """Whether the fault is healed or being healed, so that it no longer holds any node."""
     healing: bool = False
-    """Whether the fault's containers are being brought back."""
+    """Whether the fault's nodes are being brought back."""
 
     @property
     def fault_id(self) -> str:
         """The fault's name in events, such as `kill-1`."""
         return f"{self.fault.kind}-{self.number}"
 
-    def took_effect(self, since_ns: int | None) -> None:
-        """Note that the fault is proven, and since when by its proof. A time before the injection is ignored."""
+    def note_proven(self, since_ns: int | None) -> None:
+        """Note that the fault is proven, and since when if the proof tells. A time before the injection is ignored."""
         self.proven = True
         if since_ns is not None and self.injected_at is not None and self.injected_at * 1e9 <= since_ns:
             self.applied_ns = min(self.applied_ns, since_ns)
 
     def holds(self, name: str, state: str | None) -> bool:
-        """Whether the fault keeps this container in this state, such as `DOWN`."""
+        """Whether the fault keeps this node in this state, such as `DOWN`."""
         applies = self.injected_at is not None and not self.ended
         return applies and self.fault.holds == state and self.hits(name)
 
     def hits(self, *names: str) -> bool:
-        """Whether the fault hits one of these containers."""
+        """Whether the fault hits one of these nodes."""
         return any(node.name in names for node in self.nodes)
 
     def comes_after(self, other: Occurrence) -> bool:
-        """Whether both faults change the same container's process, and the other's time ends before this one is due."""
+        """Whether both faults change the same node's process, and the other's time ends before this one is due."""
         if self.due is None or other.due is None or other.number >= self.number:
             return False
         if self.fault.ends_with_process or other.fault.ends_with_process:
-            return False
+            return False  # A fault that ends with the process does not change the process.
         return other.due + other.fault.duration <= self.due and other.hits(*(node.name for node in self.nodes))
 
 
@@ -89,7 +89,7 @@ class Observer(Protocol):
     """Called at each step of the injector, from several threads. `fault_id` identifies a fault."""
 
     def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...], *, late: float | None) -> None:
-        """The fault is about to be injected into these containers, `late` seconds after its time in the schedule.
+        """The fault is about to be injected into these nodes, `late` seconds after its time in the schedule.
 
         `late` is None if the fault has no time, because it belongs to a phase in steps.
         """
@@ -114,7 +114,7 @@ class Injector:
         self._count = 0
         self._occurrences: list[Occurrence] = []
         self._changing: defaultdict[tuple[str, bool], threading.RLock] = defaultdict(threading.RLock)
-        """Locks by container and `Fault.ends_with_process`: held while a fault of that sort changes the container."""
+        """Locks by node and `Fault.ends_with_process`: each is held while a fault with that flag changes the node."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -128,7 +128,8 @@ class Injector:
 
         Raises `TargetError` if the cluster has no such target, or no node has the role within `ROLE_TIMEOUT` seconds.
         """
-        return self._inject(fault, self._next_number(), None, threading.Event())
+        never_stopped = threading.Event()
+        return self._inject(fault, self._next_number(), None, never_stopped)
 
     def heal(self, occurrence: Occurrence) -> None:
         """Heal one fault, unless it is healed already."""
@@ -195,7 +196,7 @@ class Injector:
             nodes = self._resolve(fault, number, stopped)
         except TargetError as error:
             unresolved = Occurrence(number, fault, (), due)
-            self._observer.requested(unresolved.fault_id, fault, (), late=_late(due))
+            self._observer.requested(unresolved.fault_id, fault, (), late=_seconds_late(due))
             self._observer.not_proven(unresolved.fault_id, str(error))
             raise
         occurrence = Occurrence(number, fault, nodes or (), due)
@@ -208,21 +209,22 @@ class Injector:
         if not self._await_beginning(occurrence, stopped):
             return occurrence
         with self._change(fault, nodes):
-            self._observer.requested(occurrence.fault_id, fault, tuple(node.name for node in nodes), late=_late(due))
+            names, late = tuple(node.name for node in nodes), _seconds_late(due)
+            self._observer.requested(occurrence.fault_id, fault, names, late=late)
             # Noted before it is injected: a fault whose injection fails half-way must be healed, too.
             occurrence.injected_at = time.monotonic()
             fault.inject(self._cluster, nodes)
             occurrence.applied_ns = time.monotonic_ns()
         proof = self._await_proof(occurrence, stopped)
         if proof.took_effect:
-            occurrence.took_effect(proof.since_ns)
+            occurrence.note_proven(proof.since_ns)
             self._observer.proven(occurrence.fault_id, proof.evidence, applied_ns=occurrence.applied_ns)
         else:
             self._observer.not_proven(occurrence.fault_id, proof.reason)
         return occurrence
 
     def _resolve(self, fault: Fault, number: int, stopped: threading.Event) -> Nodes | None:
-        """Wait for containers that have the target's role; None if the schedule was `stopped` before."""
+        """Wait for nodes that have the target's role; None if the schedule was `stopped` before."""
         deadline = time.monotonic() + ROLE_TIMEOUT
         while True:
             try:
@@ -246,11 +248,8 @@ class Injector:
     def _heal(self, occurrence: Occurrence) -> None:
         """Heal the nodes that no other fault holds in the same state; then apply faults again that a restart ended."""
         state, others = occurrence.fault.holds, list(self._occurrences)
-        nodes = tuple(
-            node
-            for node in occurrence.nodes
-            if state is None or not any(other.holds(node.name, state) for other in others)
-        )
+        held = {node.name for node in occurrence.nodes if any(other.holds(node.name, state) for other in others)}
+        nodes = tuple(node for node in occurrence.nodes if state is None or node.name not in held)
         if not nodes:
             return
         occurrence.fault.heal(self._cluster, nodes)
@@ -268,11 +267,11 @@ class Injector:
                             other.injected_at, other.applied_ns = time.monotonic(), time.monotonic_ns()
 
     def _await_proof(self, occurrence: Occurrence, stopped: threading.Event) -> Proof:
-        """The first proof that the fault took effect; if none does within `proof_timeout`, the last one asked for."""
+        """The first proof by which the fault took effect; without any within `proof_timeout`, the last one."""
         timeout = occurrence.fault.proof_timeout
         deadline = time.monotonic() + timeout
         while True:
-            # While another fault restarts a container that is hit, this one is applied anew: its time begins again.
+            # While another fault restarts a node of this fault, this fault is applied anew: its time begins again.
             if self._is_restarted(occurrence):
                 deadline = time.monotonic() + timeout
             proof = occurrence.fault.proof(self._cluster, occurrence.nodes)
@@ -280,7 +279,7 @@ class Injector:
                 return proof
 
     def _is_restarted(self, occurrence: Occurrence) -> bool:
-        """Whether another fault's healing restarts a container, which ends this fault until it is applied again."""
+        """Whether another fault's healing restarts a node, which ends this fault until it is applied again."""
         names = [node.name for node in occurrence.nodes]
         return occurrence.fault.ends_with_process and any(
             other.healing and not other.fault.ends_with_process and other.hits(*names)
@@ -289,10 +288,10 @@ class Injector:
 
     @contextmanager
     def _change(self, fault: Fault, nodes: Nodes) -> Iterator[None]:
-        """Keep faults of the same sort from changing these containers meanwhile.
+        """Keep other faults with the same `ends_with_process` from changing these nodes meanwhile.
 
-        Every fault takes the locks in the order of the containers' names. A fault that restarts containers may then
-        take locks of faults that end with the process (`_heal`), never the other way round: no deadlock can arise.
+        Every fault takes the locks in the order of the nodes' names. A fault that restarts nodes may then take locks of
+        faults that end with the process (`_heal`), never the other way round: no deadlock can arise.
         """
         with ExitStack() as held:
             for name in sorted({node.name for node in nodes}):
@@ -307,5 +306,5 @@ class Injector:
             return self._count
 
 
-def _late(due: float | None) -> float | None:
+def _seconds_late(due: float | None) -> float | None:
     return None if due is None else max(0.0, time.monotonic() - due)

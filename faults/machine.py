@@ -15,14 +15,14 @@ def engine_elsewhere() -> str | None:
 
 
 def why_not_here(obstacle: str, *, capabilities: str) -> str | None:
-    """Why this machine can't break something outside of the Docker engine, and what would be needed; None if it can.
+    """Why this machine can't have a fault that bypasses the Docker engine, and what that needs; None if it can.
 
     `obstacle` begins the message, such as `disks are loop mounts`; a container would need the `capabilities`.
     """
     if not sys.platform.startswith("linux"):
         return f"{obstacle}: it needs Linux, with the Docker engine on this machine"
     if (engine := engine_elsewhere()) is not None:
-        return f"{obstacle} of this machine, and DOCKER_HOST={engine} is another: unset it"
+        return f"{obstacle} of this machine, but DOCKER_HOST={engine} names another machine: unset it"
     if not may_administer():
         return f"{obstacle}: it needs root (in a container, with {capabilities})"
     return None

@@ -71,14 +71,14 @@ class Namespace:
     @contextmanager
     def _entered(self) -> Iterator[None]:
         """Move this thread into the namespace, and back when the block ends."""
-        _set(self._inside)
+        _enter(self._inside)
         try:
             yield
         finally:
-            _set(self._own)
+            _enter(self._own)
 
 
-def _set(namespace: int) -> None:
+def _enter(namespace: int) -> None:
     if _LIBC.setns(namespace, _CLONE_NEWNET) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"setns: {os.strerror(number)}")

@@ -25,7 +25,7 @@ GROUP = "kafka_chaos.faults"
 _DEPTH = GROUP.count(".") + 2
 """The number of dots in the name of a module with kinds, such as `kafka_chaos.faults.network.partition`."""
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
-_REQUIRED = ("kind", "appearance")
+_REQUIRED = ("kind", "appearance")  # the class variables that every kind must set
 _TCP_HIDES = "TCP hides it from Kafka; `delay` lets requests or responses arrive later, `packet-loss` loses packets"
 FORMER_KINDS = {
     "packet-delay": "`delay` lets requests or responses arrive later",
@@ -82,16 +82,16 @@ def appearances() -> Mapping[str, Appearance]:
 
 
 def describe_evidence(kind: str, evidence: Mapping[str, Any]) -> str:
-    """A proof's evidence in words: for several containers each one's name and words, for a single one its words alone.
+    """A proof's evidence in words: `NAME: WORDS` for each of several nodes, and the words alone for a single node.
 
-    The kind's `describe_evidence` chooses the words. Keys and values are shown if they belong to no container, or if
-    the kind is not installed or cannot describe this evidence, for example because an older version wrote it.
+    The kind's `describe_evidence` chooses the words. Keys and values are shown if they belong to no node, or if the
+    kind is not installed or cannot describe this evidence, for example because an older version wrote it.
     """
-    per_container = [_described(kind, value) if isinstance(value, Mapping) else None for value in evidence.values()]
-    if len(per_container) == 1 and per_container[0] is not None:
-        return per_container[0]
-    both = zip(evidence.items(), per_container, strict=True)
-    return "; ".join(f"{name}: {words}" if words else f"{name} {plain(value)}" for (name, value), words in both)
+    by_name = {name: _described(kind, value) for name, value in evidence.items() if isinstance(value, Mapping)}
+    if len(evidence) == 1 and by_name:
+        return next(iter(by_name.values()))
+    texts = {name: f"{name} {plain(value)}" for name, value in evidence.items()}
+    return "; ".join(f"{name}: {by_name[name]}" if by_name.get(name) else text for name, text in texts.items())
 
 
 def _described(kind: str, evidence: Mapping[str, Any]) -> str:

@@ -1,12 +1,12 @@
 """The targets of faults. A target is a role, such as `leader(lane)`; the injection finds out which nodes have it.
 
-`leader(lane)` leads partition 0, `leader(lane/3)` partition 3. `group-coordinator(lane)` coordinates the lane's group,
-the group whose members are its loop, or its share group, `transaction-coordinator(lane)` its first transactional id,
-`share-coordinator(lane)` keeps the state of its share group. `all`, `minority`, `majority` and `random` mean brokers.
-`controllers`, `controllers:…` and `controller:1` mean KRaft's dedicated controllers. `controller` is the active
-controller, broker or not. `member(lane)` is one member of the lane's group, loop or share group, and `members(lane)`
-are all of them. `producer(lane)` and `consumer(lane)` with their plurals mean the lane's clients if these run as
-processes of their own.
+`leader(lane)` leads partition 0, `leader(lane/3)` partition 3. `group-coordinator(lane)` coordinates the lane's
+consumer group, share group, or group of loops (which consume, transform and produce). `transaction-coordinator(lane)`
+coordinates the lane's first transactional id, and `share-coordinator(lane)` keeps the state of its share group. `all`,
+`minority`, `majority` and `random` mean brokers. `controllers`, `controllers:…` and `controller:1` mean KRaft's
+dedicated controllers; `controller` is the active controller, broker or not. `member(lane)` is one member of the lane's
+group, loop or share group, and `members(lane)` are all of them. `producer(lane)` and `consumer(lane)` with their
+plurals mean the lane's clients if these run as processes of their own.
 """
 
 import random as random_numbers
@@ -26,10 +26,10 @@ OF_CLIENTS = tuple(f"{role}{plural}" for role in (MEMBER, PRODUCER, CONSUMER) fo
 """Roles of clients; all others are roles of servers."""
 _SYNTAX = re.compile(
     r"(?P<lane_role>leader|follower)\((?P<lane>[^()/]+)(?:/(?P<partition>\d+))?\)"
-    r"|(?P<coordinator>(?:group|transaction|share)-coordinator)\((?P<coordinated>[^()/]+)\)"
-    r"|(?P<clients>(?:member|producer|consumer)s?)\((?P<of_clients>[^()/]+)\)"
+    r"|(?P<coordinator>(?:group|transaction|share)-coordinator)\((?P<coordinated_lane>[^()/]+)\)"
+    r"|(?P<clients>(?:member|producer|consumer)s?)\((?P<clients_lane>[^()/]+)\)"
     r"|(?P<numbered>broker|zookeeper|controller):(?P<number>\d+)"
-    r"|(?P<group>brokers|controllers):(?P<several>\d+(?:,\d+)+)"
+    r"|(?P<servers>brokers|controllers):(?P<numbers>\d+(?:,\d+)+)"
     r"|controllers:(?P<part>minority|majority)"
     r"|(?P<role>controllers|controller|zookeeper|random|all|minority|majority)"
 )
@@ -61,7 +61,7 @@ class Target:
     lane: str | None = None
     partition: int = 0
     numbers: tuple[int, ...] = ()
-    """The numbers of the servers that it names; empty if it names them by their role alone."""
+    """The numbers of the servers that the target names; empty if it names servers by their role alone."""
     part: str | None = None
     """`minority` or `majority` of the dedicated controllers; None: all of them, or those with the numbers."""
 
@@ -74,17 +74,17 @@ class Target:
         if match["lane_role"]:
             return cls(text, match["lane_role"], match["lane"], int(match["partition"] or 0))
         if match["coordinator"]:
-            return cls(text, match["coordinator"], match["coordinated"])
+            return cls(text, match["coordinator"], match["coordinated_lane"])
         if match["clients"]:
-            return cls(text, match["clients"], match["of_clients"])
+            return cls(text, match["clients"], match["clients_lane"])
         if match["numbered"]:
             role = "controllers" if match["numbered"] == "controller" else match["numbered"]
             return cls(text, role, numbers=(int(match["number"]),))
-        if match["several"]:
-            numbers = tuple(int(number) for number in match["several"].split(","))
+        if match["servers"]:
+            numbers = tuple(int(number) for number in match["numbers"].split(","))
             if len(set(numbers)) < len(numbers):
-                raise TargetError(f"{text!r} names a {match['group'].removesuffix('s')} twice")
-            return cls(text, match["group"], numbers=numbers)
+                raise TargetError(f"{text!r} names a {match['servers'].removesuffix('s')} twice")
+            return cls(text, match["servers"], numbers=numbers)
         if match["part"]:
             return cls(text, "controllers", part=match["part"])
         return cls(text, match["role"])
@@ -147,10 +147,11 @@ class Target:
             return tuple(clients) if self.role != role else (rng.choice(clients),)
         if self.role == "random":
             return (rng.choice(brokers),)
-        return tuple(sorted(rng.sample(brokers, self.brokers_hit(len(brokers))), key=lambda node: node.number))
+        count = self.brokers_hit(len(brokers))  # of the roles that are left: `all`, `minority` and `majority`
+        return tuple(sorted(rng.sample(brokers, count), key=lambda node: node.number))
 
     def brokers_hit(self, brokers: int) -> int:
-        """How many brokers of a cluster have this role at once, if its controller is one of the brokers."""
+        """How many brokers of a cluster have this role at once; `controller` counts as one of the brokers."""
         if self.role in ("zookeeper", "controllers", *OF_CLIENTS):
             return 0
         if self.role == "brokers":
@@ -185,7 +186,7 @@ class Target:
         return holder
 
 
-def _parts(members: int) -> dict[str, int]:
-    """The sizes of the largest `minority` among these nodes, and of the `majority` that the others form."""
-    minority = (members - 1) // 2
-    return {"minority": minority, "majority": members - minority}
+def _parts(nodes: int) -> dict[str, int]:
+    """The sizes of the largest `minority` of a number of nodes, and of the `majority` that the others form."""
+    minority = (nodes - 1) // 2
+    return {"minority": minority, "majority": nodes - minority}

@@ -13,8 +13,9 @@ from kafka_chaos.faults.cluster import CLIENT_PORT, NETWORK_PORT, ClusterControl
 from kafka_chaos.faults.fault import DOWN, FROZEN, Appearance, Fault, Pattern, Proof
 from kafka_chaos.faults.machine import engine_elsewhere
 
-_CONNECTIONS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} or sport = :{NETWORK_PORT} )")  # for ss
-_OPTION = "CONFIG_INET_DIAG_DESTROY"  # of the kernel: without it, `ss -K` resets no connection
+# The arguments with which `ss` lists the connections of clients.
+_CONNECTIONS = ("-tnH", "state", "established", f"( sport = :{CLIENT_PORT} or sport = :{NETWORK_PORT} )")
+_KERNEL_OPTION = "CONFIG_INET_DIAG_DESTROY"  # without it, `ss -K` resets no connection
 _KERNEL_CONFIG = Path("/proc/config.gz")
 
 
@@ -49,7 +50,7 @@ class ClientKill(Fault):
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """The process that ended, and the signal."""
+        """Which process ended, and by which signal."""
         return f"process {evidence['Pid']} gone by {signal.Signals(-int(evidence['ExitCode'])).name}"
 
 
@@ -93,7 +94,7 @@ class ConnectionReset(Fault):
     kind: ClassVar[str] = "connection-reset"
     only_brokers: ClassVar[bool] = True
     avoids_links: ClassVar[bool] = True
-    # It may lose requests and answers, too.
+    # Like a partition, a reset may lose requests and answers.
     counts_as: ClassVar[str] = "partition"
     appearance: ClassVar[Appearance] = Appearance("#8a6100", "#e3b64e", Pattern.CROSSES)
 
@@ -103,17 +104,17 @@ class ConnectionReset(Fault):
         if engine_elsewhere() is not None or not _KERNEL_CONFIG.is_file():
             return None
         with gzip.open(_KERNEL_CONFIG, "rt", encoding="utf-8", errors="replace") as lines:
-            if any(line.startswith(f"{_OPTION}=") for line in lines):
+            if any(line.startswith(f"{_KERNEL_OPTION}=") for line in lines):
                 return None
-        return f"the kernel resets no connections of others: it would have to be built with {_OPTION}"
+        return f"the kernel resets no connections of others: it would have to be built with {_KERNEL_OPTION}"
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         state, noted = node.state(), self._noted(cluster)
         if node.name in noted or not state["Running"] or state["Paused"]:
             return
-        # One command lists them, and resets them by `-K`: two would leave more time for new connections in between.
-        which = shlex.join(_CONNECTIONS)
-        noted[node.name] = _peers(inside_of(node).must_execute("sh", "-c", f"ss {which} && ss -K {which} >/dev/null"))
+        # One script lists and resets them (`-K`): two would leave more time for new connections in between.
+        these = shlex.join(_CONNECTIONS)
+        noted[node.name] = _peers(inside_of(node).must_execute("sh", "-c", f"ss {these} && ss -K {these} >/dev/null"))
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         before = self._noted(cluster).get(node.name)

@@ -29,12 +29,12 @@ class MovedClock(Fault):
 
     @staticmethod
     def unavailable() -> str | None:
-        """Why this machine can't move clocks, or None; `why_not_here` completes the sentence."""
+        """Why this machine can't move clocks, and what would be needed; None if it can."""
         return why_not_here("clocks are in the containers' processes", capabilities="CAP_SYS_ADMIN and CAP_NET_ADMIN")
 
     @property
     def furthest(self) -> float:
-        """The most seconds that the clock is ahead or behind while the fault lasts; each kind overrides this."""
+        """The greatest number of seconds that the clock is ahead or behind; each kind overrides this."""
         raise NotImplementedError
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:

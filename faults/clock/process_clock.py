@@ -1,8 +1,8 @@
 """The wall clock of one container's Java process: moved by libfaketime, and read from the process itself.
 
 Guarantee: the monotonic clock is left alone, so that time-outs last as long as before. A file in the container moves
-the clock (`+12.5`, in seconds). Like a machine's clock, it outlives a restart of the process, which reads the file once
-a second.
+the clock: it has the shift in seconds, such as `+12.5`, and the process reads it once a second. The file outlives the
+process, so that the clock stays moved after a restart, as a machine's clock would.
 """
 
 import os
@@ -21,7 +21,7 @@ from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.cluster import ClockControl
 
-PRELOADED = {
+CLOCK_ENVIRONMENT = {
     "LD_PRELOAD": "/opt/kafka/libfaketime.so",
     "FAKETIME_TIMESTAMP_FILE": "/etc/kafka-chaos/clock",
     "FAKETIME_CACHE_DURATION": "1",
@@ -32,12 +32,12 @@ PRELOADED = {
 }
 """The environment of a Java process whose clock can be moved."""
 
-_FILE = PRELOADED["FAKETIME_TIMESTAMP_FILE"]
+_FILE = CLOCK_ENVIRONMENT["FAKETIME_TIMESTAMP_FILE"]
 _STAMPED = re.compile(rb"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{3})\d*Z (\[\d{4}-[^\]]*\])?", re.MULTILINE)
-"""The beginning of a log line: the engine's time, and the server's own if the server wrote it."""
-_DRIFT_INTERVAL = 0.25
-_ATTACH_TIMEOUT = 5.0
-_ENDING_TIMEOUT = 5.0
+"""The beginning of a log line: the engine's time, and the server's own if the server wrote the line."""
+_DRIFT_INTERVAL = 0.25  # seconds between two writes of a clock that drifts
+_ATTACH_TIMEOUT = 5.0  # seconds within which the JVM must tell its time
+_ENDING_TIMEOUT = 5.0  # seconds within which the engine must notice that a process has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class _Shift:
     per_second: float
     since: float
 
-    def now(self) -> float:
+    def seconds_by_now(self) -> float:
         return self.seconds + self.per_second * (time.monotonic() - self.since)
 
 
 def with_engine_time(lines: bytes) -> bytes:
-    """Log lines in which the engine's time replaces the server's, which faults may move. Other lines get no time."""
+    """Log lines with the engine's time in place of the server's, which faults may move; other lines get no time."""
     return _STAMPED.sub(lambda stamp: b"[%s %s,%s]" % stamp.groups()[:3] if stamp[4] else b"", lines)
 
 
@@ -90,15 +90,15 @@ class Clock(ClockControl):
             raise ClusterFailure(self._failure)
         pid = self._pid()
         with self._lock:
-            shifts = {shift_name: shift.now() for shift_name, shift in self._shifts.items()}
+            shifts = {shift_name: shift.seconds_by_now() for shift_name, shift in self._shifts.items()}
         if not pid or name not in shifts:
             return None
         before = time.time()
-        ahead = _time_of_java(pid) - (before + time.time()) / 2  # it told its time about midway
+        ahead = _time_of_java(pid) - (before + time.time()) / 2  # the process told its time about midway
         return {"ahead": ahead, "by_all_shifts": sum(shifts.values()), "by_this_shift": shifts[name]}
 
     def _start_or_end_drift(self) -> None:
-        """Start a thread that moves the clock on once a shift drifts, and end it once none does."""
+        """Start a thread that keeps the clock drifting as soon as a shift drifts, and end it once none drifts."""
         drifts = any(shift.per_second for shift in self._shifts.values())
         if drifts and self._drifting is None:
             self._drift_is_over = threading.Event()
@@ -121,7 +121,7 @@ class Clock(ClockControl):
                     return
 
     def _write(self) -> None:
-        text = f"{sum(shift.now() for shift in self._shifts.values()):+.3f}\n"
+        text = f"{sum(shift.seconds_by_now() for shift in self._shifts.values()):+.3f}\n"
         pid = self._pid()
         if not pid:
             self._write_file(_FILE, text)

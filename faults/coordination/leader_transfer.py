@@ -16,7 +16,7 @@ from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, PartitionId
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, PlannedCluster, Proof, all_took_effect
-from kafka_chaos.faults.process.ended import runs_on
+from kafka_chaos.faults.process.ended import still_runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +40,10 @@ class LeaderTransfer(Fault):
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Note the leaders, and transfer leadership to replicas in sync, except of partitions that are being moved."""
         now, moving = cluster.leadership(), cluster.moving()
-        heirs = {
-            partition: heir
-            for partition, state in now.items()
-            if moving is not None and partition not in moving
-            if (heir := self._heir(cluster, nodes, partition, state)) is not None
-        }
+        # If no broker tells which partitions are being moved, none is touched.
+        candidates = [] if moving is None else [partition for partition in now if partition not in moving]
+        possible = {partition: self._heir(cluster, nodes, partition, now[partition]) for partition in candidates}
+        heirs = {partition: heir for partition, heir in possible.items() if heir is not None}
         self._noted(cluster).update({partition: now[partition] for partition in heirs})
         cluster.transfer(heirs)
 
@@ -53,7 +51,7 @@ class LeaderTransfer(Fault):
         """Whether every partition that a target led has another leader, in a higher leader epoch."""
         before: Mapping[PartitionId, Leadership] = self._noted(cluster)
         now = cluster.leadership() if before else {}
-        return all_took_effect({node.name: _leaders_moved(node, before, now) for node in nodes})
+        return all_took_effect({node.name: _transfer_proof(node, before, now) for node in nodes})
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
@@ -65,7 +63,7 @@ class LeaderTransfer(Fault):
         return f"leadership of {counted(len(moved), 'partition')} moved: {first_of(words)}"
 
     def _heir(self, cluster: ClusterControl, nodes: Nodes, partition: PartitionId, state: Leadership) -> int | None:
-        """The broker that is to lead a partition instead of a target; None if no target leads it, or no other can."""
+        """The broker that is to lead a target's partition; None if no target leads it, or if no other broker can."""
         targets = {node.number for node in nodes}
         if state.leader not in targets or (self.lane is not None and cluster.topic(self.lane) != partition[0]):
             return None
@@ -73,7 +71,7 @@ class LeaderTransfer(Fault):
         return next((broker for broker in candidates if cluster.brokers[broker].is_running()), None)
 
 
-def _leaders_moved(
+def _transfer_proof(
     node: NodeControl, before: Mapping[PartitionId, Leadership], now: Mapping[PartitionId, Leadership]
 ) -> Proof:
     led = {partition: state for partition, state in before.items() if state.leader == node.number}
@@ -92,9 +90,9 @@ def _leaders_moved(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerMove(Fault):
-    """Depose the target, which has to be the controller (`target: controller`): the controller's node in ZooKeeper is
-    removed, and the brokers elect a controller again, perhaps the same. They keep running. Its proof: there is a
-    controller in a higher controller epoch than before, and the process of the former one still runs."""
+    """Depose the target, which has to be the controller (`target: controller`): ZooKeeper's znode `/controller` is
+    removed, and the brokers, which keep running, elect a controller again, perhaps the same. Its proof: there is a
+    controller in a higher controller epoch than before, and the former controller's process still runs."""
 
     kind: ClassVar[str] = "controller-move"
     in_words: ClassVar[str] = (
@@ -106,7 +104,7 @@ class ControllerMove(Fault):
 
     @classmethod
     def refusal(cls, cluster: PlannedCluster) -> str | None:
-        """In KRaft mode, no request deposes a working controller."""
+        """Why the cluster can't have the fault: in KRaft mode, no request deposes a working controller."""
         if cluster.metadata_mode != KRAFT:
             return None
         return "nothing deposes the active controller in KRaft mode: pause it, isolate it or kill it"
@@ -123,14 +121,16 @@ class ControllerMove(Fault):
         """Whether there is a controller in a later epoch, and the former one's process still runs."""
         before = cluster.noted.get(self.stable_name)
         epoch, controller = (cluster.controller_epoch(), cluster.controller()) if before else (None, None)
-        return all_took_effect({node.name: _deposed(node, before, epoch, controller) for node in nodes})
+        return all_took_effect({node.name: _move_proof(node, before, epoch, controller) for node in nodes})
 
 
-def _deposed(node: NodeControl, before: Mapping[str, Any] | None, epoch: int | None, controller: int | None) -> Proof:
+def _move_proof(
+    node: NodeControl, before: Mapping[str, Any] | None, epoch: int | None, controller: int | None
+) -> Proof:
     if before is None or before["name"] != node.name:
         return Proof(False, {}, "it was not controller")
     state = node.state()
-    if not runs_on(state, before["Pid"]):
+    if not still_runs(state, before["Pid"]):
         return Proof(False, {}, "its process ended")
     if epoch is None or epoch <= before["epoch"] or controller is None:
         return Proof(False, {}, "no controller was elected in a later epoch")
@@ -153,7 +153,7 @@ class SessionExpiry(Fault):
 
     @classmethod
     def refusal(cls, cluster: PlannedCluster) -> str | None:
-        """In KRaft mode there are no sessions with ZooKeeper; a loss of heartbeats has the same effect."""
+        """Why the cluster can't have the fault: in KRaft mode, brokers have no sessions with ZooKeeper."""
         if cluster.metadata_mode != KRAFT:
             return None
         return (
@@ -177,7 +177,7 @@ class SessionExpiry(Fault):
         if before is None:
             return Proof(False, {}, "it was not registered")
         state, now = node.state(), cluster.registration(node.number)
-        if not runs_on(state, before["Pid"]):
+        if not still_runs(state, before["Pid"]):
             return Proof(False, {}, "its process ended")
         if now is None:
             return Proof(False, {}, "its registration is gone, and it has not registered again")
@@ -192,5 +192,5 @@ class SessionExpiry(Fault):
         return Proof(True, evidence)
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
-        """Wait until the running targets are registered, as they do by themselves."""
+        """Wait until the running targets are registered; they register by themselves."""
         cluster.await_registered([node for node in nodes if node.is_running()])

@@ -5,7 +5,7 @@ start while producers go on. Once it is in sync, the old replica leaves the ISR,
 its files are deleted.
 
 `partition-growth` adds partitions to topics. Clients go on with the partitions that they know, and learn of the new
-ones from the cluster's metadata. Producers with acks=0 keep to those that they know (`workload/lane_clients.py`).
+ones from the cluster's metadata. Producers with acks=0 never write to new ones, which might drop records unnoticed.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from kafka_chaos.contract.command.errors import counted, first_of
 from kafka_chaos.faults.cluster import ClusterControl, Leadership, NodeControl, PartitionId, inside_of, topics_of
 from kafka_chaos.faults.fault import Appearance, Fault, Nodes, Pattern, Proof, all_took_effect
 
-# Lists the directories that are its arguments. `true` at its end, since a directory may be missing.
+# Lists the directories that are its arguments. `true` ends it, since a missing directory is no failure.
 _LIST_FOLDERS = 'for directory; do ls "$directory" 2>/dev/null; done; true'
 NewPartitions = Mapping[PartitionId, tuple[int, ...]]
 """The replicas of each new partition, its leader first."""
@@ -68,7 +68,7 @@ class Reassignment(Fault):
         """Whether all replicas of the targets have moved to other brokers."""
         moves: Mapping[PartitionId, _Move] = cluster.noted.get(self.stable_name, {})
         now = cluster.leadership() if moves else {}
-        return all_took_effect({node.name: _replicas_moved(cluster, node, moves, now) for node in nodes})
+        return all_took_effect({node.name: _moves_proof(cluster, node, moves, now) for node in nodes})
 
     def heal(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Wait for moves that have not ended; a move that does not end in time is cancelled."""
@@ -83,7 +83,7 @@ class Reassignment(Fault):
         return f"replicas of {counted(len(moved), 'partition')} moved: {first_of(moves)}; {files}"
 
     def _moves(self, cluster: ClusterControl, nodes: Nodes) -> dict[PartitionId, _Move]:
-        """The moves to make. A partition stays as it is if it is being moved, or if too few brokers are free."""
+        """The moves to make. A partition that is being moved already, or for which too few brokers are free, stays."""
         topics = topics_of(cluster, self.lane)
         targets = {node.number for node in nodes}
         moving, moves = cluster.moving(), {}
@@ -103,7 +103,7 @@ class Reassignment(Fault):
         return moves
 
 
-def _replicas_moved(
+def _moves_proof(
     cluster: ClusterControl,
     node: NodeControl,
     moves: Mapping[PartitionId, _Move],
@@ -155,7 +155,7 @@ class PartitionGrowth(Fault):
     appearance: ClassVar[Appearance] = Appearance("#1f6f8b", "#79c3dc", Pattern.BACK_DIAGONALS)
 
     def can_begin(self, cluster: ClusterControl, nodes: Nodes) -> bool:
-        """Whether a target runs, and enough brokers for the replicas of all these topics."""
+        """Whether a target runs, and enough brokers run for the replicas of all the topics that are to grow."""
         return {topic for topic, _ in self._new_partitions(cluster, nodes)} == set(topics_of(cluster, self.lane))
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
@@ -169,7 +169,7 @@ class PartitionGrowth(Fault):
         """Whether all new partitions exist, have a leader, and are in sync."""
         new: NewPartitions = cluster.noted.get(self.stable_name, {})
         now = cluster.leadership() if new else {}
-        return all_took_effect({node.name: _partitions_added(node, new, now) for node in nodes})
+        return all_took_effect({node.name: _growth_proof(node, new, now) for node in nodes})
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
@@ -194,7 +194,7 @@ class PartitionGrowth(Fault):
         return new
 
 
-def _partitions_added(node: NodeControl, new: NewPartitions, now: Mapping[PartitionId, Leadership]) -> Proof:
+def _growth_proof(node: NodeControl, new: NewPartitions, now: Mapping[PartitionId, Leadership]) -> Proof:
     if not new:
         return Proof(False, {}, "there was no topic, or too few brokers ran")
     missing = [

@@ -1,7 +1,7 @@
 """The fault kinds that act on single requests and responses, which Kafka's protocol sends as frames.
 
 They set `needs_links`: if a schedule has one of them, every connection to a broker or controller passes a link, which
-is a relay for frames, from the start of the cluster on. So a fault that begins breaks no connection, and misses none.
+is a relay for frames, from the start of the cluster on. So a fault reaches all connections, and its start breaks none.
 """
 
 import re
@@ -20,8 +20,8 @@ from kafka_chaos.faults.machine import why_not_here
 
 _SENDER = re.compile(r"clients|brokers|controller|controllers|(?:broker|controller):(?P<number>\d+)")
 _SENDERS = "clients, brokers, broker:ID, controller, controllers or controller:NUMBER"
-_SHOWN_IDS = 5
-_OF_ACTIONS = ("seconds", "kbit_per_second", "error", "byte")  # keys of single kinds that are fields of a link's `Rule`
+_SHOWN_IDS = 5  # the number of correlation ids that a description names
+_KEYS_OF_KINDS = ("seconds", "kbit_per_second", "error", "byte")  # that only some kinds have; all are fields of `Rule`
 
 
 def why_no_links() -> str | None:
@@ -58,7 +58,7 @@ class OnFrames(Fault):
     # To clients and other nodes, late or lost requests and responses look as if the broker was cut off from them.
     counts_as: ClassVar[str] = "partition"
     needs_links: ClassVar[bool] = True
-    # As with a partition: it need not wait for faults that end or start the process.
+    # The rules outlive the process, but faults with this flag need not wait for those that end or start processes.
     ends_with_process: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class OnFrames(Fault):
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
         """Add the rule to the targets' links."""
-        frames = {
+        rule = {
             "side": self.side,
             "api": self.api,
             "sender": self._senders(cluster),
@@ -79,9 +79,9 @@ class OnFrames(Fault):
             "transactional_id": self.transactional_id,
             "nth": self.nth,
             "action": self.kind,
-            **{key: getattr(self, key) for key in _OF_ACTIONS if hasattr(self, key)},
+            **{key: getattr(self, key) for key in _KEYS_OF_KINDS if hasattr(self, key)},
         }
-        at_once(nodes, lambda node: link_of(node).apply(self.stable_name, **frames))
+        at_once(nodes, lambda node: link_of(node).apply(self.stable_name, **rule))
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
         """Whether the rule has taken a frame on any target."""
@@ -99,7 +99,7 @@ class OnFrames(Fault):
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
-        """The number of frames, and the correlation ids of the first."""
+        """How many frames the fault took, what happened to them, and the correlation ids of the first frames."""
         told = evidence["told"]
         apis = " and ".join(sorted({frame["api"] for frame in told}))
         ids = [str(frame["correlation_id"]) for frame in told[:_SHOWN_IDS]]
@@ -264,7 +264,7 @@ class Repeat(OnFrames):
     def __post_init__(self) -> None:
         OnFrames.__post_init__(self)
         if self.side == "response" and (self.api not in ("Produce", "Fetch") or self.sender != "clients"):
-            raise ValueError("side: expected request, but for Produce and Fetch of `sender: clients`: brokers may end")
+            raise ValueError("side: expected request; only Produce and Fetch responses to `sender: clients` may repeat")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +278,7 @@ class Stale(OnFrames):
     kind: ClassVar[str] = "stale"
     fate: ClassVar[str] = "answered with former metadata"
     leaves_nodes_alone: ClassVar[bool] = True
-    since: ClassVar[tuple[str, str] | None] = ("2.1", "before, metadata has no leader epochs by which clients know it")
+    since: ClassVar[tuple[str, str] | None] = ("2.1", "clients know former metadata by its leader epochs (KIP-320)")
     appearance: ClassVar[Appearance] = Appearance("#6d6a2f", "#cfca7d", Pattern.BACK_DIAGONALS)
 
     def __post_init__(self) -> None:
@@ -289,4 +289,4 @@ class Stale(OnFrames):
 
 
 FATES = {kind.kind: kind.fate for kind in (Alter, Answer, Cut, Delay, Drop, Hold, Rate, Repeat, Stale)}
-"""By kind, what happens to the frames that it takes."""
+"""By the name of a kind, what happens to the frames that its faults take."""

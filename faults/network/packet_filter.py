@@ -1,7 +1,7 @@
-"""Rules of the kernel's packet filter in a container's own network namespace. Each fault has chains of its own.
+"""Rules of the kernel's packet filter in a container's own network namespace.
 
-So faults neither see nor remove each other's rules. A restarted container has a new network namespace without rules;
-the injector installs them again once the container serves.
+Each fault has chains of its own, so that faults neither see nor remove each other's rules. A restarted container has a
+new network namespace without rules; the injector installs them again once the container serves.
 """
 
 import time
@@ -14,8 +14,8 @@ from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import Fault, Proof
 
-_ENDING_SECONDS = 3.0
-_INTERVAL = 0.1
+_ENDING_SECONDS = 3.0  # how long a container that ends may still count as running, while scripts in it fail
+_INTERVAL = 0.1  # seconds between two tries of a script
 
 Rule = tuple[str, ...]
 """A rule of iptables: its matches and its target, as arguments."""
@@ -43,8 +43,8 @@ class Rules:
             lines += [f":{chain} - [0:0]", *(f"-A {chain} {' '.join(rule)}" for rule in rules)]
             lines.append(f"-I {hook} -j {chain}")
         document = "\n".join([*lines, "COMMIT", ""])
-        installed = f"iptables -w -C {first} -j {self._chain(first)} 2>/dev/null"
-        _run(node, f"{installed} || iptables-restore -w --noflush <<'END'\n{document}END\n")
+        check = f"iptables -w -C {first} -j {self._chain(first)} 2>/dev/null"  # succeeds if they are installed
+        _run(node, f"{check} || iptables-restore -w --noflush <<'END'\n{document}END\n")
 
     def remove(self, node: NodeControl) -> None:
         """Remove the rules where the container runs and still has them."""
@@ -59,7 +59,7 @@ class Rules:
         _run(node, "\n".join([*jumps, *rules]))
 
     def matched(self, node: NodeControl) -> Proof:
-        """Whether packets have matched the rules; the evidence `packets` has the number of packets by chain."""
+        """The proof that packets have matched the rules; its evidence `packets` has the number of packets by chain."""
         packets: dict[str, int] = {}
         if not node.is_running():
             return Proof(False, packets, "its process does not run")
@@ -78,7 +78,7 @@ class Rules:
 
 
 def _run(node: NodeControl, script: str) -> None:
-    """Run a script that may be repeated. If the container ends meanwhile, its rules are gone: that is no failure."""
+    """Run a script, again if it fails. If the container ends meanwhile, its rules are gone, which is no failure."""
     deadline = time.monotonic() + _ENDING_SECONDS
     while time.monotonic() < deadline:
         if inside_of(node).execute("sh", "-c", script, in_network=True)[0] == 0 or not node.is_running():
@@ -90,7 +90,7 @@ def _run(node: NodeControl, script: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiltersPackets(Fault):
-    """A fault by rules of the packet filter, which end with the process. Its proof: packets that matched them."""
+    """A fault made of packet filter rules, which end with the process. Its proof: packets that matched the rules."""
 
     ends_with_process: ClassVar[bool] = True
     # Packet loss amounts to a cut at most. The model's partition may cut off clients, too, as `isolate` does.

@@ -36,7 +36,7 @@ class Partition(FiltersPackets):
     action: Literal["drop", "reject"] = "drop"
     peers: tuple[int, ...] | Literal["brokers", "controllers"] | None = None
     kind: ClassVar[str] = "partition"
-    # The inherited `counts_as` is for brokers; of controllers, it counts as session-expiry (`model_faults.py`).
+    # The inherited `counts_as` is for brokers; a partition of controllers counts as session-expiry (`model_faults`).
     appearance: ClassVar[Appearance] = Appearance("#0b7285", "#57c3d6", Pattern.DOTS)
 
     def inject(self, cluster: ClusterControl, nodes: Nodes) -> None:
@@ -95,8 +95,8 @@ class Isolate(FiltersPackets):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacketLoss(FiltersPackets):
-    """Lose `percent` of the packets that other brokers send to the target. TCP sends them again, so that everything is
-    slow and nothing is gone. Its proof: packets that were dropped, counted by the kernel."""
+    """Lose `percent` of the packets that other brokers send to the target. TCP sends them again, so that everything
+    arrives, only later. Its proof: packets that were dropped, counted by the kernel."""
 
     percent: Annotated[float, Interval(gt=0, le=100)] = 10.0
     kind: ClassVar[str] = "packet-loss"

@@ -14,14 +14,14 @@ from kafka_chaos.faults.fault import DOWN, FROZEN, Appearance, Fault, Pattern, P
 
 
 def _monotonic_ns(finished_at: str | None) -> int | None:
-    """The reading of the monotonic clock at a moment that Docker gives in RFC 3339; None for an absent moment."""
+    """The reading of the monotonic clock when a process ended, by Docker's time (RFC 3339); None without that time."""
     if not finished_at:
         return None
     ago = time.time() - datetime.fromisoformat(finished_at).timestamp()
     return time.monotonic_ns() - round(ago * 1e9)
 
 
-def runs_on(state: Mapping[str, Any], pid: int) -> bool:
+def still_runs(state: Mapping[str, Any], pid: int) -> bool:
     """Whether a node's state shows that the process with this id still runs."""
     return bool(state["Running"]) and state["Pid"] == pid
 
@@ -67,7 +67,7 @@ class Kill(EndedBy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop(EndedBy):
-    """Stop the processes (SIGTERM): a broker first moves its leaders. Its proof: each process ended by itself."""
+    """Stop the processes (SIGTERM): a broker first hands leadership over. Its proof: each process ended by itself."""
 
     kind: ClassVar[str] = "stop"
     by_signal: ClassVar[signal.Signals] = signal.SIGTERM

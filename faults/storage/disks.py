@@ -13,7 +13,7 @@ from kafka_chaos.faults.machine import why_not_here
 from kafka_chaos.faults.storage.log_files import SHOWN
 
 _TOOLS = ("mkfs.ext4", "mount", "umount", "losetup")
-_FIRST_OF_SIGNALS = 128  # from here on, exit codes say which signal ended a process
+_FIRST_OF_SIGNALS = 128  # an exit code from here on says that a signal ended the process
 
 
 def why_no_disks() -> str | None:
@@ -36,7 +36,7 @@ def disk_of(node: NodeControl) -> DiskControl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDisk(Fault):
-    """A fault of brokers' own disks."""
+    """A fault of brokers' own disks: for such a fault in its schedule, a cluster starts with a disk per broker."""
 
     needs_disk: ClassVar[bool] = True
 
@@ -63,7 +63,7 @@ class FailsWrites(OnDisk):
 
 
 def _broker_state(node: NodeControl) -> dict[str, Any]:
-    """Whether a broker still runs, or how it ended, as evidence."""
+    """The evidence of whether a broker still runs, and of how it ended."""
     state = node.state()
     return {"Running": state["Running"], "ExitCode": state.get("ExitCode")}
 
@@ -124,7 +124,7 @@ class ReadOnlyDisk(FailsWrites):
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """The refusal, and what became of the broker."""
+        """That a write was refused, and what became of the broker."""
         return f"a write was refused: read-only file system; {_described_state(evidence)}"
 
 
@@ -183,7 +183,7 @@ class FailingSegment(FailsWrites):
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """Which files, and what became of the broker."""
+        """Which files refused writes, and what became of the broker."""
         files = evidence["files"]
         refusals = f"writes to {counted(len(files), 'file')} refused: {first_of(files, SHOWN)}"
         return f"{refusals}; {_described_state(evidence)}"
@@ -224,6 +224,6 @@ class PowerLoss(OnDisk):
 
     @staticmethod
     def describe_evidence(evidence: Mapping[str, Any]) -> str:
-        """The loss in words."""
+        """How many bytes were not flushed, and of how many files."""
         files = counted(evidence["shorter_files"], "file")
         return f"process and page cache gone: {evidence['lost_bytes']:,} bytes of {files} were not flushed"

@@ -21,15 +21,15 @@ Sizes = Mapping[str, int]
 SHOWN = 3  # the number of files that a message names
 _SHELL_FUNCTIONS = text_in(__package__, "log_files.sh")
 _BYTES = b"kafka-chaos was "
-"""The bytes that `corrupted-segment` writes. No checksum covers a batch's first 17 bytes (12 in message formats 0 and
-1). If they alone change, the batch's length, one of them, points beyond the segment's end. Else a checksum is wrong."""
+"""The bytes that `corrupted-segment` writes. They damage a batch anywhere in it: a checksum covers all but the first 17
+bytes (12 in formats 0 and 1), and among these is the batch's length, which then points beyond the segment's end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnLogFiles(Fault):
     """A fault that kills a broker, and removes or changes files of its log directories."""
 
-    # Enough where the files have no records, such as checkpoints and indexes.
+    # A kill loses no record either. Kinds that change records override this.
     counts_as: ClassVar[str] = "kill"
     holds: ClassVar[str] = DOWN
     only_brokers: ClassVar[bool] = True
@@ -52,14 +52,14 @@ class OnLogFiles(Fault):
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
-        """The number of bytes that are gone, and of the files that they were in, with some names."""
+        """How many bytes are gone from how many files, with the names of some files."""
         files = evidence["files"]
         lost = sum(before - (now or 0) for before, now in files.values())
         names = [path.removeprefix("/") for path in files]
         return f"{lost:,} bytes of {counted(len(files), 'file')} gone: {first_of(names, SHOWN)}"
 
     def _size_after(self, size: int) -> int | None:
-        """The size that a file of this size has after the fault; None: the file is removed."""
+        """The size after the fault of a file whose size was `size`; None: the file is removed."""
         return None
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:

@@ -43,7 +43,7 @@ class OnRemoteStore(Fault):
 
     @classmethod
     def refusal(cls, cluster: PlannedCluster) -> str | None:
-        """Only a cluster with tiered storage has a remote store."""
+        """Why the cluster can't have the fault: only with tiered storage is there a remote store. None if it can."""
         return None if cluster.tiered_storage else "the cluster has no remote store: expected tiered_storage: true"
 
 
@@ -60,14 +60,14 @@ class BreaksOperations(OnRemoteStore):
         self._write_instructions(node, self._instructions())
 
     def proof(self, cluster: ClusterControl, nodes: Nodes) -> Proof:
-        """Whether the fault met operations of any target. One is enough: only leaders copy segments, and a broker
-        fetches only if a consumer asks it for old records."""
+        """Whether the fault met an operation of any target. One target is enough: only leaders copy segments, and a
+        broker fetches only if a consumer asks it for old records."""
         lines_before, instructions, evidence = self._noted(cluster), self._instructions(), {}
         for node in nodes:
             lines = _plugin_log(node)[lines_before.get(node.name, 0) :]
             operations = [line.split()[0] for line in lines if line in instructions]
             evidence[node.name] = {"operations": {name: operations.count(name) for name in sorted(set(operations))}}
-        took_effect = any(of_node["operations"] for of_node in evidence.values())
+        took_effect = any(node_evidence["operations"] for node_evidence in evidence.values())
         return Proof(took_effect, evidence, "no operation of a target on the remote store met it")
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
@@ -165,6 +165,6 @@ class LostRemoteSegment(OnRemoteStore):
 
     @classmethod
     def describe_evidence(cls, evidence: Mapping[str, Any]) -> str:
-        """How many segments, with some names, which consist of partition, first offset, last offset and an id."""
+        """How many segments are gone, with the names of some: partition, first offset, last offset and an id."""
         names = [path.removeprefix(f"{SEGMENTS}/") for path in evidence["segments"]]
         return f"{counted(len(names), 'segment')} gone: {first_of(names, SHOWN)}"

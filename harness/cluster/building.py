@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafka_chaos.faults.clock.process_clock import PRELOADED
+from kafka_chaos.faults.clock.process_clock import CLOCK_ENVIRONMENT
 from kafka_chaos.faults.storage.remote_store import REMOTE_STORE
 from kafka_chaos.harness.cluster.configuration.layout import ClusterLayout
 from kafka_chaos.harness.cluster.configuration.server_properties import CLIENT_PORT, LOG_DIRECTORIES, ZOOKEEPER_PORT
@@ -72,8 +72,8 @@ class NodeBuilder:
         image = ensure_image(version.number, clock=self.layout.clocks)
         container = DockerContainer(image, name=f"kafka-chaos-{self.run_id}-{node.name}")
         # Only the server gets these variables: other commands in the container need the true time.
-        preloaded = ["env", *(f"{key}={value}" for key, value in PRELOADED.items())] if self.layout.clocks else []
-        container.with_command([*preloaded, "/opt/kafka/bin/start-server", server, *JVM_OPTIONS[node.role]])
+        env = ["env", *(f"{key}={value}" for key, value in CLOCK_ENVIRONMENT.items())] if self.layout.clocks else []
+        container.with_command([*env, "/opt/kafka/bin/start-server", server, *JVM_OPTIONS[node.role]])
         # Properties are in the environment: to copy a file, Docker would mount the file system once more at each start.
         for key, value in {"SERVER_PROPERTIES": properties, **(environment or {})}.items():
             container.with_env(key, value)

@@ -227,7 +227,7 @@ class Cluster(Members):
         ports = (properties.CONTROL_PORT, properties.REPLICATION_PORT, properties.CLIENT_PORT, properties.NETWORK_PORT)
         self.links = Links({node.address: node.name for node in self.nodes}, ports)
         for node in (*self.brokers.values(), *self.controllers.values()):
-            node.link = self.links.of(node.name)
+            node.link = self.links.link_to(node.name)
 
     def _make_remote_store(self, labels: Mapping[str, str]) -> str:
         """Make the volume of the brokers' remote store, and return its name; empty without tiered storage."""

@@ -11,7 +11,7 @@ from typing import IO, Any
 from kafka_chaos.contract.wire.errors import RETRIABLE_ERRORS
 from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
 from kafka_chaos.faults.links.relay.contents import Contents, FetchSession, MessageDecoder, errors_of, produced_to
-from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, PRODUCE, Header, correlation_id, read_header
+from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, PRODUCE, Header, read_correlation_id, read_header
 from kafka_chaos.faults.links.relay.rules import ANSWER, CUT, DROP, REPEAT, REQUEST, RESPONSE, STALE, Rule, Tally
 from kafka_chaos.faults.links.relay.stream import HEAD, Fate, Replacement
 
@@ -27,7 +27,7 @@ class Exchange:
     asked_ns: int
     contents: Contents | None
     metadata_query: tuple[Any, ...] | None = None
-    """The request's key in `RelayContext.metadata`, if it is a Metadata request that came at once."""
+    """The request's key in `RelayContext.metadata`, if it is a Metadata request that was there whole."""
     answered_ns: int | None = None
     answer_size: int | None = None
     errors: tuple[int, ...] = ()
@@ -46,19 +46,20 @@ class Counts:
     requests: int = 0
     answers: int = 0
     bytes: int = 0
-    unknown_connections: int = 0  # that do not speak Kafka's protocol
-    unknown_answers: int = 0  # to no request that was seen
+    unknown_connections: int = 0  # connections that do not speak Kafka's protocol
+    unknown_answers: int = 0  # responses to no request that the link has seen
 
 
 class RelayContext:
-    """What a relay's conversations share. `traces_controllers`: whether requests of controllers are recorded whole."""
+    """The state that a relay's conversations share. `traces_controllers`: whether controllers' requests are recorded
+    whole."""
 
     def __init__(self) -> None:
         self.decoder = MessageDecoder()
         self.counts = Counts()
         self.tallies: dict[str, Tally] = {}
         self.metadata: dict[tuple[Any, ...] | None, bytes] = {}
-        """By port, version and body of a Metadata request, the last response, or the last one before a `stale` rule."""
+        """The last response to each Metadata request, by `Exchange.metadata_query`; it stays during a `stale` rule."""
         self.trace: IO[str] | None = None
         self.traces_controllers = False
 
@@ -86,7 +87,7 @@ class Conversation:
     _repeated: set[int] = field(default_factory=set)
     """The correlation ids of requests that were sent twice and answered once: their second responses are to come."""
     is_opaque: bool = False
-    """Whether its frames are not Kafka's, as far as can be told: they pass unread."""
+    """Whether the connection does not speak Kafka's protocol, as far as can be told: its bytes pass unread."""
 
     def request(self, frame: memoryview, size: int) -> Fate | Replacement:
         """The fate of a request of `size` bytes; `frame` has its beginning, or all of it."""
@@ -95,7 +96,7 @@ class Conversation:
             self.is_opaque = True
             self.context.counts.unknown_connections += 1
             return Fate.OPAQUE
-        possible = self._possible(header)
+        possible = self._possible_tallies(header)
         reads_contents = any(tally.rule.reads_contents for tally in possible) or self._traces_all(header)
         needs_whole = reads_contents or any(tally.rule.replaces(REQUEST) for tally in possible)
         if needs_whole and len(frame) < size:
@@ -119,26 +120,26 @@ class Conversation:
         """The fate of a response of `size` bytes, or what passes instead. `frame`: its beginning, or all of it."""
         if self.is_opaque or len(frame) < 4:  # a correlation id has four bytes
             return Fate.OPAQUE
-        number = correlation_id(frame)
-        exchange = self._pending.get(number)
-        possible = [] if exchange is None else self._possible(exchange.header)
-        is_replaced = number in self._repeated or any(tally.rule.replaces(RESPONSE) for tally in possible)
+        correlation_id = read_correlation_id(frame)
+        exchange = self._pending.get(correlation_id)
+        possible = [] if exchange is None else self._possible_tallies(exchange.header)
+        may_be_replaced = correlation_id in self._repeated or any(tally.rule.replaces(RESPONSE) for tally in possible)
         # Metadata is read for the names of topic ids.
         is_read = exchange is not None and (exchange.header.api == METADATA or self._traces_all(exchange.header))
-        if (is_replaced or is_read) and len(frame) < size:
+        if (may_be_replaced or is_read) and len(frame) < size:
             return Fate.WHOLE
         counts = self.context.counts
         counts.answers += 1
         counts.bytes += size
         if exchange is None:
-            if number in self._repeated:
-                self._repeated.remove(number)
+            if correlation_id in self._repeated:
+                self._repeated.remove(correlation_id)
                 return ()
             counts.unknown_answers += 1
             return Fate.PASS
-        del self._pending[number]
+        del self._pending[correlation_id]
         if exchange.fault.get("action") == REPEAT:
-            self._repeated.add(number)
+            self._repeated.add(correlation_id)
         header = exchange.header
         is_short = self.context.trace is not None and header.api != FETCH and len(frame) == size <= HEAD
         if is_read or is_short:
@@ -147,29 +148,29 @@ class Conversation:
             exchange.answer = body if self._traces_all(header) else None
         exchange.answered_ns, exchange.answer_size = time.monotonic_ns(), size
         fate = self._fate(exchange, RESPONSE, possible, frame)
-        is_kept = any(tally.rule.action == STALE for tally in self.context.tallies.values())
-        if exchange.metadata_query is not None and not is_kept:
+        has_stale_rule = any(tally.rule.action == STALE for tally in self.context.tallies.values())
+        if exchange.metadata_query is not None and not has_stale_rule:
             self.context.metadata[exchange.metadata_query] = bytes(frame)
         if fate is not Fate.WAIT:
             self.context.record(self, exchange)
         return fate
 
-    def goes_on(self, side: str) -> None:
-        """Note that the frame that waited on this side goes on."""
+    def note_release(self, side: str) -> None:
+        """Note that the frame that waited on this side waits no longer, but passes."""
         exchange = self.waiting.pop(side)
         exchange.fault["until_ns"] = time.monotonic_ns()
         # A request with a response to come is recorded together with that response.
         if side == RESPONSE or exchange.header.correlation_id not in self._pending:
             self.context.record(self, exchange)
 
-    def ends(self) -> None:
-        """Record what is left when the connection is over."""
+    def note_end(self) -> None:
+        """Note that the connection is over, and record the exchanges that are not recorded yet."""
         self.record_unanswered()
         self._pending.clear()
         self.waiting.clear()
 
     def record_unanswered(self) -> None:
-        """Record the requests whose senders have no response so far."""
+        """Record the exchanges whose response the sender does not have yet."""
         for exchange in self._pending.values():
             self.context.record(self, exchange)
         waiting = self.waiting.get(RESPONSE)
@@ -180,11 +181,11 @@ class Conversation:
     def _contents(
         self, header: Header, frame: memoryview, size: int, *, reads_contents: bool
     ) -> tuple[bool, Contents | None]:
-        """Whether the request is answered at all (Produce with acks=0 is not), and its contents."""
+        """Whether the request gets an answer at all (Produce with acks=0 does not), and its contents (None: unread)."""
         decoder = self.context.decoder
         if header.api == PRODUCE:
             produced = produced_to(header, frame, decoder.topic_names)
-            acks, contents = produced if produced is not None else (1, None)
+            acks, contents = produced if produced is not None else (1, None)  # unreadable: expect an answer
             if reads_contents:
                 contents = decoder.request(header, frame, self.session) or contents
             return acks != 0, contents
@@ -193,12 +194,12 @@ class Conversation:
             return True, None
         return True, decoder.request(header, frame, self.session)
 
-    def _possible(self, header: Header) -> list[Tally]:
-        """The rules that may name an exchange with this header."""
+    def _possible_tallies(self, header: Header) -> list[Tally]:
+        """The tallies of the rules that may name an exchange with this header."""
         return [tally for tally in self.context.tallies.values() if tally.rule.may_name(self.node, header, self.peer)]
 
     def _traces_all(self, header: Header) -> bool:
-        """Whether request and response are recorded whole."""
+        """Whether a request with this header and its response are recorded whole."""
         return self.context.traces_controllers and header.api in FROM_CONTROLLERS
 
     def unanswered(self) -> int:
@@ -225,12 +226,12 @@ class Conversation:
                 return Fate.LAST if side == REQUEST else Fate.END
             self.waiting[side] = exchange
             size = exchange.size if side == REQUEST else exchange.answer_size
-            exchange.seconds = tally.seconds_of(size or 0)
+            exchange.seconds = tally.waiting_seconds(size or 0)
             return Fate.LOSE if rule.action == DROP else Fate.WAIT
         return Fate.PASS
 
     def _replacement(self, rule: Rule, exchange: Exchange, frame: memoryview) -> Replacement | None:
-        """What passes by a rule in place of a whole frame; None if the rule can't change this frame."""
+        """The frames that a rule lets pass in place of a whole frame; None if the rule can't change this frame."""
         decoder, header = self.context.decoder, exchange.header
         changed: bytes | None = None
         match rule.action:

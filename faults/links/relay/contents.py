@@ -17,17 +17,16 @@ from typing import Any
 
 from kafka_chaos.contract.wire.kafka_python import UUID, ApiMessage, Int16, Int32, String, UnsignedVarInt32
 from kafka_chaos.contract.wire.messages import FROM_CONTROLLERS
+from kafka_chaos.faults.cluster import PartitionId
 from kafka_chaos.faults.links.relay.frames import FETCH, METADATA, Header
 
-PartitionId = tuple[str, int]
-"""A topic and a partition of it."""
-
-_FLEXIBLE_PRODUCE, _TRANSACTIONAL_PRODUCE, _PRODUCE_BY_ID = 9, 3, 13  # first versions of Produce with each
-_PRODUCE_HEAD = 1024  # bytes of a Produce request that are read
-_CORRELATION_ID = 4  # bytes, with which a response begins
+# The first versions of Produce that are flexible (KIP-482), have a transactional id, and name topics by id:
+_FLEXIBLE_PRODUCE, _TRANSACTIONAL_PRODUCE, _PRODUCE_BY_ID = 9, 3, 13
+_PRODUCE_HEAD = 1024  # how many bytes of a Produce request are read
+_CORRELATION_ID = 4  # the number of bytes of the correlation id, with which a response begins
 _STRING = String()
 # A batch of records begins with its offset (8 bytes), length, leader epoch, format (magic) and checksum. The length
-# counts what follows it, the checksum covers what follows it.
+# counts, and the checksum covers, the bytes behind it: those from `_BATCH_LENGTH_END` or `_BATCH_CHECKSUM_END` on.
 _BATCH_HEAD = struct.Struct(">8xiib")
 _MAGIC, _BATCH_LENGTH_END, _BATCH_CHECKSUM_END = 2, 12, 21
 _METADATA_LOG = ("__cluster_metadata", "00000000-0000-0000-0000-000000000001")
@@ -37,7 +36,7 @@ _TOPIC_NAMES = ("topic", "name", "topic_name", "topic_id")
 _PARTITIONS = ("partitions", "partition_indexes", "partition_data", "partition_states")
 _INDEXES = ("partition", "partition_index", "index")
 _TRANSACTIONAL_IDS = ("transactional_id", "v3_and_below_transactional_id")
-_DETAILS = (
+_DETAILS = (  # the fields of requests that `Contents.detail` repeats
     "group_id",
     "producer_id",
     "producer_epoch",
@@ -99,9 +98,9 @@ class MessageDecoder:
         return body
 
     def with_error(self, header: Header, frame: memoryview, error: int) -> bytes | None:
-        """A whole response with this error code in each of its parts, such as partitions, or in itself if it has none.
+        """A whole response with this error code in each of its parts, such as partitions, or without parts in itself.
 
-        None if it can't be decoded, or has no place for an error.
+        None if the response can't be decoded, or has no place for an error.
         """
         message, body = _message("Response", header, frame[_CORRELATION_ID:], exactly=True)
         if message is None or not _put_error(message, error):
@@ -132,7 +131,7 @@ class MessageDecoder:
         return None
 
     def with_former_leaders(self, header: Header, frame: memoryview, former: bytes | None) -> bytes | None:
-        """A whole Metadata response with the body of a former one; None if that names the same leaders."""
+        """A whole Metadata response with the body of the `former` one; None if both name the same leaders."""
 
         def leaders(response: bytes) -> set[tuple[Any, ...]]:
             topics = (self.response(header, memoryview(response)) or {}).get("topics") or ()
@@ -193,7 +192,8 @@ class FetchSession:
     def covered(
         self, epoch: int, changed: tuple[PartitionId, ...], forgotten: tuple[PartitionId, ...]
     ) -> tuple[PartitionId, ...]:
-        """All partitions that a fetch in this session `epoch` covers; it names only `changed` and `forgotten` ones."""
+        """Note a fetch in this session `epoch`, which names only `changed` and `forgotten` partitions; returns all
+        partitions that the fetch covers."""
         if epoch <= 0:
             self._partitions.clear()
         self._partitions.update(dict.fromkeys(changed))
@@ -209,7 +209,7 @@ def produced_to(header: Header, frame: memoryview, names: Mapping[uuid.UUID, str
     """
     compact = header.version >= _FLEXIBLE_PRODUCE
     # Clients send no tagged fields in headers: a single byte says that there are none.
-    head = io.BytesIO(frame[header.body + compact : header.body + _PRODUCE_HEAD])
+    head = io.BytesIO(frame[header.body + int(compact) : header.body + _PRODUCE_HEAD])
     contents = Contents()
     try:
         if header.version >= _TRANSACTIONAL_PRODUCE and (transactional_id := _STRING.decode(head, compact=compact)):
@@ -229,7 +229,7 @@ def produced_to(header: Header, frame: memoryview, names: Mapping[uuid.UUID, str
 
 
 def _count(head: io.BytesIO, *, compact: bool) -> int:
-    """The number of elements of an array that begins here, 0 for none."""
+    """The number of elements of the array that begins at the position of `head`; 0 for a null array."""
     return max(0, int(UnsignedVarInt32.decode(head)) - 1 if compact else int(Int32.decode(head)))
 
 
@@ -312,7 +312,7 @@ def _message(kind_name: str, header: Header, rest: memoryview, *, exactly: bool)
     try:
         message = kind.decode(body, version=header.version)
         return (None if exactly and message.encode() != body else message), body
-    except Exception:  # noqa: BLE001 - another library's, over bytes from anybody
+    except Exception:  # noqa: BLE001 - another library decodes bytes from anybody
         return None, rest
 
 

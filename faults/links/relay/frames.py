@@ -23,7 +23,7 @@ _VERSION_LIMIT = 40  # more versions than any API has: bytes with a greater numb
 
 
 def unknown_api(name: str) -> str | None:
-    """Why a name is refused that no request of Kafka has, with similar names; None for a request's name."""
+    """Why a name that no request of Kafka has is refused, with similar names; None for a request's name."""
     if name in API_KEYS:
         return None
     near = ", ".join(get_close_matches(name, API_KEYS)) or "Kafka's names, such as Produce"
@@ -69,6 +69,6 @@ def read_header(frame: memoryview) -> Header | None:
     return Header(api, version, correlation_id, client_id, end)
 
 
-def correlation_id(frame: memoryview) -> int:
-    """The correlation id of a response, which its request has, too. `frame` is without its size field."""
+def read_correlation_id(frame: memoryview) -> int:
+    """The correlation id of a response, the same as in its request. `frame`: the response without its size field."""
     return int(_INT32.unpack_from(frame)[0])

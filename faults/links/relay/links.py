@@ -27,15 +27,15 @@ class Links:
         self._process = Helper(_PROCESS, "links", {"names": dict(names), "ports": list(ports)})
         self.ask = self._process.ask
 
-    def of(self, node: str) -> NodeLink:
+    def link_to(self, node: str) -> NodeLink:
         """The link of one node."""
         return NodeLink(self, node)
 
     def trace_to(self, path: Path | None, *, controllers: bool = False) -> None:
-        """Record requests and their answers in this file (JSON lines) from now on, instead of any file before.
+        """Record requests and their answers in this file (JSON lines) from now on, and no longer in an earlier file.
 
-        None ends the trace; the file is complete then. `controllers`: record requests from controllers to brokers in
-        ZooKeeper mode as a whole, as `request` and `answer`.
+        None ends the trace; the file is complete then. `controllers`: also record the whole bodies (`request` and
+        `answer`) of requests from controllers to brokers in ZooKeeper mode.
         """
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,10 +67,10 @@ class NodeLink(LinkControl):
         """Remove the link."""
         self._links.ask("detach", node=self._node)
 
-    def apply(self, rule_id: str, **frames: Any) -> None:
-        """Add a rule, unless a rule with this id exists; `frames` are the fields of `Rule`."""
-        rule = Rule(id=self._global_id(rule_id), node=self._node, **frames)
-        self._links.ask("apply", rule=asdict(rule))
+    def apply(self, rule_id: str, **rule: Any) -> None:
+        """Add a rule, unless a rule with this id exists; the keywords are the other fields of `Rule`."""
+        whole_rule = Rule(id=self._global_id(rule_id), node=self._node, **rule)
+        self._links.ask("apply", rule=asdict(whole_rule))
 
     def lift(self, rule_id: str, *, release: bool) -> None:
         self._links.ask("lift", rule=self._global_id(rule_id), release=release)
@@ -85,10 +85,10 @@ class NodeLink(LinkControl):
 
 
 def try_link(pid: int) -> str | None:
-    """Attach a link to a process's namespace and remove it; returns why that failed and what to do, or None."""
+    """Attach a link to a process's namespace, and remove it; returns why that failed and what to do; None if not."""
     links = Links({}, (9092,))
     try:
-        links.of("trial").attach(pid)
+        links.link_to("trial").attach(pid)
     except ClusterFailure as failure:
         problem = first_line(failure).replace(": ", ", ")
         if not Path(f"/proc/{pid}").exists():

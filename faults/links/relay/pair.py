@@ -20,7 +20,7 @@ _MOST_KEPT = 128 * 1024 * 1024
 
 
 class End(asyncio.Protocol):
-    """One of a connection's two sockets, whose bytes go to a stream of the pair. `full`: no more bytes fit into it."""
+    """One of a connection's two sockets; bytes from it go to a stream of the pair. `full`: it takes no more bytes."""
 
     transport: asyncio.Transport
 
@@ -81,10 +81,10 @@ class Pair:
         self.responses = Stream(conversation.response, self.client.send, self.close)
         self.is_open = False
         self._timed: dict[str, Exchange] = {}
-        """By side, the last exchange for whose delay there is a timer."""
+        """By side, the last exchange for whose delay a timer was started."""
 
     async def open(self, accepted: socket.socket, onward: socket.socket) -> None:
-        """Begin, on the connected sockets to the client and to the broker."""
+        """Begin to relay between these connected sockets: `accepted` from the client, `onward` to the broker."""
         await self._loop.create_connection(lambda: self.broker, sock=onward)
         await self._loop.create_connection(lambda: self.client, sock=accepted)
         self.is_open = True
@@ -107,7 +107,7 @@ class Pair:
     def go_on(self, side: str) -> None:
         """Let the frame pass that waits on this side."""
         if side in self.conversation.waiting and self.is_open:
-            self.conversation.goes_on(side)
+            self.conversation.note_release(side)
             self.stream(side).go_on()
             self._time_delay(side)
             self.update()
@@ -117,13 +117,13 @@ class Pair:
         if not self.is_open:
             return
         self.is_open = False
-        self.conversation.ends()
+        self.conversation.note_end()
         for end in (self.client, self.broker):
             end.transport.close()
         self._connections.discard(self)
 
     def update(self) -> None:
-        """Pass on that a side has ended, and read only as much as can be kept; called after every change."""
+        """End a side if the other has ended, and pause a side whose bytes can't be kept; called after every change."""
         if not self.is_open:
             return
         if self.broker.eof and (self.client.eof or not self.responses.waits):
@@ -139,7 +139,7 @@ class Pair:
                 end.transport.resume_reading()
 
     def _time_delay(self, side: str) -> None:
-        """Start a timer for the frame that waits on this side, if it waits for a time and has none yet."""
+        """Start a timer for the frame that waits on this side, if it waits for a set time and has no timer yet."""
         delayed = self.conversation.waiting.get(side)
         if delayed is None or delayed.seconds is None or self._timed.get(side) is delayed:
             return

@@ -48,7 +48,7 @@ class Relay:
         self.context = RelayContext()
 
     def attach(self, name: str, pid: int) -> None:
-        """Redirect connections to a node from now on; `pid` is the id of its process. Raises `ClusterFailure`."""
+        """Redirect a node's connections to its link from now on; `pid`: the node's process. Raises `ClusterFailure`."""
         self.detach(name)
         namespace = Namespace(pid)
         listener = namespace.listener()
@@ -89,7 +89,7 @@ class Relay:
                 exchange = connection.conversation.waiting.get(side)
                 if exchange is None or exchange.fault["rule"] != rule_id:
                     continue
-                # A connection with a lost frame is closed: else it is silent until its client gives it up.
+                # A connection with a lost frame is closed: otherwise it stays silent until its client gives it up.
                 if release and exchange.fault["action"] != DROP:
                     connection.go_on(side)
                 else:

@@ -14,20 +14,20 @@ from kafka_chaos.faults.links.relay.frames import Header
 
 HOLD, DELAY, RATE, DROP, CUT = "hold", "delay", "rate", "drop", "cut"
 ANSWER, REPEAT, ALTER, STALE = "answer", "repeat", "alter", "stale"
-REPLACING = frozenset({ANSWER, REPEAT, ALTER, STALE})  # actions after which other frames pass; they need whole frames
+REPLACING = frozenset({ANSWER, REPEAT, ALTER, STALE})  # let other frames pass in a frame's place; need the whole frame
 REQUEST, RESPONSE = "request", "response"
-CLIENTS = "clients"  # the peer of every connection from outside of the cluster's nodes
+CLIENTS = "clients"  # the peer's name for every connection from outside of the cluster's nodes
 
-_MOST_TOLD = 20  # frames, in a tally
+_MOST_TOLD = 20  # the number of frames that a tally describes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """Frames to or from a node, and the `action` on them: `hold`, `delay`, `rate`, `drop`, `cut` or one of `REPLACING`.
 
-    All keys but `side` describe requests; a response is named by its request. `sender`: the host names of nodes that
-    send the request, or `clients` for all others; None: any sender. `client_id` is in the request's header. `nth`: the
-    number of the one frame to take, counted from 1 since the rule was added; None: all. `seconds` is for `delay`,
+    All conditions but `side` describe requests; a response is named by its request. `sender`: the host names of nodes
+    that send the request, or `clients` for all others; None: any sender. `client_id` is in the request's header. `nth`:
+    the number of the only frame to take, counted from 1 since the rule was added; None: all. `seconds` is for `delay`,
     `kbit_per_second` for `rate`, `error` (its name) for `answer`, `byte` (counted from a batch's end) for `alter`.
     """
 
@@ -56,7 +56,7 @@ class Rule:
         """Whether the rule may name a request with this header from `peer` to `node`; its contents decide the rest."""
         if node != self.node or self.api not in (None, header.name) or self.client_id not in (None, header.client_id):
             return False
-        # What the harness observes stays true.
+        # The harness itself must not be given stale metadata: what it observes is evidence.
         is_observation = self.action == STALE and header.client_id == HARNESS
         return not is_observation and (self.sender is None or peer in self.sender)
 
@@ -89,10 +89,10 @@ class Tally:
     taken: int = 0
     told: list[dict[str, Any]] = field(default_factory=list)
     _free_at: float = 0.0
-    """When the last frame of a `rate` has passed, by `time.monotonic()`."""
+    """When all frames that wait for a `rate` will have passed, by `time.monotonic()`."""
 
-    def seconds_of(self, size: int) -> float | None:
-        """How long a frame of `size` bytes waits from now on; None: until the rule ends."""
+    def waiting_seconds(self, size: int) -> float | None:
+        """How long a frame of `size` bytes waits from now on; None: until the rule ends. A `rate` reserves the time."""
         if self.rule.action == DELAY:
             return self.rule.seconds
         if self.rule.action != RATE:

@@ -24,7 +24,7 @@ class Fate(Enum):
     WAIT = auto()
     """The frame waits until `go_on`."""
     WHOLE = auto()
-    """Not decided yet: all of the frame has to be there."""
+    """The fate is not decided yet: that needs the whole frame."""
     LOSE = auto()
     """The frame is lost, and all behind it."""
     LAST = auto()
@@ -38,8 +38,8 @@ class Fate(Enum):
 class Stream:
     """The bytes of one direction.
 
-    `inspect` decides the fate of a frame by its beginning (without the size field) and its size; where that is all of
-    the frame, it may also return the frames that pass in its place. `send` gets the bytes that pass. `finished` is
+    `inspect` decides the fate of a frame by the frame's beginning (without the size field) and size. If given the whole
+    frame, it may also return the frames that pass in the frame's place. `send` gets the bytes that pass. `finished` is
     called when a fate ends the stream.
     """
 
@@ -128,9 +128,9 @@ class Stream:
         return data[position:]
 
     def _decide(self, data: memoryview, position: int) -> tuple[Fate | Replacement | None, int]:
-        """The fate of the frame that begins at `position`, or the frames that pass in its place; and its size.
+        """The fate of the frame that begins at `position`, or the frames that pass in its place; and the frame's size.
 
-        None while too few of its bytes are there.
+        The fate is None while too few of the frame's bytes are there.
         """
         available = len(data) - position - SIZE_BYTES
         if available < 0:

@@ -1,7 +1,7 @@
 """One node's disk: an ext4 in an image file, mounted on this machine, with a folder for each log directory.
 
-What breaks the disk is noted in the journal first. All actions are idempotent. What breaks or mounts it thaws it first
-(not `freeze`): an action on a frozen disk waits for the thread that thaws it, which may itself wait for the action.
+All actions are idempotent. Those that break or mount the disk are noted in the journal first. Then all but `freeze`
+thaw the disk: otherwise they might wait for the thaw by a thread that waits for them.
 """
 
 import errno
@@ -17,7 +17,7 @@ from kafka_chaos.faults.cluster import DiskControl
 from kafka_chaos.faults.storage.devices import kernel
 from kafka_chaos.faults.storage.devices.healing import DiskFiles, Journal, remove_disks, take_down, thaw_disks
 
-_FILLER = "filler"
+_FILLER = "filler"  # the file by which `fill` takes the free blocks
 _LARGEST_PIECE = 1 << 30  # 1 GiB
 
 
@@ -31,10 +31,10 @@ class Disk(DiskControl):
         self._loss: Mapping[str, int] | None = None
         self._lengths_before: Mapping[Path, int] = {}
         self._immutable: list[Path] = []
-        self._slowed: int | None = None
+        self._slowed_pid: int | None = None
         """The process id of the container whose writes are slow."""
         self._freezing = threading.Lock()
-        """Held while `is_frozen` freezes the disk for a moment, as a test: `freeze` would find it frozen then."""
+        """Held while `is_frozen` freezes the disk for a moment as a trial: `freeze` must not take that for its own."""
 
     def make(self, log_directories: int) -> None:
         """Make the file system and mount it, with an empty folder for each log directory."""
@@ -47,7 +47,7 @@ class Disk(DiskControl):
 
     def folder(self, number: int) -> Path:
         """The folder for the log directory of this number, counted from 0."""
-        # Kafka takes no log directory that has a `lost+found`.
+        # Not the disk's top folder: that has a `lost+found`, which Kafka accepts in no log directory.
         return self.files.point / f"log-directory-{number + 1}"
 
     def flush(self) -> None:
@@ -65,7 +65,7 @@ class Disk(DiskControl):
             kernel.thaw(self.files.point)
 
     def is_frozen(self) -> bool:
-        """Whether writes wait: the kernel refuses to freeze what is frozen."""
+        """Whether writes wait: the kernel refuses to freeze a file system that is frozen."""
         with self._freezing, suppress(kernel.BrokenFileSystem):
             if not kernel.freeze(self.files.point):
                 return True
@@ -79,10 +79,10 @@ class Disk(DiskControl):
         if mount is not None and self._error_of_new_file() is None:
             kernel.remount(self.files.point, "sync")
             kernel.limit_writes(pid, mount.device, writes_per_second)
-            self._slowed = pid
+            self._slowed_pid = pid
 
     def speed_up(self) -> None:
-        pid, self._slowed = self._slowed, None
+        pid, self._slowed_pid = self._slowed_pid, None
         mount = kernel.mounted(self.files.point)
         if mount is None or pid is None:
             return
@@ -197,7 +197,7 @@ class Disk(DiskControl):
 def make_disks(
     run_id: str, labels: Mapping[str, str], folder: Path, *, names: Mapping[int, str], mib: int, log_directories: int
 ) -> dict[int, Disk]:
-    """Make disks of `mib` MiB in a new folder for the nodes in `names` (by id); returns the disks by node id.
+    """Make a disk of `mib` MiB for each node in a new folder; returns the disks by node id. `names`: host names by id.
 
     `labels`: the labels of the run's containers, which the journal of disks notes, too.
     """
@@ -231,9 +231,9 @@ def _lengths(folder: Path) -> dict[Path, int]:
 
 
 def lost_in_trial(run_id: str, labels: Mapping[str, str]) -> int:
-    """Try to freeze, thaw and cut off a disk; returns the number of bytes that were lost since nothing flushed them.
+    """Freeze, thaw and cut off a disk as a trial; returns how many bytes were lost because nothing flushed them.
 
-    Raises `ClusterFailure` or `OSError` if any of it can't be done, or has no effect.
+    Raises `ClusterFailure` or `OSError` if one of these actions fails, or has no effect.
     """
     folder = Path(tempfile.gettempdir(), f"kafka-chaos-disks-{run_id}")
     try:

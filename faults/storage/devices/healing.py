@@ -1,8 +1,8 @@
-"""The journal of a run's disks, and their removal: thawed, unmounted, loop devices detached and files deleted.
+"""The journal of a run's disks, and the disks' removal: they are thawed and unmounted, and their files deleted.
 
 Guarantee: the journal names everything before it is made, so that the removal needs nothing but the journal, and
-touches nothing else. It looks at what exists, never at what should exist, so it may be called at any moment and any
-number of times, by another process too.
+touches nothing else. The removal looks at what exists, never at what should exist, so it may run at any moment and any
+number of times, also in another process.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kafka_chaos.contract.command.journal import JournalFile, journaled_runs
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.storage.devices import kernel
 
-_IN_USE_TIMEOUT = 20.0
-_KIND = "disks"  # of disk_journals
+_IN_USE_TIMEOUT = 20.0  # seconds that processes which are about to end may still use a disk
+_KIND = "disks"  # tells these journals from the other journals of runs
 
 
 def thaw_disks(run_id: str) -> None:
@@ -61,7 +61,7 @@ def _unmounted(disk: DiskFiles) -> bool:
         for device in kernel.loop_devices(disk.image):
             kernel.detach(device)
     except (ClusterFailure, OSError):
-        # A process that is about to end still uses it, or it was removed a moment ago.
+        # A process that is about to end still uses the disk, or the disk was removed a moment ago.
         return False
     return not any(kernel.loop_devices(disk.image))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.command.errors import ClusterFailure
 
-_FREEZE = 0xC0045877  # FIFREEZE; this and the next ones are numbers of ioctls in linux/fs.h or ext4
+_FREEZE = 0xC0045877  # FIFREEZE; this and the next four are numbers of ioctls in linux/fs.h or ext4
 _THAW = 0xC0045878  # FITHAW
 _SHUT_DOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN
 _GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS
@@ -51,7 +51,7 @@ def make_file_system(image: Path, size: int) -> None:
 
 
 def mount(image: Path, point: Path) -> None:
-    """Mount an image through a loop device, which is detached when the image is unmounted."""
+    """Mount an image through a loop device, which the kernel detaches when the image is unmounted."""
     _run("mount", "-t", "ext4", "-o", _MOUNT_OPTIONS, str(image), str(point))
 
 
@@ -131,7 +131,7 @@ def fail(device: str) -> None:
 
 
 def remount(point: Path, option: str) -> None:
-    """Change an option of a mounted file system: `sync`, or `async`."""
+    """Mount a mounted file system with another `option`: `sync` (each write waits for the disk) or `async`."""
     _run("mount", "-o", f"remount,{option}", str(point))
 
 

@@ -207,7 +207,7 @@ def test_nothing_is_left_of_links_whose_harness_was_killed(cluster: Cluster, top
         node = plain.brokers[1]
         script = (
             "import sys, time; from kafka_chaos.faults.links.relay.links import Links;"
-            "links = Links({}, (9094,)); links.of('broker-1').attach(int(sys.argv[1])); print('there', flush=True);"
+            "links = Links({}, (9094,)); links.link_to('broker-1').attach(int(sys.argv[1])); print('there', flush=1);"
             "time.sleep(60)"
         )
         pid = str(node.state()["Pid"])

@@ -124,8 +124,8 @@ def test_each_action_on_each_side_is_recorded_once(action: str, side: str, fate:
     assert fates.pop(side) is fate
     assert set(fates.values()) <= {Fate.PASS}
     if fate is Fate.WAIT:
-        talk.goes_on(side)
-    talk.ends()
+        talk.note_release(side)
+    talk.note_end()
     (line,) = around.recorded
     assert line["api"] == "EndTxn"
     assert line["fault"]["action"] == action  # type: ignore[index]

@@ -173,7 +173,7 @@ def test_a_rate_holds_for_all_that_passes_and_owes_nothing_afterwards(both: Conn
     tally = both.relay.context.tallies.get("rule")
     assert tally is not None
     assert tally.taken == 3
-    assert tally.seconds_of(size) < 0.2
+    assert tally.waiting_seconds(size) < 0.2
 
 
 def test_what_is_lost_leaves_silence_until_the_rule_ends(both: Connected) -> None:
