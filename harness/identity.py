@@ -4,9 +4,9 @@ Layout of a value, all numbers big-endian, at least `IDENTITY_BYTES` long:
 
     crc32 uint32 | magic b"KC01" | producer_id int32 | seq int64 | zero padding up to the record's size
 
-The crc32 (zlib's) covers the lane's name in UTF-8 followed by value[4:]. So neither a damaged record nor a record that
-strayed into another lane's topic can be mistaken for another record. If a record's value is null or the user's own, the
-header `kafka-chaos-id` carries the same 20 bytes, without padding. A header takes precedence over the value.
+The crc32 (zlib's) covers the lane's name in UTF-8 followed by value[4:]. So a reader recognises a damaged record, and a
+record that strayed into another lane's topic. If a record's value is null or the user's own, the header
+`kafka-chaos-id` carries the same 20 bytes, without padding. A header takes precedence over the value.
 
 NumPy computes many values or checksums at once, since producers write thousands of records a second.
 """
@@ -59,7 +59,7 @@ class IdentityCodec:
         seq_bytes = seqs.view(np.uint8).reshape(count, _SEQ_BYTES)
         crc = np.full(count, int.from_bytes(self.encode(producer_id, 0)[:_CHECKSUM_BYTES], "big"), dtype=np.uint32)
         for position in range(_SEQ_BYTES):
-            # Else, this byte is 0 in all seqs: they are too few for it to wrap around between the first and the last.
+            # Else, the byte is 0 in all seqs: between the first and the last it can't change and come back to 0.
             if seq_bytes[0, position] or seq_bytes[-1, position] or count > 256 ** (_SEQ_BYTES - position - 1):
                 crc ^= self._byte_effects[position][seq_bytes[:, position]]
         values[:, :_CHECKSUM_BYTES] = crc.astype(">u4").view(np.uint8).reshape(count, _CHECKSUM_BYTES)
@@ -95,7 +95,7 @@ class IdentityCodec:
     def read(self, messages: Sequence[Any]) -> dict[str, list[Any]]:
         """The columns of `consumed/` that come from these messages of librdkafka.
 
-        Headers are read only where a value carries no identity: few records need them, and reading them takes time.
+        A header is read only if the value has no identity: a producer writes one of the two, and reading takes time.
         """
         identities = [self.decode(message.value()) for message in messages]
         if UNDECODABLE in identities:

@@ -46,7 +46,7 @@ def was_interrupted() -> bool:
 def signals_held_back() -> Iterator[None]:
     """Hold back the signals of `ENDING` until the block ends, even if it raises. Then deliver the last that arrived.
 
-    Does nothing outside the main thread, where Python runs no signal handler.
+    Does nothing in any other thread than the main thread: Python runs no signal handlers there.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -68,14 +68,14 @@ def signals_held_back() -> Iterator[None]:
             signal.raise_signal(arrived[-1])
 
 
-def new_client(kind: Callable[[dict[str, Any]], T], configs: Mapping[str, object]) -> T:
+def new_client(client_class: Callable[[dict[str, Any]], T], configs: Mapping[str, object]) -> T:
     """Make a confluent-kafka client of this class while the signals are held back.
 
     The client's constructor is written in C and reads the configs with `PyObject_Str`, which runs signal handlers. If a
     handler raised, the constructor would raise a `TypeError` instead, and the interrupt would look like a wrong config.
     """
     with signals_held_back():
-        return kind(dict(configs))
+        return client_class(dict(configs))
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

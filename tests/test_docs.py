@@ -21,7 +21,7 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.engines import Engine
-from kafka_chaos.harness.attached.compose import nodes_file
+from kafka_chaos.harness.attached.compose import nodes_file_text
 from kafka_chaos.harness.attached.nodes_file import load_nodes
 from kafka_chaos.harness.campaign.atlas import Atlas
 from kafka_chaos.harness.cli.main import cli
@@ -90,7 +90,7 @@ def test_an_experiment_or_a_file_of_nodes_of_the_documentation_is_accepted(text:
         load_nodes(tmp_path / "nodes.yaml")
     elif "\nservices:" in text:
         (tmp_path / "compose.yaml").write_text(text)
-        assert "\nbrokers:" in nodes_file(tmp_path / "compose.yaml", Path("nodes.yaml"))
+        assert "\nbrokers:" in nodes_file_text(tmp_path / "compose.yaml", Path("nodes.yaml"))
     elif "families:" in text:
         (tmp_path / "atlas.yaml").write_text(text)
         assert Atlas.from_file(tmp_path / "atlas.yaml").trials

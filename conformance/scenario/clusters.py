@@ -276,8 +276,8 @@ class ClusterPool:
 
 
 def _start(profile: ClusterProfile) -> ClusterLease:
-    mode = Migration if profile.migration_controllers else None
-    cluster = Cluster(profile.spec, run_id=f"scenario-{secrets.token_hex(4)}", mode=mode)
+    make_mode = Migration if profile.migration_controllers else None
+    cluster = Cluster(profile.spec, run_id=f"scenario-{secrets.token_hex(4)}", make_mode=make_mode)
     cluster.__enter__()
     try:
         admin = ClusterAdmin(cluster.bootstrap_servers)

@@ -139,20 +139,20 @@ def without_defaults(entries: Mapping[str, Any]) -> dict[str, str]:
     `entries`: a broker's answer to DescribeConfigs. It also has keys that Kafka does not define, such as keys that an
     image derives from environment variables; their values are hidden like passwords (`KafkaConfig.maybeSensitive`).
     """
-    kinds = [keys_of_all_versions(kind) for kind in ("broker", "topic")]
+    defined = keys_of_all_versions("broker").keys() | keys_of_all_versions("topic").keys()
     return {
         key: entry.value or ""
         for key, entry in entries.items()
-        if not entry.is_default and (not entry.is_sensitive or any(key in defined for defined in kinds))
+        if not entry.is_default and (not entry.is_sensitive or key in defined)
     }
 
 
 def with_brokers_configuration(
     experiment: Experiment, client_configs: Mapping[str, str], admin: ClusterAdmin
 ) -> tuple[Experiment, ConfigurationUnread]:
-    """Returns the experiment with the brokers' actual values of the keys that predictions depend on, and the event that
-    lists the configurations that could not be read, and the keys that no broker told. `run/attach.py` compares the
-    topics' configurations.
+    """Returns the experiment with the brokers' actual values of the keys that predictions depend on, and with it the
+    event that lists the configurations that could not be read, and the keys that no broker told. Topics' own
+    configurations are compared in `run/attach.py`.
 
     Raises `UsageFailure` for a key of brokers or clients that the model does not know, unless a lane's `assume` has it.
     """
@@ -174,11 +174,11 @@ def with_brokers_configuration(
         if key in version_keys and any(key in entries for entries in brokers.values())
     }
     transactional = any(lane.transactional for lane in experiment.lane_specs)
-    if transactional and (state := admin.partitions(TRANSACTION_STATE)):
+    if transactional and (partitions := admin.partitions(TRANSACTION_STATE)):
         # The topic exists: it keeps the configuration of its creation, whatever the brokers have now.
-        told[f"{_STATE_LOG}.replication.factor"] = str(min(len(partition.replicas) for partition in state.values()))
-        if topic := admin.configuration(ResourceType.TOPIC, TRANSACTION_STATE):
-            told[f"{_STATE_LOG}.min.isr"] = topic["min.insync.replicas"].value
+        told[f"{_STATE_LOG}.replication.factor"] = str(min(len(state.replicas) for state in partitions.values()))
+        if topic_config := admin.configuration(ResourceType.TOPIC, TRANSACTION_STATE):
+            told[f"{_STATE_LOG}.min.isr"] = topic_config["min.insync.replicas"].value
         else:
             unread.append(f"of topic {TRANSACTION_STATE}")
     needed = [key for key in _WEAKEST_VALUE if key in version_keys and (transactional or key == REBALANCE)]
@@ -189,5 +189,5 @@ def with_brokers_configuration(
     cluster_spec = experiment.cluster.model_copy(update={"broker_configs": {**assumed, **told}, "configs_of": {}})
     configured = experiment.model_copy(update={"cluster": cluster_spec})
     # Without faults, none of these keys matters: they decide about elections and about replicas of internal topics.
-    faults = any(lane.faults for _, _, lane in configured.lanes)
-    return configured, ConfigurationUnread(configurations=tuple(unread), untold=tuple(untold if faults else ()))
+    has_faults = any(lane.faults for _, _, lane in configured.lanes)
+    return configured, ConfigurationUnread(configurations=tuple(unread), untold=tuple(untold if has_faults else ()))

@@ -1,8 +1,8 @@
-"""Makes the file for `run --attach --nodes` from a Docker Compose file: Kafka nodes, and commands that break each.
+"""Makes the file for `run --attach --nodes` from a Docker Compose file: its Kafka nodes, and commands to break them.
 
 The images of Apache, Bitnami and Confluent are configured by environment variables: `KAFKA_` or `KAFKA_CFG_`, and a
-property's name. So these tell whether a service is a broker, and its id. A Compose file is read as Compose does, except
-that `extends`, `include`, and other files such as `docker-compose.override.yml` are not followed.
+property's name. So the variables tell whether a service is a broker, and which id it has. A Compose file is read as
+Compose does, except that `extends`, `include`, and other files such as `docker-compose.override.yml` are not followed.
 """
 
 import os
@@ -51,7 +51,7 @@ class ComposeNode:
         return re.findall(r"://(localhost:\d+|[^:,]*\.[^:,]*:\d+)", self.properties.get("advertised_listeners", ""))
 
 
-def nodes_file(path: Path, out: Path, project: str | None = None) -> str:
+def nodes_file_text(path: Path, out: Path, project: str | None = None) -> str:
     """The text of a file of nodes for the Compose file `path`, to be written to `out`. `project`: as with Compose's -p.
 
     Raises `UsageFailure` with file and line if `path` is no Compose file, no broker's id is known, or ids repeat.
@@ -78,8 +78,8 @@ class _ComposeFile:
         services = self.values.get("services")
         if not isinstance(services, dict) or not all(isinstance(keys, dict) for keys in services.values()):
             raise self.refusal("expected a mapping of services", "services")
-        in_file = self.interpolated(self.values.get("name", ""), "name")
-        name = project or self.variables.get("COMPOSE_PROJECT_NAME") or in_file or self.path.absolute().parent.name
+        own_name = self.interpolated(self.values.get("name", ""), "name")
+        name = project or self.variables.get("COMPOSE_PROJECT_NAME") or own_name or self.path.absolute().parent.name
         # Compose makes the name of a project valid in this way.
         project = re.sub("[^a-z0-9_-]", "", name.lower()).lstrip("_-")
         nodes = [node for service in services if (node := self.node(service, project))]

@@ -1,4 +1,4 @@
-"""The fault kinds that the commands of an attached cluster's nodes can do, and their proofs.
+"""The fault kinds for an attached cluster, done by the commands of its nodes, and their proofs.
 
 A command's exit code proves nothing. The proof is the state that the node's `state` command prints, and what clients
 see: a broker that is down, frozen or isolated does not answer them; one that is cut off from other brokers does.
@@ -34,25 +34,25 @@ class _ProvenByState:
 
 
 class AttachedKill(_ProvenByState, Kill):
-    """`kill` by the commands `kill` and `start`."""
+    """The fault `kill`, injected by the command `kill` and healed by `start`."""
 
     commands, state_after = ("state", "kill", "start"), DOWN
 
 
 class AttachedStop(_ProvenByState, Stop):
-    """`stop` by the commands `stop` and `start`."""
+    """The fault `stop`, injected by the command `stop` and healed by `start`."""
 
     commands, state_after = ("state", "stop", "start"), DOWN
 
 
 class AttachedPause(_ProvenByState, Pause):
-    """`pause` by the commands `pause` and `thaw`."""
+    """The fault `pause`, injected by the command `pause` and healed by `thaw`."""
 
     commands, state_after = ("state", "pause", "thaw"), FROZEN
 
 
 class AttachedIsolate(_ProvenByState, Isolate):
-    """`isolate` by the commands `isolate` and `mend`."""
+    """The fault `isolate`, injected by the command `isolate` and healed by `mend`."""
 
     commands, state_after = ("state", "isolate", "mend"), RUNNING
     holds: ClassVar[str] = CUT_OFF
@@ -65,7 +65,7 @@ class AttachedIsolate(_ProvenByState, Isolate):
 
 
 class AttachedPartition(Partition):
-    """`partition` by the commands `cut` and `mend`. Its proof: `stopped` prints how many packets `cut` has stopped."""
+    """The fault `partition`, injected by `cut`, healed by `mend`, and proven by the packets that `stopped` counts."""
 
     commands = ("state", "cut", "stopped", "mend")
     holds: ClassVar[str] = CUT_OFF
@@ -128,7 +128,7 @@ def _may_hit(fault: Fault, file: NodesFile) -> Iterator[tuple[str, int]]:
     if target.role in ("zookeeper", "controllers"):
         kind = "zookeepers" if target.role == "zookeeper" else "controllers"
         ids = sorted(file.nodes_of(kind))
-        # A target counts controllers from 1 in the order of their ids. ZooKeeper's servers have their numbers.
+        # A target counts controllers from 1 in the order of their ids; it names ZooKeeper's servers by their numbers.
         id_by_number = dict(enumerate(ids, start=1)) if kind == "controllers" else {number: number for number in ids}
         # A target such as a minority or a majority has no numbers: it may be any of these nodes.
         numbers = target.numbers or tuple(id_by_number)

@@ -15,7 +15,7 @@ RUNNING, FROZEN, DOWN = "running", "frozen", "down"
 STATES = (RUNNING, FROZEN, DOWN)
 HEALED_BY = {"kill": "start", "stop": "start", "pause": "thaw", "isolate": "mend", "cut": "mend"}
 """The healing command of each breaking command."""
-_ANSWER_TIMEOUT = 1.0
+_ANSWER_TIMEOUT = 1.0  # seconds
 
 
 @dataclass(eq=False)
@@ -41,7 +41,7 @@ class AttachedNode:
 
     @property
     def address(self) -> str:
-        """Its address for the other nodes, from the file of nodes."""
+        """The node's address for the other nodes, from the file of nodes."""
         return self.entry.address
 
     def state(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class AttachedNode:
                 self._forget("mend")
 
     def stopped_packets(self) -> int:
-        """How many packets its cut has stopped; raises `ClusterFailure` if the command prints no number."""
+        """How many packets the command `cut` has stopped; raises `ClusterFailure` if the command prints no number."""
         last_line = self._run("stopped").rpartition("\n")[2].strip()
         if not last_line.isdigit():
             expected = "expected a number of packets as the last line"

@@ -1,6 +1,6 @@
 """The nodes of an attached cluster, and the commands that break and heal them, from a YAML file.
 
-Guarantee: every key of a file that is accepted is valid; a refusal names file, line and key. No command is run here.
+Guarantee: in a file that is accepted, every key is valid; a refusal names file, line and key. No command is run here.
 """
 
 from collections import Counter
@@ -29,8 +29,8 @@ _Command = Annotated[Command | None, BeforeValidator(lambda value: {"run": value
 class Commands(Spec):
     """How a node is broken and healed.
 
-    The shell finds the node in NODE (its name), NODE_ID, NODE_ADDRESS, and for `cut` the others' addresses in PEERS,
-    separated by spaces. A command has to end with exit code 0.
+    The shell finds the node in the variables NODE (its name), NODE_ID and NODE_ADDRESS, and for `cut` the addresses of
+    its peers in PEERS, separated by spaces. A command has to end with exit code 0.
     """
 
     state: _Command = Field(default=None, description="prints `running`, `frozen` or `down` as its last line")
@@ -55,7 +55,7 @@ class NodeEntry(Commands):
 class NodesFile(Spec):
     """A whole file of nodes; keys of `brokers` and `controllers` are node ids, of `zookeepers` any numbers."""
 
-    commands: Commands = Field(default=Commands(), description="the commands of all nodes that name none")
+    commands: Commands = Field(default=Commands(), description="each command for the nodes that do not name their own")
     brokers: dict[int, NodeEntry] = Field(min_length=1, description="the brokers by id")
     controllers: dict[int, NodeEntry] = Field(default_factory=dict, description="KRaft's dedicated controllers by id")
     zookeepers: dict[int, NodeEntry] = Field(default_factory=dict, description="ZooKeeper's servers by number")
@@ -66,8 +66,8 @@ class NodesFile(Spec):
         """Turn nodes without keys, which may be written as `1:`, into empty mappings."""
         if not isinstance(value, dict):
             return value
-        kinds = {key: value[key] for key in _KINDS if isinstance(value.get(key), dict)}
-        return value | {kind: {number: keys or {} for number, keys in nodes.items()} for kind, nodes in kinds.items()}
+        by_kind = {kind: value[kind] for kind in _KINDS if isinstance(value.get(kind), dict)}
+        return value | {kind: {number: keys or {} for number, keys in nodes.items()} for kind, nodes in by_kind.items()}
 
     def names(self) -> list[str]:
         """The names of all nodes."""
@@ -79,14 +79,14 @@ class NodesFile(Spec):
         return nodes
 
     def name_of(self, kind: str, number: int) -> str:
-        """A node's name."""
+        """A node's name: as the file gives it, or its kind and number, such as `broker-1`."""
         return self.nodes_of(kind)[number].name or f"{kind.removesuffix('s')}-{number}"
 
     def entry(self, kind: str, number: int) -> NodeEntry:
-        """A node with all its commands."""
+        """A node of the file, with the commands that it takes from the key `commands`."""
         node = self.nodes_of(kind)[number]
-        missing = {key: getattr(self.commands, key) for key in COMMANDS if getattr(node, key) is None}
-        return node.model_copy(update=missing)
+        inherited = {key: getattr(self.commands, key) for key in COMMANDS if getattr(node, key) is None}
+        return node.model_copy(update=inherited)
 
 
 COMMANDS = tuple(Commands.model_fields)

@@ -64,7 +64,7 @@ def clients_command(as_json: bool) -> None:
             "version": kind.version,
             "in_process": kind.name == IN_PROCESS,
             "roles": kind.roles,
-            "lacks": kind.missing_programs(),
+            "lacks": kind.install_hints(),
             "fetched": ChosenClient(kind, kind.version).folder.is_dir(),
         }
         for kind in KINDS.values()
@@ -73,9 +73,7 @@ def clients_command(as_json: bool) -> None:
         click.echo(json.dumps(clients, indent=1))
         return
     for kind, client in zip(KINDS.values(), clients, strict=True):
-        state = "; ".join(kind.missing_programs()) or (
-            "ready" if client["fetched"] else "fetched when it is first used"
-        )
+        state = "; ".join(kind.install_hints()) or ("ready" if client["fetched"] else "fetched when it is first used")
         if kind.name == IN_PROCESS:
             state = f"in process without a version; with one: {state}"
         click.echo(f"{kind.name} {kind.version}: {', '.join(kind.roles)}\n    {state}")

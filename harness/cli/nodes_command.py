@@ -21,10 +21,10 @@ def compose_command(file: Path, out: Path, project: str | None) -> None:
     faults from being proven. Starts and changes nothing.
     """
     from kafka_chaos.contract.command.files import write_whole
-    from kafka_chaos.harness.attached.compose import nodes_file
+    from kafka_chaos.harness.attached.compose import nodes_file_text
     from kafka_chaos.harness.experiment.checks.output import check_writable
 
-    text = nodes_file(file, out, project)
+    text = nodes_file_text(file, out, project)
     if out.exists():
         raise UsageFailure(f"--out {out}: it exists: remove it, or name another file")
     check_writable(out.parent, "--out")

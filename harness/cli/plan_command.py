@@ -64,7 +64,7 @@ def _confirm_clients(path: Path, experiment: Experiment, say: Callable[[str], No
         if not isinstance(client, ChosenClient):
             continue
         try:
-            if why := client.unconfirmed():
+            if why := client.why_unconfirmed():
                 say(f"can't confirm that {client} exists: {why}")
         except UsageFailure as failure:
             raise UsageFailure(f"{path}: lane {lane}: client: {failure}") from failure

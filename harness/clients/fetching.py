@@ -24,8 +24,8 @@ _NO_SUCH_VERSION = re.compile(
     r"Could not find a version that satisfies .*\(from versions: (?P<known>(?!none).*)\)"
     r"|Could not find artifact|ETARGET|unknown revision|No match(?:ing version|  *found for version)"
 )
-"""What pip says of a version that does not exist, with the `known` ones, if any; then what Maven, npm and Go say."""
-_OUTPUT_CHARACTERS, _NEWEST_VERSIONS = 2_000, 3  # The most that messages quote of an output, and of known versions.
+"""What pip says if a version does not exist, with the `known` versions, if any; then what Maven, npm and Go say."""
+_OUTPUT_CHARACTERS, _NEWEST_VERSIONS = 2_000, 3  # How many characters of an output, and known versions, messages quote.
 _ANSWER_TIMEOUT_S = 45  # For a registry's answer: Maven itself takes some 20 s.
 _MANAGERS = toml_of(__package__, "managers.toml")
 _PACKAGE_OF: Mapping[str, str] = _MANAGERS.pop("programs")
@@ -41,8 +41,8 @@ class Manager:
     """The package manager of a language: commands in managers.toml, whose words in braces `filled` replaces.
 
     `asks` asks the registry for a version of a package. `fetches` fill a folder with it, and `builds` compiles the
-    adapter there (`compile_java` a Java adapter). `starts` starts the client; it is empty for Python's libraries, which
-    `python_client.py` drives. `needs`: the programs that these commands need.
+    adapter there (but `compile_java` compiles a Java adapter). `starts` starts the client; it is empty for Python's
+    libraries, which `python_client.py` drives. `needs`: the programs that these commands need.
     """
 
     asks: Sequence[str] = ()
@@ -163,7 +163,7 @@ def program_path(program: str) -> str:
 
 
 def _call(command: Sequence[str], *, subject: str, folder: Path | None = None, is_build: bool = False) -> None:
-    """Run a command that fetches, or compiles (`is_build`). The error that it raises ends with the command's output."""
+    """Run a command that fetches, or compiles (`is_build`); if it fails, raise an error that ends with its output."""
     if (output := _output_of_failure(command, subject, folder)) is not None:
         end = output[-_OUTPUT_CHARACTERS:]
         if is_build:

@@ -11,13 +11,13 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-_SAME_NAMES = ("security.protocol", "ssl.key.password", "ssl.keystore.password", "ssl.cipher.suites")
+_SAME_KEYS = ("security.protocol", "ssl.key.password", "ssl.keystore.password", "ssl.cipher.suites")
 
 
 def read_client_config(path: Path, *, owned: Collection[str] = ()) -> dict[str, str]:
     """librdkafka's keys from a file of `key=value` lines and `#` comments. Raises `UsageFailure` with file and line.
 
-    `owned`: keys that the file may not have, since the caller sets them. Messages have no values: they may be secrets.
+    `owned`: keys that the file may not have, since the caller sets them. Messages show no values, which may be secrets.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -44,7 +44,7 @@ def java_client_configs(configs: Mapping[str, str]) -> dict[str, str]:
 
     Raises `UsageFailure`, which shows no value, for a setting that the Java client does not have.
     """
-    java = {key: configs[key] for key in _SAME_NAMES if key in configs}
+    java = {key: configs[key] for key in _SAME_KEYS if key in configs}
     if str(configs.get("enable.ssl.certificate.verification", "true")).lower() == "false":
         raise UsageFailure("enable.ssl.certificate.verification=false: Kafka's Java client has no such setting")
     if "ssl.endpoint.identification.algorithm" in configs:

@@ -28,7 +28,7 @@ TRANSACTIONAL, MEMBER, LOOP = "transactional producer", "member of a group", "lo
 SHARER = "member of a share group"
 _COMMON_ROLES = ("producer", "idempotent producer", "consumer", TRANSACTIONAL)
 ROLES: Mapping[str, str] = {"transactional": TRANSACTIONAL, "group": MEMBER, "loop": LOOP, "share": SHARER}
-"""By key of a lane, the role that the lane's client then needs."""
+"""By key of a lane, the role that the client of a lane with this key needs."""
 
 Say = Callable[[str], None]
 Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -37,15 +37,15 @@ _SECURED: Mapping[str, Secured] = {"librdkafka": dict, "java": java_client_confi
 
 @dataclass(frozen=True, kw_only=True)
 class ClientKind:
-    """A client library, as clients.toml describes it. `version`: the one without which none is named.
+    """A client library, as clients.toml describes it. `version`: its version wherever an experiment names none.
 
     `manager` fetches the `package`. `sources`: the source files of its adapter, a program that speaks the client
     protocol. `roles`: what it can be. `idempotent_in_flight`: the numbers of requests in flight that its idempotent
     producer can have. `group_settings`: by key of a lane's `group`, the values that its members can have.
     `assigned_by_brokers_since`: the first version whose members can have the protocol `consumer` (KIP-848).
-    `has_configs`: whether it takes configs by name; `separator` joins the words in them. `secured`: translates
-    librdkafka's keys for a secured listener; None if the client can't connect to one. `timeouts`: its usual time-outs,
-    in milliseconds.
+    `has_configs`: whether it takes configs by name; `separator` joins the words of a name. `secured`: translates
+    librdkafka's keys for a secured listener; None if the client can't connect to such a listener. `timeouts`: its usual
+    time-outs, as fields of `Timings` (contract/lane/recovery.py).
     """
 
     name: str
@@ -62,8 +62,8 @@ class ClientKind:
     secured: Secured | None = None
     timeouts: Mapping[str, int] = field(default_factory=dict)
 
-    def missing_programs(self) -> list[str]:
-        """A message for each program that the client needs and this machine lacks, which says what to install."""
+    def install_hints(self) -> list[str]:
+        """What to install: a message for each program that the client needs and this machine lacks."""
         messages = []
         for program in self.manager.needs:
             try:
@@ -74,7 +74,7 @@ class ClientKind:
 
 
 def _kind(name: str, manager: str, further_roles: Sequence[str] = (), secured: str = "", **keys: Any) -> ClientKind:
-    """The client of an entry of clients.toml. `secured`: the client whose keys for a secured listener it has."""
+    """The `ClientKind` of an entry of clients.toml. `secured`: the client whose keys for secured listeners it takes."""
     roles = (*_COMMON_ROLES, *further_roles)
     return ClientKind(name=name, manager=fetching.MANAGERS[manager], roles=roles, secured=_SECURED.get(secured), **keys)
 
@@ -97,10 +97,10 @@ class ChosenClient:
         """The folder that the client is in, once it is fetched."""
         return fetching.folder_of(self.kind.name, self.version, self.kind.sources)
 
-    def unconfirmed(self) -> str:
+    def why_unconfirmed(self) -> str:
         """Ask the registry whether the version exists; returns why that stays unknown, or "" if the version exists.
 
-        Raises `UsageFailure` if it does not exist. The usual version, and a fetched one, exist without asking.
+        Raises `UsageFailure` if it does not exist. The usual version and a version that is fetched need no question.
         """
         if self.version == self.kind.version or self.folder.is_dir():
             return ""
@@ -108,7 +108,7 @@ class ChosenClient:
         return fetching.why_unanswered(str(self), question)
 
     def fetch(self, say: Say = lambda _: None) -> Path:
-        """Fetch and compile the client, unless it is there; returns its folder. See `fetching` for what is raised."""
+        """Fetch and compile the client, unless it is there; returns its folder. Raises as `fetching.py` says."""
         if not self.folder.is_dir():
             say(f"fetching the client {self}")
             fill = partial(fetching.fetch, self.kind.manager, self.kind.package, self.version)
@@ -147,19 +147,19 @@ class OwnClient:
     packages: ClassVar[None] = None
 
     def fetch(self, say: Say = lambda _: None) -> Path:
-        """The path of its program. Raises `EnvironmentFailure` if there is none."""
+        """The path of the client's program. Raises `EnvironmentFailure` if there is no such program."""
         return Path(fetching.program_path(self.command[0]))
 
 
 def missing_programs(clients: Iterable[str]) -> dict[str, str]:
-    """The clients among these that this machine can't run: by client, what to install."""
+    """What to install for each of these clients that this machine can't run, by client."""
     parsed = {text: parse_client(text) for text in clients}
-    missing = {text: "; ".join(client.kind.missing_programs()) for text, client in parsed.items() if client is not None}
+    missing = {text: "; ".join(client.kind.install_hints()) for text, client in parsed.items() if client is not None}
     return {text: programs for text, programs in missing.items() if programs}
 
 
 def parse_client(text: str | Sequence[str]) -> ChosenClient | OwnClient | None:
-    """The client that a text names, or that the words of a command start; None for the harness's own client.
+    """The client that a text names, or that a command (a sequence of words) starts; None for the harness's own client.
 
     Raises `UsageFailure`, with the nearest names, if no client has the name.
     """

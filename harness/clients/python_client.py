@@ -27,7 +27,7 @@ from typing import Any, TextIO
 
 from kafka_chaos.harness.identity import IdentityCodec
 
-TELL_INTERVAL = 0.02
+TELL_SECONDS = 0.02
 POLL_SECONDS = 0.1
 MAX_RECORDS_PER_EVENT = 10_000  # The harness limits the length of a line.
 _EVENTS_LOCK = threading.Lock()
@@ -84,7 +84,7 @@ class Outcomes:
         threading.Thread(target=self._run, daemon=True).start()
 
     def acknowledged(self, seq: int, offset: int | None) -> None:
-        """Note that the library reports success; a negative offset is none."""
+        """Note that the library reports success; a negative offset counts as None."""
         self._acknowledged.append((seq, offset if offset is not None and offset >= 0 else None))
         self._has_new_outcomes.set()
 
@@ -94,7 +94,7 @@ class Outcomes:
         self._has_new_outcomes.set()
 
     def tell(self) -> None:
-        """Tell the harness all outcomes that it was not told yet: an event for those that succeeded, and per error."""
+        """Tell the harness the outcomes that it was not told yet: one event for all successes, one for each error."""
         with self._telling:
             self._has_new_outcomes.clear()
             done = [self._acknowledged.popleft() for _ in range(len(self._acknowledged))]
@@ -102,14 +102,14 @@ class Outcomes:
             if done:
                 tell("outcome", outcome="ok", seq=[seq for seq, _ in done], offset=[offset for _, offset in done])
             for error in dict.fromkeys(error for _, error in failed):
-                tell("outcome", outcome="info", seq=[seq for seq, other in failed if other == error], error=error)
+                tell("outcome", outcome="info", seq=[seq for seq, text in failed if text == error], error=error)
             self._told_count += len(done) + len(failed)
             self._telling.notify_all()
 
     def _run(self) -> None:
         while self._has_new_outcomes.wait():
             # Outcomes that come meanwhile are told in the same event.
-            time.sleep(TELL_INTERVAL)
+            time.sleep(TELL_SECONDS)
             self.tell()
 
     def await_all(self, sent: int) -> None:
@@ -126,7 +126,7 @@ class Library(ABC):
     """A client library, and the one producer or consumer of it that this program makes; all calls are from one thread.
 
     `begin`: the protocol's order of that name, which has the client's settings. `outcomes` and `start_offsets` (by
-    partition, where a consumer begins to read) are set before `producer` or `consumer` is called.
+    partition, where a consumer begins to read) are set before `make_producer` or `make_consumer` is called.
     """
 
     module: str  # What is imported; `package` is its name in the package index.
@@ -150,7 +150,7 @@ class Library(ABC):
         return importlib.metadata.version(self.package)
 
     @abstractmethod
-    def producer(self) -> None:
+    def make_producer(self) -> None:
         """Make a producer."""
 
     @abstractmethod
@@ -169,7 +169,7 @@ class Library(ABC):
         """Call `init_transactions`, `begin_transaction`, `commit_transaction` or `abort_transaction`."""
 
     @abstractmethod
-    def consumer(self) -> None:
+    def make_consumer(self) -> None:
         """Make a consumer that reads all partitions from their start_offsets."""
 
     @abstractmethod
@@ -178,10 +178,10 @@ class Library(ABC):
 
     @abstractmethod
     def read(self) -> Records:
-        """The next records. Raises `PositionLost` if the log has the position no more; the next call reads anew."""
+        """The next records. Raises `PositionLost` if the log no longer has the position; the next call starts anew."""
 
     def _settings(self, role: str, **further: Any) -> dict[str, Any]:
-        """The settings that all libraries have, by this library's names, and `further` ones of this library alone."""
+        """The settings that all libraries have, by this library's names, and `further` settings of this one alone."""
         begin = self._begin
         settings = {"isolation_level": begin.get("isolation") or "read_uncommitted", "enable_auto_commit": False}
         if role == "producer":
@@ -200,10 +200,10 @@ class Library(ABC):
         return {**settings, **self._begin["configs"], **servers, **self.fixed}
 
 
-def precondition_logger(outcomes: Outcomes) -> logging.Logger:
+def defect_logger(outcomes: Outcomes) -> logging.Logger:
     """A logger that tells the lines by which the harness recognises a defect of librdkafka (`defect_watch.py`).
 
-    What was learned of records before such a line is told before it.
+    Outcomes that were learned before such a line are told before the line.
     """
 
     def tell_line(record: logging.LogRecord) -> bool:
@@ -235,7 +235,7 @@ class ConfluentKafka(Library):
     def version(self) -> str:
         return version_of_librdkafka(self.library)
 
-    def producer(self) -> None:
+    def make_producer(self) -> None:
         begin = self._begin
         own = {
             "acks": begin["acks"],
@@ -246,7 +246,7 @@ class ConfluentKafka(Library):
         self._fatal: Any = None
         configs = self._configs(self._settings("producer", **own))
         if begin.get("log"):
-            configs |= {"debug": "eos", "log_level": 7, "logger": precondition_logger(self.outcomes)}
+            configs |= {"debug": "eos", "log_level": 7, "logger": defect_logger(self.outcomes)}
         self._client = self.library.Producer(configs)
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
@@ -289,9 +289,9 @@ class ConfluentKafka(Library):
         if error.code() == self.library.KafkaError._FATAL:
             self._fatal = error
 
-    def consumer(self) -> None:
+    def make_consumer(self) -> None:
         own = {"group.id": self._begin["client_id"], "auto.offset.reset": "error", "enable.partition.eof": True}
-        self._ends: dict[int, int] = {}
+        self._ends: dict[int, int] = {}  # By partition that was read to its end: the next offset.
         self._client = self.library.Consumer(self._configs(self._settings("consumer", **own)))
         self._assign_all()
 
@@ -338,14 +338,14 @@ class PythonLibrary(Library):
     def _call(self, method: str, *values: Any, **options: Any) -> Any:
         """Call a method of the client, and wait for what it returns."""
 
-    def _make_producer(self, client_class: Any, **further: Any) -> None:
+    def _make_producer_of(self, client_class: Any, **further: Any) -> None:
         acks = self._begin["acks"]
         self._make(client_class, self._settings("producer", acks=acks if acks == "all" else int(acks), **further))
 
     def flush(self) -> None:
         self._call("flush")
 
-    def consumer(self) -> None:
+    def make_consumer(self) -> None:
         settings = self._settings("consumer", auto_offset_reset="none", group_id=None)
         self._make(getattr(self.library, self.consumer_class), settings)
         self._assign_all()
@@ -393,11 +393,11 @@ class KafkaPython(PythonLibrary):
     def _call(self, method: str, *values: Any, **options: Any) -> Any:
         return getattr(self._client, method)(*values, **options)
 
-    def producer(self) -> None:
+    def make_producer(self) -> None:
         timeout_ms = self._begin["delivery_timeout_ms"]
         timeouts = {"request_timeout_ms": min(30_000, timeout_ms // 2), "delivery_timeout_ms": timeout_ms}
         in_flight = {"max_in_flight_requests_per_connection": self._begin["max_in_flight"]}
-        self._make_producer(self.library.KafkaProducer, **timeouts, **in_flight)
+        self._make_producer_of(self.library.KafkaProducer, **timeouts, **in_flight)
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
         try:
@@ -409,7 +409,7 @@ class KafkaPython(PythonLibrary):
         sent.add_errback(lambda error: self._failed(seq, error))
 
     def _failed(self, seq: int, error: Exception) -> None:
-        # For this library, an error's text takes the place of a log line (see `defect_watch`).
+        # This library logs no line by which the harness recognises its defects: the error's text stands for one.
         if self._begin.get("log"):
             tell("log", line=error_text(error))
         self.outcomes.failed(seq, error)
@@ -458,9 +458,9 @@ class Aiokafka(PythonLibrary):
 
         return self._in_loop(call())
 
-    def producer(self) -> None:
+    def make_producer(self) -> None:
         # In aiokafka, this is also the time after which a record is given up.
-        self._make_producer(self.library.AIOKafkaProducer, request_timeout_ms=self._begin["delivery_timeout_ms"])
+        self._make_producer_of(self.library.AIOKafkaProducer, request_timeout_ms=self._begin["delivery_timeout_ms"])
 
     def send(self, seq: int, partition: int, value: bytes) -> None:
         self._unsent.append((seq, partition, value))
@@ -502,7 +502,7 @@ LIBRARIES: dict[str, type[Library]] = {"librdkafka": ConfluentKafka, "kafka-pyth
 def produce(library: Library, begin: dict[str, Any], orders: Orders) -> None:
     """Run a producer that sends the records that the harness asks for, until it is told to leave."""
     outcomes = library.outcomes = Outcomes()
-    library.producer()
+    library.make_producer()
     if begin.get("transactional_id") is not None:
         library.transaction("init_transactions")
     tell("ready", client=sys.argv[1], version=library.version)
@@ -553,7 +553,7 @@ def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
     """Run a consumer that tells the harness what it reads, until it is told to leave."""
     codec = IdentityCodec(begin["lane"])
     library.start_offsets = {n: begin["start_offsets"].get(str(n), 0) for n in range(begin["partitions"])}
-    library.consumer()
+    library.make_consumer()
     tell("ready", client=sys.argv[1], version=library.version)
     told_positions: dict[int, int | None] = {}
     while orders.empty() or orders.get()["order"] != "leave":
@@ -571,7 +571,7 @@ def consume(library: Library, begin: dict[str, Any], orders: Orders) -> None:
         if not records and begin.get("isolation"):
             # Where the topic has transactions, positions pass markers and aborted records, which no event `read` tells.
             positions = dict(library.positions())
-            moved = [(n, at) for n, at in positions.items() if at is not None and told_positions.get(n) != at]
+            moved = [(n, end) for n, end in positions.items() if end is not None and end != told_positions.get(n)]
             if moved:
                 tell("at_end", offsets=moved)
             told_positions = positions

@@ -27,8 +27,8 @@ from kafka_chaos.contract.lane.configuration import config_text
 from kafka_chaos.faults.cluster import HARNESS
 from kafka_chaos.harness.signals import new_client, signals_held_back
 
-METADATA_TIMEOUT = 2.0
-_CONFIGS_TIMEOUT = 20.0
+METADATA_TIMEOUT = 2.0  # seconds
+_CONFIGS_TIMEOUT = 20.0  # seconds
 _NOT_AUTHORIZED = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _Request = Callable[..., dict[Any, Any]]
@@ -76,7 +76,7 @@ class ClusterAdmin:
         self._client = new_client(AdminClient, self._settings)
 
     def of_topics_only(self) -> Self:
-        """The same client, but each name is a topic's: a topic may be named like a lane that has another topic."""
+        """The same client, but it takes each name as a topic's: a lane with another topic may have the same name."""
         client = copy(self)
         client._topics = {}
         return client
@@ -161,7 +161,7 @@ class ClusterAdmin:
 
     def known_partitions(self, topic: str, *, timeout: float = 30) -> dict[int, PartitionState]:
         """Wait until a broker knows the topic, and return the topic's partitions; raises `WaitTimeout`."""
-        return wait_until(lambda: self.partitions(topic), f"the partitions of {topic} to be told", timeout=timeout)
+        return wait_until(lambda: self.partitions(topic), f"the partitions of {topic} to be known", timeout=timeout)
 
     def partition_numbers(self, topic: str) -> range:
         """Wait until a broker knows the topic, and return the partitions' numbers; raises `WaitTimeout`."""
@@ -209,18 +209,18 @@ class ClusterAdmin:
 
     def await_stable_end(self, topic: str, partitions: Sequence[int], *, timeout: float) -> None:
         """Wait until no transaction is open: every last stable offset is the high watermark. Raises `WaitTimeout`."""
-        open_at: dict[int, tuple[int, int]] = {}
+        open_ends: dict[int, tuple[int, int]] = {}
         """By partition with an open transaction, the last stable offset and the high watermark."""
 
         def all_ended() -> bool:
             stable = self.end_offsets(topic, partitions, committed=True)
             ends = self.end_offsets(topic, partitions)
-            open_at.clear()
-            open_at.update({number: (stable[number], end) for number, end in ends.items() if stable[number] < end})
-            return not open_at
+            open_ends.clear()
+            open_ends.update({number: (stable[number], end) for number, end in ends.items() if stable[number] < end})
+            return not open_ends
 
         def seen() -> str:
-            places = [f"partition {number} at offset {at} of {end}" for number, (at, end) in open_at.items()]
+            places = [f"partition {number} at offset {stable} of {end}" for number, (stable, end) in open_ends.items()]
             return f"the last stable offset stands still in {', '.join(places)}"
 
         wait_until(all_ended, f"all transactions in {topic} to end", timeout=timeout, interval=0.1, seen=seen)
@@ -228,7 +228,7 @@ class ClusterAdmin:
     def await_brokers(self, count: int, *, timeout: float = 30) -> None:
         """Wait until the broker that answers knows a controller and `count` brokers.
 
-        A new broker learns of both from the controller. Clients of the load that ask it earlier don't ask again soon.
+        A new broker learns of both from the controller. A client that asks it before that does not ask again soon.
         """
         wait_until(
             lambda: len(self.live_brokers()) >= count and self.controller() is not None,
@@ -288,7 +288,7 @@ class ClusterAdmin:
         return wait_until(answer, "a broker that stays in the metadata", timeout=30, seen=lambda: problem)[0]
 
     def _ask(self, request: _Request, asked: object, *, timeout: float = 30) -> dict[Any, Any]:
-        # Otherwise confluent-kafka would report an interrupt as a wrong argument. The call sends, and does not wait.
+        # Within the call, confluent-kafka would report an interrupt as a wrong argument. The call does not wait.
         with signals_held_back():
             return request(asked, request_timeout=timeout)
 

@@ -1,4 +1,4 @@
-"""Describes a cluster's containers for Testcontainers; to create and start them is left to the caller."""
+"""Describes a cluster's containers for Testcontainers; the caller creates and starts them."""
 
 from __future__ import annotations
 

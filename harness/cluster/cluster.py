@@ -1,6 +1,6 @@
-"""A cluster in containers on one network, all labelled with the run and removed with it.
+"""A cluster in containers on one network. Containers and network have the run's label, and are removed at its end.
 
-Everything is removed by its label. So the end of the `with` block also removes what an interrupt left half-made.
+Everything is removed by this label. So the end of the `with` block also removes what an interrupt left half-made.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cluster", "ClusterLayout", "Keep", "kept_event"]
 
-_ANSWER_TIMEOUT = 20.0
+_ANSWER_TIMEOUT = 20.0  # seconds
 _START_TIMEOUT = 120.0
 """Seconds for a broker's first start: all nodes start at once, maybe beside other work of the machine."""
 
@@ -59,7 +59,7 @@ class Cluster(Members):
     """A cluster that runs as long as its `with` block, or longer if `keep` says so.
 
     `spec`: its layout. `folder`: the folder for the brokers' own disks, by default in the system's temporary directory.
-    `mode` makes the object that does what differs between metadata modes; by default, the layout's `metadata_mode`
+    `make_mode` makes the object that does what differs between metadata modes; by default, the layout's `metadata_mode`
     decides which.
     """
 
@@ -70,7 +70,7 @@ class Cluster(Members):
         run_id: str,
         keep: Keep = Keep.NEVER,
         folder: Path | None = None,
-        mode: Callable[[NodeBuilder], MetadataMode] | None = None,
+        make_mode: Callable[[NodeBuilder], MetadataMode] | None = None,
     ) -> None:
         super().__init__()
         self.spec = spec
@@ -78,7 +78,7 @@ class Cluster(Members):
         self.keep = keep
         self._folder = folder or Path(tempfile.gettempdir(), f"kafka-chaos-disks-{run_id}")
         self.kept = False
-        self._make_mode = mode or _mode
+        self._make_mode = make_mode or _mode_of_layout
         self._mode: MetadataMode | None = None
         self._metadata: Metadata | None = None
         self._listener = SecuredListener()
@@ -299,7 +299,8 @@ class Cluster(Members):
         self.mode.await_ready(self, node, timeout=_START_TIMEOUT)
 
     def _start_zookeeper(self, threads: ThreadPoolExecutor) -> list[Future[None]]:
-        """Start ZooKeeper a moment before the brokers: a broker that can't connect tries again only a second later."""
+        """Start ZooKeeper's containers, and wait until they are created; returns the futures of the starts."""
+        # A moment before the brokers: a broker that can't connect tries again only a second later.
         nodes = list(self.zookeepers.values())
         started = [threads.submit(node.create_and_start) for node in nodes]
         wait_until(
@@ -323,8 +324,8 @@ def kept_event(cluster: Cluster) -> ClusterKept:
     )
 
 
-def _mode(builder: NodeBuilder) -> MetadataMode:
-    # Imported here since it imports kafka-python, which the check of an experiment does not need.
+def _mode_of_layout(builder: NodeBuilder) -> MetadataMode:
+    # Imported here, since this module imports kafka-python, which the check of an experiment does not need.
     from kafka_chaos.harness.cluster.metadata.kraft import KRaftMode
 
     return KRaftMode(builder) if builder.layout.metadata_mode == KRAFT else ZooKeeperMode(builder)

@@ -20,16 +20,16 @@ from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.configuration.server_properties import LOG_DIRECTORIES
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper, end_session
 
-_DEPOSED_TIMEOUT = 10.0
-_PARTITIONS_TIMEOUT = 10.0
-_REGISTRATION_TIMEOUT = 60.0
+_DEPOSED_TIMEOUT = 10.0  # seconds
+_PARTITIONS_TIMEOUT = 10.0  # seconds
+_REGISTRATION_TIMEOUT = 60.0  # seconds
 
 N = TypeVar("N", bound=NodeControl)
 T = TypeVar("T")
 
 
 class BreakableCluster(Protocol[N]):
-    """What `ClusterView` needs of a cluster besides an admin client."""
+    """The part of a cluster that `ClusterView` needs besides an admin client."""
 
     @property
     def brokers(self) -> Mapping[int, N]:
@@ -74,7 +74,7 @@ class Clients(Protocol):
     """The clients of a load that faults may hit, as processes."""
 
     def clients(self, lane: str, role: str) -> Sequence[NodeControl]:
-        """The processes of a lane's clients that run."""
+        """The running processes of a lane's clients in this role."""
 
     def start_again(self, clients: Sequence[NodeControl]) -> None:
         """Start new clients in place of the clients that a fault has ended."""

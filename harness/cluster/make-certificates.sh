@@ -1,4 +1,4 @@
-# Keys and certificates in PEM, in a new folder: of an authority, and of brokers and clients with these names.
+# Makes keys and certificates in PEM in a new folder $1: of an authority, and of brokers and clients with the names $2.
 set -eu
 umask 077
 mkdir "$1"

@@ -170,11 +170,11 @@ class Node:
         former, name = self.container, self.container_name
         with tempfile.TemporaryDirectory(prefix="kafka-chaos-node-") as copies:
             for number, folder in enumerate(folders):
-                parent, _, last = folder.rpartition("/")
+                parent, _, folder_name = folder.rpartition("/")
                 pieces, _ = former.get_archive(folder)
                 with tarfile.open(fileobj=io.BytesIO(b"".join(pieces))) as archive:
                     archive.extractall(Path(copies, str(number)), filter="data")
-                testcontainer.with_copy_into_container(Path(copies, str(number), last), parent)
+                testcontainer.with_copy_into_container(Path(copies, str(number), folder_name), parent)
             former.rename(f"{name}-{len(self.former) + 1}")
             self.former.append(former)
             self.testcontainer, self._successor = testcontainer, None
@@ -183,12 +183,12 @@ class Node:
     def write_file(self, path: str, data: str | bytes) -> None:
         """Write a file of the container, running or not; its folder must exist."""
         folder, _, name = path.rpartition("/")
-        content, written = io.BytesIO(), data.encode() if isinstance(data, str) else data
-        with tarfile.open(fileobj=content, mode="w") as archive:
+        archived, content = io.BytesIO(), data.encode() if isinstance(data, str) else data
+        with tarfile.open(fileobj=archived, mode="w") as archive:
             member = tarfile.TarInfo(name)
-            member.size = len(written)
-            archive.addfile(member, io.BytesIO(written))
-        self.container.put_archive(folder, content.getvalue())
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        self.container.put_archive(folder, archived.getvalue())
 
     def _attach_link(self) -> None:
         """Attach the node's link, if it has one, before any connection: the starting server does not listen yet."""

@@ -3,8 +3,8 @@
 Only the listeners for clients are secured: the published one, and the one for containers of the cluster's network. The
 listeners between the servers, and ZooKeeper, stay plaintext on that network. Private keys and the password are in the
 memory of this process, in files of the containers, and in files of mode 0600 in a folder of mode 0700; the cluster's
-metadata has the password salted and hashed. They are never in environment variables, command lines, logs or run
-directories.
+metadata has the password salted and hashed. Neither keys nor password are ever in environment variables, command lines,
+logs or run directories.
 """
 
 import secrets

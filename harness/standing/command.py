@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.run.run import RunResult
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
-_START_TIMEOUT = 300.0
-_END_TIMEOUT = 120.0
-_ON = click.option("--on", "name", metavar="NAME", help="Which cluster; needed where several stand.")
+_START_TIMEOUT = 300.0  # seconds
+_END_TIMEOUT = 120.0  # seconds
+_ON = click.option("--on", "name", metavar="NAME", help="The cluster to use; needed if several are running.")
 
 
 @click.group("cluster")
@@ -45,23 +45,23 @@ def cluster_command() -> None:
 @click.argument("name", default="kafka")
 @click.option("--brokers", type=int, help="How many brokers; 3 by default.")
 @click.option("--kraft", "metadata_mode", flag_value=KRAFT, help="Keep the metadata in KRaft, as Kafka 4 does anyway.")
-@click.option("--controllers", type=int, help="KRaft controllers that are no brokers: 1 or 3; by default brokers are.")
+@click.option("--controllers", type=int, help="Dedicated KRaft controllers: 1 or 3. Default: none, brokers do it.")
 @click.option("--zookeepers", type=int, help="Servers of the ZooKeeper ensemble: 1 or 3.")
-@click.option("--version", "kafka_version", metavar="VERSION", help="Version of Kafka; by default that of runs.")
+@click.option("--version", "kafka_version", metavar="VERSION", help="Version of Kafka; the default is that of a run.")
 @click.option("--secured", "security", type=click.Choice(["sasl_ssl", "mtls"]), help="What clients need to connect.")
-@click.option("--advertise", metavar="HOST", help="Where the container engine's machine is reached, if it is another.")
-@click.option("--links", is_flag=True, help="Let every connection pass a link, as faults of single requests need it.")
-@click.option("--disks", is_flag=True, help="Give each broker a disk of its own, as faults of disks need it; as root.")
+@click.option("--advertise", metavar="HOST", help="Host of the container engine, if it is not this machine.")
+@click.option("--links", is_flag=True, help="Let connections pass through links, which faults of single requests need.")
+@click.option("--disks", is_flag=True, help="Give each broker a disk of its own, which disk faults need; only as root.")
 @click.option("--clocks", is_flag=True, help="Give each node a wall clock that can be moved.")
 @click.option("--like", type=ExperimentPath(path_type=Path, dir_okay=False), metavar="EXPERIMENT",
-              help="Start what an experiment file asks for; other options come on top.")  # fmt: skip
+              help="Start the cluster that an experiment file asks for; other options override it.")  # fmt: skip
 def up_command(name: str, disks: bool, clocks: bool, like: Path | None, **keys: Any) -> None:
     """Start a cluster of this NAME, and leave it running."""
     from kafka_chaos.harness.cluster.containers.versions import known_version
     from kafka_chaos.harness.standing.keeper import layout
 
     if not _NAME.fullmatch(name):
-        raise UsageFailure(f"{name}: expected a name of small letters, digits and '-', of 31 characters at most")
+        raise UsageFailure(f"{name}: expected a name of lower-case letters, digits and '-', of 31 characters at most")
     if any(cluster.name == name for cluster in standing_clusters()):
         raise UsageFailure(f"{name}: this cluster stands already: `kafka-chaos cluster down {name}` removes it")
     # Options that were not given are left out: --like or the defaults decide.
@@ -114,13 +114,13 @@ def _start(name: str, arguments: dict[str, Any], layout: ClusterLayout) -> None:
             process.terminate()
             process.wait()
             raise
-    # The keeper outlives this process. Without a return code, Python would warn of that.
+    # The keeper outlives this process. Python warns of a child that still runs, unless it has a return code.
     process.returncode = 0
 
 
 @cluster_command.command("status")
 def status_command() -> None:
-    """List the clusters that stand."""
+    """List the clusters that are running."""
     clusters = standing_clusters()
     for cluster in clusters:
         _show(cluster)
@@ -131,7 +131,7 @@ def status_command() -> None:
 @cluster_command.command("down")
 @click.argument("name", required=False)
 def down_command(name: str | None) -> None:
-    """Heal and remove a cluster; NAME may be left out where one stands alone."""
+    """Heal and remove a cluster; NAME may be left out if only one is running."""
     cluster, start = find_cluster(name), time.monotonic()
     os.kill(cluster.pid, signal.SIGTERM)
 
@@ -150,9 +150,9 @@ def down_command(name: str | None) -> None:
 def break_command(kind: str, target: str, keys: tuple[str, ...], name: str | None) -> None:
     """Break something by hand, until `heal`: a fault KIND (`kafka-chaos faults` lists them) at a TARGET.
 
-    Targets are those of experiments, such as 'leader(TOPIC)', controller or broker:2; keys are those of the kind.
+    Write targets as in experiments, such as 'leader(TOPIC)', controller or broker:2. The keys are those of the kind.
 
-    Exit code: 0 it is proven that it took effect, 2 it is not.
+    Exit code: 0 if it is proven that the fault took effect, else 2.
     """
     from kafka_chaos.harness.experiment.file import document_of
     from kafka_chaos.harness.report.listeners.terminal import TerminalListener

@@ -1,7 +1,7 @@
 """The process that keeps a standing cluster, with its links, its disks and the faults that were injected by hand.
 
 The commands `break`, `heal` and `run` send it jobs. Guarantee: it does one job at a time, and ends a job whose command
-has ended. SIGTERM heals and removes everything. Commands that only read, such as `state`, do not need this process.
+has ended. SIGTERM heals and removes everything. Commands that only read, such as `state`, send this process no job.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PLANNED_DURATION_S = 86_400
 class Keeper:
     """Does the jobs of commands on a standing cluster: break, heal, run an experiment.
 
-    `note`: by which other processes find the cluster, with a journal of its faults. `view`: the cluster for faults.
+    `note`: by this note, commands find the cluster; its journal lists the faults. `view`: the cluster as faults see it.
     """
 
     def __init__(self, note: StandingCluster, cluster: Cluster, injector: Injector, view: ClusterView[Any]) -> None:
@@ -60,7 +60,7 @@ class Keeper:
     def serve(self, listener: Listener) -> None:
         """Do one job after the other, until `ended`."""
         while not self.ended:
-            # An interrupt is meant for the present job, but may come just after the job has ended: start over then.
+            # An interrupt may come just after the end of the job that it was meant for: then the outer loop goes on.
             with suppress(KeyboardInterrupt):
                 while not self.ended:
                     # A command may end before its job is received or answered.
@@ -72,7 +72,7 @@ class Keeper:
                             self._to_command = None
 
     def end(self, *_: object) -> None:
-        """Interrupt the present job, and do no other. The handler of SIGTERM."""
+        """Interrupt the present job, and accept no further job. The handler of SIGTERM."""
         self.ended = True
         raise KeyboardInterrupt
 
@@ -102,7 +102,7 @@ class Keeper:
         admin = self._cluster.admin()
         entry = {**keys, "fault": fault, "target": target, "at": 0, "duration": _PLANNED_DURATION_S}
         topics = {topic: admin.partitions(topic) for topic in admin.topics()}
-        # The fault is checked like one of an experiment whose lanes are the topics; an experiment has at least one.
+        # The fault is checked like a fault of an experiment whose lanes are the topics. An experiment needs a lane.
         lanes = [
             {
                 "lane": topic,
@@ -157,7 +157,7 @@ class Keeper:
 
 
 def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayout:
-    """The layout for the `cluster` of an experiment, with disks and clocks on request. Raises `UsageFailure`."""
+    """The layout that `spec`, an experiment's `cluster`, asks for, with `disks` and `clocks`. Raises `UsageFailure`."""
     try:
         cluster = ClusterSpec(**spec)
     except ValidationError as error:
@@ -168,7 +168,7 @@ def layout(spec: Mapping[str, Any], *, disks: bool, clocks: bool) -> ClusterLayo
 
 def keep(name: str, spec: Mapping[str, Any], disks: bool, clocks: bool, python_path: str = "") -> int:
     """Start the cluster and serve until SIGTERM. `python_path`: the user's PYTHONPATH."""
-    # Otherwise, clients that are the user's own commands would import from this process's path.
+    # With this process's own PYTHONPATH, clients that are the user's commands would import other modules.
     os.environ["PYTHONPATH"] = python_path
     run_id = run_id_of(name)
     with Cluster(layout(spec, disks=disks, clocks=clocks), run_id=run_id) as cluster:

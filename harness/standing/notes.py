@@ -27,10 +27,10 @@ SOCKET = "socket"
 class StandingCluster:
     """A cluster that stands from `kafka-chaos cluster up` to `cluster down`, as its note describes it.
 
-    `described`: the layout in words; `cluster`: the same as in an experiment's `cluster`. `mode`: the metadata mode.
-    `folder` has the socket. `client_config`: the path of a file with librdkafka's keys. `pid`: the id of the process
-    that keeps the cluster. `labels`: those of its containers, which name that process, too. Containers of the engine's
-    `network` reach the brokers by `servers_in_network`.
+    `described`: the layout in words; `cluster`: the layout as keys of an experiment's `cluster`. `mode`: the metadata
+    mode. `folder` has the socket. `client_config`: the path of a file with librdkafka's keys. `pid`: the id of the
+    process that keeps the cluster. `labels`: the labels of the cluster's containers, which name that process, too.
+    Clients in containers of the engine's `network` reach the brokers by `servers_in_network`.
     """
 
     name: str
@@ -67,7 +67,7 @@ class StandingCluster:
         return faults
 
     def ask(self, job: str, listener: Callable[[Event], None] = lambda _: None, **arguments: Any) -> Any:
-        """The result of a job of the cluster's process; `listener` gets its events. Raises the error that ended it."""
+        """Let the cluster's process do a job; returns its result or raises its error. `listener` gets its events."""
         try:
             # Without the lock, a second command would not be refused, but wait for the job of the first.
             with (
@@ -80,7 +80,7 @@ class StandingCluster:
                     while isinstance(answer := connection.recv(), Event):
                         listener(answer)
                 except KeyboardInterrupt:
-                    # While this command holds the lock, the signal can't interrupt the job of another.
+                    # While this command holds the lock, the signal can't interrupt another command's job.
                     os.kill(self.pid, signal.SIGINT)
                     raise
         except BlockingIOError:
@@ -113,7 +113,7 @@ def standing_clusters() -> list[StandingCluster]:
 
 
 def find_cluster(name: str | None) -> StandingCluster:
-    """The standing cluster of this name, or without a name the only one; raises `UsageFailure` if there is none."""
+    """The standing cluster of this name, or without a name the only one; else raises `UsageFailure` that lists all."""
     clusters = {cluster.name: cluster for cluster in standing_clusters()}
     names = ", ".join(clusters) or "none: `kafka-chaos cluster up` starts one"
     if name is None and len(clusters) == 1:

@@ -67,7 +67,7 @@ class BrokerUnreachable(ClusterFailure):
 
 
 class MechanismUnknown(BrokerUnreachable):
-    """The clients' SASL mechanism is one that this module can't log in by, so it can't ask a single broker."""
+    """This module can't log in by the clients' SASL mechanism, so it can't send requests to single brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class FetchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class QuorumAnswer:
-    """KRaft's quorum of controllers: the node id of its leader, the active controller (−1: none), and its epoch."""
+    """KRaft's quorum of controllers: the node id of its leader, the active controller (−1: none), and leader epoch."""
 
     leader: int
     leader_epoch: int
@@ -100,7 +100,7 @@ class BrokerClient:
     """A connection to one broker; a context manager.
 
     `timeout` is in seconds, for connecting and for each answer. `configs`: librdkafka's keys for TLS and SASL. Without
-    `login`, a broker that asks for one only answers ApiVersions. Raises `BrokerUnreachable`.
+    `login`, a broker that requires a login answers only ApiVersions. Raises `BrokerUnreachable`.
     """
 
     def __init__(
@@ -170,9 +170,9 @@ class BrokerClient:
         """The answer to a request of this kind, in the version `newest`, or in an older one if the broker is older."""
         return self.request(kind(version=self._version(kind, newest), **fields))
 
-    def _version(self, request: Any, wanted: int) -> int:
-        """The version of a request to use: `wanted`, or the newest that this broker knows if that is older."""
-        return min(wanted, self._newest_versions[request.API_KEY])
+    def _version(self, kind: Any, newest: int) -> int:
+        """The version to use for a kind of request: `newest`, or the newest that this broker knows if that is older."""
+        return min(newest, self._newest_versions[kind.API_KEY])
 
     @cached_property
     def _newest_versions(self) -> dict[int, int]:

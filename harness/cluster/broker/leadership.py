@@ -18,9 +18,9 @@ Connect = Callable[[], BrokerClient]
 T = TypeVar("T")
 
 _PATIENCE_SECONDS = 10.0
-_INTERVAL = 0.2
-_MOVES_TIMEOUT = 120.0
-_CANCEL_TIMEOUT = 30.0
+_INTERVAL = 0.2  # seconds
+_MOVES_TIMEOUT = 120.0  # seconds
+_CANCEL_TIMEOUT = 30.0  # seconds
 _REASSIGN_VERSION = 0
 _ELECT_LEADERS_VERSION = 1
 _PREFERRED = 0
@@ -45,8 +45,8 @@ def transfer(
     A partition that its heir does not lead after a few seconds, perhaps since the heir has failed, is left as it is.
     """
 
-    def move_the_rest() -> bool:
-        """Ask for the leaders that have not moved yet; returns whether there were none."""
+    def move_remaining_leaders() -> bool:
+        """Ask for the heirs that do not lead yet; returns whether all of them led already."""
         current = leadership()
         leaders = {partition: state.leader for partition, state in current.items()}
         unmoved = {partition: heir for partition, heir in heirs.items() if leaders.get(partition) != heir}
@@ -66,7 +66,7 @@ def transfer(
         return not unmoved
 
     with contextlib.suppress(WaitTimeout):
-        wait_until(move_the_rest, "leaders to move", timeout=_PATIENCE_SECONDS, interval=_INTERVAL)
+        wait_until(move_remaining_leaders, "leaders to move", timeout=_PATIENCE_SECONDS, interval=_INTERVAL)
 
 
 def reassign(client: BrokerClient, wanted: Mapping[PartitionId, Sequence[int] | None]) -> dict[PartitionId, int]:
@@ -97,7 +97,7 @@ def reassign(client: BrokerClient, wanted: Mapping[PartitionId, Sequence[int] | 
 
 
 def moving(connect: Connect) -> frozenset[PartitionId] | None:
-    """The partitions whose replicas are being moved (KIP-455); None if no controller lists them for a few seconds."""
+    """The partitions whose replicas are being moved (KIP-455); None if no controller lists them in a few seconds."""
 
     def reassignments(client: BrokerClient) -> frozenset[PartitionId] | None:
         request = wire.ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None, version=_REASSIGN_VERSION)
@@ -118,14 +118,14 @@ def move(replicas: Mapping[PartitionId, tuple[int, ...] | None], connect: Connec
     """
     remaining = dict(replicas)
 
-    def move_the_rest(client: BrokerClient) -> bool | None:
+    def move_remaining_replicas(client: BrokerClient) -> bool | None:
         client.set_timeout(_PATIENCE_SECONDS)
         refused = reassign(client, remaining)
         for partition in remaining.keys() - refused.keys():
             del remaining[partition]
         return None if remaining else True
 
-    _until_answered(move_the_rest, connect, "replicas to be reassigned")
+    _until_answered(move_remaining_replicas, connect, "replicas to be reassigned")
 
 
 def _until_answered(request: Callable[[BrokerClient], T | None], connect: Connect, awaited: str) -> T | None:

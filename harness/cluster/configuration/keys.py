@@ -65,7 +65,7 @@ def check_keys(
             raise UsageFailure(f"{kind} configuration {key}: a cluster in KRaft mode has no ZooKeeper")
         names = known_keys(kind, kafka_version)
         is_known = key in names or (kind == "broker" and key in AUTHORIZER_KEYS)
-        # Kafka's classes list no key with the prefix of a single listener, but it may have one.
+        # Kafka's classes don't list the keys of a single listener, which have this prefix.
         if not is_known and not key.startswith("listener.name."):
             similar = difflib.get_close_matches(key, names, n=1)
             hint = f"; did you mean {similar[0]}?" if similar else ""

@@ -27,7 +27,7 @@ ADVERTISE = "KAFKA_CHAOS_ADVERTISE"
 ONLY_ON_ENGINES_MACHINE = (
     "disks, links and clocks are made on the engine's own machine, by a kafka-chaos that runs there"
 )
-"""Why a layout with `advertise`, whose engine is on another machine, can't have any."""
+"""The reason why a layout with `advertise`, whose engine is on another machine, can't have any of these."""
 
 
 def advertised(host: str) -> str:
@@ -61,7 +61,7 @@ class ClusterLayout:
     a cluster with ZooKeeper can migrate; the migration starts them. `elr`: whether a partition's leader may be elected
     from its eligible leader replicas (KIP-966); None: the version's default.
     `broker_configs` go to every broker and to KRaft's controllers, `configs_of` to single brokers by id, both in
-    Kafka's own key names. `assume`: those of their keys that the model does not know, and that may have any value.
+    Kafka's own key names. `assume`: the keys among them that the model does not know, and that may have any value.
     `broker_versions`: versions of single brokers by id; all brokers speak the oldest version's protocol, with its
     feature levels, as during a rolling upgrade.
     `controller`: in ZooKeeper mode, the broker that becomes controller, since it is started first; None: any broker.
@@ -175,7 +175,7 @@ class ClusterLayout:
             if self.security != PLAINTEXT:
                 yield f"{invalid_security} with migration_controllers: expected {PLAINTEXT}"
             if self.links:
-                yield "links: true is not valid with migration_controllers, which would have none"
+                yield "links: true is not valid with migration_controllers, which would have no links"
         if self.security != PLAINTEXT and not self.at_least("2.7"):  # KIP-651
             why = f"Kafka {self.oldest.number} reads no certificates in PEM"
             yield f"{invalid_security}: {why}; expected {PLAINTEXT}, or Kafka 2.7 and later"
@@ -240,7 +240,7 @@ class ClusterLayout:
         return self.oldest.has_elr_by_default if self.elr is None else self.elr
 
     def lacks(self, wanted: ClusterLayout) -> str | None:
-        """Which of the `wanted` layout's disks, links and clocks this layout lacks, and what to do; None if none."""
+        """Which of the `wanted` layout's disks, links and clocks this layout lacks, and what to do; else None."""
         if wanted.disk_mib > self.disk_mib:
             size = wanted.disk_mib
             lacking = f"a fault breaks disks, and the cluster's brokers have none of {size} MiB"
@@ -253,8 +253,8 @@ class ClusterLayout:
 
     def serves(self, wanted: ClusterLayout) -> bool:
         """Whether this is the `wanted` layout, or has disks, links or clocks besides."""
-        without: Mapping[str, Any] = {"disk_mib": 0, "links": False, "clocks": False}
-        return self.lacks(wanted) is None and replace(self, **without) == replace(wanted, **without)
+        no_extras: Mapping[str, Any] = {"disk_mib": 0, "links": False, "clocks": False}
+        return self.lacks(wanted) is None and replace(self, **no_extras) == replace(wanted, **no_extras)
 
     @property
     def described(self) -> str:

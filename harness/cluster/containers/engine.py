@@ -87,8 +87,8 @@ def freeze(container: Container, *, timeout: float = 10.0) -> None:
 def thaw(container: Container) -> None:
     """Thaw all processes of a container; do nothing if they run.
 
-    They may run though the engine reports a pause: to end a frozen process, it thaws the container, and reports that
-    late.
+    They may run though the engine reports a pause: to end a frozen process, the engine thaws the container, and reports
+    that late.
     """
     from docker.errors import APIError
 
@@ -277,7 +277,7 @@ class Pipe(io.RawIOBase):
 
 
 def main() -> int:
-    """Return 0 if an engine answers; else print the reason and return 3. For docker/set-up."""
+    """Return 0 if an engine answers; else print the reason and return 3. docker/set-up calls it."""
     try:
         docker_client()
     except EnvironmentFailure as failure:

@@ -40,7 +40,7 @@ _RECIPES = Path(__file__).resolve().parents[3] / "docker"
 def image_tag(kafka_version: str = KAFKA_VERSION, *, clock: bool = False) -> str:
     """The image's name with its tag, which changes with Kafka's version and every input of the build.
 
-    `clock`: name the image whose processes have a wall clock that can be moved. It is built on the other one.
+    `clock`: name the image whose processes have a wall clock that can be moved; it is built on the image without.
     """
     if clock:
         return f"{image_tag(kafka_version)}-clock-{_hash_of(_RECIPES / 'clock' / 'Dockerfile')}"
@@ -165,7 +165,7 @@ def copy_dependencies(pom: Path, folder: Path, properties: dict[str, str]) -> No
 
 
 def _base_image(client: DockerClient, say: Callable[[str], None]) -> str:
-    """The name of a base image: the first that the engine has, can pull, or is made here."""
+    """The name of a base image: one that the engine has, else the public one if it can be pulled, or one made here."""
     from docker.errors import APIError
 
     debian_base = f"kafka-chaos/base:{_hash_of(_RECIPES / 'base' / 'make-base')}"

@@ -46,7 +46,8 @@ def current_owner() -> str:
 def owner_is_alive(labels: Mapping[str, str]) -> bool:
     """Whether the owner that the labels name still runs.
 
-    An owner on another machine counts as alive: machines may share an engine, and only the owner's own machine knows.
+    An owner that is not named, or is on another machine, counts as alive: only an owner's own machine can know that it
+    is dead, and machines may share an engine.
     """
     try:
         machine, boot, pid, start = labels[OWNER].split(":")

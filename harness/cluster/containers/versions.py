@@ -73,7 +73,7 @@ def known_version(number: str) -> KafkaVersion:
 
 
 def cluster_named(text: str) -> dict[str, str]:
-    """A text `VERSION/MODE` as keys of an experiment's `cluster`; raises `UsageFailure` if it can't be run here."""
+    """The keys of an experiment's `cluster` for a text VERSION/MODE; raises `UsageFailure` if it can't be run here."""
     number, slash, mode = text.partition("/")
     if not slash or mode not in METADATA_MODES:
         raise UsageFailure(f"{quoted(text)}: expected VERSION/MODE, such as 4.2.0/kraft or 3.9.1/zookeeper")
@@ -81,7 +81,7 @@ def cluster_named(text: str) -> dict[str, str]:
 
 
 def check_version(number: str, mode: str) -> KafkaVersion:
-    """The version, if it can be run in this metadata mode; else raises `UsageFailure`, which lists those that can."""
+    """The version, if it can be run in this metadata mode; else raises `UsageFailure` with the versions that can."""
     version = known_version(number)
     if mode in version.modes:
         return version

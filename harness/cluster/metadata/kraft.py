@@ -1,7 +1,7 @@
 """Clusters in KRaft mode: a quorum of controllers, one of them active, keeps the metadata in its own log.
 
 Brokers register with the active controller and send it heartbeats; it fences brokers that stop sending them. A broker
-that comes back while its former registration is valid repeats its request until it is accepted: no need to wait.
+that starts while its former registration is valid repeats its request until it is accepted: no start has to wait.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STARTED = "Kafka Server started"
 """The log line of a node that serves."""
 _PREFORMATTED = "/opt/kafka/formatted"
 """The image's folder of formatted storage from which nodes start, a subfolder for each set of features."""
-_ANSWER_TIMEOUT = 1.0
+_ANSWER_TIMEOUT = 1.0  # seconds
 NOBODY = -1
 """The leader of a quorum or a partition that has none."""
 
@@ -199,9 +199,9 @@ class Quorum:
 
     def _answers(self, ask: Callable[[BrokerClient], T], *, without: int | None = None) -> Iterator[tuple[int, T]]:
         """Ask the brokers one by one, first the one that gave the latest answer, and yield their ids and answers."""
-        for broker in sorted(self._addresses, key=lambda broker: broker != self._latest_to_answer):
-            address = [] if broker == without else [self._addresses[broker]]
-            for answer in answers(address, ask, timeout=_ANSWER_TIMEOUT, configs=self._configs):
+        asked = self._addresses.keys() - {without}
+        for broker in sorted(asked, key=lambda broker: (broker != self._latest_to_answer, broker)):
+            for answer in answers([self._addresses[broker]], ask, timeout=_ANSWER_TIMEOUT, configs=self._configs):
                 self._latest_to_answer = broker
                 yield broker, answer
 

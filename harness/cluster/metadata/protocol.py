@@ -52,7 +52,7 @@ class Members:
 
 
 class Metadata(Protocol):
-    """A connection to a running cluster's metadata. If no node answers, ZooKeeper's raises `ClusterFailure`."""
+    """A connection to a running cluster's metadata. With ZooKeeper, it raises `ClusterFailure` if no node answers."""
 
     def controller(self) -> int | None:
         """The node id of the (active) controller; None while there is none."""
@@ -92,4 +92,4 @@ class MetadataMode(Protocol):
         """Wait until a started node serves; a broker that loses its session meanwhile is started once more."""
 
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
-        """Start the nodes that are down, with ZooKeeper once no registration is left; await those that can serve."""
+        """Start the nodes that are down, and wait until those serve that can; a broker waits until its id is free."""

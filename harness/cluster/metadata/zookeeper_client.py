@@ -1,6 +1,6 @@
 """A cluster's metadata in ZooKeeper: the controller and its epoch, brokers' registrations, and partitions' states.
 
-What ZooKeeper has of a partition is authoritative. Brokers act on it once the controller has told them.
+A partition's state in ZooKeeper is authoritative. Brokers act on it only once the controller has told them.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ class ZooKeeper:
         return None if znode is None else int(znode[0]["brokerid"])
 
     def controller_epoch(self) -> int:
-        """The controller epoch, which every election of a controller raises; 0 before the first."""
+        """The controller epoch, which every election of a controller raises; 0 before the first election."""
         znode = self._get("/controller_epoch")
         return 0 if znode is None else int(znode[0])
 

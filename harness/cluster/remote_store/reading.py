@@ -41,8 +41,8 @@ def fetch_tiered(
                 while offset < end.high_watermark:
                     try:
                         batches = _fetch_batches(leader, topic, partition, offset)
-                    except WaitTimeout as waited:
-                        say(f"{waited}: what follows counts as missing from the log")
+                    except WaitTimeout as failure:
+                        say(f"{failure}: what follows counts as missing from the log")
                         break
                     for batch in batches:
                         file.write(batch.data)

@@ -1,4 +1,4 @@
-"""The volume that the brokers of a cluster share as their remote store, with the plugin that they load from it."""
+"""Makes the volume that the brokers of a cluster share as their remote store, and from which they load its plugin."""
 
 import hashlib
 import io

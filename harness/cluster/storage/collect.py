@@ -105,8 +105,8 @@ class StoredLane:
 class LeaderEnd:
     """A partition's leader and its high watermark, where the partition ends in `log/`.
 
-    `replicas`: the brokers with replicas. Files that another broker has kept after a reassignment are no replica. If
-    the replicas are not known, it is empty, and every broker with files of the partition counts as a replica.
+    `replicas`: the brokers with replicas. Files that another broker has kept after a reassignment are no replica. An
+    empty tuple means that the replicas are not known; then every broker with files of the partition counts as one.
     """
 
     leader: int
@@ -169,8 +169,8 @@ def _collect_broker(
 ) -> dict[str, Any]:
     """Write the broker's Parquet files; returns the broker's entry in checkpoints.json."""
     all_partitions = {(lane.topic, number): lane.lane for lane in lanes for number in range(lane.partitions)}
-    no_replica = {partition for partition, end in ends.items() if end.replicas and node.number not in end.replicas}
-    lane_of = {partition: lane for partition, lane in all_partitions.items() if partition not in no_replica}
+    not_here = {partition for partition, end in ends.items() if end.replicas and node.number not in end.replicas}
+    lane_of = {partition: lane for partition, lane in all_partitions.items() if partition not in not_here}
     log_starts = _checkpoints(node)[files.LOG_STARTS]
     led_ends = {partition: end.high_watermark for partition, end in ends.items() if end.leader == node.number}
     file = f"broker-{node.number}.parquet"
@@ -303,7 +303,7 @@ class _Writer:
         self._broker = broker
         self._schema = schema
         self._waiting: list[Any] = []
-        self._rows = 0
+        self._waiting_rows = 0
 
     def __enter__(self) -> _Writer:
         import pyarrow.parquet as pq
@@ -336,8 +336,8 @@ class _Writer:
         }
         arrays = [pa.array(columns[field.name]).cast(field.type) for field in self._schema]
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-        self._rows += count
-        if self._rows >= ROWS_PER_GROUP:
+        self._waiting_rows += count
+        if self._waiting_rows >= ROWS_PER_GROUP:
             self._flush()
 
     def _flush(self) -> None:
@@ -345,4 +345,4 @@ class _Writer:
 
         if self._waiting:
             self._file.write_table(pa.Table.from_batches(self._waiting, schema=self._schema))
-            self._waiting, self._rows = [], 0
+            self._waiting, self._waiting_rows = [], 0

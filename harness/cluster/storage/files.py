@@ -30,7 +30,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 BROKER_FILES = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS)
 """The checkpoint files that a broker has once for all replicas; they are beside the replicas' folders."""
 
-VERSION = 0
+VERSION = 0  # the only version of the format of checkpoint files
 
 
 def stream_files(

@@ -109,7 +109,7 @@ class IdentityReader:
         broken[batch_of[~proven]] = True
         # The last record has to end where its batch does.
         record_ends = values[rows] + value_sizes + 1
-        is_last = np.append(batch_of[1:] != batch_of[:-1], True)[: len(batch_of)]
+        is_last = np.append(batch_of[1:] != batch_of[:-1], True)[: len(batch_of)]  # [:0] if there is no guess
         broken[batch_of[is_last & (record_ends != ends[batch_of])]] = True
         producer_ids, seqs = self._identities(data, values[rows], value_sizes)
         bounds = np.searchsorted(batch_of, np.arange(len(plain) + 1))

@@ -46,7 +46,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One record batch: `position` and `size` in bytes within `file`; offsets inclusive.
+    """One record batch, at `position` (in bytes) of `file`, with the offsets `base_offset` to `last_offset`, inclusive.
 
     `count` is the number of its records: compaction removes records, but the offsets of the others stay.
     """
@@ -93,7 +93,7 @@ class Batch:
 
     @property
     def idempotent_epoch(self) -> int:
-        """The epoch of its idempotent producer, or -1. For others, KafkaJS writes epoch 0 beside producer id -1."""
+        """The epoch of its producer, or -1 if that is not idempotent: KafkaJS then writes epoch 0 beside id -1."""
         return NO_PRODUCER if self.producer_id == NO_PRODUCER else self.producer_epoch
 
     @property

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.harness.attached.compose import nodes_file
+from kafka_chaos.harness.attached.compose import nodes_file_text
 from kafka_chaos.harness.attached.nodes_file import NodesFile, load_nodes
 from kafka_chaos.harness.cli.main import cli
 
@@ -31,7 +31,7 @@ def nodes_of(text: str, project: str | None = None) -> tuple[NodesFile, list[str
     """The nodes of a Compose file, and what stands against a proof."""
     Path("docker-compose.yml").write_text(text)
     written = Path("nodes.yaml")
-    written.write_text(nodes_file(Path("docker-compose.yml"), written, project))
+    written.write_text(nodes_file_text(Path("docker-compose.yml"), written, project))
     against = written.read_text().partition("# What stands against")[2].partition("\ncommands:")[0]
     return load_nodes(written), [line.removeprefix("# - ") for line in against.splitlines()[1:]]
 
@@ -43,7 +43,7 @@ def service(**keys: Any) -> str:
 
 
 def test_bitnami_s_lists_ids_from_0_and_a_controller_of_its_own() -> None:
-    text = nodes_file(FILES / "bitnami.yml", Path("nodes.yaml"), "Stage_1")
+    text = nodes_file_text(FILES / "bitnami.yml", Path("nodes.yaml"), "Stage_1")
     assert '  0: {name: "stage_1-kafka0-1", address: "stage_1-kafka0-1"}' in text
     assert 'controllers:\n  10: {name: "stage_1-controller-1", address: "stage_1-controller-1"}' in text
     assert "create-topic" not in text
@@ -56,7 +56,7 @@ def test_bitnami_s_lists_ids_from_0_and_a_controller_of_its_own() -> None:
 
 def test_confluent_s_anchors_names_of_containers_and_zookeeper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAMES", "mine")
-    text = nodes_file(FILES / "confluent.yml", Path("nodes.yaml"))
+    text = nodes_file_text(FILES / "confluent.yml", Path("nodes.yaml"))
     assert "--allow-faults mine-broker1,mine-broker2,mine-broker3" in text
     assert 'zookeepers:\n  1: {name: "mine-zookeeper", address: "mine-zookeeper"}' in text
     assert "cluster: {brokers: 3, zookeepers: 1, metadata_mode: zookeeper}" in text

@@ -29,7 +29,7 @@ lanes_per_run: 3
 
 @pytest.fixture(autouse=True)
 def no_program_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ClientKind, "missing_programs", lambda kind: [])
+    monkeypatch.setattr(ClientKind, "install_hints", lambda kind: [])
 
 
 def plan_of(tmp_path: Path, text: str = PLAN) -> Atlas:

@@ -160,7 +160,7 @@ def test_a_client_that_the_machine_lacks_is_left_out(
     experiment: Path, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     experiment.write_text(EXPERIMENT + "    clients: [java, librdkafka]\n")
-    monkeypatch.setattr(ClientKind, "missing_programs", lambda kind: ["install a JRE"] if kind.name == "java" else [])
+    monkeypatch.setattr(ClientKind, "install_hints", lambda kind: ["install a JRE"] if kind.name == "java" else [])
     hunt = Hunt.from_file(experiment)
     assert hunt.left_out == {"java": "install a JRE"}
     assert {hunt.draw(seed).phases[0].lanes[0].client for seed in range(9)} == {"librdkafka"}

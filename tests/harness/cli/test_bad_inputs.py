@@ -72,7 +72,7 @@ INPUTS = [
     ("nightly list.yaml", 64, "list.yaml:1: expected a mapping"),
     ("nightly good.yaml --out file/of/mine", 64, "file is not a folder"),
     ("nightly .", 64, "acks.yaml:5: lanes[0].acks"),
-    ("cluster up Big", 64, "Big: expected a name of small letters"),
+    ("cluster up Big", 64, "Big: expected a name of lower-case letters"),
     ("cluster up --brokers 12", 64, "brokers: expected at most 9, got 12"),
     ("cluster up --brokers 0", 64, "brokers: expected at least 1, got 0"),
     ("cluster up --version 9.9.9", 64, "version '9.9.9' of Kafka is not known"),

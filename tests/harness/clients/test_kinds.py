@@ -167,7 +167,7 @@ def test_a_version_that_is_not_there_is_refused_when_asked_for_and_when_fetched(
     found = parse_client(client)
     assert isinstance(found, ChosenClient)
     with pytest.raises(UsageFailure, match=f"{client}: {message}"):
-        found.unconfirmed()
+        found.why_unconfirmed()
     with pytest.raises(UsageFailure, match=f"{found.version}: {message}"):
         fetch_clients([client], print)
     assert [path for path in cache.rglob("*") if path.is_file()] == []
@@ -184,8 +184,8 @@ def test_a_registry_that_does_not_answer_refuses_nothing(
     registry: Callable[[int, str], object], cache: Path, kind: str, version: str, program: str, said: str
 ) -> None:
     registry(1, said)
-    assert ChosenClient(KINDS[kind], version).unconfirmed() == f"{program} said: {said}"
-    assert ChosenClient(KINDS[kind], KINDS[kind].version).unconfirmed() == "", "the usual version is not asked for"
+    assert ChosenClient(KINDS[kind], version).why_unconfirmed() == f"{program} said: {said}"
+    assert ChosenClient(KINDS[kind], KINDS[kind].version).why_unconfirmed() == "", "the usual version is not asked for"
     with pytest.raises(EnvironmentFailure, match=f"{version} could not be fetched"):
         fetch_clients([f"{kind} {version}"], print)
     assert [path for path in cache.rglob("*") if path.is_file()] == []
