@@ -1,8 +1,8 @@
-"""The anomalies, what their judgement rests on, and the statuses a prediction can give them.
+"""The anomalies that every lane may have, the evidence they are judged by, and the statuses a prediction can give them.
 
-The model predicts in these terms, and the verification judges in them. The other anomalies are in
-`lane/transactions.py`, `lane/groups.py`, `lane/share.py` and `lane/recovery.py`. docs/anomalies.md, which is made from
-the statements in `verification/statements/`, says what each anomaly means, and what counts as a case of it.
+The model predicts in these terms, and the verification judges in them. The anomalies of transactions, groups, share
+groups and recovery are in `lane/`. docs/anomalies.md, which is made from the statements in `verification/statements/`,
+says what each anomaly means, and what counts as a case of it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Self, TypeVar
 from kafka_chaos.contract.command.errors import ExitCode
 
 WIDEST_LISTED_GAP = 10_000
-"""The widest hole that has a row for each offset in findings/; a wider hole has one row with its width."""
+"""A hole of at most this many offsets has a row for each offset in findings/; a wider hole has one, with its width."""
 
 
 class Trait(Flag):
     """A condition for judging an anomaly, or what follows if it is not judged.
 
-    `BY_LOG`: only the final log shows the anomaly. `BY_READS`: the final log shows it, and if there is none, reads do;
-    for an anomaly of transactions, the reads of a read_committed consumer. `BY_COMMITS`: it needs an acknowledged
-    commit of an offset. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records
-    without a fault, unless keys of records tell what compaction did. `CERTAIN`: if the anomaly is forbidden and the
-    evidence is incomplete, the lane's verdict is `unknown`. `CERTAIN_IN_TRANSACTIONS`: if the anomaly was not judged,
-    the verdict on a transactional lane is `unknown`. On any lane it is `unknown` if an anomaly of transactions, or a
-    required anomaly, was not judged.
+    `BY_LOG`: only the final log shows the anomaly. `BY_READS`: the final log shows it, or without a log, reads do (of
+    an anomaly of transactions, the reads of a read_committed consumer). `BY_COMMITS`: an offset's commit must have been
+    acknowledged. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records without a
+    fault, unless keys of records tell what compaction did. `CERTAIN`: if the anomaly is forbidden and its evidence is
+    incomplete, the lane's verdict is `unknown`. `CERTAIN_IN_TRANSACTIONS`: if the anomaly was not judged, the verdict
+    on a transactional lane is `unknown`. Without any trait, the verdict is `unknown` if a required anomaly, or one of
+    transactions, groups or share groups, was not judged.
     """
 
     BY_LOG = auto()
@@ -104,9 +104,9 @@ class Anomaly(AnomalyName):
 class Status(StrEnum):
     """The status that a prediction gives one anomaly in one lane.
 
-    `forbidden`: the search was exhausted, and no reachable state shows it. `permitted`: some reachable states show it.
-    `required`: the lane's phase has steps instead of times, and every history that the steps leave possible shows it in
-    the end. `not judged`: the lane's `assume` names a configuration key that the model does not know.
+    `forbidden`: the model searched every reachable state, and none shows it. `permitted`: some reachable states show
+    it. `required`: the lane's phase has steps instead of times, and every history that the steps leave possible ends
+    with it. `not judged`: the lane's `assume` names a configuration key that the model does not know.
     """
 
     FORBIDDEN = "forbidden"

@@ -1,6 +1,7 @@
 """The tables of a run directory: every column's name, type and nullability, each stated once.
 
 Everything that reads or writes these tables (recorders, importers, engines, the report) derives its schemas from here.
+`docs/meanings.py` says what each column means.
 """
 
 from collections.abc import Collection
@@ -10,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of the contract. `type` is string, int32 or int64; a nullable column may be missing."""
+    """One column of a table. `type` is string, int32 or int64; a file may lack a nullable column."""
 
     name: str
     type: str
@@ -75,11 +76,11 @@ TABLES = {
     "deliveries": DELIVERIES,
     "share_starts": SHARE_STARTS,
 }
-OF_TRANSACTIONS = ("transactions", "assignments")
+TABLES_OF_TRANSACTIONS = ("transactions", "assignments")
 """The tables that a run with a transactional lane must have (format 2)."""
-OF_GROUPS = ("assignments", "commits")
+TABLES_OF_GROUPS = ("assignments", "commits")
 """The tables that a run with a group or a loop must have (format 2)."""
-OF_SHARES = ("deliveries", "share_starts")
+TABLES_OF_SHARES = ("deliveries", "share_starts")
 """The tables that a run with a share group must have (format 3)."""
 OUTCOMES = ("ok", "fail", "info")
 """The outcomes of a record for its producer: acknowledged, certainly not written, or unknown."""

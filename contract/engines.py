@@ -6,7 +6,7 @@ import click
 
 
 class Engine(StrEnum):
-    """The engine that examines a run directory: Spark, or DuckDB inside this process, without a JVM."""
+    """The engines: Spark, and DuckDB, which runs inside this process, without a JVM."""
 
     SPARK = "spark"
     DUCKDB = "duckdb"
@@ -19,5 +19,5 @@ class Engine(StrEnum):
 
 ENGINE = click.option("--engine", type=click.Choice([engine.value for engine in Engine]), default=Engine.SPARK.value,
                       show_default=True,
-                      help="What examines the tables, with the same result. duckdb needs no Java, and reads local "
-                      "directories.")  # fmt: skip
+                      help="The engine that examines the tables; both give the same result. duckdb needs no Java, and "
+                      "reads local directories.")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reads lines of events.jsonl as the events of `events.py`, whose classes alone declare the fields and their types."""
+"""Reads lines of events.jsonl as the events of `events.py`, whose classes declare the fields and their types."""
 
 import difflib
 from collections.abc import Collection, Mapping
@@ -15,10 +15,10 @@ _BY_NAME = {type_name(kind): kind for kind in KINDS}
 
 
 def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = KINDS, *, exact: bool = False) -> Event | None:
-    """The event on a line; None if its type is not one of `kinds`. Null means absent, unless the field is required.
+    """The event on a line; None if its type is not one of `kinds`. A null field counts as absent unless it is required.
 
     Raises `ValueError` for a line without a type or a time, and for an event with a missing or ill-typed field. An
-    unknown field is ignored, or with `exact`, refused in the same way.
+    unknown field is ignored; with `exact`, it raises `ValueError`, too.
     """
     name, time = line.get("type"), line.get("ts_ns")
     if not isinstance(name, str):
@@ -34,7 +34,7 @@ def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = KINDS, *,
     reader, declared, required = _reader(name)
     if exact and not line.keys() <= declared:
         raise ValueError(_unknown_field(name, min(line.keys() - declared), declared))
-    # As JSON again: in Python, a strict reader takes nothing but instances of the event's class.
+    # Back to JSON text: of Python's objects, pydantic's strict mode takes nothing but instances of the event's class.
     without_nulls = to_json({key: value for key, value in line.items() if value is not None or key in required})
     try:
         event: Event = reader.validate_json(without_nulls, strict=True)

@@ -14,7 +14,7 @@ from typing import Any, dataclass_transform
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that happened at `ts_ns`. Every subclass becomes a frozen dataclass, made by keywords alone."""
+    """Something that happened at `ts_ns`. Every subclass becomes a frozen dataclass, which takes keywords only."""
 
     ts_ns: int = field(default_factory=time.monotonic_ns)
 
@@ -163,7 +163,7 @@ class OutsideFaults(Event):
 class ConfigurationUnread(Event):
     """The run does not know all settings of an attached cluster: its predictions may assume wrong values.
 
-    `configurations`: those that it may not read. `untold`: settings that brokers other than Apache Kafka do not tell.
+    `configurations`: whose configuration it may not read, such as `of broker 1`. `untold`: keys that no broker told.
     """
 
     configurations: tuple[str, ...]
@@ -210,7 +210,7 @@ class LogTruncated(Event):
 
 
 class LeaderElected(Event):
-    """A broker became leader, as its own log says. `start_offset`: of the leader epoch."""
+    """A broker became leader, as its own log says. `start_offset`: the first offset of its leader epoch."""
 
     broker: int
     lane: str
@@ -234,7 +234,7 @@ class BrokerSessionEnded(Event):
 class PartitionOffline(Event):
     """The controller left a partition without a leader, as the log of broker `controller` says.
 
-    Nobody leads in `leader_epoch`: without this event, the partition's elections would skip an epoch.
+    Nobody leads in `leader_epoch`: without this event, the partition's elections would seem to skip an epoch.
     """
 
     controller: int
@@ -244,7 +244,7 @@ class PartitionOffline(Event):
 
 
 class PartitionChanged(Event):
-    """The leader, ISR or replicas of a partition changed, as the logs of nodes say, first that of `node`.
+    """The leader, ISR or replicas of a partition changed. Of the nodes whose logs say so, `node` said it first.
 
     `partition_epoch` rises by one with each change, so that a gap shows a change that no log names. With ZooKeeper, it
     is the version of the partition's state there. `isr`: None if the ISR did not change.
@@ -288,14 +288,14 @@ class HarnessPaused(Event):
 
 
 BEGINS = "begins"
-"""The `change` of a share group's member before its process starts. Without it, a member is given no records."""
+"""The `change` of a share group's member before its process starts. Verification doubts deliveries to other members."""
 
 
 class MemberChanged(Event):
-    """A member of a group `joins`, `leaves`, `crashes`, `freezes` or `thaws`, as the load asked, or `is killed`.
+    """A member of a group `joins`, `leaves`, `crashes`, `freezes` or `thaws`, as the load asked.
 
-    It `is killed` by a fault. Each member of a share group also `begins`. A crash is reported once the member's process
-    has ended. `member`: its name in `deliveries/`, or the beginning of its names in `assignments/`.
+    Or it `is killed` by a fault. Each member of a share group also `begins`. A crash is reported once the member's
+    process has ended. `member`: its name in `deliveries/`, or the beginning of its names in `assignments/`.
     """
 
     group: str
@@ -310,9 +310,9 @@ class ClientNotice(Event):
 
 
 class ClientStarted(Event):
-    """A client of a lane runs as a process of its own. `client` and `version`: its library, as the client says.
+    """A client of a lane runs as a process of its own. `client` and `version`: its library, as the client reports.
 
-    `timeouts`: its time-outs in milliseconds, as it says, by their names in timings.json.
+    `timeouts`: its time-outs in milliseconds, as it reports them, by their names in timings.json.
     """
 
     lane: str

@@ -10,7 +10,7 @@ from typing import Any, dataclass_transform
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class _Entry:
-    """An object of the ledger. Every subclass becomes a frozen dataclass, whose fields are keywords."""
+    """An object of the ledger. Every subclass becomes a frozen dataclass, which takes keywords only."""
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, kw_only=True)(cls)
@@ -57,7 +57,7 @@ class PartitionLedger(_Entry):
 
 
 class FaultLedger(_Entry):
-    """The reports of one fault in events.jsonl. `problem` says why they do not prove a fault that began and ended."""
+    """The reports of one fault in events.jsonl. `problem`: why they do not prove that it began and ended, if so."""
 
     fault_id: str
     kind: str
@@ -194,7 +194,7 @@ class PredictionLedger(_Entry):
 class RecoveryLedger(_Entry):
     """The outage that came closest to its bound, or exceeded it most, without the time that faults excuse.
 
-    `longest_s`: its length in seconds, 0 without an outage. `bound_s`: the bound in seconds, and `derivation` the same
+    `longest_s`: its length in seconds, 0 without an outage. `bound_s`: the bound in seconds. `derivation`: the bound
     as a sum of time-outs.
     """
 
@@ -206,9 +206,10 @@ class RecoveryLedger(_Entry):
 
 
 class ObservedLedger(_Entry):
-    """Observations of a partition's ISRs: how many of its `states` were seen; `complete`: whether all of them were.
+    """What was seen of a partition's ISRs. `states`: how many partition epochs; `complete`: whether none is missing.
 
-    `reason`: why a broker may have left the ISR for being slow; null where only faults took brokers out of it.
+    `reason`: why this does not suffice to ask the model for the statuses *in this run*, such as a broker that left the
+    ISR without a fault; null if it suffices.
     """
 
     partition: int
@@ -220,7 +221,7 @@ class ObservedLedger(_Entry):
 class ObservationsLedger(_Entry):
     """Whether the model was asked for the statuses *in this run*, by what was observed of `partitions`.
 
-    If not, the lane's statuses are those *for these faults*, and `reason` says why.
+    If not, the lane keeps its statuses *for these faults*, and `reason` says why.
     """
 
     searched: bool

@@ -1,6 +1,6 @@
 """The run directory: its files' names and format versions, and the error for a directory that breaks the contract.
 
-Its manifest.json has the rows and the SHA-256 of each file, so that a missing, added or changed file is noticed.
+Its manifest.json has each file's SHA-256 and number of rows, so that a missing, added or changed file is noticed.
 """
 
 import hashlib
@@ -12,14 +12,12 @@ from kafka_chaos.contract.events import LaneJudged, RunEnded, Step, StepProgress
 from kafka_chaos.contract.lane.lanes import Lane
 
 FORMAT_VERSION = 1  # the version of prediction.json and verdict.json
-WITH_TRANSACTIONS = 2
-"""The version of lanes.json where a lane is transactional, or has a group or a loop.
-
-The run then has the tables in `columns.OF_TRANSACTIONS` or `columns.OF_GROUPS`.
-"""
-WITH_SHARES = 3
-"""The version of lanes.json where a lane has a share group. The run then has the tables `columns.OF_SHARES`."""
-LANES_VERSIONS = (FORMAT_VERSION, WITH_TRANSACTIONS, WITH_SHARES)
+VERSION_WITH_TRANSACTIONS = 2
+"""The version of lanes.json where a lane is transactional, or has a group or a loop. The run then has the tables
+`columns.TABLES_OF_TRANSACTIONS` or `columns.TABLES_OF_GROUPS`."""
+VERSION_WITH_SHARES = 3
+"""The version of lanes.json where a lane has a share group. The run then has the tables `columns.TABLES_OF_SHARES`."""
+LANES_VERSIONS = (FORMAT_VERSION, VERSION_WITH_TRANSACTIONS, VERSION_WITH_SHARES)
 
 EXPERIMENT_FILE = "experiment.yaml"
 LANES_FILE = "lanes.json"
@@ -46,14 +44,14 @@ def lanes_document(lanes: Iterable[Lane]) -> dict[str, Any]:
     """The content of lanes.json, in the lowest format version that can express these lanes."""
     entries = [lane.to_json() for lane in lanes]
     keys = {key for entry in entries for key in entry}
-    version = WITH_TRANSACTIONS if keys & {"transactional", "group", "loop"} else FORMAT_VERSION
-    return {"format_version": WITH_SHARES if "share" in keys else version, "lanes": entries}
+    version = VERSION_WITH_TRANSACTIONS if keys & {"transactional", "group", "loop"} else FORMAT_VERSION
+    return {"format_version": VERSION_WITH_SHARES if "share" in keys else version, "lanes": entries}
 
 
 class RunDirectoryError(UsageFailure, ValueError):
     """A run directory that breaks the contract: `path` is the file at fault, `column` the column or key.
 
-    Raised before anything is written. `problem` says what was found and what was expected.
+    `problem` says what was found and what was expected. Raised before a command writes anything.
     """
 
     def __init__(self, path: object, problem: str, *, column: str | None = None) -> None:

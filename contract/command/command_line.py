@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PACKAGE = Path(__file__).resolve().parents[2]  # which has the folder experiments/
+PACKAGE = Path(__file__).resolve().parents[2]  # the folder of kafka_chaos: it has the folder experiments/
 DEBUG = "--debug"
 QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
@@ -161,16 +161,16 @@ def console(*, highlight: bool = True) -> Console:
 
 
 def plain_table(
-    *headings: str, right: Collection[str] = (), folds: str | None = None, title: str | None = None
+    *headings: str, right: Collection[str] = (), wrapped: str | None = None, title: str | None = None
 ) -> Table:
     """A table without borders, with a column for each heading; columns in `right` are aligned to the right.
 
-    `folds`: the only column whose text may be wrapped if the terminal is narrow. Without `folds`, every column's may.
+    `wrapped`: the only column whose text is wrapped if the terminal is narrow; None: the text of every column is.
     """
     from rich.table import Column, Table
 
     columns = [
-        Column(heading, justify="right" if heading in right else "left", no_wrap=folds not in (None, heading))
+        Column(heading, justify="right" if heading in right else "left", no_wrap=wrapped not in (None, heading))
         for heading in headings
     ]
     for column in columns:
@@ -187,7 +187,7 @@ class ExperimentPath(click.Path):
     """The path of an experiment. A path `experiments/…` that the current folder lacks names a file of this package."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """See `click.ParamType.convert`."""
+        """Convert the argument as `click.Path` does, or the path of the shipped file that it names."""
         shipped = PACKAGE / value
         is_shipped = str(value).startswith("experiments/") and not os.path.exists(value) and shipped.exists()
         return super().convert(shipped if is_shipped else value, param, ctx)

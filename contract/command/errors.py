@@ -72,7 +72,7 @@ class EnvironmentFailure(KafkaChaosError):
 
 
 class ClusterFailure(KafkaChaosError):
-    """A part of a cluster failed or did not answer; of a container, the message has the status and last log lines."""
+    """A part of a cluster failed or did not answer; a failed container's message has its status and last log lines."""
 
 
 class WaitTimeout(ClusterFailure):

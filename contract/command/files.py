@@ -20,7 +20,7 @@ def cache_home() -> Path:
 
 
 def state_home() -> Path:
-    """The folder for what is to be healed: KAFKA_CHAOS_STATE, or kafka-chaos in XDG_STATE_HOME or ~/.local/state."""
+    """The folder for journals (`journal.py`): KAFKA_CHAOS_STATE, or kafka-chaos in XDG_STATE_HOME or ~/.local/state."""
     return _folder_of_user("KAFKA_CHAOS_STATE", "XDG_STATE_HOME", ".local/state")
 
 
@@ -34,7 +34,7 @@ def _folder_of_user(variable: str, xdg_variable: str, in_home: str) -> Path:
 
 @contextmanager
 def appearing_whole(path: Path) -> Iterator[Path]:
-    """A temporary path where the block writes a file or folder; that is moved to `path`, or removed after an error."""
+    """Yields a temporary path for a file or folder, which the block's end moves to `path`, or an error removes."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
     try:
         yield part

@@ -1,8 +1,8 @@
-"""Journals of changes to a machine or a cluster: each change is on disk before it is made, so that others can heal it.
+"""Journals of changes to a machine or a cluster. Each change is noted on disk before it is made, so that
+`kafka-chaos clean` can undo (heal) what a killed run left behind.
 
 Guarantee: a journal appears whole with its first line, its lines are on disk when `note` returns, and it is removed
-once all is healed. It lies in a folder of this user alone, since whoever can write there can make `kafka-chaos clean`
-do anything.
+once all is healed. Only this user may write to its folder, since the lines say what `clean` does.
 """
 
 import json

@@ -17,9 +17,9 @@ _TYPES = {
 """The expected value in words, by the first word of the type of pydantic's error."""
 
 
-def expected(entry: Mapping[str, Any]) -> str:
-    """The value that an error of pydantic expected, such as `a whole number`."""
-    kind, bounds = entry["type"], entry.get("ctx", {})
+def expected(error: Mapping[str, Any]) -> str:
+    """The value that pydantic expected where it reports this error, in words such as `a whole number`."""
+    kind, bounds = error["type"], error.get("ctx", {})
     if kind == "greater_than_equal":
         return f"at least {_plain(bounds['ge'])}"
     if kind == "greater_than":

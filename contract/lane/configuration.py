@@ -1,6 +1,6 @@
 """The meaning of every configuration key for a prediction, as configuration.toml states it.
 
-Guarantee: a key that nobody has classified counts as one that the model does not know, whatever its value.
+Guarantee: a key that configuration.toml lacks counts as one that the model does not know, whatever its value.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,8 +23,8 @@ _TABLE = toml_of(__package__, "configuration.toml")
 class Classified:
     """How the model treats a configuration key, and why.
 
-    `touches`: the anomalies whose prediction the key may make wrong, unless its value meets a rule in `harmless`:
-    `values` (one of them), `least`, `most` (as a number), or `version` (at least this one).
+    `touches`: the anomalies whose prediction the key may make wrong, unless its value meets a rule in `harmless`. Each
+    rule is a pair: `values` and the harmless ones, `least`, `most` or `version`, and the bound.
     """
 
     status: str
@@ -64,7 +64,7 @@ def dotted(key: str) -> str:
 
 
 def classifications(kind: str, key: str) -> Iterator[Classified]:
-    """The groups of configuration.toml that a key of a kind is in; exactly one, for every key of Kafka's."""
+    """The groups of configuration.toml that have a key of a kind: exactly one group, for every key of Kafka's."""
     kinds = (kind, _CLIENT) if kind in ("producer", "consumer") else (kind,)
     for group in _TABLE["group"]:
         if any(fnmatchcase(key, pattern) for name in kinds for pattern in group.get(name, ())):
@@ -96,7 +96,7 @@ def _named(names: Iterable[str]) -> Iterator[AnyAnomaly]:
 def assumed(key: str) -> Mapping[AnyAnomaly, str]:
     """The anomalies that are not judged where an experiment lists this key under `assume`, each with the reason.
 
-    These are the anomalies that the key touches in any of its kinds; none, if the model knows the key in every kind.
+    These are the anomalies that the key touches in any of its kinds; none, if it is `unmodelled` in no kind.
     """
     groups = [group for kind in KINDS for group in classifications(kind, key)] or [UNCLASSIFIED]
     return {

@@ -1,7 +1,7 @@
 """All families of anomalies: of every lane, of transactions, of groups and loops, of share groups, and of recovery.
 
-Also here: the causes of lost, moved, duplicated and overtaken records. docs/ledger.md says by which evidence each is
-assigned.
+Also here: the causes of lost, moved, duplicated and overtaken records. docs/ledger.md says which evidence assigns each
+cause.
 """
 
 from enum import StrEnum
@@ -44,4 +44,4 @@ class Cause(StrEnum):
 
 BY_RETRIES = (Anomaly.DUPLICATE, Anomaly.REORDERED)  # the anomalies that a retry of the producer may explain
 CAUSED = (Anomaly.LOST_WRITE, Anomaly.TRUNCATED_READ, Anomaly.OFFSET_MISMATCH, Anomaly.INCONSISTENT_OFFSET, *BY_RETRIES)
-"""The anomalies whose every case has a cause."""
+"""The anomalies that verification finds a cause for, case by case."""

@@ -14,7 +14,7 @@ ON_LINKS = ("hold", "delay", "rate", "drop", "cut", "answer", REPEAT, "alter", "
 whose requests, responses or connections were hit."""
 COUNTS_AS: Mapping[str, str | None] = {
     **dict.fromkeys((*ON_LINKS, "isolate", "packet-loss"), "partition"),
-    **{kind: kind for kind in FAULT_KINDS},  # also `repeat`
+    **{kind: kind for kind in FAULT_KINDS},  # also `repeat`, which is in ON_LINKS, too
     **dict.fromkeys(("lost-checkpoint", "lost-index", "failing-segment", "full-disk"), "kill"),
     **dict.fromkeys(("slow-disk", "freeze-disk"), "pause"),
     **dict.fromkeys(("corrupted-segment", "truncated-segment", "read-only-disk"), "power-loss"),
@@ -22,7 +22,7 @@ COUNTS_AS: Mapping[str, str | None] = {
     **dict.fromkeys(("clock-step", "clock-drift", "controller-move", "partition-growth")),
     **dict.fromkeys(("client-kill", "client-pause")),
 }
-"""By fault kind, what it counts as in the model for each broker that it hits; None if the model needs no fault."""
+"""By fault kind, the kind in `FAULT_KINDS` that it counts as, once for each broker that it hits; None for none."""
 LOCKSTEP = "lockstep"
-"""In events.jsonl, a phase in steps is itself a fault, of this kind, which is never reported as healed."""
+"""In events.jsonl, a phase in steps is itself reported as a fault of this kind, and never as healed."""
 LOCKSTEP_COUNTS_AS = ("partition", "kill")  # the faults that a lock-step phase may bring to a lane

@@ -35,12 +35,11 @@ OFFSETS = (IN_TRANSACTION, AFTER, BEFORE)
 COMMIT_OUTCOMES = ("ok", "fail", "info")
 """The outcomes of a commit for its member: acknowledged, refused, or neither."""
 
-
 _WHEN = {AFTER: "commits after processing", BEFORE: "commits before processing", AUTO: "commits automatically"}
 
 
 class GroupAnomaly(AnomalyName):
-    """A named deviation from what consumer groups and loops promise. docs/anomalies.md says what counts as one."""
+    """A named deviation from what consumer groups and loops promise. docs/anomalies.md says what counts as a case."""
 
     PROCESSED_TWICE = "processed_twice", "an input of a loop with two outputs or more", Trait.BY_LOG
     NOT_PROCESSED = (
@@ -83,7 +82,7 @@ LEAVES = key("members that leave in order during the second half of the load", l
 
 
 def check_leaves(group_key: str, members: int, joins: int, leaves: int) -> None:
-    """Raise `LaneError` if all members of a group would leave: one has to stay."""
+    """Raise `LaneError` if all members of a group would leave: one member has to stay."""
     if leaves >= members + joins:
         raise LaneError(f"{group_key}.leaves", leaves, f"fewer than the {members} members and the {joins} that join")
 
@@ -232,5 +231,5 @@ class Loop(Settings):
 
 
 def with_brokers_assigning(group: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a group. With the protocol `consumer`, brokers assign: the assignor is None unless one is given."""
+    """The keys of a group. With the protocol `consumer`, brokers assign: the assignor is None, unless it is given."""
     return {"assignor": None, **group} if group.get("protocol") == CONSUMER else group

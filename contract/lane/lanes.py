@@ -28,7 +28,7 @@ from kafka_chaos.contract.lane.metadata import (
 )
 from kafka_chaos.contract.lane.recovery import DAY_MS, RecoveryAnomaly
 from kafka_chaos.contract.lane.settings import Settings, check, entries, key, setting
-from kafka_chaos.contract.lane.share import FIRST_PRODUCTION, LIMIT_OF_GROUPS, Share, ShareAnomaly
+from kafka_chaos.contract.lane.share import LIMIT_PER_GROUP_SINCE, SHARE_GROUPS_SINCE, Share, ShareAnomaly
 from kafka_chaos.contract.lane.transactions import Transactional, TransactionAnomaly
 
 ACKS = ("0", "1", "all")
@@ -191,10 +191,10 @@ class Lane:
 
     @property
     def anomalies(self) -> tuple[AnyAnomaly, ...]:
-        """The anomalies that are looked for in this lane."""
-        of_transactions = TransactionAnomaly if self.transactional is not None else ()
-        of_shares = ShareAnomaly if self.share is not None else ()
-        return (*Anomaly, *of_transactions, *self.group_anomalies, *of_shares)
+        """The anomalies that are predicted for this lane and looked for in it; recovery is looked for beside them."""
+        transaction_anomalies = TransactionAnomaly if self.transactional is not None else ()
+        share_anomalies = ShareAnomaly if self.share is not None else ()
+        return (*Anomaly, *transaction_anomalies, *self.group_anomalies, *share_anomalies)
 
     @property
     def group_anomalies(self) -> tuple[GroupAnomaly, ...]:
@@ -205,7 +205,7 @@ class Lane:
 
     @property
     def recovery_anomalies(self) -> tuple[RecoveryAnomaly, ...]:
-        """The anomalies of recovery that this lane can have: those whose condition here holds, or that have none."""
+        """The anomalies of recovery that this lane can have. Every lane can have those without a condition here."""
         conditions = {
             RecoveryAnomaly.GROUP_NOT_STABLE: bool(self.group_anomalies),
             RecoveryAnomaly.SHARE_STALLED: self.share is not None,
@@ -218,8 +218,8 @@ class Lane:
     def unjudged(self) -> dict[AnyAnomaly, str]:
         """The anomalies that are not judged because of the keys in `assume`, each with the reason."""
         reasons = {anomaly: why for name in self.assume for anomaly, why in configuration.assumed(name).items()}
-        of_lane = (*self.anomalies, *self.recovery_anomalies)
-        return {anomaly: reasons[anomaly] for anomaly in of_lane if anomaly in reasons}
+        lane_anomalies = (*self.anomalies, *self.recovery_anomalies)
+        return {anomaly: reasons[anomaly] for anomaly in lane_anomalies if anomaly in reasons}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Lane:
@@ -249,7 +249,7 @@ class Lane:
 _CLASSES_OF_SETTINGS: Mapping[str, type[Transactional | Group | Loop | Share]] = {
     kind.KEY: kind for kind in (Transactional, Group, Loop, Share)
 }
-"""The lane's keys with settings of transactions and groups, each with the class of the settings."""
+"""The lane's keys with settings of transactions, groups and loops, each with the class of the settings."""
 _INTERNAL_TOPIC_KEYS = ("consumer_offsets", "transaction_state")
 _OPTIONAL = (
     *("kafka_version", "metadata_mode", "elr", "client", "flushes", "verifies_transactions", "assume", "created_late"),
@@ -269,8 +269,8 @@ def client_text(client: Mapping[str, Any]) -> str:
 def settings_described(entry: Mapping[str, Any]) -> list[str]:
     """The transactions, group, loop and share group of an entry of lanes.json, each in words."""
     prefixes = {"group": "group of ", "share": "share group of "}
-    of_lane = [(name, kind.from_json(entry[name])) for name, kind in _CLASSES_OF_SETTINGS.items() if entry.get(name)]
-    return [prefixes.get(name, "") + settings.described for name, settings in of_lane]
+    parts = [(name, kind.from_json(entry[name])) for name, kind in _CLASSES_OF_SETTINGS.items() if entry.get(name)]
+    return [prefixes.get(name, "") + settings.described for name, settings in parts]
 
 
 def _check_cluster(lane: Lane) -> None:
@@ -315,18 +315,18 @@ def _check_groups(lane: Lane) -> None:
 def _check_share(lane: Lane) -> None:
     if lane.share is None:
         return
-    version, mode = lane.version, lane.mode
-    expected = f"none: share groups exist since {FIRST_PRODUCTION}, in KRaft mode, not in {version} ({mode})"
-    _require(release(version) >= release(FIRST_PRODUCTION) and mode == KRAFT, "share", "given", expected)
+    version, mode, first_release = lane.version, lane.mode, release(SHARE_GROUPS_SINCE)
+    expected = f"none: share groups exist since {SHARE_GROUPS_SINCE}, in KRaft mode, not in {version} ({mode})"
+    _require(release(version) >= first_release and mode == KRAFT, "share", "given", expected)
     _require(lane.group is None and lane.loop is None, "share", "given", "none beside a group or a loop of the lane")
-    name, _, of_client = (lane.client or "librdkafka").partition(" ")
-    has_share_groups = name == "java" and _is_version(of_client) and release(of_client) >= release(FIRST_PRODUCTION)
-    _require(has_share_groups, "client", lane.client, f"java {FIRST_PRODUCTION} or later, for a share group")
+    name, _, client_version = (lane.client or "librdkafka").partition(" ")
+    has_share_groups = name == "java" and _is_version(client_version) and release(client_version) >= first_release
+    _require(has_share_groups, "client", lane.client, f"java {SHARE_GROUPS_SINCE} or later, for a share group")
 
 
 def has_delivery_limit_per_group(lane: Lane) -> bool:
     """Whether each share group has a delivery limit of its own in the lane's version of Kafka."""
-    return release(lane.version) >= release(LIMIT_OF_GROUPS)
+    return release(lane.version) >= release(LIMIT_PER_GROUP_SINCE)
 
 
 def _is_version(version: object) -> bool:

@@ -61,7 +61,7 @@ def may_elect_from_elr(version: str, mode: str) -> bool:
 def elects_from_elr(version: str, mode: str, elr: bool | None) -> bool:
     """Whether a cluster elects leaders from the eligible leader replicas.
 
-    `elr`: whether they are switched on; None, for what a new cluster of this version does.
+    `elr`: whether they are switched on; None: as a new cluster of this version has them.
     """
     usual = release(version) >= ELR_BY_DEFAULT_SINCE
     return may_elect_from_elr(version, mode) and (usual if elr is None else elr)

@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 
 
 class RecoveryAnomaly(AnomalyName):
-    """A named way of not recovering. docs/anomalies.md says what counts as one."""
+    """A named way of not recovering. docs/anomalies.md says what counts as a case."""
 
     STALLED_PRODUCER = "stalled_producer", "nothing was acknowledged for longer than the lane's time-outs allow"
     STALLED_CONSUMER = "stalled_consumer", "nothing was read for longer than the lane's time-outs allow"
@@ -48,7 +48,7 @@ records, once the load has ended; `transaction`: what a loop's member does from 
 
 
 def _ms(meaning: str) -> dict[str, Any]:
-    """The metadata of a time-out. It is at most a day, since a lane with a longer one would never have to recover."""
+    """The metadata of a time-out, which may be a day at most: with a longer one, a lane would never have to recover."""
     return key(meaning, most=DAY_MS)
 
 
@@ -71,7 +71,7 @@ class Timings:
         metadata=_ms("until there is a controller again: another session, or in KRaft mode an election of the quorum")
     )
     lag_ms: int = field(metadata=_ms("`replica.lag.time.max.ms`: a follower that hangs leaves the ISR"))
-    replica_socket_ms: int = field(metadata=_ms("`replica.socket.timeout.ms`: a follower gives a fetch up"))
+    replica_socket_ms: int = field(metadata=_ms("`replica.socket.timeout.ms`: a follower gives up a fetch"))
     abort_check_ms: int = field(
         metadata=_ms(
             "`transaction.abort.timed.out.transaction.cleanup.interval.ms`: how often time-outs are looked for"
@@ -79,11 +79,11 @@ class Timings:
     )
     reconnect_ms: int | None = _client_ms("`reconnect.backoff.max.ms`, and half of it for its jitter")
     retry_ms: int | None = _client_ms("`retry.backoff.max.ms` of the lane's producer")
-    connect_ms: int | None = _client_ms("`socket.connection.setup.timeout.ms`: a client gives a connection up")
-    request_ms: int | None = _client_ms("`request.timeout.ms`: the lane's producer gives a request up")
+    connect_ms: int | None = _client_ms("`socket.connection.setup.timeout.ms`: a client gives up a connection")
+    request_ms: int | None = _client_ms("`request.timeout.ms`: the lane's producer gives up a request")
     linger_ms: int | None = _client_ms("`linger.ms`, where the lane gives it: its producer waits for more records")
-    fetch_ms: int | None = _client_ms("`socket.timeout.ms`: the lane's clients give a request up")
-    delivery_ms: int | None = _client_ms("`message.timeout.ms`: the lane's producer gives a record up")
+    fetch_ms: int | None = _client_ms("`socket.timeout.ms`: the lane's clients give up a request")
+    delivery_ms: int | None = _client_ms("`message.timeout.ms`: the lane's producer gives up a record")
     recover_within_ms: int | None = _client_ms("`recover_within` of the lane, the bound of what its clients wait for")
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class Timings:
 
 
 def reported_timeouts(reported: object) -> Mapping[str, int]:
-    """The time-outs that a client reports of itself, by their names in `Timings`, each at least a millisecond.
+    """The time-outs that a client reports of itself, by their names in `Timings`. 0 becomes a millisecond, the least.
 
     Raises `ValueError` for an unknown name, and for a value that is no number of milliseconds up to a day.
     """

@@ -33,14 +33,14 @@ def key(
     return {"description": meaning, "expected": expected, **bounds, **of_experiments}
 
 
-def setting(default: T, meaning: str, **values: Any) -> T:
-    """A field for a key with a default; `meaning` and `values` as in `key`."""
-    declared: T = field(default=default, metadata=key(meaning, **values))
+def setting(default: T, meaning: str, **bounds: Any) -> T:
+    """A field for a key with a default; `meaning` and `bounds` are arguments of `key`."""
+    declared: T = field(default=default, metadata=key(meaning, **bounds))
     return declared
 
 
 def check(settings: Any, prefix: str = "") -> None:
-    """Raise `LaneError` if a key of settings has a value of another type, or one out of its bounds and choices.
+    """Raise `LaneError` if a key of settings has a value of a wrong type, or a value outside of its bounds or choices.
 
     `prefix`: the lane's key for these settings, with a dot.
     """

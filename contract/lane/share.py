@@ -19,17 +19,17 @@ from kafka_chaos.contract.lane.transactions import ISOLATION_LEVELS, READ_UNCOMM
 
 IMPLICIT, EXPLICIT = "implicit", "explicit"
 ACKNOWLEDGEMENTS = ("accept", "release", "reject", "renew")
-FIRST_PRODUCTION = "4.2"  # share groups are ready for production since this version of brokers and clients
-LIMIT_OF_GROUPS = "4.4"
+SHARE_GROUPS_SINCE = "4.2"  # the version of brokers and clients since which share groups are ready for production
+LIMIT_PER_GROUP_SINCE = "4.4"
 """Since this version a group has a delivery limit of its own (KIP-1240); before, all groups have the brokers'."""
-USUAL_LIMIT = 5
+USUAL_LIMIT = 5  # deliveries of one record
 DELIVERIES_LOST = 2
 """The most deliveries of one record that an interruption may cost: one to a member that is gone, and one to a member
 that has to give the partition back in the assignment that follows."""
 
 
 class ShareAnomaly(AnomalyName):
-    """A named deviation from what share groups promise. docs/anomalies.md says what counts as one."""
+    """A named deviation from what share groups promise. docs/anomalies.md says what counts as a case."""
 
     NEVER_DELIVERED = "never_delivered", "a record that the group is past and no member was given", Trait.BY_LOG
     DELIVERED_TO_TWO = "delivered_to_two", "one record lent to two members at a time"

@@ -20,7 +20,7 @@ RECORD_KINDS = (DATA, COMMIT, ABORT)
 """The kinds of entries in a broker's log: a record, or the marker that ends a producer's transaction.
 
 In `replicas/`, a marker has seq −1 and ends the open transaction of a producer in its partition. Its `producer_id`, a
-number of the harness, is that of the last record before it with the same producer id of Kafka; −1 if there is none.
+number of the harness, is taken from the last record before it that has the same producer id of Kafka, or else −1.
 """
 
 COMMITTED, ABORTED, IN_DOUBT = "committed", "aborted", "info"
@@ -33,7 +33,7 @@ nothing may commit it.
 
 
 class TransactionAnomaly(AnomalyName):
-    """A named deviation from what transactions promise. docs/anomalies.md says what counts as one."""
+    """A named deviation from what transactions promise. docs/anomalies.md says what counts as a case."""
 
     ABORTED_READ = (
         "aborted_read",

@@ -1,4 +1,4 @@
-"""Kafka's errors after which clients try again.
+"""Kafka's retriable errors: after these, clients try again.
 
 Source: https://kafka.apache.org/protocol.html#protocol_error_codes (the column "Retriable").
 """

@@ -1,7 +1,7 @@
 """Messages that kafka-python lacks: from controllers to brokers, AlterPartition, and of share groups (KIP-932).
 
 `definitions/` has them in the form of Kafka's own message definitions (`clients/src/main/resources/common/message` of
-Kafka 3.9, for share groups of 4.4), in all versions that there ever were. ZooKeeper's version of a partition's state is
+Kafka 3.9, for share groups of 4.4), with all their versions so far. ZooKeeper's version of a partition's state is
 `zk_version` in UpdateMetadata and `partition_epoch` in LeaderAndIsr. Importing this module also lets kafka-python
 decode the responses.
 """
@@ -18,9 +18,10 @@ with warnings.catch_warnings():
     def _defined(name: str) -> Any:
         """The class of a message, made from its definition as kafka-python makes its own."""
         metaclass: Any = type(ApiMessage)
-        asks = name.endswith("Request")
-        # kafka-python takes both from the class's `type`, which a field of that name hides, as LeaderAndIsr has.
-        own = {"is_request": classmethod(lambda _: asks), "header_class": RequestHeader if asks else ResponseHeader}
+        is_request = name.endswith("Request")
+        # kafka-python derives these two from the class's attribute `type`, which LeaderAndIsr hides by a field `type`.
+        header_class = RequestHeader if is_request else ResponseHeader
+        own = {"is_request": classmethod(lambda _: is_request), "header_class": header_class}
         return metaclass(name, (ApiMessage,), {"__module__": __name__, **own}, load_json=f"{__package__}.definitions")
 
     LeaderAndIsrRequest: Final = _defined("LeaderAndIsrRequest")
@@ -40,6 +41,6 @@ with warnings.catch_warnings():
     DescribeShareGroupOffsetsResponse: Final = _defined("DescribeShareGroupOffsetsResponse")
 
 FROM_CONTROLLERS = frozenset([LeaderAndIsrRequest.API_KEY, StopReplicaRequest.API_KEY, UpdateMetadataRequest.API_KEY])
-"""Keys of what controllers tell brokers in ZooKeeper mode."""
+"""The API keys of the requests that controllers send to brokers in ZooKeeper mode."""
 
 UNKNOWN_BROKER_EPOCH = -1  # a broker epoch that a broker doesn't compare with its own (KIP-380)

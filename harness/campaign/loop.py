@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.report.listeners.waiting import duration
+from kafka_chaos.harness.report.listeners.waiting import in_minutes
 from kafka_chaos.harness.run.run import RunResult
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class Budget:
     def described(self) -> str:
         """How far the campaign is, in a line."""
         of_runs = f" of {self.runs}" if self.runs else ""
-        return f"run {self.made + 1}{of_runs}, {duration(self.elapsed)} of {duration(self.minutes * 60)}"
+        return f"run {self.made + 1}{of_runs}, {in_minutes(self.elapsed)} of {in_minutes(self.minutes * 60)}"
 
 
 def follow(policy: Policy[T], budget: Budget, perform: Callable[[Attempt], Outcome]) -> T | None:

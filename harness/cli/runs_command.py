@@ -38,7 +38,7 @@ def list_command(root: Path, as_json: bool) -> None:
         return
     from rich.text import Text
 
-    table = plain_table("run", "started", "verdict", "lanes", "found", folds="found")
+    table = plain_table("run", "started", "verdict", "lanes", "found", wrapped="found")
     for run in runs:
         totals = sum((Counter(run.counts(lane)) for lane in run.lanes), Counter[str]())
         found = ", ".join(f"{anomaly} {count:,}" for anomaly, count in totals.items()) or _none_found(run.verdict)
@@ -63,7 +63,7 @@ def show_command(run_dir: Path, as_json: bool) -> None:
     record_counts, findings_heading = ("produced", "acknowledged", "consumed"), "found (predicted)"
     title = f"{run.name}: {run.verdict}"
     headings = ("lane", *record_counts, findings_heading, "verdict")
-    table = plain_table(*headings, right=record_counts, folds=findings_heading, title=title)
+    table = plain_table(*headings, right=record_counts, wrapped=findings_heading, title=title)
     for lane in run.lanes:
         judged: Any = run.judged.get(lane, {})
         anomalies = judged.get("anomalies", {})

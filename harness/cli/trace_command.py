@@ -14,7 +14,7 @@ from kafka_chaos.contract.command.command_line import console, plain_table
 from kafka_chaos.contract.command.errors import UsageFailure
 
 if TYPE_CHECKING:
-    from kafka_chaos.harness.report.inputs.trace import Traced
+    from kafka_chaos.harness.report.inputs.trace import TracedRequest
 
 _DEFAULT_LIMIT = 200
 
@@ -70,7 +70,7 @@ def trace_command(
         click.echo(f"{len(selected) - len(shown):,} more: choose with the options, or use --limit 0", err=True)
 
 
-def _subjects(traced: Traced) -> Iterator[str]:
+def _subjects(traced: TracedRequest) -> Iterator[str]:
     """What --about may name: the transactional ids, group, topics and partitions of a request."""
     yield from traced.transactional_ids
     yield str(traced.detail.get("group_id", ""))
@@ -79,11 +79,11 @@ def _subjects(traced: Traced) -> Iterator[str]:
         yield f"{topic}-{partition}"
 
 
-def _print(shown: Sequence[Traced]) -> None:
+def _print(shown: Sequence[TracedRequest]) -> None:
     from rich.text import Text
 
     headings = ("time", "from", "to", "request", "about", "id", "answered after", "", "")
-    table = plain_table(*headings, right=("id",), folds="about")
+    table = plain_table(*headings, right=("id",), wrapped="about")
     for traced in shown:
         took = "never" if traced.answered is None else f"{(traced.answered - traced.asked) * 1000:,.1f} ms"
         table.add_row(

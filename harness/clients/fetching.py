@@ -17,7 +17,7 @@ from pathlib import Path
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.command.files import appearing_whole, cache_home, toml_of
 from kafka_chaos.contract.lane.metadata import release
-from kafka_chaos.contract.lane.share import FIRST_PRODUCTION
+from kafka_chaos.contract.lane.share import SHARE_GROUPS_SINCE
 
 ADAPTERS = Path(__file__).parent / "adapters"
 _NO_SUCH_VERSION = re.compile(
@@ -107,7 +107,7 @@ def fetch(manager: Manager, package: str, version: str, folder: Path) -> None:
     if manager.builds:
         _call(filled(manager.builds, package, version), subject=str(folder), folder=folder, is_build=True)
     elif sources := [*folder.glob("*.java")]:
-        has_shares = release(version) >= release(FIRST_PRODUCTION)
+        has_shares = release(version) >= release(SHARE_GROUPS_SINCE)
         compiled = [path for path in sources if has_shares or path.name != _SHARE_SOURCE]
         compile_java(compiled, folder / "jars", folder / "classes")
 

@@ -1,7 +1,7 @@
 """The evidence ledger of verdict.json as a table: per lane what was recorded, and whether it suffices for a verdict.
 
-Guarantee: a number that the ledger lacks is shown as unknown, never as 0. So is the whole ledger of a lane if another
-version wrote it in another form. A verdict without a ledger has no table.
+Guarantee: a number that the ledger lacks is shown as unknown, never as 0. If another version wrote a lane's ledger in
+another form, all of it is shown as unknown. A verdict without a ledger has no table.
 """
 
 import json
@@ -43,7 +43,7 @@ UNKNOWN = Cell("unknown", "short")
 
 @dataclass(frozen=True)
 class Row:
-    """A lane's line of the ledger; `missing` says in sentences what its evidence lacks."""
+    """A lane's line of the ledger. `missing`: what the lane's evidence lacks, in sentences."""
 
     lane: str
     complete: bool
@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The run's ledger. `left_out`: evidence that the run did not collect; `tables`: rows of the run's files."""
+    """The ledgers of all lanes. `left_out`: evidence that the run did not collect. `tables`: what was read of each."""
 
     rows: Sequence[Row]
     tables: Sequence[Cell]
@@ -73,7 +73,7 @@ def ledger_of(evidence: Evidence) -> Ledger | None:
     if not ledgers:
         return None
     readable = {lane: ledger for lane, ledger in ledgers.items() if ledger is not None}
-    # Evidence that was left out is named once; its lanes are named unless they are all lanes.
+    # Evidence that several lanes left out is one sentence, which names these lanes unless it holds for all lanes.
     left_out: dict[str, list[str]] = {}
     for lane, ledger in readable.items():
         for sentence in ledger.left_out:
@@ -131,7 +131,7 @@ def _replicas(replicas: contract.ReplicasLedger | None) -> Cell:
 
 
 def _recovery(recovery: Sequence[contract.RecoveryLedger]) -> Cell:
-    """The anomaly of recovery that came closest to its bound, or furthest past it."""
+    """The outage that came closest to its bound, or furthest past it, with its anomaly of recovery."""
     if not recovery:
         return Cell("not judged", "none")
     closest = max(recovery, key=lambda measured: measured.longest_s / measured.bound_s)
@@ -147,12 +147,12 @@ def _observations(observations: contract.ObservationsLedger | None) -> Cell:
     return Cell(f"{searchable:,} of {len(observations.partitions):,}", "whole" if observations.searched else "none")
 
 
-def _share(part: int, whole: int) -> Cell:
-    return Cell(f"{part:,} of {whole:,}", "whole" if part >= whole > 0 else "short")
+def _share(number: int, total: int) -> Cell:
+    return Cell(f"{number:,} of {total:,}", "whole" if number >= total > 0 else "short")
 
 
 def _table(name: str, table: contract.TableLedger | None) -> Cell:
-    """How many of the rows that a table's footers promise were read."""
+    """How many rows of a table were read, out of those that the footers of its Parquet files promise."""
     if table is None:
         return Cell(f"{name}/: rows unknown", "short")
     footers, read, files = table.rows_by_footer, table.rows_as_read, counted(len(table.files), "file")

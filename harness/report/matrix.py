@@ -4,7 +4,7 @@ Guarantee: a cell is a deviation exactly if it is a reason for the lane's verdic
 requires, and that was found, is a confirmation.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class Cell:
     """One anomaly of one lane.
 
     `predicted`: the status in this run. `count` is None where the anomaly was not judged, and `note` says why.
-    Otherwise `note` explains a status of this run alone, or an unexplained finding. `state`: a key of `STATES`.
+    Else `note` may say that the status holds in this run only, or why findings are a violation. `state`: of `STATES`.
     """
 
     anomaly: AnyAnomaly
@@ -53,7 +53,7 @@ class Cell:
 
     @property
     def notable(self) -> bool:
-        """Whether the anomaly was judged, and was found or might have been."""
+        """Whether the anomaly was judged, and was found or is not forbidden."""
         return self.state not in {"clean", "not-judged"}
 
 
@@ -71,8 +71,8 @@ class Row:
         """The cell of an anomaly. If the lane can't show the anomaly, a `not-judged` cell says what the lane lacks."""
         family = "transactions" if isinstance(anomaly, TransactionAnomaly) else "group or loop that shows it"
         lacking = "bound of recovery" if isinstance(anomaly, RecoveryAnomaly) else family
-        without = Cell(anomaly, "", None, "not-judged", f"the lane has no {lacking}")
-        return next((cell for cell in self.cells if cell.anomaly == anomaly), without)
+        not_looked_for = Cell(anomaly, "", None, "not-judged", f"the lane has no {lacking}")
+        return next((cell for cell in self.cells if cell.anomaly == anomaly), not_looked_for)
 
 
 def columns(table: Sequence[Row]) -> list[AnyAnomaly]:
@@ -108,7 +108,7 @@ def settings(lane: Mapping[str, Any]) -> str:
 
 
 def notable_anomalies(table: Sequence[Row]) -> list[AnyAnomaly]:
-    """The anomalies that have a notable cell in some lane."""
+    """The anomalies whose cell is notable in some lane; the page hides the columns of the others at first."""
     return [anomaly for anomaly in columns(table) if any(row.cell(anomaly).notable for row in table)]
 
 
@@ -161,16 +161,12 @@ def _row(evidence: Evidence, name: str) -> Row:
 
 
 def _looked_for(evidence: Evidence, name: str, entry: Mapping[str, Any]) -> list[AnyAnomaly]:
-    """A lane's anomalies; those of transactions and groups only if the lane has these, or verdict.json names them."""
+    """The anomalies of every lane, those of the families that this lane has, and any others that verdict.json names."""
     named = {*as_dict(entry.get("predicted")), *as_dict(entry.get("anomalies")), *as_dict(entry.get("not_judged"))}
+    families: Mapping[str, Iterable[AnyAnomaly]]
+    families = {"transactional": TransactionAnomaly, "group": OF_GROUPS, "loop": GroupAnomaly, "share": ShareAnomaly}
     lane, expected = evidence.lanes.get(name, {}), set[AnyAnomaly](Anomaly)
-    for key, anomalies in {
-        "transactional": TransactionAnomaly,
-        "group": OF_GROUPS,
-        "loop": GroupAnomaly,
-        "share": ShareAnomaly,
-    }.items():
-        expected |= {*(anomalies if lane.get(key) is not None else ())}
+    expected.update(*(anomalies for key, anomalies in families.items() if lane.get(key) is not None))
     return [anomaly for anomaly in ALL_ANOMALIES if anomaly in expected or anomaly in named]
 
 

@@ -1,8 +1,8 @@
 """Fills the template of the report's page with everything that it shows.
 
 Guarantee: the page is one self-contained file below `LIMIT`. If not everything fits, the page shows less detail and
-says so. Every text from the run is escaped. The page concludes one cause itself, from the elections: that a new leader
-assigned offsets again. It takes all other causes from the verification, and says where none is recorded.
+says so. Every text from the run is escaped. The page finds one cause by itself, from the elections: that a new leader
+assigned offsets again. It takes all other causes from the verification, and says where no cause is recorded.
 """
 
 import shlex
@@ -20,7 +20,7 @@ from kafka_chaos.contract.run_directory import TRACE_FILE
 from kafka_chaos.harness.report import ledger, matrix
 from kafka_chaos.harness.report.inputs.cases import MOST_ROWS
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
-from kafka_chaos.harness.report.inputs.series import SLOT_NS, FindingRange, LaneSeries, Series
+from kafka_chaos.harness.report.inputs.series import GRAIN_NS, FindingRange, LaneSeries, Series
 from kafka_chaos.harness.report.inputs.trace import around_faults, read_trace
 from kafka_chaos.harness.report.pages import environment, join, label, lateness, shapes, static
 from kafka_chaos.harness.report.stories import stories_of
@@ -31,7 +31,7 @@ from kafka_chaos.harness.report.timeline.frame import kind_class, patterns, styl
 
 LEFT, RIGHT = 150, 992
 """The ends of the axis of offsets in a panel, in pixels."""
-LIMIT = 2_000_000  # the limit of a report's size, in bytes
+LIMIT = 2_000_000  # bytes: a report is smaller
 MOST_REQUESTS = 6  # the most requests hit by faults that a report shows, each with its neighbours
 _WORST_FIRST = (Verdict.VIOLATION, Verdict.UNKNOWN, Verdict.CONFORMS)
 LEVELS = (
@@ -40,7 +40,7 @@ LEVELS = (
     Detail(charts=4, partitions=1, activity=3, panels=4, lines=2, findings=4, events=5, rows=60, text=4_000),
     Detail(charts=0, partitions=0, activity=0, panels=0, lines=0, findings=0, events=0, rows=30, text=0),
 )
-"""How much a page may show: the smaller levels are for runs with so much to show that the page exceeds `LIMIT`."""
+"""How much a page may show. A page that exceeds `LIMIT` at one level is written at the next."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def panels(series: Series, timeline: Timeline, *, lines: int, most: int) -> dict
 
 
 def cause(finding: FindingRange, elections: Sequence[LeaderElected]) -> str:
-    """Why the records of a range were lost or stored twice, or why their offsets were used again, in a sentence."""
+    """The cause of the first finding of a range, and for records at one offset, the election before, in a sentence."""
     # The leader whose epoch begins at or before the range; of several that begin at one offset, the first.
     leader = max(
         (election for election in elections if election.leader_epoch > 0 and election.start_offset <= finding.first),
@@ -197,7 +197,7 @@ def _context(evidence: Evidence, timeline: Timeline, series: Series, detail: Det
         "panel_count": len({(finding.lane, finding.partition, finding.producer_id) for finding in series.ranges}),
         "detail": detail,
         "series": series,
-        "traces": _traces(table, evidence)[: max(10, detail.rows // 4)],
+        "paths": _model_paths(table, evidence)[: max(10, detail.rows // 4)],
         "configurations": [
             (name, matrix.settings(lane), lane) for name, lane in evidence.lanes.items() if name in kept
         ],
@@ -229,7 +229,7 @@ def _summary(row: matrix.Row, evidence: Evidence, series: Series) -> dict[str, s
 
 
 def _without_cause(anomalies: Mapping[str, Any]) -> str:
-    """How many lost, moved, duplicated and overtaken records have no cause, if the verdict recorded causes."""
+    """How many lost, moved, duplicated and overtaken records have no known cause, if the verdict recorded causes."""
     causes = [as_dict(as_dict(anomalies[name]).get("causes")) for name in CAUSED if name in anomalies]
     if not all(causes):
         return "not recorded"
@@ -240,7 +240,7 @@ def _without_cause(anomalies: Mapping[str, Any]) -> str:
 def _longest_gap(series: LaneSeries | None) -> str:
     if series is None or series.total("ok") < 2:
         return "not recorded"
-    return duration(series.longest_gap_ns) if series.longest_gap_ns else f"below {duration(SLOT_NS)}"
+    return duration(series.longest_gap_ns) if series.longest_gap_ns else f"below {duration(GRAIN_NS)}"
 
 
 def _fault_times(fault: FaultSpan, timeline: Timeline) -> tuple[str, str]:
@@ -253,24 +253,22 @@ def _fault_times(fault: FaultSpan, timeline: Timeline) -> tuple[str, str]:
     return begun, lasted
 
 
-def _traces(table: Sequence[matrix.Row], evidence: Evidence) -> list[dict[str, Any]]:
-    """The model's traces for anomalies that were found, or required but not found; equal traces are merged."""
-    traces: dict[tuple[object, ...], dict[str, Any]] = {}
+def _model_paths(table: Sequence[matrix.Row], evidence: Evidence) -> list[dict[str, Any]]:
+    """The model's steps to each anomaly that was found, or required but not found; lanes with equal steps share one."""
+    paths: dict[tuple[object, ...], dict[str, Any]] = {}
     for row in table:
         predicted = evidence.predictions_of(row.lane)
         for cell in row.cells:
             why = as_dict(predicted.get(cell.anomaly)).get("why")
             if cell.state in {"confirmed", "violation", "missing", "doubtful"} and isinstance(why, list):
                 deviates, steps = cell.state != "confirmed", tuple(map(str, why[:60]))
-                trace = traces.setdefault(
+                path = paths.setdefault(
                     (cell.anomaly, cell.predicted, deviates, steps),
                     {"cell": cell, "deviates": deviates, "steps": steps, "lanes": [], "found": 0},
                 )
-                trace["lanes"].append(row.lane)
-                trace["found"] += cell.count or 0
-    return sorted(
-        traces.values(), key=lambda trace: (not trace["deviates"], trace["cell"].predicted != Status.REQUIRED)
-    )
+                path["lanes"].append(row.lane)
+                path["found"] += cell.count or 0
+    return sorted(paths.values(), key=lambda path: (not path["deviates"], path["cell"].predicted != Status.REQUIRED))
 
 
 def _workloads(evidence: Evidence) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
@@ -290,16 +288,13 @@ def _workloads(evidence: Evidence) -> list[tuple[str, Mapping[str, Any], Mapping
 
 
 def _commands(evidence: Evidence) -> dict[str, str]:
-    """The commands that repeat and verify the run, for the directory that has the folder of all runs."""
+    """The commands that repeat and verify the run, to be called in the directory that has the folder of all runs."""
     resolved = evidence.path.resolve()
     run_directory = shlex.quote(f"{resolved.parent.name}/{resolved.name}")
     seed = evidence.experiment.get("seed")
     recorded = evidence.recorded.get("replay")
-    replay = (
-        str(recorded)
-        if recorded
-        else f"kafka-chaos run {run_directory}/experiment.yaml" + (f" --seed {seed}" if isinstance(seed, int) else "")
-    )
+    seed_option = f" --seed {seed}" if isinstance(seed, int) else ""
+    replay = str(recorded or f"kafka-chaos run {run_directory}/experiment.yaml{seed_option}")
     commands = {name: f"kafka-chaos {name} {run_directory}" for name in ("verify", "report", "shrink")}
     commands["again"] = f"kafka-chaos replay {run_directory} --times 5"
     return {"replay": replay, **commands} if evidence.experiment else commands

@@ -16,14 +16,14 @@ from kafka_chaos.harness.report import matrix
 from kafka_chaos.harness.report.inputs.cases import Case, fill_rows, first_cases, log_lines
 from kafka_chaos.harness.report.inputs.evidence import Evidence, as_dict
 from kafka_chaos.harness.report.inputs.series import FindingRange
-from kafka_chaos.harness.report.inputs.trace import Traced
+from kafka_chaos.harness.report.inputs.trace import TracedRequest
 from kafka_chaos.harness.report.pages import join
 from kafka_chaos.harness.report.timeline.charts import events_of
 from kafka_chaos.harness.report.timeline.events import Timeline
 from kafka_chaos.harness.report.timeline.frame import Frame
 
 MOST_MOMENTS = 36
-_MOST_OF_A_KIND = 8  # the largest number of requests in a story, and of log lines
+_MOST_OF_A_KIND = 8  # a story has at most this many requests, and as many log lines
 _MARGIN_NS = 2_000_000_000
 """A story begins this long before the first moment of its record, and ends this long after the last one."""
 _BY_TIME = attrgetter("ts_ns")
@@ -59,7 +59,7 @@ def stories_of(
     evidence: Evidence,
     timeline: Timeline,
     ranges: Sequence[FindingRange],
-    requests: Sequence[Traced],
+    requests: Sequence[TracedRequest],
     most: int,
 ) -> list[Finding]:
     """The stories of the first `most` cells that have cases in findings/. `cells`: (lane, cell)."""
@@ -72,6 +72,7 @@ def stories_of(
     for request in requests if cases else ():
         for topic, number in request.partitions:
             teller.requests[f"{topic}-{number}"].append(request)
+    # Log lines have times since the epoch, and all other moments have times of the machine's monotonic clock.
     monotonic_at_epoch = as_dict(evidence.recorded.get("started")).get("monotonic_at_epoch_ns")
     files = sorted((evidence.path / LOGS_FOLDER).glob("*.log")) if isinstance(monotonic_at_epoch, int) else []
     for ts_ns, node, partition, text in log_lines(files, {*map(teller.partition, cases)}):
@@ -85,7 +86,7 @@ class _Teller:
 
     def __init__(self, evidence: Evidence, timeline: Timeline) -> None:
         self.evidence, self.timeline = evidence, timeline
-        self.requests: defaultdict[str, list[Traced]] = defaultdict(list)
+        self.requests: defaultdict[str, list[TracedRequest]] = defaultdict(list)
         self.lines: defaultdict[str, list[Moment]] = defaultdict(list)
 
     def with_partition(self, case: Case) -> Case:

@@ -18,7 +18,7 @@ def coordinate(value: float) -> str:
 
 
 def xml_text(text: str) -> str:
-    """The text with `�` for each control character but line breaks, and for all others that XML forbids."""
+    """The text with `�` for every control character except line breaks, and for every other one that XML forbids."""
     if text.isprintable():
         return text
     refused = {letter for letter in text if unicodedata.category(letter) in ("Cc", "Cs", "Cn") and letter != "\n"}
@@ -46,7 +46,7 @@ class Scale:
 
 
 def round_up(value: float) -> float:
-    """`value` rounded up to 1, 2, 2.5 or 5 times a power of ten, but down from at most a millionth above these."""
+    """`value` rounded up to 1, 2, 2.5 or 5 times a power of ten. An excess of up to a millionth is rounding error."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
@@ -65,8 +65,8 @@ def count_ticks(high: int) -> list[int]:
 
 
 def lines_apart(spans: Iterable[tuple[float, float]], most: float = math.inf) -> list[int | None]:
-    """For each (left, right) span of a text, the first line on which it overlaps no span before it; None if all `most`
-    lines are taken. The spans come in the order of their left ends."""
+    """For each (left, right) span of a text, the first line on which it overlaps no earlier span; None if it overlaps
+    one on each of `most` lines. The spans come in the order of their left ends."""
     ends: list[float] = []
     lines: list[int | None] = []
     for left, right in spans:
@@ -88,7 +88,7 @@ def run_time(seconds: float) -> str:
 
 
 def duration(nanoseconds: float) -> str:
-    """A latency or a gap in the largest unit that it reaches: `1.5 ms`, `150 µs`."""
+    """Nanoseconds in the largest unit that they reach: `1.5 ms`, `150 µs`."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if nanoseconds >= size:
             value = nanoseconds / size

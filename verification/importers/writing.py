@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_chaos.contract.columns import OF_TRANSACTIONS, TABLES, arrow_schema
+from kafka_chaos.contract.columns import TABLES, TABLES_OF_TRANSACTIONS, arrow_schema
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import LANES_FILE, lanes_document
@@ -48,7 +48,7 @@ class RunWriter:
 
     def finish(self, lanes: Sequence[Lane]) -> None:
         """Write what is left, and lanes.json. The tables that the lanes must have are written without rows, too."""
-        of_transactions = OF_TRANSACTIONS if any(lane.transactional is not None for lane in lanes) else ()
+        of_transactions = TABLES_OF_TRANSACTIONS if any(lane.transactional is not None for lane in lanes) else ()
         needed = ("produced", "consumed", *of_transactions)
         for table in {*self._rows, *needed}:
             if self._rows[table] or not self._files[table]:

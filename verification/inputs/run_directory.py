@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from kafka_chaos.contract import run_directory as contract
-from kafka_chaos.contract.columns import OF_GROUPS, OF_SHARES, OF_TRANSACTIONS, TABLES
+from kafka_chaos.contract.columns import TABLES, TABLES_OF_GROUPS, TABLES_OF_SHARES, TABLES_OF_TRANSACTIONS
 from kafka_chaos.contract.command.errors import LaneError
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import Timings
@@ -161,7 +161,7 @@ def read_lanes(path: RunPath) -> tuple[Lane, ...]:
         twice = any(lane.lane == other.lane for other in lanes)
         expect(not twice, path, f"{place}.lane", f"{lane.lane!r} is named twice")
         version = document["format_version"]
-        least = contract.WITH_SHARES if lane.share else contract.WITH_TRANSACTIONS
+        least = contract.VERSION_WITH_SHARES if lane.share else contract.VERSION_WITH_TRANSACTIONS
         known = version >= least or not (lane.transactional or lane.group or lane.loop or lane.share)
         has = "a share group" if lane.share else "transactions or a group"
         problem = f"is {version!r}, expected {least}: lane {lane.lane!r} has {has}"
@@ -177,12 +177,12 @@ def read_lanes(path: RunPath) -> tuple[Lane, ...]:
 
 def require_tables(root: RunPath | None, lanes: Sequence[Lane], tables: Mapping[str, Table]) -> None:
     """Refuse a run that lacks a table which its lanes must have: of transactions, of groups, or of share groups."""
-    needed = {lane.lane: OF_TRANSACTIONS for lane in lanes if lane.transactional is not None}
-    needed |= {lane.lane: (*needed.get(lane.lane, ()), *OF_GROUPS) for lane in lanes if lane.group or lane.loop}
-    needed |= {lane.lane: (*needed.get(lane.lane, ()), *OF_SHARES) for lane in lanes if lane.share}
+    needed = {lane.lane: TABLES_OF_TRANSACTIONS for lane in lanes if lane.transactional is not None}
+    needed |= {lane.lane: (*needed.get(lane.lane, ()), *TABLES_OF_GROUPS) for lane in lanes if lane.group or lane.loop}
+    needed |= {lane.lane: (*needed.get(lane.lane, ()), *TABLES_OF_SHARES) for lane in lanes if lane.share}
     for lane, names in needed.items():
         for name in names:
             if not tables[name].given:
-                has = "a share group" if name in OF_SHARES else "transactions or a group"
+                has = "a share group" if name in TABLES_OF_SHARES else "transactions or a group"
                 problem = f"missing, expected rows of lane {lane!r}, which has {has}"
                 raise contract.RunDirectoryError(name if root is None else root / name, problem)

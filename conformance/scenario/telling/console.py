@@ -143,7 +143,7 @@ class ConsoleReporter:
 def summary(records: Sequence[ScenarioRecord]) -> Table:
     """A row per scenario: the verdicts of its runs, and the least, median and most seconds."""
     numbers = ("conforms", "violation", "unknown", "min s", "median s", "max s")
-    table = plain_table("scenario", "verdict", *numbers, right=numbers, folds="scenario")
+    table = plain_table("scenario", "verdict", *numbers, right=numbers, wrapped="scenario")
     for name, tally in tallies(records).items():
         counts = [
             f"{count}/{tally.runs}" if count else "" for count in (tally.conforms, tally.violation, tally.unknown)

@@ -1,7 +1,7 @@
 """Finds which actions of the model a run shows, in its events and in the outcomes that its producers learned.
 
 Guarantee: an action counts only in a lane whose history has a trace of it. Most of the model's actions, such as a fetch
-or a late answer, leave no trace: they are not in `ACTIONS`, and no run is said to lack them.
+or a late answer, leave no trace: `ACTIONS` does not have them, so that nothing calls them unobserved.
 """
 
 from collections import Counter
@@ -85,7 +85,7 @@ def _shown_by_fault(fault: FaultRecord, partitions: Iterable[Iterable[Change]]) 
 
 
 def _was_replaced(node: str, fault: FaultRecord, changes: Iterable[Change]) -> bool:
-    """Whether `node` led the partition of `changes` when the fault began, and another broker took over during it."""
+    """Whether `node` led the partition of `changes` when the fault began, and then another broker was elected."""
     elections = sorted((change.ts_ns, change.broker) for change in changes if isinstance(change, LeaderElected))
     requested_ns, healed_ns = fault.requested[0], fault.healed[-1]
     before = [broker for ts_ns, broker in elections if ts_ns < requested_ns]

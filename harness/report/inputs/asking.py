@@ -1,4 +1,4 @@
-"""Queries a run's tables, which are Parquet files, in SQL.
+"""Queries a run's tables, which are Parquet files, in SQL, for charts whose time is divided into buckets and slots.
 
 Guarantee: DuckDB reads the files in pieces, and spills to disk what exceeds `MEMORY`. A nullable column that a file
 lacks is null.
@@ -19,10 +19,10 @@ from kafka_chaos.verification.engines.duckdb_engine import parquet, selected
 
 MEMORY = "1GB"
 SLOTS_PER_BUCKET = 3
-"""A chart's time is divided into buckets, and a bucket into this many slots. Times in one slot look the same."""
+"""A bucket of a chart's time is divided into this many slots. In the chart, times in one slot look the same."""
 
-Frames = Mapping[str, tuple[int, int]]
-"""By lane: when its chart begins, and the width of its buckets, in nanoseconds."""
+Grids = Mapping[str, tuple[int, int]]
+"""By lane, the grid of its chart's time: when the first bucket begins, and the width of a bucket, in nanoseconds."""
 
 
 @cache
@@ -40,24 +40,24 @@ def ask(
     statement: str,
     files: Sequence[Path],
     columns: tuple[Column, ...],
-    frames: Frames | None = None,
+    grids: Grids | None = None,
     **parameters: int | float | Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
     """The rows that a statement selects from `entries`, a table with these columns; none if there are no files.
 
-    With `frames`, `entries` has only the lanes with a frame, and the frame's columns `start` and `width`;
-    `slot(TIME, start, width)` is the slot of a time. The statement has `parameters` as `$name`.
+    With `grids`, `entries` has only the lanes that have a grid, and two more columns: the grid's `start` and `width`.
+    Then `slot(TIME, start, width)` is the slot of a time. The statement has `parameters` as `$name`.
     """
-    if not files or (frames is not None and not frames):
+    if not files or (grids is not None and not grids):
         return []
     with _database().cursor() as connection:
         source = parquet(map(str, files))
         existing = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
         values = selected(columns, existing)
-        if frames is not None:
-            starts, widths = zip(*frames.values(), strict=True)
-            connection.register("frames", pa.table({"lane": list(frames), "start": starts, "width": widths}))
-            values, source = f"{values}, start, width", f"{source} JOIN frames USING (lane)"
+        if grids is not None:
+            starts, widths = zip(*grids.values(), strict=True)
+            connection.register("grids", pa.table({"lane": list(grids), "start": starts, "width": widths}))
+            values, source = f"{values}, start, width", f"{source} JOIN grids USING (lane)"
         connection.execute(f"CREATE TEMP VIEW entries AS SELECT {values} FROM {source}")
         result = connection.execute(statement, parameters or None)
         names = [column[0] for column in result.description]

@@ -27,8 +27,8 @@ SELECT number, row(e.producer_id, e.seq) IS DISTINCT FROM row(c.producer_id, c.s
 FROM entries e JOIN cases c ON e.lane = c.lane AND ((e.producer_id = c.producer_id AND e.seq = c.seq)
   OR (e.partition = c.partition AND e."offset" = c."offset"))
 WHERE e.seq IN ({seqs}) OR e."offset" IN ({offsets})
-QUALIFY row_number() OVER (PARTITION BY {each} ORDER BY other, e."offset", e.seq) <= $most
-ORDER BY {each}, other, e."offset", e.seq
+QUALIFY row_number() OVER (PARTITION BY {case_key} ORDER BY other, e."offset", e.seq) <= $most
+ORDER BY {case_key}, other, e."offset", e.seq
 """
 
 
@@ -68,8 +68,8 @@ def fill_rows(cases: Sequence[Case], run_dir: Path) -> None:
         ", ".join({str(key[name]) for key in keys if key[name] is not None}) or "NULL" for name in ("offset", "seq")
     )
     for table in ("produced", "consumed", "deliveries", "log", "replicas") if cases else ():
-        each = "number, broker" if table == "replicas" else "number"
-        matches = _MATCHES.format(each=each, offsets=offsets, seqs=seqs)
+        case_key = "number, broker" if table == "replicas" else "number"
+        matches = _MATCHES.format(case_key=case_key, offsets=offsets, seqs=seqs)
         if files := sorted((run_dir / table).glob("*.parquet")):
             for case in cases:
                 case.rows[table] = []

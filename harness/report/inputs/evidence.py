@@ -19,7 +19,7 @@ from kafka_chaos.contract.lane.lanes import client_text
 from kafka_chaos.verification.inputs.documents.reading import parsed, parsed_yaml, read_object
 
 _LOST_BY_FILE = {  # what a report can't show without the file
-    contract.PREDICTION_FILE: "traces of the model",
+    contract.PREDICTION_FILE: "steps by which the model reaches an anomaly",
     contract.EXPERIMENT_FILE: "configuration, versions and seed",
     contract.EVENTS_FILE: "phases, faults, leader and ISR changes",
     contract.CHECKPOINTS_FILE: "ends of the brokers' logs",
@@ -67,8 +67,8 @@ class RunFiles:
 class Evidence(RunFiles):
     """A verified run directory's small files. `predicted` are the entries of prediction.json by lane.
 
-    `tables` maps a table's name to its Parquet files, `verified_tables` to how many rows verdict.json
-    counts of it (docs/ledger.md). `checkpoints`: by broker and partition, such as `orders/0`.
+    `tables`: by a table's name, its Parquet files. `verified_tables`: by a table's name, the rows that verdict.json
+    counts (docs/ledger.md). `checkpoints`: by broker, and by partition, such as `orders/0`.
     """
 
     verdict: Verdict
@@ -108,7 +108,7 @@ def read_evidence(run_dir: Path) -> Evidence:
         if any(lane.get(key) for lane in lanes.values() for key in keys)
     }
     missing += [f"{name}/: no {lack}" for name, lack in lacks.items() if not tables[name]]
-    # A run may have no checkpoints.
+    # A run need not have checkpoints: only a broken file counts as missing.
     checkpoints_file = run_dir / contract.CHECKPOINTS_FILE
     checkpoints_text = _optional_text(checkpoints_file, missing) if checkpoints_file.is_file() else ""
     checkpoints = _optional_object(checkpoints_file, checkpoints_text, parsed, missing)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_chaos.contract.columns import ASSIGNMENTS, COMMITS
-from kafka_chaos.harness.report.inputs.asking import Frames, ask
+from kafka_chaos.harness.report.inputs.asking import Grids, ask
 from kafka_chaos.harness.report.inputs.transactions import natural
 
 _ASSIGNMENTS_IN_ORDER = """
@@ -70,14 +70,14 @@ class GroupOverTime:
 
 
 def read_groups(
-    assignments: Sequence[Path], commits: Sequence[Path], frames: Frames
+    assignments: Sequence[Path], commits: Sequence[Path], grids: Grids
 ) -> dict[tuple[str, str], GroupOverTime]:
     """The groups, by the lane that a group reads and the group's name; readers without a group are left out."""
     held: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in ask(_ASSIGNMENTS_IN_ORDER, assignments, ASSIGNMENTS, frames):
+    for row in ask(_ASSIGNMENTS_IN_ORDER, assignments, ASSIGNMENTS, grids):
         held[row["lane"], row["group"]].append(row)
     committed: defaultdict[tuple[str, str], list[SimilarCommits]] = defaultdict(list)
-    for row in ask(_COMMITS_BY_SLOT, commits, COMMITS, frames):
+    for row in ask(_COMMITS_BY_SLOT, commits, COMMITS, grids):
         committed[row.pop("lane"), row.pop("group")].append(SimilarCommits(**row))
     return {
         (lane, group): _group(lane, group, held[lane, group], committed[lane, group])
@@ -86,7 +86,7 @@ def read_groups(
 
 
 def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Sequence[SimilarCommits]) -> GroupOverTime:
-    """A group, from its assignments' rows. A member that gets a partition back at once counts as having kept it."""
+    """A group, from its rows of assignments/. A member that gets a partition back at once counts as having kept it."""
     holdings: list[Holding] = []
     last_index: dict[tuple[int, str], int] = {}
     generations: dict[int, int] = {}
@@ -113,7 +113,7 @@ def _group(lane: str, group: str, rows: Sequence[dict[str, Any]], commits: Seque
 
 
 def _member_name(group: str, row: dict[str, Any]) -> str:
-    """The number that the harness gave a member (`0` of consumer `GROUP-0-2`), or else the name by its client."""
+    """The number that the harness gave a member (`0` of consumer `GROUP-0-2`), or else the name its client gave it."""
     prefix = f"{group}-"
     number = str(row["consumer"]).removeprefix(prefix).rpartition("-")[0]
     return number if str(row["consumer"]).startswith(prefix) and number else str(row["member"])

@@ -5,7 +5,7 @@ records. Counts, maxima and gaps are exact; p50 and p99 are within `LATENCY_STEP
 
 Findings are joined into ranges: where in a partition, or in a producer's sequence, an anomaly occurs. Every finding
 that has an offset, or a producer and a sequence number, is counted in exactly one range; the number of ranges is
-bounded by the number of partitions with findings, never by that of findings.
+bounded by the number of partitions with findings, however many findings there are.
 """
 
 import math
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from kafka_chaos.contract.columns import FINDINGS, LOG, PRODUCED
-from kafka_chaos.harness.report.inputs.asking import Frames, ask
+from kafka_chaos.harness.report.inputs.asking import Grids, ask
 from kafka_chaos.harness.report.inputs.groups import GroupOverTime, read_groups
 from kafka_chaos.harness.report.inputs.transactions import TransactionalId, read_transactions
 from kafka_chaos.harness.report.pages import label
@@ -57,11 +57,11 @@ SELECT * FROM fullest ORDER BY lane, anomaly, partition NULLS FIRST, producer_id
 BUCKETS = 160  # the most buckets of time per lane
 GAPS = 12  # the most availability gaps per lane: the longest ones
 ERRORS = 8  # the most different errors per lane: the most frequent ones
-SLOT_NS = 10_000_000
-"""The length of a slot of time. Gaps this long or longer are exact; a bucket is a whole number of slots."""
+GRAIN_NS = 10_000_000
+"""Gaps of this length or longer are exact. Charts begin at a multiple of it, and a bucket's width is one, too."""
 SHORTEST_GAP_NS = 500_000_000  # a shorter pause is no availability gap
 LATENCY_STEP = 0.01  # the relative width of the steps in which latencies are counted
-# In the statements about time, `start` and `width` are a lane's frame: when its chart begins, and its buckets' width.
+# In the statements about time, `start` and `width` are a lane's grid: when its chart begins, and its buckets' width.
 _EXTENTS = """
 SELECT lane, min(invoke_ns) AS first, max(coalesce(complete_ns, invoke_ns)) AS last FROM entries GROUP BY lane
 """
@@ -80,15 +80,15 @@ SELECT lane, outcome, error, count(*) AS count FROM entries WHERE outcome <> 'ok
 QUALIFY row_number() OVER (PARTITION BY lane ORDER BY count(*) DESC, outcome, error NULLS FIRST) <= $most
 ORDER BY lane, count DESC, outcome, error NULLS FIRST
 """
-# Two acknowledgements in one slot are closer than a slot: only gaps between slots can be as long.
+# Two acknowledgements in one grain of time are closer than `$grain`: only gaps between two grains can be that long.
 _GAPS = """
-WITH slots AS (
+WITH grains AS (
   SELECT lane, min(complete_ns) AS first, max(complete_ns) AS last
-  FROM entries WHERE outcome = 'ok' AND complete_ns IS NOT NULL GROUP BY lane, complete_ns // $slot
+  FROM entries WHERE outcome = 'ok' AND complete_ns IS NOT NULL GROUP BY lane, complete_ns // $grain
 ), gaps AS (
-  SELECT lane, lag(last) OVER (PARTITION BY lane ORDER BY first) AS start_ns, first AS end_ns FROM slots
+  SELECT lane, lag(last) OVER (PARTITION BY lane ORDER BY first) AS start_ns, first AS end_ns FROM grains
 )
-SELECT lane, start_ns, end_ns FROM gaps WHERE end_ns - start_ns >= $slot
+SELECT lane, start_ns, end_ns FROM gaps WHERE end_ns - start_ns >= $grain
 QUALIFY row_number() OVER (PARTITION BY lane ORDER BY end_ns - start_ns DESC, start_ns) <= $most
 ORDER BY lane, start_ns
 """
@@ -154,7 +154,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class ErrorCount:
-    """How many records ended with one outcome and one error."""
+    """How many records of a lane have one outcome and one error."""
 
     outcome: str
     error: str
@@ -165,7 +165,7 @@ class ErrorCount:
 class LaneSeries:
     """One lane over time: its buckets begin at `start_ns`, and each is `width_ns` long.
 
-    `longest_gap_ns` None: fewer than two acknowledgements, or none of their gaps as long as `SLOT_NS`.
+    `longest_gap_ns` None: there are fewer than two acknowledgements, or all gaps are shorter than `GRAIN_NS`.
     """
 
     start_ns: int
@@ -220,56 +220,56 @@ class Phase:
 
 
 def condense(tables: Mapping[str, Sequence[Path]], phases: Sequence[Phase]) -> Series:
-    """Aggregate the tables of a run. `tables`: the Parquet files of each; lanes without a phase have no series."""
+    """Aggregate the tables of a run. `tables`: by a table's name, its files. Lanes without a phase have no series."""
     produced = tables.get("produced", ())
     extents = {row["lane"]: (row["first"], row["last"]) for row in ask(_EXTENTS, produced, PRODUCED)}
-    frames = _frames(extents, phases)
+    grids = _grids(extents, phases)
     findings = ask(_JOINED, tables.get("findings", ()), FINDINGS, ranges=RANGES, most=MOST_RANGES)
     ranges = [FindingRange(**row) for row in findings]
     lanes_with_findings = {finding.lane for finding in ranges}
     return Series(
-        lanes=_over_time(produced, frames),
+        lanes=_over_time(produced, grids),
         ranges=ranges,
         ends={
             (row["lane"], row["partition"]): row["last"]
             for row in ask(_ENDS, tables.get("log", ()) if ranges else (), LOG)
             if row["lane"] in lanes_with_findings
         },
-        transactions=read_transactions(tables.get("transactions", ()), frames),
-        groups=read_groups(tables.get("assignments", ()), tables.get("commits", ()), frames),
+        transactions=read_transactions(tables.get("transactions", ()), grids),
+        groups=read_groups(tables.get("assignments", ()), tables.get("commits", ()), grids),
     )
 
 
 def bucket_width(span_ns: int, buckets: int) -> int:
-    """The smallest width by which `buckets` cover `span_ns`: a slot times 1, 2 or 5 times a power of ten."""
-    widths: Iterator[int] = (step * SLOT_NS * 10**power for power in count() for step in (1, 2, 5))
+    """The smallest width by which `buckets` cover `span_ns`: `GRAIN_NS` times 1, 2 or 5 times a power of ten."""
+    widths: Iterator[int] = (step * GRAIN_NS * 10**power for power in count() for step in (1, 2, 5))
     return next(width for width in widths if width * buckets >= span_ns)
 
 
-def _frames(extents: Mapping[str, tuple[int, int]], phases: Sequence[Phase]) -> Frames:
-    """The start and bucket width of each lane's chart: lanes of one phase share both, so that charts can be compared.
+def _grids(extents: Mapping[str, tuple[int, int]], phases: Sequence[Phase]) -> Grids:
+    """The grid of each lane's chart. Lanes of one phase have the same grid, so that charts can be compared.
 
     `extents`: by lane, the times of its first and last record.
     """
-    frames: dict[str, tuple[int, int]] = {}
+    grids: dict[str, tuple[int, int]] = {}
     for phase in phases:
         lanes = [lane for lane in phase.lanes if lane in extents]
         records = [edge for lane in lanes for edge in extents[lane]]
         edges = [edge for edge in (phase.start_ns, phase.end_ns, *records) if edge is not None]
         if lanes:
-            start = min(edges) // SLOT_NS * SLOT_NS
-            frames |= dict.fromkeys(lanes, (start, bucket_width(max(edges) - start + 1, BUCKETS)))
-    return frames
+            start = min(edges) // GRAIN_NS * GRAIN_NS
+            grids |= dict.fromkeys(lanes, (start, bucket_width(max(edges) - start + 1, BUCKETS)))
+    return grids
 
 
-def _over_time(files: Sequence[Path], frames: Frames) -> dict[str, LaneSeries]:
-    """The data over time of each lane that has a frame."""
-    buckets = _buckets(ask(_COUNTS, files, PRODUCED, frames, step=math.log1p(LATENCY_STEP)))
+def _over_time(files: Sequence[Path], grids: Grids) -> dict[str, LaneSeries]:
+    """The series of each lane that has a grid."""
+    buckets = _buckets(ask(_COUNTS, files, PRODUCED, grids, step=math.log1p(LATENCY_STEP)))
     gaps: defaultdict[str, list[Gap]] = defaultdict(list)
-    for row in ask(_GAPS, files, PRODUCED, frames, slot=SLOT_NS, most=GAPS):
+    for row in ask(_GAPS, files, PRODUCED, grids, grain=GRAIN_NS, most=GAPS):
         gaps[row["lane"]].append(Gap(row["start_ns"], row["end_ns"]))
     errors: defaultdict[str, list[ErrorCount]] = defaultdict(list)
-    for row in ask(_ERRORS, files, PRODUCED, frames, most=ERRORS):
+    for row in ask(_ERRORS, files, PRODUCED, grids, most=ERRORS):
         errors[row["lane"]].append(ErrorCount(row["outcome"], row["error"] or "no error given", row["count"]))
     return {
         lane: LaneSeries(
@@ -280,7 +280,7 @@ def _over_time(files: Sequence[Path], frames: Frames) -> dict[str, LaneSeries]:
             max((gap.end_ns - gap.start_ns for gap in gaps[lane]), default=None),
             tuple(errors[lane]),
         )
-        for lane, (start, width) in frames.items()
+        for lane, (start, width) in grids.items()
     }
 
 

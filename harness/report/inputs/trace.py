@@ -14,7 +14,7 @@ from kafka_chaos.contract.run_directory import EVENTS_FILE, TRACE_FILE
 from kafka_chaos.faults.links.on_frames import FATES
 from kafka_chaos.verification.inputs.documents.reading import json_lines
 
-_NS = 1e9
+_NS_PER_S = 1e9
 # The keys of a line of the trace whose values are taken as they are:
 _AS_TRACED = ("sender", "node", "port", "connection", "api", "version", "correlation_id", "client_id")
 _MOST_AFTER = 12  # the most requests that are shown after a request that a fault hit
@@ -24,7 +24,8 @@ _SEARCHED_BEFORE, _SEARCHED_AFTER = 500, 5_000
 
 @dataclass(frozen=True, slots=True)
 class TracedFault:
-    """What a fault did to a request or answer, from `at` on. `until`: when it went on, if it was held; None: never."""
+    """What a fault did, from time `at` on, to a request or its response, as `side` says. `rule`: the id of the fault's
+    rule for the link. `until`: when a frame that was held went on; None if it never did, or was not held."""
 
     action: str
     side: str
@@ -41,7 +42,7 @@ class TracedFault:
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TracedRequest:
     """One request and its answer. Times are seconds from the run's first event; `answered` None: nobody answered."""
 
     asked: float
@@ -75,7 +76,7 @@ class Traced:
         return ", ".join(words)
 
 
-def read_trace(run_dir: Path) -> list[Traced]:
+def read_trace(run_dir: Path) -> list[TracedRequest]:
     """All requests of a run."""
     path = run_dir / TRACE_FILE
     if not path.is_file():
@@ -91,16 +92,16 @@ def read_trace(run_dir: Path) -> list[Traced]:
     return sorted((_traced(line, start) for line in lines), key=lambda traced: traced.asked)
 
 
-def _traced(line: dict[str, Any], start: int) -> Traced:
+def _traced(line: dict[str, Any], start: int) -> TracedRequest:
     def seconds(nanoseconds: int | None) -> float | None:
-        return None if nanoseconds is None else (nanoseconds - start) / _NS
+        return None if nanoseconds is None else (nanoseconds - start) / _NS_PER_S
 
     if fault := line.get("fault"):
         as_traced = {key: fault[key] for key in ("action", "side", "rule")}
-        times = {"at": (fault["at_ns"] - start) / _NS, "until": seconds(fault.get("until_ns"))}
+        times = {"at": (fault["at_ns"] - start) / _NS_PER_S, "until": seconds(fault.get("until_ns"))}
         fault = TracedFault(**as_traced, **times)
-    return Traced(
-        asked=(line["ns"] - start) / _NS,
+    return TracedRequest(
+        asked=(line["ns"] - start) / _NS_PER_S,
         answered=seconds(line.get("answered_ns")),
         **{key: line[key] for key in _AS_TRACED},
         partitions=tuple((topic, partition) for topic, partition in line.get("partitions", ())),
@@ -112,18 +113,18 @@ def _traced(line: dict[str, Any], start: int) -> Traced:
     )
 
 
-def around_faults(requests: Sequence[Traced], most: int) -> list[tuple[str, list[Traced]]]:
-    """The first request that each rule of a fault hit, with a title and its neighbours; at most `most` requests.
+def around_faults(requests: Sequence[TracedRequest], most: int) -> list[tuple[str, list[TracedRequest]]]:
+    """For each of the first `most` rules that hit a request: a title, and that request amid its neighbours.
 
     A request's neighbours have the same sender and transactional id. If it has no such id, they have its API, and its
     sender and a partition, or, if it names no partition, its connection.
     """
-    shown: list[tuple[str, list[Traced]]] = []
-    rules = set()
+    shown: list[tuple[str, list[TracedRequest]]] = []
+    shown_rules = set()
     for number, hit in enumerate(requests):
-        if hit.fault is None or hit.fault.rule in rules or len(shown) == most:
+        if hit.fault is None or hit.fault.rule in shown_rules or len(shown) == most:
             continue
-        rules.add(hit.fault.rule)
+        shown_rules.add(hit.fault.rule)
         before = [other for other in requests[max(0, number - _SEARCHED_BEFORE) : number] if _related(other, hit)][-2:]
         later = [other for other in requests[number + 1 : number + _SEARCHED_AFTER] if _related(other, hit)]
         title = ", ".join(filter(None, (f"{hit.api} of {hit.sender} to {hit.node}", hit.about, hit.fault.described)))
@@ -131,7 +132,7 @@ def around_faults(requests: Sequence[Traced], most: int) -> list[tuple[str, list
     return shown
 
 
-def _near(hit: Traced, later: list[Traced]) -> list[Traced]:
+def _near(hit: TracedRequest, later: list[TracedRequest]) -> list[TracedRequest]:
     """Some `later` requests: the first ones, and the last before and the first after the hit request went on."""
     until = hit.fault.until if hit.fault is not None else None
     if until is None:
@@ -142,7 +143,7 @@ def _near(hit: Traced, later: list[Traced]) -> list[Traced]:
     return [*meanwhile[:few], *meanwhile[max(few, len(meanwhile) - few) :], *since[:few]]
 
 
-def _related(other: Traced, hit: Traced) -> bool:
+def _related(other: TracedRequest, hit: TracedRequest) -> bool:
     """Whether two requests are neighbours, as `around_faults` says."""
     if hit.transactional_ids:
         return bool(set(other.transactional_ids) & set(hit.transactional_ids)) and other.sender == hit.sender

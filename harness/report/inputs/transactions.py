@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kafka_chaos.contract.columns import TRANSACTIONS
 from kafka_chaos.contract.lane.transactions import IN_DOUBT, TRANSACTION_OUTCOMES
-from kafka_chaos.harness.report.inputs.asking import Frames, ask
+from kafka_chaos.harness.report.inputs.asking import Grids, ask
 
 FENCED = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH")
 """Errors by which a producer learns that another one has taken its transactional id."""
@@ -85,20 +85,20 @@ class TransactionalId:
         return max((bar.end_ns - bar.begin_ns for bar in self.bars if bar.end_ns is not None), default=0)
 
     def ends_at(self, bar: Bar) -> int | None:
-        """When a transaction ended, as its producer learned, or else when the next incarnation began and ended it."""
+        """When a transaction ended: as its producer learned, or else when the next incarnation began, which ends it."""
         if bar.end_ns is not None:
             return bar.end_ns
         starts = (incarnation.start_ns for incarnation in self.incarnations)
         return next((start_ns for start_ns in starts if start_ns > bar.begin_ns), None)
 
 
-def read_transactions(files: Sequence[Path], frames: Frames) -> dict[str, list[TransactionalId]]:
+def read_transactions(files: Sequence[Path], grids: Grids) -> dict[str, list[TransactionalId]]:
     """The transactional ids of each lane, in natural order."""
     bars: defaultdict[tuple[str, str], list[Bar]] = defaultdict(list)
-    for row in ask(_BARS, files, TRANSACTIONS, frames):
+    for row in ask(_BARS, files, TRANSACTIONS, grids):
         bars[row.pop("lane"), row.pop("transactional_id")].append(Bar(**row))
     incarnations: defaultdict[tuple[str, str], list[Incarnation]] = defaultdict(list)
-    for row in ask(_INCARNATIONS, files, TRANSACTIONS, frames):
+    for row in ask(_INCARNATIONS, files, TRANSACTIONS, grids):
         incarnations[row["lane"], row["transactional_id"]].append(Incarnation(row["start_ns"], row["producer_id"]))
     lanes: defaultdict[str, list[TransactionalId]] = defaultdict(list)
     for lane, name in sorted(bars, key=lambda key: (key[0], natural(key[1]))):

@@ -1,4 +1,4 @@
-"""The listeners that a command's options and environment ask for: JUnit XML, events, and a GitHub job's summary.
+"""The listeners that a command's options and the environment ask for: JUnit XML, events, and a GitHub job's summary.
 
 JUnit XML has one test case per lane. A violation is a failure, or skipped if it was accepted as a known defect. An
 unknown lane, and a run that ended without verdicts, are errors. The summary goes to the file that GITHUB_STEP_SUMMARY
@@ -27,7 +27,7 @@ class RunSummary:
 
     def __init__(self, template: str, write: Callable[[str], object]) -> None:
         pages = environment().overlay(autoescape=".xml" in template, finalize=_clean)
-        pages.filters = pages.filters | {"found_in": _found_in}
+        pages.filters = pages.filters | {"found_in": _found_in}  # a copy: the overlay shares the environment's filters
         self._template, self._write = pages.get_template(template), write
         self._begun = RunStarted(run_id="", experiment="kafka-chaos", lanes=())
         self._judged: dict[str, LaneJudged] = {}

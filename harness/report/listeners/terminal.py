@@ -31,8 +31,8 @@ _MOST_MOVES = 8
 class TerminalListener:
     """Prints events as they happen; use as a context manager, so that the live view ends with the run.
 
-    With `above`, which returns the first line of the live view, no event is printed: there is the view alone. `doing`:
-    what the view says until the first event.
+    `above` returns a first line for the live view; with it, events are not printed, and the view is all that is shown.
+    `doing`: the step that the view names until the first event.
     """
 
     def __init__(self, console: Console, above: Callable[[], str] | None = None, doing: str = "starting") -> None:
@@ -66,6 +66,7 @@ class TerminalListener:
             if len(self._moves) > _MOST_MOVES:
                 return
         elif text or isinstance(event, event_types.Progress):
+            # The burst of new leaders is over: the changes that were not printed are counted by their brokers.
             further = Counter(self._moves[_MOST_MOVES:])
             self._moves = []
             if further:
@@ -89,7 +90,7 @@ class TerminalListener:
         return len(self._defects_met) > before
 
     def _lines(self, event: Event) -> Sequence[str]:
-        """The printed line of an event, and the lines below it; empty if nothing is printed."""
+        """The printed line of an event, and the lines below it; one empty line if nothing is printed."""
         match event:
             case event_types.Step():
                 return (event.text,)
@@ -131,7 +132,7 @@ class TerminalListener:
 
 @contextmanager
 def on_terminal(shows: bool, above: Callable[[], str] | None = None) -> Iterator[list[Listener]]:
-    """Show runs on the terminal while the block lasts, if `shows`: yields the listener that does, or an empty list."""
+    """Show runs on the terminal within the block, if `shows`. Yields the listeners to use: one, or none."""
     if not shows:
         yield []
         return
@@ -140,7 +141,7 @@ def on_terminal(shows: bool, above: Callable[[], str] | None = None) -> Iterator
 
 
 def reached_by(event: event_types.ClusterReady | event_types.ClusterKept) -> list[str]:
-    """How clients reach a cluster: on this machine, and in containers."""
+    """Lines that say how clients reach a cluster: on this machine, and in containers."""
     return [
         f"bootstrap.servers={event.bootstrap_servers}",
         f"in containers of the network {event.network}: bootstrap.servers={event.bootstrap_servers_in_network}",
@@ -148,7 +149,7 @@ def reached_by(event: event_types.ClusterReady | event_types.ClusterKept) -> lis
 
 
 def advice_on_kept(event: event_types.ClusterKept) -> list[str]:
-    """How to inspect a cluster that was kept, and how to remove it."""
+    """Lines that say how to inspect a cluster that was kept, and how to remove it."""
     return [
         f"containers: {', '.join(event.containers)}",
         f"read a broker's log: docker logs {event.containers[-1]}",

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from kafka_chaos.contract import events as event_types
 from kafka_chaos.contract.events import Event
-from kafka_chaos.harness.report.listeners.waiting import TimedStep, duration
+from kafka_chaos.harness.report.listeners.waiting import TimedStep, in_minutes
 
-_RATE_OVER_S = 1.0
-_OTHER_LINES = 10  # of the terminal: for the events above the view
-_HEALED_SHOWN = 3
+_RATE_OVER_S = 1.0  # the shortest time, in seconds, over which a rate is taken
+_OTHER_LINES = 10  # lines of the terminal that are left to the events above the view
+_HEALED_SHOWN = 3  # the most healed faults that are shown: the last ones
 _STATES: Mapping[type[Event], str] = {
     event_types.FaultProven: "took effect",
     event_types.FaultNotProven: "no proof",
@@ -36,12 +36,12 @@ class _Fault:
     def render(self) -> Text:
         style = {"took effect": "magenta", "healed": "green", "no proof": "red"}.get(self.state, "yellow")
         seconds = (time.monotonic_ns() - self.since_ns) / 1e9
-        when = f"{duration(seconds)} ago" if self.state == "healed" else f"for {duration(seconds)}"
+        when = f"{in_minutes(seconds)} ago" if self.state == "healed" else f"for {in_minutes(seconds)}"
         return Text.assemble("  ", (f"{self.state:11}", style), f" {self.text} ", (f"({when})", "dim"))
 
 
 class LiveView:
-    """The state of a run after the events so far; `render` draws it. `above`, `doing`: see `TerminalListener`."""
+    """A run's state after the events so far. `render` draws it, below a line by `above`. `doing`: the first step."""
 
     def __init__(self, console: Console, above: Callable[[], str] | None = None, doing: str = "starting") -> None:
         self._console = console

@@ -35,8 +35,8 @@ class TimedStep:
         """The line as it is now."""
         passed = (time.monotonic_ns() - self.began_ns) / 1e9
         part = f"{min(self.done + 1, self.total)} of {self.total}: {self.part} " if self.total else ""
-        left = "" if self.seconds is None else f", {duration(max(0.0, self.seconds - passed))} left"
-        return Text.assemble(("▸ ", "cyan"), f"{self.text} ", (part, "cyan"), (f"({duration(passed)}{left})", "dim"))
+        left = "" if self.seconds is None else f", {in_minutes(max(0.0, self.seconds - passed))} left"
+        return Text.assemble(("▸ ", "cyan"), f"{self.text} ", (part, "cyan"), (f"({in_minutes(passed)}{left})", "dim"))
 
 
 class Waiting:
@@ -76,7 +76,7 @@ class Waiting:
         return self._step.render() if self._step.text else Text()
 
 
-def duration(seconds: float) -> str:
-    """Seconds as people read them: 48 s, 3 min 20 s."""
+def in_minutes(seconds: float) -> str:
+    """Seconds in words: 48 s, 3 min 20 s."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

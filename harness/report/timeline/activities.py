@@ -39,9 +39,9 @@ from kafka_chaos.harness.report.timeline.frame import (
 )
 
 _NAMES = {COMMITTED: "committed", ABORTED: "aborted", IN_DOUBT: "in doubt"}
-_LONG_NAME = 18
-_ROW_HEIGHT, _ID_HEIGHT, _OFFSETS_HEIGHT = 25, 33, 38
-_COLOURS = 6
+_LONGEST_NAME = 18  # letters of a transactional id that fit beside its row
+_ROW_HEIGHT, _ID_HEIGHT, _OFFSETS_HEIGHT = 25, 33, 38  # pixels
+_COLOURS = 6  # of a group's members, which take them in turn
 _LETTER_WIDTH, _LINE_HEIGHT, _MARK_WIDTH = 6.2, 14, 18  # pixels; letters on average
 _MOST_LINES = 3
 """The most lines of words in the row of members; a change that overlaps others on all lines has no words."""
@@ -60,9 +60,9 @@ def draw_transactions(
     rows: int,
     events: int,
 ) -> Activity:
-    """The picture of at most `rows` transactional ids and of `offsets`, by partition, and at most `events` in words.
+    """The transactions of `ids`: at most `rows` ids are drawn, and at most `events` events told in words.
 
-    `number` makes the picture's id unique in the page.
+    `offsets`: of the partitions to draw, by partition. `number` makes the picture's id unique in the page.
     """
     # If not all ids fit, those with the most uncommitted transactions are shown, in the order of `ids`.
     by_gravity = sorted(
@@ -92,7 +92,7 @@ def _counts(ids: Sequence[TransactionalId]) -> str:
 def _describe_transactions(
     frame: Frame, ids: Sequence[TransactionalId], offsets: Sequence[tuple[int, Sequence[Offsets]]]
 ) -> str:
-    """The picture in words, for those who can't see it."""
+    """The picture in words, for readers who can't see it."""
     parts = describe_faults(frame)
     for txn_id in ids:
         longest = f", the longest took {duration(txn_id.longest_ns)}" if txn_id.longest_ns else ""
@@ -107,13 +107,13 @@ def _describe_transactions(
 
 
 def _row_of_id(frame: Frame, txn_id: TransactionalId) -> Markup:
-    name = txn_id.name if len(txn_id.name) <= _LONG_NAME else f"…{txn_id.name[1 - _LONG_NAME :]}"
+    name = txn_id.name if len(txn_id.name) <= _LONGEST_NAME else f"…{txn_id.name[1 - _LONGEST_NAME :]}"
     words = f"{compact(txn_id.count(COMMITTED))} of {compact(sum(bar.count for bar in txn_id.bars))} committed"
     return Markup(shapes("timeline").transactional_id(frame, txn_id, name, words))
 
 
 def _row_of_offsets(frame: Frame, partition: int, reports: Sequence[Offsets]) -> Markup:
-    # Of the reports within one pixel, the one with the most offsets held back by open transactions.
+    # Of the reports within one pixel, the picture shows the one in which the most offsets are held back.
     steps: dict[int, int] = {}
     for report in reports:
         x = round(frame.x(report.ts_ns))
@@ -134,7 +134,7 @@ def _standstill(reports: Sequence[Offsets]) -> int:
 
 
 def _events_of_id(frame: Frame, txn_id: TransactionalId) -> list[EventText]:
-    """A transactional id's new producers, its long, open and doubtful transactions, and its aborts with an error."""
+    """A transactional id's new producers, and its transactions that were long, left open, in doubt or failed."""
     events: list[EventText] = [
         (taken.start_ns, NOTABLE, f"producer {taken.producer_id} takes {txn_id.name} over")
         for taken in txn_id.incarnations[1:]
@@ -165,7 +165,7 @@ def _ending(frame: Frame, txn_id: TransactionalId, bar: Bar) -> tuple[int, str] 
 def draw_group(
     frame: Frame, group: GroupOverTime, changes: Sequence[MemberChange], *, name: str, rows: int, events: int
 ) -> Activity:
-    """The picture of a group with at most `rows` partitions; `changes` are what its members did."""
+    """A group: at most `rows` partitions are drawn, and at most `events` events told. `changes`: what members did."""
     held = {partition: _spans(frame, group, changes, partition) for partition in group.partitions}
     shown = group.partitions[:rows]
     drawn = [_marks(frame, changes)] if changes else []
@@ -190,13 +190,13 @@ class _Span:
     colour: int
 
     def words(self, frame: Frame) -> str:
-        held = self.holding
-        first, last = held.generations
+        holding = self.holding
+        first, last = holding.generations
         numbers = f" {first}" if first == last else f"s {first} to {last}"
         generation = "" if first is None else f", generation{numbers}"
         ending = "" if self.is_given_back else ", never given back"
         return (
-            f"member {held.member} holds partition {held.partition} from {frame.clock(held.start_ns)} to "
+            f"member {holding.member} holds partition {holding.partition} from {frame.clock(holding.start_ns)} to "
             f"{frame.clock(self.end)}{generation}{ending}"
         )
 
@@ -274,11 +274,11 @@ def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list
         (at_ns, ORDINARY, f"generation {generation} has its first member") for at_ns, generation in group.generations
     ]
     gaps = [(start, end, partition) for partition, spans in held.items() for start, end in _gaps(spans)]
-    for simultaneous in _together(sorted(gaps), lambda gap: (gap[0], None)):
+    for simultaneous in _together(sorted(gaps), lambda gap: (gap[0], "gap")):
         partitions = _partitions(partition for _, _, partition in simultaneous)
         shortest = min(end - start for start, end, _ in simultaneous)
-        least = "at least " if len({end for _, end, _ in simultaneous}) > 1 else ""
-        events.append((simultaneous[0][0], NOTABLE, f"nobody holds {partitions} for {least}{duration(shortest)}"))
+        at_least = "at least " if len({end for _, end, _ in simultaneous}) > 1 else ""
+        events.append((simultaneous[0][0], NOTABLE, f"nobody holds {partitions} for {at_least}{duration(shortest)}"))
     unacknowledged = [commit for commit in group.commits if commit.outcome != "ok"]
     for commits in _together(unacknowledged, lambda commit: (commit.at_ns, (commit.outcome, commit.error))):
         events.append((commits[0].at_ns, GRAVE, _tell_unacknowledged(commits)))
@@ -286,7 +286,7 @@ def _events_of_group(group: GroupOverTime, held: dict[int, list[_Span]]) -> list
 
 
 def _together(events: Sequence[T], key: Callable[[T], tuple[int, object]]) -> list[list[T]]:
-    """The events of one kind that lie within `_TOGETHER_NS`, together. `key`: an event's time and kind."""
+    """Bundles of events of one kind that begin within `_TOGETHER_NS`. `key` returns an event's time and its kind."""
     bundles: list[list[T]] = []
     latest: dict[object, list[T]] = {}
     for event in events:

@@ -31,9 +31,9 @@ from kafka_chaos.harness.report.timeline.frame import (
 )
 
 T = TypeVar("T")
-_STRIP_HEIGHT = 28
+_STRIP_HEIGHT = 28  # pixels
 _MOST_BURSTS = 40
-_BURST_WORDS = 64  # the width in pixels of a burst's rate in words
+_BURST_WIDTH = 64  # pixels that the rate of a burst takes in words
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Strip:
 
 
 def draw_charts(table: Sequence[matrix.Row], timeline: Timeline, series: Series, detail: Detail) -> list[Chart]:
-    """The charts of the first lanes of `table` whose time is known."""
+    """The charts of the first lanes of `table`; lanes without a known beginning and end have none."""
     spans = [(row, _span(row.lane, timeline, series)) for row in table]
     drawn = [(row, span) for row, span in spans if span is not None]
     charts: list[Chart] = []
@@ -122,7 +122,7 @@ def _activities(
 
 
 def _span(lane: str, timeline: Timeline, series: Series) -> tuple[int, int] | None:
-    """When a lane's chart begins and ends, so that it has the lane's phase and records; None if neither is known."""
+    """When a lane's chart begins and ends: it covers the lane's phase and records. None if neither is known."""
     phase, over_time = timeline.phase_of(lane), series.lanes.get(lane)
     edges = [edge for edge in (phase.start_ns, phase.end_ns) if edge is not None] if phase else []
     if over_time is not None and over_time.buckets:
@@ -191,7 +191,8 @@ def _draw_lane(frame: Frame, series: LaneSeries | None, strips: Sequence[Strip],
 
 def _record_rows(frame: Frame, series: LaneSeries) -> Iterator[Row]:
     """The rows (height in pixels, and picture) of acknowledgements, of other outcomes, and of latencies."""
-    rates = sorted(series.per_second(bucket) for bucket in series.buckets if bucket.ok) or [1e9 / series.width_ns]
+    rates = sorted(series.per_second(bucket) for bucket in series.buckets if bucket.ok)
+    rates = rates or [1e9 / series.width_ns]  # for an empty chart, the rate of one record in a bucket
     # A lone burst exceeds the axis: an axis up to it would flatten all other rates.
     draws, highest = shapes("timeline"), round_up(min(rates[-1], 4 * rates[len(rates) // 2]))
     yield Row(90, draws.rates(frame, series, highest, list(_bursts(frame, series, highest))))
@@ -202,13 +203,13 @@ def _record_rows(frame: Frame, series: LaneSeries) -> Iterator[Row]:
 
 
 def _bursts(frame: Frame, series: LaneSeries, highest: float) -> Iterator[tuple[float, float, str]]:
-    """The edges of each bucket that exceeds the axis, with its true rate in words, if they have room."""
+    """The edges of each bucket that exceeds the axis, and its true rate in words, or no words where they lack room."""
     beyond = [bucket for bucket in series.buckets if series.per_second(bucket) > highest]
     taken: list[float] = []
     for bucket in sorted(beyond, key=lambda bucket: -bucket.ok)[:_MOST_BURSTS]:
         left, right = frame.edges(series, bucket)
         centre, words = (left + right) / 2, ""
-        if all(abs(centre - other) > _BURST_WORDS for other in taken):
+        if all(abs(centre - other) > _BURST_WIDTH for other in taken):
             taken.append(centre)
             words = compact(series.per_second(bucket))
         yield left, right, words

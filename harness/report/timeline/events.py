@@ -85,7 +85,7 @@ class Timeline:
     """Everything that the events of a run show.
 
     `leaders`, `isrs` and `controllers` as clients saw them, `elections` and `truncations` as brokers logged them.
-    `offsets`: of transactional lanes. `members`: by group. `notices`: how many notices. `seconds`: the run's length.
+    `offsets`: of transactional lanes. `members`: by group. `notices`: how many ClientNotices. `seconds`: of the run.
     """
 
     phases: tuple[Phase, ...]
@@ -109,7 +109,7 @@ def timeline_of(evidence: Evidence) -> Timeline:
     """The timeline of a run."""
     events = evidence.events
     members: defaultdict[str, list[MemberChange]] = defaultdict(list)
-    for event in _of(events, contract.MemberChanged):
+    for event in _of_type(events, contract.MemberChanged):
         members[event.group].append(
             MemberChange(event.ts_ns, event.member.removeprefix(f"{event.group}-"), event.change)
         )
@@ -123,16 +123,16 @@ def timeline_of(evidence: Evidence) -> Timeline:
         elections=_by_partition(events, LeaderElected, lambda event: event),
         truncations=_by_partition(events, contract.LogTruncated, lambda event: event),
         controllers=[
-            Change(event.ts_ns, _brokers(event.controller)) for event in _of(events, contract.ControllerChanged)
+            Change(event.ts_ns, _brokers(event.controller)) for event in _of_type(events, contract.ControllerChanged)
         ],
         offsets=_offsets(events),
         members=members,
-        notices=len(_of(events, contract.ClientNotice)),
-        seconds=next((event.seconds for event in reversed(_of(events, contract.RunEnded))), None),
+        notices=len(_of_type(events, contract.ClientNotice)),
+        seconds=next((event.seconds for event in reversed(_of_type(events, contract.RunEnded))), None),
     )
 
 
-def _of(events: Iterable[contract.Event], kind: type[E]) -> list[E]:
+def _of_type(events: Iterable[contract.Event], kind: type[E]) -> list[E]:
     return [event for event in events if isinstance(event, kind)]
 
 
@@ -140,7 +140,7 @@ def _by_partition(
     events: Iterable[contract.Event], kind: type[P], entry: Callable[[P], T]
 ) -> dict[str, dict[int, list[T]]]:
     by_lane: dict[str, dict[int, list[T]]] = {}
-    for event in _of(events, kind):
+    for event in _of_type(events, kind):
         by_lane.setdefault(event.lane, {}).setdefault(event.partition, []).append(entry(event))
     return by_lane
 
@@ -174,7 +174,7 @@ def _brokers(*brokers: int | None) -> str:
 
 
 def _phases(evidence: Evidence) -> tuple[Phase, ...]:
-    """The recorded phases; the lanes that no phase names form another one."""
+    """The recorded phases, and another phase of the lanes that no recorded phase names, if there are any."""
     phases: dict[str, Phase] = {}
     for event in evidence.events:
         if isinstance(event, contract.PhaseStarted) and event.lanes is not None:

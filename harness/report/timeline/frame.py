@@ -1,4 +1,4 @@
-"""What all pictures over time share: the axis of time, faults as bands behind the rows, and events in words.
+"""The parts that all pictures over time share: the axis of time, faults as bands behind rows, and events in words.
 
 A fault kind that is not installed on the report's machine is drawn in the neutral style. Every picture has a title and
 a description that say in words what it shows.
@@ -60,7 +60,7 @@ class Frame:
         return run_time(max(0.0, self.seconds_at(ts_ns)))
 
     def x(self, ts_ns: int) -> float:
-        """The pixel of a time."""
+        """The pixel of a time, counted from the left."""
         return Scale(0, self.seconds, LEFT, RIGHT)(self.seconds_at(ts_ns))
 
     def edges(self, series: LaneSeries, bucket: Bucket) -> tuple[float, float]:

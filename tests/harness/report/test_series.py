@@ -44,7 +44,7 @@ def phases(*lanes: str, seconds: float = 10) -> list[inputs.Phase]:
 
 def bucket_of(row: dict[str, Any], series: inputs.LaneSeries) -> int:
     done = row["complete_ns"] or row["invoke_ns"]
-    return int((done // inputs.SLOT_NS * inputs.SLOT_NS - series.start_ns) // series.width_ns)
+    return int((done // inputs.GRAIN_NS * inputs.GRAIN_NS - series.start_ns) // series.width_ns)
 
 
 def test_counts_are_exact_and_percentiles_close(tmp_path: Path) -> None:

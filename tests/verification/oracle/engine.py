@@ -10,7 +10,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.columns import OF_GROUPS, OF_SHARES
+from kafka_chaos.contract.columns import TABLES_OF_GROUPS, TABLES_OF_SHARES
 from kafka_chaos.contract.events import HighWatermark
 from kafka_chaos.contract.lane.families import BY_RETRIES, CAUSED, AnyAnomaly, Cause, anomaly_named
 from kafka_chaos.contract.lane.groups import group_of
@@ -118,8 +118,8 @@ def examine(run: RunDirectory) -> tuple[Examined, list[tuple[object, ...]]]:
         judged = [one for one in found if anomaly_named(one.case.anomaly) not in skipped]
         explanations = explained(judged, view, causes[lane.lane], idempotent=lane.idempotence)
         findings[lane.lane] = sorted(explanations, key=lambda one: (case_order(one.case), one.cause or ""))
-    counted = OF_GROUPS if any(groups_of_lane(lane) for lane in run.lanes) else ()
-    counted += OF_SHARES if any(lane.share for lane in run.lanes) else ()
+    counted = TABLES_OF_GROUPS if any(groups_of_lane(lane) for lane in run.lanes) else ()
+    counted += TABLES_OF_SHARES if any(lane.share for lane in run.lanes) else ()
     examined = Examined(
         facts=facts,
         observed=_observed(findings),
