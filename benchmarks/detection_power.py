@@ -34,7 +34,7 @@ from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.faults.registry import fault_kind
 from kafka_chaos.harness.campaign.hunting import Hunt
-from kafka_chaos.harness.cli.known_command import Comparison, known_defects, show
+from kafka_chaos.harness.cli.known_command import Comparison, compare_sides, known_defects
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, parse_client
 from kafka_chaos.harness.experiment.file import dump_experiment, experiment_values, load_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -150,7 +150,7 @@ def compared(experiment: Experiment, result: RunResult, control: ClusterOfRuns, 
     head = experiment.defect.model_dump(mode="json", exclude_defaults=True)
     file.write_text(dump_experiment(experiment, {"defect": head}), encoding="utf-8")
     made = iter([result])
-    return show(file, lambda side: next(made, None) or control.run(side, root=root))
+    return compare_sides(file, lambda side: next(made, None) or control.run(side, root=root))
 
 
 def table(rows: Iterable[Row]) -> str:

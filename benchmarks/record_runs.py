@@ -31,7 +31,7 @@ from kafka_chaos.contract.engines import Engine  # noqa: E402
 from kafka_chaos.contract.run_directory import LOGS_FOLDER  # noqa: E402
 from kafka_chaos.harness.experiment.file import experiment_of  # noqa: E402
 from kafka_chaos.harness.experiment.specs import Experiment  # noqa: E402
-from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns, topic_name  # noqa: E402
+from kafka_chaos.harness.run.shared_cluster import ClusterOfRuns, new_topic_name  # noqa: E402
 from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS  # noqa: E402
 from tests.harness.experiment.test_covering_array import experiments  # noqa: E402
 
@@ -45,7 +45,7 @@ def rows(seed: int) -> Iterator[dict[str, Any]]:
     """Experiments of one array after the other."""
     for number in count(seed):
         for row, values in enumerate(experiments(number)):
-            lanes = [{**lane, "topic": topic_name(lane["lane"])} for lane in values["lanes"]]
+            lanes = [{**lane, "topic": new_topic_name(lane["lane"])} for lane in values["lanes"]]
             yield {**values, "name": f"array-{number}-{row}", "lanes": lanes}
 
 

@@ -21,12 +21,12 @@ from kafka_chaos.harness.clients.kinds import missing_programs
 from kafka_chaos.harness.experiment.file import experiment_of, model_of
 from kafka_chaos.harness.experiment.schedule import lane_of_client
 from kafka_chaos.harness.experiment.specs import Experiment
-from kafka_chaos.harness.run.shared_cluster import topic_name
+from kafka_chaos.harness.run.shared_cluster import new_topic_name
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A combination that the plan asks for (`cell`), with the lane's keys. `family`: the plan's name of its faults."""
+    """A combination that the plan asks for (`cell`), with the lane's keys. `family`: the plan's name for its faults."""
 
     cell: Cell
     family: str
@@ -66,7 +66,7 @@ class Atlas(BaseModel):
         trials = []
         for cluster in self.clusters:
             for family in self.families:
-                # Broker 1 leads all lanes, as the plan's faults may hit this broker by its number.
+                # Broker 1 leads all lanes, since the plan's faults may hit this broker by its number.
                 lanes = [
                     lane_of_client({"lane": f"{client.replace(' ', '-')}-{number}", "leader": 1, **keys}, client)
                     for client in self.clients
@@ -86,13 +86,13 @@ class Atlas(BaseModel):
         return missing_programs(self.clients)
 
     def policy(self, record: Path, seeds: random.Random) -> Policy[None]:
-        """Yield attempts of the trials with the fewest runs in the record. The first attempt is made in any case."""
+        """Yield attempts of the trials with the fewest runs in the record. The first is made even without budget."""
         for number in itertools.count():
             tried = Counter(run.cell for run in read_record(record))
             yield Attempt(self.next_run(tried, seeds.randrange(2**31)), Path(self._source).stem, is_due=number == 0)
 
     def next_run(self, tried: Mapping[Cell, int], seed: int) -> Experiment:
-        """The experiment with the trials that were made least. Among equals, the plan's first cluster goes first.
+        """The experiment with the trials that were tried least. Among equals, the plan's first cluster goes first.
 
         `tried`: in how many runs each cell was.
         """
@@ -114,7 +114,7 @@ class Atlas(BaseModel):
             "seed": seed,
             "cluster": {"kafka_version": version, "metadata_mode": mode},
             "workload": self.workload,
-            "lanes": [{**lane, "topic": topic_name(str(lane["lane"]))} for lane in lanes],
+            "lanes": [{**lane, "topic": new_topic_name(str(lane["lane"]))} for lane in lanes],
             "schedule": self.families[family],
         }
         return experiment_of(values, f"{self._source} ({cluster}, {family})")

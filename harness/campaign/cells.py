@@ -19,7 +19,7 @@ from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.campaign.record import Cell, LaneRun
-from kafka_chaos.harness.report.matrix import settings
+from kafka_chaos.harness.report import matrix
 
 PAGE = "atlas.html"
 COLUMNS = {"losses": Anomaly.LOST_WRITE, "duplicates": Anomaly.DUPLICATE, "reorderings": Anomaly.REORDERED}
@@ -62,9 +62,9 @@ class Share:
             return 0.0, 1.0
         share, square = hits / runs, _Z * _Z
         middle = (share + square / (2 * runs)) / (1 + square / runs)
-        half = _Z / (1 + square / runs) * math.sqrt(share * (1 - share) / runs + square / (4 * runs * runs))
+        half_width = _Z / (1 + square / runs) * math.sqrt(share * (1 - share) / runs + square / (4 * runs * runs))
         # At both ends the formula gives 0 and 1, except for rounding.
-        return (0.0 if hits == 0 else middle - half), (1.0 if hits == runs else middle + half)
+        return (0.0 if hits == 0 else middle - half_width), (1.0 if hits == runs else middle + half_width)
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -86,11 +86,11 @@ class CellSummary:
         """The lane's settings in words."""
         version, _, mode = self.cell.cluster.partition("/")
         lane = {"lane": "any", "kafka_version": version, "metadata_mode": mode, **json.loads(self.cell.settings)}
-        return settings(Lane.from_json(lane).to_json())
+        return matrix.settings(Lane.from_json(lane).to_json())
 
     @property
     def verdict(self) -> Verdict:
-        """The gravest verdict of its runs."""
+        """The gravest verdict of the cell's runs."""
         return Verdict.gravest(Verdict(run.verdict) for run in self.runs)
 
     @property
@@ -100,7 +100,7 @@ class CellSummary:
 
     @property
     def shares(self) -> Mapping[str, Share]:
-        """The shares by the names of `COLUMNS`, and of every other anomaly that some run showed."""
+        """The shares of runs with each anomaly, by the names of `COLUMNS`, and of other anomalies that a run showed."""
         others = {name for run in self.runs for name in run.found} - set(COLUMNS.values())
         names = {**COLUMNS, **{name: name for name in sorted(others)}}
         return {name: Share.of(self.runs, anomaly) for name, anomaly in names.items()}

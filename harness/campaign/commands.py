@@ -191,8 +191,8 @@ def _say_findings(
     """Say what a hunt tried and found, and shrink new findings. `former`: the number of rounds of earlier calls."""
     tried = ", ".join(f"{name} {count}" for name, count in hunt.tried.most_common())
     options.say(f"tried: {tried or 'nothing'}")
-    for schedule in hunt.not_drawn:
-        options.say(f"not drawn: {schedule}")
+    for schedule in hunt.not_run:
+        options.say(f"not run: {schedule}")
     counts = [str(len(round_.new)) for round_ in hunt.rounds[former:]]
     options.say(f"new in the last {counted(len(counts), 'round')}: {', '.join(counts)}")
     drafted = set[tuple[int, str]]()

@@ -161,8 +161,8 @@ class CountedCampaign:
 
 
 def _anomaly_entry(judged: Sequence[tuple[Status, int]]) -> dict[str, Any]:
-    """An anomaly in summary.json: in how many runs it was judged and found, and the number of records affected.
-    `low` and `high` are the bounds of the 95 % interval of the share of runs that found it."""
+    """An anomaly in summary.json, from its status and count in each run that judged it: how many runs judged and found
+    it, how many records it concerned, and the 95 % interval (`low` to `high`) of the share of runs that found it."""
     share = Share([count for _, count in judged])
     low, high = (round(bound, 4) for bound in share.interval)
     status = max((status for status, _ in judged), key=list(Status).index)

@@ -1,8 +1,8 @@
 """The policy of `hunt`, which decides what runs next: a random experiment each time.
 
 What was tried least, and what led to something new, is drawn more often. Something is new if no run before has shown
-it. What a run showed is a set of texts (`novelty_of`): actions of the model, states of partitions, outcomes of records,
-and lines of clients' and brokers' logs, each without the numbers and names that change from run to run.
+it. What a run showed is a set of texts (`observations_of`): actions of the model, states of partitions, outcomes of
+records, and lines of clients' and brokers' logs, each without the numbers and names that change from run to run.
 
 Guarantee: a hunt with a record goes on where the last one stopped. Every violation is in the record, with the run that
 showed it first and the known defects that explain it.
@@ -29,7 +29,7 @@ from kafka_chaos.harness.experiment.file import experiment_of, experiment_values
 from kafka_chaos.harness.experiment.specs import Experiment
 from kafka_chaos.harness.report.inputs.actions import actions_of, lanes_and_events, outcomes_of
 from kafka_chaos.harness.run.run import RunResult
-from kafka_chaos.harness.run.shared_cluster import topic_name
+from kafka_chaos.harness.run.shared_cluster import new_topic_name
 from kafka_chaos.reference_model.predict.cache import PROGRESS_SECONDS, predict_cached
 from kafka_chaos.reference_model.protocol.known_defects import ALL_DEFECTS
 from kafka_chaos.reference_model.search import Budget, ScopeNotExhausted, tell_progress
@@ -51,7 +51,7 @@ MOST_STATES = 100_000
 MOST_DRAWS = 50
 
 
-def novelty_of(run_dir: Path) -> set[str]:
+def observations_of(run_dir: Path) -> set[str]:
     """Everything that a run showed, as texts; nothing for a run whose documents can't be used."""
     lanes, events = lanes_and_events(run_dir)
     if not lanes:
@@ -63,9 +63,9 @@ def novelty_of(run_dir: Path) -> set[str]:
     for (lane, _), changes in events.changes.items():
         for change in changes:
             state = f"ISR of {len(change.isr)}" if isinstance(change, IsrChanged) else "a new leader"
-            at = change.ts_ns
-            begun = [fault for fault in events.concerning(lane) if fault.requested and fault.requested[0] <= at]
-            ongoing = sorted({fault.kind for fault in begun if not fault.healed or at <= fault.healed[-1]})
+            ns = change.ts_ns
+            begun = [fault for fault in events.concerning(lane) if fault.requested and fault.requested[0] <= ns]
+            ongoing = sorted({fault.kind for fault in begun if not fault.healed or ns <= fault.healed[-1]})
             observations.add(f"{state} during {' and '.join(ongoing) or 'no fault'}")
     for name, lines in lines_of(run_dir).items():
         observations |= {f"{name.partition('-')[0]}: {line}" for line in lines}
@@ -73,7 +73,7 @@ def novelty_of(run_dir: Path) -> set[str]:
 
 
 def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
-    """The lines of each log, by the log's name: the first line, as it was, by its normalised form."""
+    """By the log's name, the distinct lines of each log: by normalised form, the first line of that form, as it was."""
     by_log: dict[str, dict[str, str]] = {}
     for path in sorted((run_dir / "logs").glob("*.log")):
         lines = by_log.setdefault(path.stem, {})
@@ -91,7 +91,7 @@ def normalised(line: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Discovery:
-    """An anomaly that a lane showed against its prediction, or the failure of one of its clients (`anomaly` FAILED).
+    """An anomaly that a lane showed against its prediction, or the failure of a client (`anomaly` is FAILED).
 
     `name`: the known defect that explains it, or else a name of its own: the anomaly and the client.
     """
@@ -106,8 +106,8 @@ class Discovery:
 class Round:
     """One run of a hunt, which is a line of the hunt's record.
 
-    `seconds`: since the round before, or the start. `drawn`: fault kinds, targets, cluster and clients, each as often
-    as it was in the run. `new`: the texts of `novelty_of` that no run had shown before. `found`: what the run found.
+    `seconds`: since the last round's end, or the start. `drawn`: fault kinds, targets, cluster and clients, each as
+    often as it was in the run. `new`: the texts of `observations_of` that no run had shown before.
     """
 
     seconds: float
@@ -134,13 +134,13 @@ class Hunt:
     led_to: Counter[str] = field(default_factory=Counter)
     """How often each fault kind, target, cluster and client was in a run that showed something new."""
     shown: set[str] = field(default_factory=set)
-    """The texts of `novelty_of` of all rounds."""
+    """The texts of `observations_of` of all rounds."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Clients and fault kinds that this machine can't do, with what they need."""
-    not_drawn: list[str] = field(default_factory=list)
-    """Schedules that were drawn and not run: refused, or their predictions take too long. Each with the reason."""
-    _since: float = field(default_factory=time.monotonic)
-    """When the last round ended."""
+    not_run: list[str] = field(default_factory=list)
+    """Schedules that were drawn, but refused or too slow to predict, each with the reason."""
+    _last_end: float = field(default_factory=time.monotonic)
+    """When the last round ended, or at first the hunt was made: the monotonic clock's seconds."""
 
     @classmethod
     def from_file(cls, path: Path, record: Path | None = None) -> Self:
@@ -183,7 +183,7 @@ class Hunt:
                     predict_cached(lane, budget=Budget(MOST_STATES, progress=tell_progress, interval=PROGRESS_SECONDS))
                 return experiment
             except (UsageFailure, ScopeNotExhausted) as refused:
-                self.not_drawn.append(f"{described}: {refused}")
+                self.not_run.append(f"{described}: {refused}")
                 refusals[str(refused)] += 1
         raise UsageFailure(f"{self.source}: none of {MOST_DRAWS} schedules can run: {refusals.most_common(1)[0][0]}")
 
@@ -196,7 +196,7 @@ class Hunt:
             for key in _DRAWN_KEYS
             for name in generate.get(key, ())
         }
-        lanes = [{**lane, "topic": topic_name(str(lane.get("topic", lane["lane"])))} for lane in self.values["lanes"]]
+        lanes = [{**lane, "topic": new_topic_name(lane.get("topic", lane["lane"]))} for lane in self.values["lanes"]]
         values = {**self.values, "seed": seed, "lanes": lanes, "schedule": {"generate": generate}}
         return experiment_of(values, self.source)
 
@@ -204,19 +204,19 @@ class Hunt:
         """Note what a run tried and found."""
         clients = {lane.lane: str(lane.client) for lane in experiment.phases[0].lanes}
         round_ = Round(
-            seconds=round(time.monotonic() - self._since, 1),
+            seconds=round(time.monotonic() - self._last_end, 1),
             run=str(result.path),
             drawn=tuple(_drawn(experiment)),
-            new=tuple(sorted(novelty_of(result.path) - self.shown)),
+            new=tuple(sorted(observations_of(result.path) - self.shown)),
             found=tuple(discoveries(result.verdict, clients)),
         )
-        self._since = time.monotonic()
+        self._last_end = time.monotonic()
         self._count(round_)
         if self.record is not None:
             append_lines(self.record, [round_])
 
     def first_discoveries(self) -> Iterator[tuple[Discovery, str, int]]:
-        """The first discovery of each name; in words, when and how often it was made; and the index of its round."""
+        """The first discovery of each name, when and how often it was made (in words), and the index of its round."""
         hits = Counter(name for round_ in self.rounds for name in {discovery.name for discovery in round_.found})
         passed, names = 0.0, set[str]()
         for number, round_ in enumerate(self.rounds, 1):

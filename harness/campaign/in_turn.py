@@ -35,9 +35,9 @@ def experiments_in(paths: Sequence[Path]) -> list[Path]:
 
 
 def cluster_on(text: str, day: date) -> dict[str, str]:
-    """The keys of the cluster `VERSION/MODE`, or if the text is `turn`, of the day's cluster. Raises `UsageFailure`.
+    """The keys of the cluster `VERSION/MODE`, or of the day's cluster if the text is `turn`. Raises `UsageFailure`.
 
-    Versions without idempotent producers (before 0.11) are never the day's: the experiments need such producers.
+    No day's cluster is older than 0.11, which brought idempotent producers: the experiments need them.
     """
     turns = [
         f"{version.number}/{mode}" for version in VERSIONS.values() if version.has_idempotence for mode in version.modes

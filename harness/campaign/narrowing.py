@@ -130,8 +130,7 @@ class Narrowing:
         ends = [float(entry["at"]) + float(entry["duration"]) for entry in phase["schedule"]]
         # After the last fault, the load lasts as long as in the run to shrink.
         tail = max(TAIL, float(phase["workload"]["duration"]) - max(ends))
-        lanes = phase["lanes"]
-        keeps_time = any(lane.get("lives") or lane.get("created_at") for lane in lanes)
+        keeps_time = any(lane.get("lives") or lane.get("created_at") for lane in phase["lanes"])
         skipped = 0.0 if keeps_time else max(0.0, min(float(entry["at"]) for entry in schedule) - LEAD)
         moved = [{**entry, "at": round(float(entry["at"]) - skipped, 3)} for entry in schedule]
         duration = max(entry["at"] + float(entry["duration"]) for entry in moved) + tail
@@ -140,7 +139,7 @@ class Narrowing:
         latest = min(entry["at"] + float(entry["duration"]) for entry in moved) - 0.1
         lanes = [
             {**lane, "created_at": min(latest, lane["created_at"])} if lane.get("created_at") else lane
-            for lane in lanes
+            for lane in phase["lanes"]
         ]
         changed = {"schedule": [] if faultless else moved, "workload": workload, "lanes": lanes}
         return {**self.values, "phases": [{**phase, **changed}]}
@@ -157,9 +156,9 @@ class Narrowing:
         return shown
 
     def _confirm(self) -> Policy[Shrinking | None]:
-        """Find the fewest lanes with which the whole schedule shows the finding; None if it never does.
+        """Find the fewest lanes with which the whole schedule shows the finding, and leave only these in the phase.
 
-        Returns the `Shrinking` that counted how often it was shown, and leaves these lanes in the phase.
+        Returns the `Shrinking` that counted the runs that showed it; None if too few did, whatever the lanes.
         First the finding's lane is tried with clients that stay, then as it is, then with all lanes of its phase. A
         lane with a loop is never tried alone, since it reads another lane.
         """
@@ -215,7 +214,7 @@ class Narrowing:
         self.faultless = self.tried[-1]
 
     def _lines(self) -> Iterator[tuple[str, list[str]]]:
-        """By log, what the run without faults did not log, each line once. Logs of controls' clients are left out."""
+        """By log, the lines that the run without faults did not log, each once; without logs of controls' clients."""
         usual = {line for lines in lines_of(self.faultless[0]).values() for line in lines} if self.faultless else set()
         for name, lines in lines_of(self.shown_by or self.run_dir).items():
             new = [line for normalised, line in lines.items() if normalised not in usual]

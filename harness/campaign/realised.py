@@ -51,14 +51,13 @@ def _values(path: Path) -> dict[str, Any]:
 def _faults(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each timed fault as an entry of a schedule, with its phase."""
     for number, event in json_lines(path):
-        # A phase in steps is itself an event of the kind `lockstep`.
+        # A lock-step phase is itself requested like a fault, of the kind `lockstep`.
         if event.get("type") != "fault_requested" or event.get("kind") == "lockstep":
             continue
         line = f"{path}:{number}"
         phase, _, fault = str(event.get("fault_id")).rpartition("/")
         if "at" in event and event["at"] is None:
-            # A fault in a phase in steps, which waits for its condition again.
-            continue
+            continue  # a fault of a lock-step phase: in the new run, its step waits for the condition again
         times = [event.get(key) for key in ("at", "duration", "late")]
         if not all(isinstance(time, int | float) for time in times):
             raise UsageFailure(f"{line}: {fault} has no times: expected a run of this version of kafka-chaos")
@@ -77,10 +76,9 @@ def _target(event: Mapping[str, Any], line: str) -> str:
         requested = Target.parse(str(event.get("target")))
         if requested.role in OF_CLIENTS:
             return requested.text
-    servers = [SERVER.fullmatch(str(name)) for name in resolved]
-    matches = [match for match in servers if match is not None]
+    matches = [match for name in resolved if (match := SERVER.fullmatch(str(name))) is not None]
     roles = {match["role"] for match in matches}
-    if len(roles) != 1 or len(matches) != len(servers):
+    if len(roles) != 1 or len(matches) != len(resolved):
         hit = ", ".join(map(str, resolved)) or "nothing"
         raise UsageFailure(f"{line}: the fault hit {hit}: no target names exactly that")
     role, numbers = roles.pop(), [match["number"] for match in matches]

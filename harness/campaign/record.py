@@ -99,7 +99,7 @@ class Cell:
 class LaneRun:
     """A line of the record: a lane of a run with its settings, and what it showed.
 
-    `client`, `cluster`, `settings`, `faults`: as in `Cell`. `declared`: the faults that its prediction assumed.
+    `client`, `cluster`, `settings`, `faults`: as in `Cell`. `declared`: the faults that the prediction assumed.
     `records`: how many were sent. `found`: by anomaly, the number of cases. `predicted`: the anomalies that were
     permitted or required. `not_judged`: the anomalies that could not be judged. `gap_s`: the longest time in seconds
     without an acknowledgement, None if unknown. `report`: the path of the run's report.
@@ -147,13 +147,13 @@ def faults_of(kinds: Iterable[str]) -> str:
 
 
 def read_record(path: Path) -> list[LaneRun]:
-    """The lane runs in a record file, with paths of reports from the current folder. Raises as `read_lines` does."""
+    """The lane runs in a record file, with report paths relative to the current folder. Raises as `read_lines` does."""
     runs = read_lines(path, LaneRun, "a lane of a run")
     return [_with_report(run, lambda report: os.path.join(path.parent, report)) for run in runs]
 
 
 def append(path: Path, runs: Iterable[LaneRun]) -> None:
-    """Add lane runs to the record, with paths of reports from the record's folder, so that both can move together."""
+    """Add lane runs to the record. Paths of reports are relative to its folder, so that both can move together."""
     append_lines(path, (_with_report(run, lambda report: os.path.relpath(report, path.parent)) for run in runs))
 
 
@@ -200,8 +200,8 @@ SELECT lane, round(coalesce(max(gap), 0) / 1e9, 3)::DOUBLE AS seconds FROM ackno
 
 def lane_runs_of(evidence: Evidence) -> dict[str, LaneRun]:
     """A run's lines for the record, by lane. Raises `UsageFailure` for an entry of lanes.json that is no valid lane."""
-    phases = (evidence.experiment, *map(as_dict, as_list(evidence.experiment.get("phases"))))
-    lanes = [as_dict(lane) for phase in phases for lane in as_list(phase.get("lanes"))]
+    with_lanes = (evidence.experiment, *map(as_dict, as_list(evidence.experiment.get("phases"))))
+    lanes = [as_dict(lane) for entry in with_lanes for lane in as_list(entry.get("lanes"))]
     in_process = {str(lane.get("lane")) for lane in lanes if lane.get("client", IN_PROCESS) == IN_PROCESS}
     librdkafka_version = str(as_dict(evidence.recorded.get("versions")).get("librdkafka", ""))
     report = evidence.path / REPORT_FILE

@@ -32,8 +32,8 @@ SHORTEST = 0.5
 class Shrinking:
     """Makes a schedule smaller, step by step.
 
-    `tried` counts the runs of schedules that became the current one (the whole one first), `shown` those with the
-    finding. `results`: by candidate, whether it became the current one.
+    `smallest`: the smallest schedule so far that shows the finding. `tried`: the runs of all schedules that were once
+    the smallest, `shown`: how many of these runs had the finding. `results`: by candidate, whether it was taken.
     """
 
     trial: Trial
@@ -86,17 +86,17 @@ class Shrinking:
 
     def _leave_out(self) -> Policy[None]:
         """Split the schedule into parts, first few, then more, until no part alone and no rest shows the finding."""
-        parts = 2
+        count = 2
         while len(self.smallest) > 1:
-            cuts = min(parts, len(self.smallest))
-            bounds = pairwise(len(self.smallest) * number // cuts for number in range(cuts + 1))
-            next_parts = yield from self._try_parts([self.smallest[start:end] for start, end in bounds])
-            if next_parts is not None:
-                parts = max(2, next_parts)
-            elif parts >= len(self.smallest):
+            count = min(count, len(self.smallest))
+            bounds = pairwise(len(self.smallest) * number // count for number in range(count + 1))
+            next_count = yield from self._try_parts([self.smallest[start:end] for start, end in bounds])
+            if next_count is not None:
+                count = max(2, next_count)
+            elif count == len(self.smallest):
                 return
             else:
-                parts *= 2
+                count *= 2
 
     def _try_parts(self, parts: Sequence[Schedule]) -> Policy[int | None]:
         """Try each part alone, then the rest without each part, until one shows the finding.

@@ -21,7 +21,7 @@ from kafka_chaos.harness.cluster.configuration.layout import ADVERTISE, host_giv
 from kafka_chaos.harness.cluster.containers.network import LOOPBACK
 
 BROKERS = 3
-"""The brokers of the cluster that memory and ports are checked for."""
+"""The number of brokers for which memory and ports are checked."""
 LEAST_DISK_BYTES = 3 * 2**30
 LEAST_JAVA = 17
 
@@ -99,8 +99,8 @@ def check_other_images() -> Check:
 
     others = [number for number in VERSIONS if number != KAFKA_VERSION]
     built = [number for number in others if is_built(number)]
-    more = ", ".join(number for number in others if number not in built)
-    return Check("Other versions", "ok", f"built: {', '.join(built) or 'none'}; can be built: {more or 'no more'}")
+    unbuilt = ", ".join(number for number in others if number not in built)
+    return Check("Other versions", "ok", f"built: {', '.join(built) or 'none'}; can be built: {unbuilt or 'no more'}")
 
 
 def check_image() -> Check:
@@ -185,6 +185,6 @@ def doctor_command(as_json: bool, advertise: str | None) -> None:
     if as_json:
         click.echo(json.dumps([asdict(check) for check in checks], indent=1))
     else:
-        with_engine = "" if checks[0].state == "ok" else f" with --engine {Engine.DUCKDB}"
+        with_engine = "" if checks[0].state == "ok" else f" with --engine {Engine.DUCKDB}"  # Spark is checked first
         click.echo(f"missing: {', '.join(missing)}" if missing else f"ready to run experiments{with_engine}")
     sys.exit(ExitCode.ENVIRONMENT if missing else 0)

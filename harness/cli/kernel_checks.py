@@ -27,7 +27,7 @@ while (my $client = $listener->accept) {{ print $client "{_GREETING.decode()}"; 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check: `state` is ok, note (runs work anyway) or missing; `remedy` says what to do."""
+    """The result of one check: what was `found`, and a `remedy`. `state`: ok, missing, or note (runs work anyway)."""
 
     name: str
     state: str
@@ -60,7 +60,7 @@ def check_broker_disks() -> Check:
 
     name, reason = "Disks of brokers", why_no_disks()
     if reason is not None:
-        return _optional(name, reason, "", "storage faults")
+        return _optional_check(name, reason, "", "storage faults")
     run_id = f"doctor-{secrets.token_hex(4)}"
     try:
         lost_bytes = lost_in_trial(run_id, run_labels(run_id, keep=False))
@@ -105,13 +105,14 @@ def _probe(image: str, host: str) -> Iterator[Check]:
         container.reload()
         pid = int(container.attrs["State"]["Pid"])
         reason = why_no_links() or try_link(pid)
-        yield _optional("Links", reason, "connections to a container were redirected to a link", "faults of requests")
+        success = "connections to a container were redirected to a link"
+        yield _optional_check("Links", reason, success, "faults of requests")
         yield _probe_freezer(container)
     finally:
         remove_run(client, run_id)
 
 
-def _optional(name: str, reason: str | None, success: str, needed_by: str) -> Check:
+def _optional_check(name: str, reason: str | None, success: str, needed_by: str) -> Check:
     """The result of a check that only some faults need. `reason`: `problem: remedy`, or None if the check passed."""
     if reason is None:
         return Check(name, "ok", success)
@@ -155,13 +156,14 @@ def _probe_freezer(container: Container) -> Check:
 
 def probe_packets(execute: Callable[..., tuple[int, str]]) -> Check:
     """Whether the packet filter works, which partitions need. `execute` runs a command in a container."""
-    chain = ("iptables", "-w", "-N", "KC-doctor")
-    rules = [
+    commands = [
+        ("iptables", "-w", "-N", "KC-doctor"),
         ("iptables", "-w", "-A", "KC-doctor", "-p", "tcp", "--dport", "9092", "-j", "DROP"),
         ("iptables", "-w", "-A", "KC-doctor", "-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset"),
     ]
-    failed = next((output for command in (chain, *rules) for code, output in [execute(*command)] if code != 0), None)
-    if failed is None:
-        return Check("Packet filter", "ok", "iptables takes DROP and REJECT rules in a container")
-    remedy = "load the kernel's modules ip_tables, iptable_filter and ipt_REJECT: partitions need them"
-    return Check("Packet filter", "missing", f"iptables: {first_line(failed)}", remedy)
+    for command in commands:
+        code, output = execute(*command)
+        if code != 0:
+            remedy = "load the kernel's modules ip_tables, iptable_filter and ipt_REJECT: partitions need them"
+            return Check("Packet filter", "missing", f"iptables: {first_line(output)}", remedy)
+    return Check("Packet filter", "ok", "iptables takes DROP and REJECT rules in a container")

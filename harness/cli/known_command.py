@@ -1,8 +1,8 @@
 """`kafka-chaos known`: the known defects of brokers and clients, and the experiment of each with its control.
 
-Each file of `experiments/known/` is one defect; its key `defect`, the head, says what breaks and where. A side shows
-the defect by one of the head's anomalies, by a longer gap than the head's, or by a lane that is unknown for the head's
-reason. The defect is shown if the affected side shows it, and the control side conforms without it.
+Each file of `experiments/known/` has an affected side and a control; its key `defect`, the head, says what breaks. A
+side shows the defect by one of the head's anomalies, by a longer gap than the head's, or by a verdict that is unknown
+for the head's reason. The defect is shown if the affected side shows it, and the control conforms without showing it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Side:
 
     @property
     def verdict(self) -> Verdict:
-        """The gravest verdict of its lanes."""
+        """The gravest verdict of the side's lanes."""
         return Verdict.gravest(lane.verdict for lane in self.lanes)
 
     def counts(self, *, forbidden: bool = False) -> Mapping[str, int]:
@@ -62,13 +62,13 @@ class Side:
 
     @property
     def unknown_for_reason(self) -> bool:
-        """Whether a lane is unknown for the defect's reason."""
+        """Whether a lane's verdict is unknown for the reason that the head gives."""
         reasons = [why for lane in self.lanes if lane.verdict == Verdict.UNKNOWN for why in lane.reasons]
         return self.head.reason is not None and any(self.head.reason in why for why in reasons)
 
     @property
     def shows_defect(self) -> bool:
-        """Whether a lane showed one of the defect's anomalies, or its gap, or is unknown for its reason."""
+        """Whether the side shows the defect by an anomaly, too long a gap, or the reason for an unknown verdict."""
         too_long = self.head.gap is not None and self.gap > self.head.gap
         return any(name in self.counts() for name in self.head.anomalies) or too_long or self.unknown_for_reason
 
@@ -80,7 +80,7 @@ class Side:
 
     @property
     def described(self) -> str:
-        """Its verdict and what was found, in one line."""
+        """The side's verdict and what was found in it, in one line."""
         words = [str(self.verdict)]
         if anomalies := ", ".join(f"{name} {count:,}" for name, count in self.counts().items()):
             words.append(anomalies)
@@ -118,7 +118,7 @@ class Comparison:
 
     @property
     def lines(self) -> list[str]:
-        """Both verdicts, and whether the defect was shown."""
+        """Three lines: one for each side, and whether the defect was shown."""
         why = ", and does not explain a violation" if self.exit_code == ExitCode.VIOLATION else ""
         result = f"{self.defect} is {'shown' if self.exit_code == ExitCode.CONFORMS else 'not shown'}{why}"
         return [self.affected.described, self.control.described, result]
@@ -137,10 +137,10 @@ def known_defects(folder: Path = KNOWN) -> dict[str, tuple[Path, DefectSpec]]:
     return defects
 
 
-def show(path: Path, run: Callable[[Experiment], RunResult]) -> Comparison:
-    """Run the experiment of a defect, and once more with the control's cluster if the head names one.
+def compare_sides(path: Path, run: Callable[[Experiment], RunResult]) -> Comparison:
+    """Run the experiment of a defect, and compare its sides.
 
-    Otherwise, the lanes that the head does not name are the control.
+    If the head names the control's cluster, it has a second run. Else, the lanes that the head omits are the control.
     """
     from kafka_chaos.harness.experiment.file import experiment_values, load_experiment
 
@@ -205,7 +205,7 @@ def known_command(ids: tuple[str, ...], out: Path, as_json: bool, engine: str) -
     codes = set()
     for id in ids:
         path, _ = defects[id_by_lower_case[id.lower()]]
-        comparison = show(path, run)
+        comparison = compare_sides(path, run)
         click.echo("\n".join(comparison.lines))
         codes.add(comparison.exit_code)
     sys.exit(next((code for code in (ExitCode.VIOLATION, ExitCode.UNKNOWN) if code in codes), ExitCode.CONFORMS))

@@ -170,7 +170,7 @@ def _print_phase(terminal: Console, phase: dict[str, Any]) -> None:
     table = plain_table("lane", *statuses)
     for lane in phase["lanes"]:
         judged = [(name, status) for name, status in lane["anomalies"].items() if name not in lane["not_judged"]]
-        columns = [", ".join(name for name, status in judged if status == column) for column in statuses]
+        columns = [", ".join(name for name, answer in judged if answer == status) for status in statuses]
         table.add_row(lane["lane"], *(names or "–" for names in columns))
     terminal.print(table)
     for lane in phase["lanes"]:

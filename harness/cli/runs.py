@@ -56,7 +56,7 @@ def read_run(path: Path) -> Run:
     verdict_file = path / VERDICT_FILE
     verdict, judged, _ = read_verdict(verdict_file) if verdict_file.is_file() else (UNVERIFIED, {}, None)
     experiment: Mapping[str, Any] = {}
-    with suppress(OSError, ValueError):  # without it, only the experiment's name and the start are unknown
+    with suppress(OSError, ValueError):  # without the file, only the experiment's name and the start are unknown
         experiment = as_dict(parsed_yaml((path / EXPERIMENT_FILE).read_bytes()))
     return Run(path=resolved, verdict=verdict, lanes=lanes, judged=judged, experiment=experiment)
 

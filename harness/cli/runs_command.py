@@ -84,5 +84,5 @@ def show_command(run_dir: Path, as_json: bool) -> None:
 
 
 def _none_found(verdict: str) -> str:
-    """The text for a run or a lane without findings: without a verdict, nobody knows that there are none."""
+    """The text for a run or a lane without findings: unless it has a verdict (of `_STYLES`), nobody knows of any."""
     return "nothing" if verdict in _STYLES else UNKNOWN

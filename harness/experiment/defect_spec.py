@@ -13,7 +13,7 @@ from kafka_chaos.harness.experiment.cluster_spec import KafkaVersion
 from kafka_chaos.harness.experiment.values import Spec
 
 
-def _ticket(address: str) -> str:
+def _checked_address(address: str) -> str:
     if not address.startswith("https://"):
         raise ValueError("expected the address of a ticket, or of another page about the defect: https://…")
     return address
@@ -31,7 +31,7 @@ class ControlSpec(Spec):
 class DefectSpec(Spec):
     """The key `defect`: what breaks, in which versions, how it shows, and which side of the experiment is affected."""
 
-    ticket: Annotated[str, AfterValidator(_ticket)] = Field(description="address of the report of the defect")
+    ticket: Annotated[str, AfterValidator(_checked_address)] = Field(description="address of the report of the defect")
     title: str = Field(min_length=1, max_length=100, description="what breaks, in one sentence")
     affected: str = Field(min_length=1, description="the versions that have the defect, such as `sarama to 1.45.0`")
     mended: str = Field(min_length=1, description="the first version without it, or `open`")

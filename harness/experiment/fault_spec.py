@@ -14,7 +14,7 @@ from kafka_chaos.harness.experiment.values import Seconds, Spec
 class FaultSpec(Spec):
     """An entry of `schedule`: a fault kind, its target and times in seconds, and the keys that the kind takes.
 
-    With `times`, or `stagger`, an entry stands for several faults: see `one_by_one`.
+    With `times` or `stagger`, an entry stands for several faults: `one_by_one` makes them.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -85,9 +85,9 @@ def one_by_one(entries: tuple[FaultSpec, ...]) -> tuple[FaultSpec, ...]:
     for index, entry in enumerate(entries):
         brokers = _several_brokers(entry.target) if entry.stagger else ()
         targets = [f"broker:{broker}" for broker in brokers] or [entry.target]
-        for time in range(entry.times):
+        for repetition in range(entry.times):
             for position, target in enumerate(targets):
-                at = round(entry.at + time * entry.every + position * entry.stagger, 3)
+                at = round(entry.at + repetition * entry.every + position * entry.stagger, 3)
                 single = {"times": 1, "every": 0.0, "stagger": 0.0, "target": target, "at": at}
                 fault = entry.model_copy(update=single)
                 fault._entry_index = index

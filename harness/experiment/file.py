@@ -52,8 +52,8 @@ def parse_experiment(text: str, source: str, *, overrides: Mapping[str, Any] | N
     for name, value in (overrides or {}).items():
         key, _, inner = name.partition(".")
         outer = values.get(key, {})
-        # If the outer value is no mapping, it stays as it is written, and is refused as such.
-        values[key] = value if not inner else {**outer, inner: value} if isinstance(outer, dict) else outer
+        if isinstance(outer, dict) or not inner:  # What should be a mapping and is none is refused later.
+            values[key] = {**outer, inner: value} if inner else value
     return _checked(values, located)
 
 
@@ -120,7 +120,7 @@ def model_of(path: Path, kind: type[M], expected: str) -> M:
 def document_of(text: str, source: str, expected: str) -> tuple[CommentedMap, dict[Any, Any]]:
     """The YAML document with the positions of its keys, and the same as plain values.
 
-    Raises `UsageFailure` that names `source` and the line. `expected` names the document, as `an experiment`.
+    Raises `UsageFailure` that names `source` and the line. `expected`: what the document should be: `an experiment`.
     """
     try:
         with warnings.catch_warnings():

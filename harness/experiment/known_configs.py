@@ -22,7 +22,7 @@ _REMOVAL_CONFIGS = {
     "log.retention.bytes": ("retention.bytes", -1),
     "log.cleanup.policy": ("cleanup.policy", "delete"),
 }
-"""The brokers' keys that let records be removed; of each, the topic's key and its value on this project's brokers."""
+"""The brokers' keys that let records be removed; of each, the topic's key and its default on this project's brokers."""
 
 Configs = Mapping[str, object]
 
@@ -99,13 +99,13 @@ def lane_settings(
     return settings
 
 
-def rebalance_faults(cluster: ClusterLayout, faults: int) -> tuple[str, ...]:
-    """A `stop` for each of `faults` faults if leaders move back after it (auto.leader.rebalance.enable), else none.
+def rebalance_faults(cluster: ClusterLayout, count: int) -> tuple[str, ...]:
+    """A `stop` for each of `count` faults if leaders move back after a fault (auto.leader.rebalance.enable), else none.
 
     The model moves no leader back by itself: a `stop` stands for that, since it begins with an orderly move of leaders.
     """
     move_back = any(_is_true(configs, REBALANCE, False) for configs in brokers_configs(cluster))
-    return ("stop",) * faults if move_back else ()
+    return ("stop",) * count if move_back else ()
 
 
 def refused_broker_keys(cluster: ClusterLayout, lane: Lane) -> Iterator[tuple[str, str]]:

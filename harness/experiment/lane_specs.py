@@ -225,7 +225,7 @@ class LaneSpec(Spec):
 
 
 def _with_implied(lane: dict[str, Any]) -> dict[str, Any]:
-    """A lane's keys with those that they imply. Given keys stay, and are refused later if they contradict these.
+    """A lane's keys and the keys that they imply. Given keys stay, to be refused later if they contradict implied keys.
 
     A topic whose retention may remove records has a cleanup policy. A group to which brokers assign has no assignor.
     Transactions and loops have idempotent producers. A loop that commits in transactions has a producer per member.

@@ -111,7 +111,7 @@ class PhaseSpec(Spec):
         return (*faults, *rebalance_faults(cluster, len(faults)))
 
     def outside(self, cluster: ClusterLayout) -> tuple[str, ...]:
-        """The fault kinds that the run does not inject but that may occur, as often as in the lane with most faults."""
+        """The fault kinds that others, or brokers by themselves, may cause, as often as for the lane with most."""
         most_faults = max(len(self._injected(cluster, lane)) for lane in self.lanes) + len(self.outside_faults)
         return (*self.outside_faults, *rebalance_faults(cluster, most_faults))
 
@@ -122,7 +122,7 @@ class PhaseSpec(Spec):
         return lane_faults_of(self.faults, lane.lane, lane.replication_factor, cluster)
 
     def members_hit(self, fault: Fault) -> int:
-        """How many members of a group or a loop a fault may hit; 0 where its target is a server."""
+        """How many members of a group, loop or share group a fault may hit; 0 if its target is no member."""
         if fault.target.role.removesuffix("s") != MEMBER:
             return 0
         if fault.target.role == MEMBER:
@@ -133,7 +133,7 @@ class PhaseSpec(Spec):
         return 0 if group_or_share is None else group_or_share.members + group_or_share.joins
 
     def member_crashes(self, lane: LaneSpec) -> int:
-        """How many members of the lane's group, or of its loop, the timed faults may end."""
+        """How many members of the lane's group, loop or share group the timed faults may end."""
         ending = [fault for fault in self.faults if fault.target.lane == lane.lane and fault.crashes_members]
         return sum(self.members_hit(fault) for fault in ending)
 

@@ -41,7 +41,7 @@ Name = Annotated[str, AfterValidator(_checked_name)]
 
 
 def _checked_lane_name(value: str) -> str:
-    # It may have colons, as the ids of groups and clients may, which begin with it.
+    # Unlike a topic's name, it may have colons: ids of groups and clients, which begin with it, may have them, too.
     _checked_name(value.replace(":", "-"))
     return value
 

@@ -1,6 +1,6 @@
 """Clusters and topics for tests.
 
-A topic is deleted after its test. A cluster is removed after the session, unless a test failed and it is to be kept.
+A topic is deleted after its test. A cluster is removed after the session, unless a test failed and its cluster is kept.
 """
 
 import contextlib
@@ -16,14 +16,14 @@ from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout, Keep, kept_event
 from kafka_chaos.harness.cluster.containers.versions import usual_version
 from kafka_chaos.harness.report.listeners.terminal import advice_on_kept
-from kafka_chaos.harness.run.shared_cluster import delete_topics, topic_name
+from kafka_chaos.harness.run.shared_cluster import delete_topics, new_topic_name
 
 
 class _TestsFailed(Exception):
     """Raised in the `with` block of a cluster whose tests failed, so that it is kept."""
 
 
-def running(
+def running_cluster(
     wanted: Mapping[str, Any], *, keep: bool, failed: Callable[[], bool], note: Callable[[str], None]
 ) -> Iterator[Cluster]:
     """Yield a running cluster, and remove it afterwards, unless both `keep` and `failed()` are true.
@@ -80,7 +80,7 @@ class MakeTopic:
             )
         if partitions < 1:
             raise ValueError(f"partitions: {partitions} is not valid: expected at least 1")
-        topic = topic_name(name)
+        topic = new_topic_name(name)
         assignment = [[(first + step) % brokers + 1 for step in range(replicas)] for first in range(partitions)]
         self._admin.create_topic(topic, replica_assignment=assignment, configs=configs or {})
         self._made.append(topic)

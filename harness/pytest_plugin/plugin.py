@@ -35,7 +35,7 @@ _DEFAULTS = {
     "security": "plaintext",
     "advertise": None,
 }
-"""The keywords of the marker with their defaults: keys of an experiment's `cluster` (`cluster_spec.py`), and more."""
+"""The marker's keywords with their defaults: keys of an experiment's `cluster`, and `disk_mib`, the MiB of a disk."""
 MARKER = (
     f"kafka_chaos(*, {', '.join(f'{key}={default!r}' for key, default in _DEFAULTS.items())}): "
     "the cluster that the test needs as kafka_chaos_cluster"
@@ -50,7 +50,7 @@ ClusterSettings = tuple[tuple[str, Any], ...]
 
 @dataclass
 class Session:
-    """The state of a session: clusters of failed tests, refusals that were shown, and lines for the summary."""
+    """The state of a session: settings of failed tests' clusters, refusals that were shown, lines for the summary."""
 
     failed: set[ClusterSettings] = field(default_factory=set)
     refusals: set[str] = field(default_factory=set)
@@ -157,7 +157,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print where the reports of failed tests are, what was accepted, and how to inspect a cluster that was kept."""
+    """Print the reports of failed tests, which violations were accepted, and how to inspect a cluster that was kept."""
     notes = config.stash[SESSION].notes
     if notes:
         terminalreporter.section("kafka-chaos")
@@ -173,12 +173,12 @@ def kafka_chaos_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     `security`; `brokers` and `zookeepers` are its containers by number.
     """
     _refuse_many_workers(request.config)
-    from kafka_chaos.harness.pytest_plugin.clusters import running
+    from kafka_chaos.harness.pytest_plugin.clusters import running_cluster
 
     settings: ClusterSettings = getattr(request, "param", ())
     session = request.config.stash[SESSION]
     version = request.config.getoption("--kafka-chaos-version")
-    yield from running(
+    yield from running_cluster(
         {**({"kafka_version": version} if version else {}), **dict(settings)},
         keep="cluster" in request.config.getoption("--kafka-chaos-keep"),
         failed=lambda: settings in session.failed,

@@ -16,7 +16,7 @@ _WHERE = ("partition", "offset", "producer_id", "seq")  # the columns that say w
 
 
 class ChaosRun:
-    """A finished run with its verdict. `replay`: the command that runs it again."""
+    """A finished run; `result` has the verdicts of its lanes. `replay`: the command that runs it again."""
 
     def __init__(self, result: RunResult, *, seed: int, replay: str) -> None:
         self.path: Path = result.path

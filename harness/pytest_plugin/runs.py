@@ -30,7 +30,7 @@ from kafka_chaos.harness.report.listeners.by_options import chosen_listeners
 from kafka_chaos.harness.report.listeners.terminal import TerminalListener
 from kafka_chaos.harness.run.directory import LATEST, point_latest
 from kafka_chaos.harness.run.runner import run_experiment
-from kafka_chaos.harness.run.shared_cluster import delete_topics, restore, topic_name
+from kafka_chaos.harness.run.shared_cluster import delete_topics, new_topic_name, restore
 from kafka_chaos.harness.workload.application.handles import Application, ConsumerHandle, ProducerHandle
 
 _WIDTH = 150  # characters of the captured output
@@ -171,7 +171,7 @@ class Runs:
             "lanes": [
                 {
                     "lane": entry.name,
-                    "topic": topic_name(entry.name),
+                    "topic": new_topic_name(entry.name),
                     "replication_factor": min(3, spec.brokers),
                     **entry.settings,
                 }

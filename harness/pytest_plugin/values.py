@@ -28,7 +28,7 @@ _KEYS_OF_A_RUN = (
     *("lane", "topic", "cleanup_policy", "kafka_version", "metadata_mode", "elr", "faults"),
     *("client", "flushes", "verifies_transactions", "consumer_offsets", "transaction_state", "created_late"),
 )
-"""The keys of lanes.json that a test does not choose; `client` there is what the run notes."""
+"""The keys of lanes.json that a test does not choose. Its `client` is noted by the run, unlike the experiment's key."""
 _KEYS_OF_EXPERIMENTS = ("client", "leader", "topic_configs", "producer_configs", "consumer_configs")
 LANE_KEYS = (*(key.name for key in fields(Lane) if key.name not in _KEYS_OF_A_RUN), *_KEYS_OF_EXPERIMENTS)
 """The arguments of `lane` besides the name."""
@@ -36,7 +36,7 @@ LANE_KEYS = (*(key.name for key in fields(Lane) if key.name not in _KEYS_OF_A_RU
 
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
-    """A fault of some kind at a target; `start` and `length` in seconds, None until they are set."""
+    """A fault of some kind at a target. `start` and `length` are seconds, or None until `at` and `lasting` set them."""
 
     kind: str
     target: str
@@ -131,9 +131,8 @@ def lane(name: str, **keys: Any) -> PlannedLane:
     without idempotence, one partition, three replicas (fewer if the cluster has fewer brokers), min.insync.replicas 1.
     `topic_configs` takes Kafka's keys, `producer_configs` and `consumer_configs` take the keys of the `client`.
     `assume` lists Kafka's keys that the lane may set although the model does not know them: anomalies that depend on
-    them are not judged. `transactional`,
-    `group` and `loop` take mappings, such as `{"size": 10, "timeout_ms": 10_000}`, `{"commits": "before"}` and
-    `{"source": "orders", "offsets": "after"}`.
+    them are not judged. `transactional`, `group` and `loop` take mappings, such as `{"size": 10}`,
+    `{"commits": "before"}` and `{"source": "orders", "offsets": "after"}`.
     """
     __tracebackhide__ = True
     any_name: object = name  # A test without type checks may pass anything.

@@ -2,8 +2,8 @@
 
 Guarantee: creates and alters no topic, and only adds records to the topics that the experiment names. Breaks only
 allowed nodes, by the commands of a file of nodes. Address, credentials and commands never get into the run directory or
-into events. The final log of a topic is read by a plain consumer, from this run's first record on: exactly one row per
-record between the given offsets, in a file that appears whole or not at all.
+into events. A plain consumer reads what this run added to the log of a topic, from its end before the load to its end
+after it: exactly one row per record, in a file that appears whole or not at all.
 """
 
 import time
@@ -46,9 +46,9 @@ from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.verification.spark.session import require_engine
 
 LOG_SCHEMA = arrow_schema(LOG)
-_MOST_ROWS = 100_000
-_TIMEOUT = 120.0
-_ANSWER_TIMEOUT = 5.0
+_ROWS_AT_ONCE = 100_000  # of the final log, which are read and written together
+_READ_TIMEOUT = 120.0  # seconds in which the final log of a topic has to be read
+_ANSWER_TIMEOUT = 5.0  # seconds
 _UNTOLD = object()  # the value of a setting that the cluster does not tell
 
 
@@ -65,7 +65,7 @@ def _read_log(
     writer, codec = HistoryWriter(folder), IdentityCodec(lane.lane)
     try:
         messages = _messages(consumer, lane.topic_name, starts, ends)
-        while batch := list(islice(messages, _MOST_ROWS)):
+        while batch := list(islice(messages, _ROWS_AT_ONCE)):
             columns = {"lane": [lane.lane] * len(batch), "key": [None] * len(batch), **codec.read(batch)}
             writer.write(pa.Table.from_pydict(columns, schema=LOG_SCHEMA))
     finally:
@@ -75,16 +75,16 @@ def _read_log(
 
 def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Message]:
     """Consume a topic's records between these offsets, given by partition, in the order in which they arrive."""
-    unread = {number for number, end in ends.items() if end > starts[number]}
-    consumer.assign([TopicPartition(topic, number, starts[number]) for number in sorted(unread)])
-    deadline = time.monotonic() + _TIMEOUT
-    while unread:
+    unfinished = {number for number, end in ends.items() if end > starts[number]}
+    consumer.assign([TopicPartition(topic, number, starts[number]) for number in sorted(unfinished)])
+    deadline = time.monotonic() + _READ_TIMEOUT
+    while unfinished:
         if time.monotonic() > deadline:
-            raise ClusterFailure(f"the log of topic {topic} was not read to its end within {_TIMEOUT:g} s")
+            raise ClusterFailure(f"the log of topic {topic} was not read to its end within {_READ_TIMEOUT:g} s")
         for message in consumer.consume(10_000, timeout=0.5):
             error = message.error()
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                unread.discard(message.partition())
+                unfinished.discard(message.partition())
             elif error is not None:
                 raise ClusterFailure(f"the log of topic {topic} can't be read: {error.name()}")
             elif int(message.offset() or 0) < ends[int(message.partition() or 0)]:
@@ -112,10 +112,11 @@ def run_attached(
     accept_known: Collection[str] = (),
     engine: Engine = Engine.SPARK,
 ) -> RunResult:
-    """Load existing topics as the experiment says, and verify the records. `accept_known`, `engine`: see `verify`.
+    """Load existing topics as the experiment says, and verify the records by an `engine`.
 
     Raises `UsageFailure` if the experiment has faults or changes that are not allowed, or if its lanes do not match the
     cluster's topics. Raises `EnvironmentFailure` if the cluster does not answer, or a node is down at the start.
+    `accept_known`: known defects that excuse a violation.
     """
     require_engine(engine)
     _refuse_changes(experiment, cluster)
@@ -143,9 +144,9 @@ def run_attached(
 
 
 def _breakable(experiment: Experiment, cluster: ClusterAccess, admin: ClusterAdmin) -> AttachedCluster | None:
-    """The cluster with the nodes that may be broken; None if none may be.
+    """The cluster as faults see it, with the nodes that may be broken; None if there is no file of nodes.
 
-    First heals what an earlier run had broken when it died. Raises `EnvironmentFailure` if a node does not run.
+    First heals what a run that died has left broken. Raises `EnvironmentFailure` if a node does not run.
     """
     if cluster.nodes is None:
         return None
@@ -260,7 +261,7 @@ def _check_topics(experiment: Experiment, cluster: ClusterAccess, admin: Cluster
     if mode not in (None, expected):
         message = f"{expected!r}, but the attached cluster's mode is {mode}"
         raise ExperimentError(("cluster", "metadata_mode"), message)
-    # The metadata mode and unclean elections matter only under faults, since elections need them.
+    # The metadata mode and unclean elections matter only under faults: without faults, there are no elections.
     untold = ["its metadata mode"] if mode is None and any(lane.faults for _, _, lane in experiment.lanes) else []
     for number, phase in enumerate(experiment.phases):
         for index, lane in enumerate(phase.lanes):
@@ -277,7 +278,7 @@ def _check_topics(experiment: Experiment, cluster: ClusterAccess, admin: Cluster
 
 
 def _compared(lane: LaneSpec, admin: ClusterAdmin) -> Iterator[tuple[str, object, object]]:
-    """The settings that a lane should have like its topic: key, the lane's value, the topic's value or `_UNTOLD`."""
+    """The settings in which a lane has to equal its topic: key, the lane's value, the topic's value or `_UNTOLD`."""
     try:
         partitions = admin.known_partitions(lane.lane, timeout=_ANSWER_TIMEOUT)
     except WaitTimeout:

@@ -47,11 +47,11 @@ def read_broker_log(
 ) -> Iterator[Event]:
     """The events of one node's log, a broker's or a controller's, for the lanes' topics and transactional ids only.
 
-    `topics` and `transactional_ids` map names to lanes. `monotonic_at_epoch_ns`: the monotonic clock's time, in
-    nanoseconds, at the wall clock's epoch.
+    `broker`: the id of the node, also if it is a controller. `topics` and `transactional_ids` map names to lanes.
+    `monotonic_at_epoch_ns`: the monotonic clock's time, in nanoseconds, at the wall clock's epoch.
 
-    KRaft's active controller logs a change when it writes it, and takes it back if it is deposed before the others have
-    the change. So the states of partitions that a node logged while it was active are left out if it was deposed.
+    KRaft's active controller logs a change as soon as it writes it. If the controller is deposed before the others have
+    the change, the change is void. So the states of partitions that a deposed node logged while active are left out.
     """
     log = _NodeLog(broker, topics, monotonic_at_epoch_ns, transactional_ids)
     since_election: list[Event] = []
@@ -103,14 +103,14 @@ class _NodeLog:
         if (change := matches.get("changed")) and change["topic"] in self.topics:
             yield from self._changed(change)
         self._remember(matches)
-        for kind, event_of in (("truncated", self._truncated), ("elected", self._elected), ("offline", self._offline)):
+        for kind, make in (("truncated", self._truncated), ("elected", self._elected), ("offline", self._offline)):
             if kind in matches:
                 if matches[kind]["topic"] in self.topics:
-                    yield event_of(matches[kind])
+                    yield make(matches[kind])
                 break
 
     def _blocked_transaction(self, line: str) -> Iterator[Event]:
-        """KAFKA-8803: a coordinator refused the next state of a transactional id. Each id counts once."""
+        """The event for KAFKA-8803: a coordinator refused the next state of a transactional id. Once per id."""
         refused = _BLOCKED.search(line)
         if refused is None or refused["id"] not in self.transactional_ids.keys() - self._blocked:
             return

@@ -44,7 +44,7 @@ class RunDirectoryWriter:
         self.write_json(LANES_FILE, lanes_document(lanes))
 
     def write_predictions(self, predictions: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write prediction.json as the contract defines it. `predictions`: as JSON values, by lane."""
+        """Write prediction.json as the contract defines it. `predictions`: by lane, each as a JSON object."""
         self.write_json(PREDICTION_FILE, {"format_version": FORMAT_VERSION, "lanes": predictions})
 
 
@@ -60,7 +60,7 @@ def versions(kafka_version: str) -> dict[str, str]:
         "librdkafka": libversion()[0],
         "python": platform.python_version(),
     }
-    with suppress(PackageNotFoundError):  # PySpark is an extra, and a platform's own may lack metadata.
+    with suppress(PackageNotFoundError):  # PySpark is an extra, and a platform's own PySpark may lack metadata.
         recorded["spark"] = version("pyspark")
     return recorded
 

@@ -22,15 +22,15 @@ from kafka_chaos.harness.workload.lane_load import Counts
 from kafka_chaos.reference_model import LockstepStep
 
 RECORDS_PER_APPEND = 100
-_STEP_TIMEOUT = 40.0
+_STEP_TIMEOUT = 40.0  # seconds
 
 
 @dataclass
 class LockstepRun:
     """Executes the steps of a lock-step phase under load.
 
-    `acks`: by lane. `lag_time_max`: the shortest `replica.lag.time.max.ms` of the brokers, in seconds. `counts`: the
-    load's counts so far, by lane.
+    `acks`: the setting of each lane. `lag_time_max`: the shortest `replica.lag.time.max.ms` of the brokers, in seconds.
+    `counts`: the load's counts so far, by lane.
     """
 
     target: Target
@@ -50,7 +50,7 @@ class LockstepRun:
         self._occurrences: dict[str, Occurrence] = {}
 
     def run(self, steps: Sequence[LockstepStep]) -> str | None:
-        """Execute the steps in order. Returns how a condition was missed, the last one if several were, or None."""
+        """Execute the steps in order. Returns in words which condition was missed last; None if all were met."""
         actions: Mapping[LockstepStep, Callable[[], str | None]] = {
             LockstepStep.CUT_REPLICATION: self._cut,
             LockstepStep.HEAL_REPLICATION: lambda: self._heal("partition"),
@@ -69,19 +69,18 @@ class LockstepRun:
             missed = actions[step]() or missed
         return missed
 
-    def _cut(self) -> str | None:
+    def _cut(self) -> None:
         self._inject(Partition(target=self._leader_target(), direction="in", port="replication", action="reject"))
         self._cut_at = time.monotonic()
-        return None
 
-    def _append(self) -> str | None:
+    def _append(self) -> None:
         """Wait until every lane has sent some more records, and at least for `step_seconds`."""
         before = self.counts()
         until = time.monotonic() + self.step_seconds
 
         def behind() -> list[str]:
             now = self.counts()
-            # With acks=1, the leader that is cut off still acknowledges: these records count. Else, sent records do.
+            # With acks=1, the leader still acknowledges when it is cut off: acknowledged records count, else sent ones.
             appended = {
                 lane: now[lane].acknowledged - before[lane].acknowledged
                 if self.acks[lane] == "1"
@@ -97,7 +96,6 @@ class LockstepRun:
             cancelled=self.cancelled,
             seen=lambda: f"still behind: {', '.join(behind())}",
         )
-        return None
 
     def _kill(self) -> str | None:
         missed = self._unmet_condition()
@@ -113,7 +111,7 @@ class LockstepRun:
             self.admin.await_leader(lane, 0, other_than=self._leader, timeout=_STEP_TIMEOUT)
 
     def _unmet_condition(self) -> str | None:
-        """The first partition whose ISR is not full, or that another broker leads, in words; None if there is none."""
+        """In words, the first partition whose ISR is not full, or which another broker leads; None if there is none."""
         for lane in self.lanes:
             for number, state in self.admin.known_partitions(lane).items():
                 if set(state.isr) != set(state.replicas):

@@ -1,6 +1,6 @@
 """Runs one phase: loads its lanes, lets faults hit the cluster meanwhile, and waits until everything settles.
 
-Guarantee: however the block ends, clients and their threads end with it, and all their rows are written.
+Guarantee: however the block of `loaded` ends, clients and their threads end with it, and all their rows are written.
 """
 
 import threading
@@ -24,9 +24,9 @@ from kafka_chaos.harness.run.observing.monitor import HighWatermarkRecorder, Mon
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.load import PhaseLoad
 
-FIRST_RECORDS_TIMEOUT = 60.0
+FIRST_RECORDS_TIMEOUT = 60.0  # seconds
 ABORT_DELAY = 30.0
-"""Seconds that a coordinator may take to abort a timed-out transaction: it checks for them every 10 s."""
+"""Seconds that a coordinator may take to abort a timed-out transaction: it looks for such transactions every 10 s."""
 
 
 @dataclass
@@ -100,16 +100,16 @@ class PhaseRun:
             self.events.emit(event_types.PhaseEnded(phase=self.phase.phase, load=load.span_ns))
 
     def _try_to_create(self, lane: LaneSpec) -> bool:
-        """Create a lane's topic, which may fail amid faults; returns whether it is there and, for acks=0, is served."""
+        """Create a lane's topic, which may fail amid faults; returns whether it exists and, for acks=0, has leaders."""
         try:
             create_topic(self.admin, lane, brokers=len(self.brokers))
         except ClusterFailure as refused:
             self.events.emit(event_types.ClientNotice(text=str(refused)))
         partitions = self.admin.partitions(lane.lane)
         with suppress(MechanismUnknown):
-            # Until the leader itself knows that it leads, it drops what comes: with acks=0, nobody would learn that.
+            # Until a leader itself knows that it leads, it drops what comes: with acks=0, no client would learn that.
             if partitions and lane.acks == "0":
-                return not not_replicated(self.admin, {self.admin.topic(lane.lane): [*partitions]})
+                return not_replicated(self.admin, {self.admin.topic(lane.lane): [*partitions]}) == []
         return bool(partitions)
 
     def run_lockstep(self, injector: Injector, load: PhaseLoad, *, lag_time_max: float) -> bool:

@@ -1,4 +1,4 @@
-"""What runs on any cluster have in common: first a plan and a prediction, at the end a verdict and a report.
+"""The class `Run`: what runs on any cluster have in common, from plan and prediction to verdict and report.
 
 Whatever happens in between, Ctrl-C included, the events say how the run ended, and events.jsonl is closed. What was
 written until then can still be verified.
@@ -48,8 +48,8 @@ class RunResult:
 class Run:
     """A run in progress, with its directory and its events.
 
-    `replay`: the command that repeats the run, if the experiment's file alone can't. `cancelled` is set once the run is
-    over, however it ended. `accept_known`, `engine`: see `verify`. `report`: whether a report will be written.
+    `replay`: the command that repeats the run, if the experiment's file alone can't. `cancelled` is set when the run
+    ends in any way. `accept_known`: known defects that excuse a violation. `report`: whether a report is written.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class Run:
         self._predictions: dict[str, dict[str, Any]] = {}
         self._event_file = EventFile(self.directory.path / EVENTS_FILE)
         self.events = EventBus(self._event_file, *listeners)
-        self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
+        self._spark_starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
         self._spark: Future[SparkSession] | None = None
 
     def judge(self, observe: Callable[[], None], *, collects: tuple[str, ...]) -> RunResult:
         """Plan, let `observe` gather the evidence (histories and the tables it `collects`), and verify it."""
         verdict: RunVerdict | None = None
         try:
-            with reporting_to(self._tell), self._starter:
+            with reporting_to(self._tell), self._spark_starter:
                 self._plan(collects)
                 observe()
                 complete_history(self.directory.path)
@@ -115,7 +115,7 @@ class Run:
                 round(phase.workload.rate * phase.workload.duration) * (3 + lane.replication_factor)
                 for phase, _, lane in self.experiment.lanes
             )
-            self._spark = self._starter.submit(_start_spark, rows)
+            self._spark = self._spark_starter.submit(_start_spark, rows)
 
     @property
     def spark(self) -> SparkSession:
@@ -125,10 +125,9 @@ class Run:
         return self._spark.result()
 
     def predict_without_lockstep(self, phase: PhaseSpec) -> None:
-        """Predict again the lanes of a lock-step phase that missed a condition: its faults may come at any time."""
+        """Predict the lanes of a lock-step phase again, which missed a condition: its faults may come at any time."""
         for lane in phase.grown().lanes:
-            with_faults = self.experiment.as_lane(phase, lane)
-            self._predictions[lane.lane] = predict_cached(with_faults).to_json()
+            self._predictions[lane.lane] = predict_cached(self.experiment.as_lane(phase, lane)).to_json()
         self.directory.write_predictions(self._predictions)
 
     def say(self, text: str, *, seconds: float | None = None) -> None:
@@ -199,9 +198,9 @@ class Run:
 def predicted(phase: PhaseSpec, lane: Lane) -> dict[str, Any]:
     """The prediction for a lane of this phase: its entry of prediction.json."""
     lockstep = phase.lockstep_steps()
-    # A lock-step phase has no faults but its steps, which replace the lane's faults at any time.
-    without_faults = lane if lockstep is None else replace(lane, faults=())
-    return predict_cached(without_faults, lockstep=lockstep).to_json()
+    if lockstep is not None:
+        lane = replace(lane, faults=())  # they could come at any time: the steps say when each of them comes
+    return predict_cached(lane, lockstep=lockstep).to_json()
 
 
 def _start_spark(rows: int) -> SparkSession:

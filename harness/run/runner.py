@@ -54,8 +54,8 @@ def run_experiment(
 
     `cluster`: a running cluster that matches the experiment's `cluster`; it is left running. `applications` maps lanes
     to functions that replace their producer or consumer. `replay`: the command that repeats the run, if the experiment
-    file alone cannot. `accept_known`, `engine`: see `verify`. `report`: whether a report is written, which takes
-    seconds.
+    file alone cannot. `accept_known`: known defects that excuse a violation. `engine`: what verifies the run. `report`:
+    whether a report is written, which takes seconds.
     """
     require_available(experiment)
     layout = experiment.layout
@@ -108,8 +108,8 @@ class Stages:
             admin = cluster.admin(topics=topics)
             phases = self.run.experiment.phases
             for number, phase in enumerate(phases):
-                # Spark's start takes two cores for seconds, which would delay timed faults: so it waits until the last
-                # of them is over. Steps that wait for conditions bear the delay, and so does the end of a phase.
+                # Spark's start takes two cores for seconds, which would delay timed faults: so Spark starts only after
+                # the last of them. Steps that wait for conditions bear the delay, and so does the end of a phase.
                 no_timed_phase_follows = all(later.steps is not None for later in phases[number + 1 :])
                 if no_timed_phase_follows and phase.steps is not None:
                     self.run.start_spark()
@@ -227,7 +227,7 @@ class Stages:
             create_topic(admin, lane, brokers=layout.brokers)
         admin.await_full_isr([*created_now])
         with suppress(MechanismUnknown):
-            # The leaders themselves have to say that they lead: earlier, they drop what comes with acks=0.
+            # Until a leader itself knows that it leads, it drops what comes with acks=0.
             await_replicated(admin, [*created_now])
         groups = {lane.lane: lane.group_id for lane in phase.lanes}
         observer = FaultEvents(self.run.events, phase=phase.phase, lanes=phase_run.lanes)

@@ -32,13 +32,13 @@ def restore(cluster: Cluster) -> None:
         cluster.start_again(down)
 
 
-def topic_name(name: str) -> str:
-    """A topic's name that no other run uses."""
+def new_topic_name(name: str) -> str:
+    """A topic's name that begins with `name`, and that no other run uses."""
     return f"{name}-{secrets.token_hex(2)}-{next(_numbers)}"
 
 
 def delete_topics(cluster: Cluster, topics: Sequence[str]) -> None:
-    """Delete topics. A cluster that is broken on purpose may refuse, which does no harm: it is removed later."""
+    """Delete topics. A broken cluster may refuse, which does no harm: the cluster is removed later."""
     with contextlib.suppress(ClusterFailure):
         cluster.admin().delete_topics(topics)
 
@@ -48,7 +48,7 @@ class ClusterOfRuns:
     """Runs experiments one after the other, on the same cluster as long as it has what they need.
 
     `name`: the beginning of the clusters' ids. `engine` verifies the runs; with duckdb there are no reports.
-    `accept_known`: see `verify`.
+    `accept_known`: known defects that excuse a violation.
 
     Guarantee: a cluster on which a run failed is not used again, and at the end of the context none is left.
     """

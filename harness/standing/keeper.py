@@ -37,7 +37,7 @@ from kafka_chaos.harness.experiment.values import refusals
 from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.harness.run.runner import require_available, run_experiment
-from kafka_chaos.harness.run.shared_cluster import restore, topic_name
+from kafka_chaos.harness.run.shared_cluster import new_topic_name, restore
 from kafka_chaos.harness.signals import end_on_signals
 from kafka_chaos.harness.standing.notes import SOCKET, StandingCluster, run_id_of
 
@@ -143,7 +143,7 @@ class Keeper:
         if self._faults:
             raise UsageFailure(f"{', '.join(self._faults)}: heal this first: the run's prediction does not include it")
         for lane in (lane for phase in values["phases"] for lane in phase["lanes"]):
-            lane["topic"] = lane.get("topic") or topic_name(lane["lane"])
+            lane["topic"] = lane.get("topic") or new_topic_name(lane["lane"])
         experiment = experiment_of(values, "run")
         restore(self._cluster)
         return run_experiment(

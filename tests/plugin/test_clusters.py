@@ -47,7 +47,7 @@ def test_a_cluster_is_kept_only_when_asked_for_and_a_test_failed(
     monkeypatch.setattr(clusters, "Cluster", FakeCluster)
     notes: list[str] = []
     wanted = {"brokers": 1, "broker_configs": (("log.roll.ms", 1000),)}
-    generator = clusters.running(wanted, keep=keep, failed=lambda: failed, note=notes.append)
+    generator = clusters.running_cluster(wanted, keep=keep, failed=lambda: failed, note=notes.append)
     cluster: Any = next(generator)
     assert cluster.spec.broker_configs == {"log.roll.ms": 1000}
     assert not cluster.ended

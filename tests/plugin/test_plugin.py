@@ -15,7 +15,7 @@ CONFTEST = """
 
     @pytest.fixture(scope="session")
     def log():
-        yield clusters.running.started
+        yield clusters.running_cluster.started
 """
 A_WORKER = """
     def pytest_configure(config):
@@ -28,15 +28,15 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     """A project whose clusters are what was wanted of them. Its tests run in this process."""
     started: list[Mapping[str, Any]] = []
 
-    def running(
+    def running_cluster(
         wanted: Mapping[str, Any], *, keep: bool, failed: Callable[[], bool], note: Callable[[str], None]
     ) -> Iterator[Mapping[str, Any]]:
         started.append(dict(wanted))
         yield started[-1]
         note(f"ended {wanted} keep {keep} failed {failed()}")
 
-    running.started = started  # type: ignore[attr-defined]
-    monkeypatch.setattr(clusters, "running", running)
+    running_cluster.started = started  # type: ignore[attr-defined]
+    monkeypatch.setattr(clusters, "running_cluster", running_cluster)
     pytester.makeconftest(CONFTEST)
     pytester.makeini("[pytest]\naddopts = --strict-markers -p no:cacheprovider")
     return pytester

@@ -29,7 +29,7 @@ def check_entries(number: int, phase: PhaseSpec) -> None:
     for entry in phase.schedule:
         place = ("phases", number, "schedule", entry.entry_index)
         try:
-            _ = entry.built
+            _ = entry.built  # built only to be checked
         except targets.TargetError as error:
             raise ExperimentError((*place, "target"), str(error)) from error
         except ValueError as error:
@@ -80,7 +80,7 @@ def _kind_and_target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
         expected = f"one of {clients}" if target.role not in targets.OF_CLIENTS else "a server: it hits no clients"
         yield ("target",), f"{target.text}: {fault.kind} expects {expected}"
     if target.role not in ("zookeeper", "controllers", *(("controller",) if cluster.controllers else ())):
-        return
+        return  # the target is brokers or clients: what follows is about other servers
     if fault.needs_disk and target.role == "zookeeper":
         yield ("target",), f"{target.text}: ZooKeeper has no disk of its own, which {fault.kind} breaks"
     if fault.only_brokers:
@@ -103,8 +103,8 @@ def _frozen_producer(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Re
     lane = next((lane for lane in phase.lanes if lane.lane == frozen), None)
     is_producer = fault.target.role.removesuffix("s") == targets.PRODUCER
     if lane is not None and (is_producer or lane.loop is not None) and not lane.idempotence:
-        message = f"{fault.target.text}: a producer that is thawed may send again what was written: expected a lane "
-        yield ("target",), f"{message}with idempotence"
+        message = f"{fault.target.text}: a producer that is thawed may send again what was written"
+        yield ("target",), f"{message}: expected a lane with idempotence"
 
 
 def _late_power_loss(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
@@ -149,9 +149,9 @@ def _reassignment(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refus
             message = f"{name} has one replica, and two while it moves: a record may be in only one"
             yield ("fault",), f"{fault.kind}: {message}; expected replication_factor 2 or more"
         if lane.unclean_leader_election and lane.min_insync_replicas == replicas:
-            message = f"an unclean election may choose a replica of {name} that was just added, although all have to be"
+            message = f"an unclean election may choose a replica of {name} that was just added"
             expected = "expected min_insync_replicas below replication_factor, or no unclean_leader_election"
-            yield ("fault",), f"{fault.kind}: {message} in sync; {expected}"
+            yield ("fault",), f"{fault.kind}: {message}, although all have to be in sync; {expected}"
 
 
 def _growth(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
@@ -231,19 +231,19 @@ def _partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals
     if not isinstance(fault, Partition):
         return
     peers = fault.peers
-    of_controllers = bool(cluster.controllers) and fault.target.role in OF_CONTROLLERS
+    hits_controllers = bool(cluster.controllers) and fault.target.role in OF_CONTROLLERS
     hit = fault.target.controllers_hit(cluster.controllers)
-    if of_controllers and peers in (None, "controllers") and hit == cluster.controllers:
+    if hits_controllers and peers in (None, "controllers") and hit == cluster.controllers:
         message = "there are no other controllers to be cut off from: expected `peers: brokers`"
         yield ("target",), f"{fault.target.text}: {message}"
-    to_controllers = of_controllers
+    from_controllers = hits_controllers  # whether the fault cuts its target off from controllers
     if peers is not None:
         names_controllers = isinstance(peers, tuple) and any(number > CONTROLLER_IDS for number in peers)
-        to_controllers = names_controllers or peers == "controllers"
-    cuts_controllers = {"in": of_controllers, "out": to_controllers, "both": of_controllers or to_controllers}
+        from_controllers = names_controllers or peers == "controllers"
+    cuts_controllers = {"in": hits_controllers, "out": from_controllers, "both": hits_controllers or from_controllers}
     if fault.port == "control" and cluster.controllers and not cuts_controllers[fault.direction]:
         yield ("port",), "brokers have no such listener where controllers are no brokers: expected replication"
-    if fault.port == "replication" and (of_controllers or to_controllers):
+    if fault.port == "replication" and (hits_controllers or from_controllers):
         yield ("port",), "controllers have no such listener: expected control"
     if fault.port == "control" and not (oldest := cluster.as_layout().oldest).has_control_plane:
         yield ("port",), f"Kafka {oldest.number} has no such listener (before 2.2): expected replication"
@@ -257,11 +257,11 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     if not fault.needs_links:
         # An unknown kind counts as one without links: another check refuses its entry.
         kinds = [fault_kinds().get(entry.fault) for entry in phase.schedule]
-        by_link = cluster.links or any(kind is not None and kind.needs_links for kind in kinds)
-        if by_link and fault.avoids_links:
+        uses_links = cluster.links or any(kind is not None and kind.needs_links for kind in kinds)
+        if uses_links and fault.avoids_links:
             message = f"{fault.kind}: connections of clients end at links, which break them themselves: expected cut"
             yield ("fault",), message
-        if by_link and fault.kind == "partition" and keys.get("port") and keys.get("direction") != "out":
+        if uses_links and fault.kind == "partition" and keys.get("port") and keys.get("direction") != "out":
             message = f"{keys['port']}: connections to the target's listeners pass its link: expected direction out"
             yield ("port",), message
         return
@@ -276,12 +276,12 @@ def _links(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 
 
 def _clients(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
-    """Refuse what a lane's client would take otherwise than the model expects."""
+    """Refuse faults that the client of a lane would understand otherwise than the model expects."""
     keys = parameters(fault)
     for lane in phase.lanes:
         retries = [str(lane.producer_configs.get(key)) for key in ("retries", "message.send.max.retries")]
         if fault.kind in ("answer", "repeat") and keys["api"] == "Produce" and "0" in retries:
-            # It counts the record as not written, since the broker says so; but it is written, or its copy is.
+            # The producer counts the record as not written, as the error says, but the record or its copy is written.
             yield ("fault",), f"the producer of {lane.lane} believes an error, since it never retries: expected cut"
         if fault.kind == "repeat" and keys["side"] == "response" and str(lane.client).split()[0] != IN_PROCESS:
             yield ("side",), f"the client of {lane.lane} may hang after a second response: expected librdkafka"

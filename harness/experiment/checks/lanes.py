@@ -138,8 +138,8 @@ def _client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
         # A client that can be a loop has the loop's transactions, and need not support `transactional` lanes.
         needed = getattr(lane, key) is not None and (key != "transactional" or lane.loop is None)
         if needed and role not in kind.roles:
-            has = ", ".join(other.name for other in KINDS.values() if role in other.roles)
-            yield (key,), f"the client {client} can be no {role} here: expected {IN_PROCESS}, or a version of {has}"
+            able = ", ".join(other.name for other in KINDS.values() if role in other.roles)
+            yield (key,), f"the client {client} can be no {role} here: expected {IN_PROCESS}, or a version of {able}"
     for key, supported in () if lane.group is None else kind.group_settings.items():
         if (value := getattr(lane.group, key)) not in supported:
             yield ("group", key), f"members of {client} can have {' or '.join(supported)} here, got {value}"
@@ -181,8 +181,8 @@ def _client_keys(lane: lane_specs.LaneSpec) -> Refusals:
             if dotted(key) in owned:
                 yield (name, key), "set it with the lane's own key, or leave it out: the harness sets it"
     has_members = lane.group is not None or lane.loop is not None
-    for key in () if has_members else lane.consumer_configs:
-        if dotted(key) in lane_specs.MEMBER_CONFIGS:
+    for key in lane.consumer_configs:
+        if dotted(key) in lane_specs.MEMBER_CONFIGS and not has_members:
             message = "expected a group or a loop: a lane's other consumers begin at the start and commit nothing"
             yield ("consumer_configs", key), message
     if lane.consumer_configs and lane.client == IN_PROCESS:
@@ -201,12 +201,12 @@ def _client_keys(lane: lane_specs.LaneSpec) -> Refusals:
         yield from _refused_by(Producer, "producer_configs", configs)
 
 
-def _refused_by(kind: Any, name: str, configs: Mapping[str, object]) -> Refusals:
+def _refused_by(client_class: Any, name: str, configs: Mapping[str, object]) -> Refusals:
     """A refusal with librdkafka's reason if the client in process does not start with these configs, else nothing."""
     from confluent_kafka import KafkaException
 
     try:
-        new_client(kind, {**configs, "log_level": 0}).close()
+        new_client(client_class, {**configs, "log_level": 0}).close()
     except (KafkaException, ValueError, TypeError) as error:
         reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         yield (name,), f"the client refuses it: {reason}"
@@ -215,7 +215,7 @@ def _refused_by(kind: Any, name: str, configs: Mapping[str, object]) -> Refusals
 def _configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> Refusals:
     """Refusals of configs with which predictions for a lane of the phase would be wrong. `number`: the phase's index.
 
-    The model gets the whole lane here, so this check comes last.
+    This check comes last, since the model takes only lanes whose other keys are valid.
     """
     layout = cluster.as_layout()
     for index, lane in enumerate(phase.lanes):

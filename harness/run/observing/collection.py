@@ -21,7 +21,7 @@ _ANSWER_TIMEOUT = 5.0
 def collect_logs(cluster: Cluster, folder: Path, *, since: float | None = None) -> None:
     """Write every container's log to `<name>.log`; containers that were never created have none.
 
-    `since`: copies only lines logged from then on, in seconds since the epoch.
+    `since`: in seconds since the epoch, the time from which on lines are copied; None copies all lines.
     """
     for node in cluster.nodes:
         if node.exists():
@@ -75,9 +75,8 @@ def emit_broker_events(
                 else:
                     content = _content(event)
                     earliest[content] = min(event, earliest.get(content, event), key=lambda other: other.ts_ns)
-    newest: dict[
-        tuple[str, int], int
-    ] = {}  # the highest partition epoch, which tells whether the last changes are there
+    # The highest partition epoch, which shows whether a partition's last changes are missing.
+    newest: dict[tuple[str, int], int] = {}
     for event in earliest.values():
         if isinstance(event, PartitionChanged):
             partition = event.lane, event.partition
@@ -104,10 +103,10 @@ def _node(name: str) -> int:
 def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: float = 60.0) -> None:
     """Wait until the high watermark of every partition of these lanes is the end of its leader's log.
 
-    A full ISR does not prove that: with acks=1, a leader acknowledges a record before its followers have it, and they
-    may lack it for `replica.lag.time.max.ms` and stay in the ISR. Consumers do not get the record yet. Every broker
-    that claims to lead a partition has to confirm it: the client library, which chooses a broker, can't ask. Raises
-    `WaitTimeout`, and `MechanismUnknown` if `BrokerClient` lacks the clients' SASL mechanism.
+    A full ISR does not prove that: with acks=1, a leader acknowledges a record before its followers have it, and a
+    follower may lack it for `replica.lag.time.max.ms` and stay in the ISR. Until then, consumers don't get the record.
+    Every broker that claims to lead a partition is asked, which the client library can't do: it chooses the broker.
+    Raises `WaitTimeout`, and `MechanismUnknown` if `BrokerClient` lacks the clients' SASL mechanism.
     """
     partitions = {admin.topic(lane): admin.partition_numbers(lane) for lane in lanes}
     behind: list[str] = []
@@ -121,10 +120,12 @@ def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: floa
 
 
 def not_replicated(admin: ClusterAdmin, partitions: Mapping[str, Sequence[int]]) -> list[str]:
-    """Those of the `partitions`, by topic, that nobody leads, or whose leader's high watermark is not the end of its
-    log, in words."""
+    """In words, which partitions have no leader, or a leader whose high watermark is not the end of its log.
+
+    `partitions`: the numbers of the partitions to look at, by topic.
+    """
     configs = {key: str(value) for key, value in admin.configs.items()}
-    unknown = {
+    leaderless = {
         (topic, number): "no broker answers as its leader" for topic in partitions for number in partitions[topic]
     }
     lagging: dict[tuple[str, int], str] = {}
@@ -139,8 +140,8 @@ def not_replicated(admin: ClusterAdmin, partitions: Mapping[str, Sequence[int]])
         except BrokerUnreachable:
             continue
         for partition in [partition for partition, (error, _) in watermarks.items() if error == NONE]:
-            unknown.pop(partition, None)
+            leaderless.pop(partition, None)
             (error, end), (_, watermark) = ends[partition], watermarks[partition]
             if error != NONE or watermark < end:
                 lagging[partition] = f"high watermark {watermark}, log end {end if error == NONE else 'not told'}"
-    return [f"{topic}-{number}: {why}" for (topic, number), why in {**unknown, **lagging}.items()]
+    return [f"{topic}-{number}: {why}" for (topic, number), why in {**leaderless, **lagging}.items()]

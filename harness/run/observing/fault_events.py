@@ -22,28 +22,28 @@ class FaultEvents(Observer):
     def requested(self, fault_id: str, fault: Fault, resolved: tuple[str, ...], *, late: float | None) -> None:
         self.events.emit(
             FaultRequested(
-                fault_id=self._name(fault_id),
+                fault_id=self._full_id(fault_id),
                 kind=fault.kind,
                 target=fault.target.text,
                 resolved=resolved,
                 lanes=tuple(lane for lane in self.lanes if concerns(fault, lane)),
                 parameters=parameters(fault),
                 model_faults=fault.model_faults(len(resolved)),
-                at=None if late is None else fault.at,  # None: the fault belongs to a phase in steps, without times.
+                at=None if late is None else fault.at,  # None in a lock-step phase: its faults have no times
                 duration=None if late is None else fault.duration,
                 late=None if late is None else round(late, 3),
             )
         )
 
     def proven(self, fault_id: str, evidence: Mapping[str, Any], *, applied_ns: int) -> None:
-        proven = FaultProven(fault_id=self._name(fault_id), evidence=dict(evidence), applied_ns=applied_ns)
+        proven = FaultProven(fault_id=self._full_id(fault_id), evidence=dict(evidence), applied_ns=applied_ns)
         self.events.emit(proven)
 
     def not_proven(self, fault_id: str, reason: str) -> None:
-        self.events.emit(FaultNotProven(fault_id=self._name(fault_id), reason=reason))
+        self.events.emit(FaultNotProven(fault_id=self._full_id(fault_id), reason=reason))
 
     def healed(self, fault_id: str) -> None:
-        self.events.emit(FaultHealed(fault_id=self._name(fault_id)))
+        self.events.emit(FaultHealed(fault_id=self._full_id(fault_id)))
 
-    def _name(self, fault_id: str) -> str:
+    def _full_id(self, fault_id: str) -> str:
         return f"{self.phase}/{fault_id}"

@@ -1,6 +1,6 @@
 """Finds in a run's trace the precondition of KAFKA-17754: an EndTxn arrived after its producer had sent it again.
 
-Only a link sees both when a request was sent and when it went on to the broker.
+Only a link, a relay before a broker, sees both when a request was sent and when it went on to the broker.
 """
 
 import json
@@ -20,18 +20,18 @@ _NS = 1e9
 
 def late_end_txns(run_directory: Path, lanes: Mapping[str, str]) -> Iterator[DefectPrecondition]:
     """An event for each late EndTxn, from the trace and transactions/. `lanes`: the lane of each transactional id."""
-    incarnations = _incarnations(run_directory)
-    for transactional_id, sent in sorted(_end_txns(run_directory).items()):
-        for late, repetition, arrived_ns in _overtaken(sent) if transactional_id in lanes else ():
+    incarnations, end_txns = _incarnations(run_directory), _end_txns(run_directory)
+    for transactional_id in sorted(end_txns.keys() & lanes.keys()):
+        for late, repetition, arrived_ns in _overtaken(end_txns[transactional_id]):
             begun = sorted(incarnations.get(transactional_id, ()))
-            before = [producer for ns, producer in begun if ns <= late["ns"]]
+            producer_ids = [producer_id for begun_ns, producer_id in begun if begun_ns <= late["ns"]]
             # What a later incarnation sends is no repetition: its epoch fences the late request.
-            if not before or any(late["ns"] < ns <= repetition["ns"] for ns, _ in begun):
+            if not producer_ids or any(late["ns"] < ns <= repetition["ns"] for ns, _ in begun):
                 continue
             yield DefectPrecondition(
                 defect="KAFKA-17754",
                 lane=lanes[transactional_id],
-                producer_id=before[-1],  # of the last incarnation that had begun when the request was sent
+                producer_id=producer_ids[-1],  # of the last incarnation that had begun when the request was sent
                 evidence=f"an EndTxn request of {transactional_id} (correlation id {late['correlation_id']}) arrived "
                 f"{(arrived_ns - late['ns']) / _NS:.1f} s late, {(arrived_ns - repetition['ns']) / _NS:.1f} s after it "
                 "had been sent again",
@@ -46,14 +46,15 @@ def _end_txns(run_directory: Path) -> Mapping[str, list[dict[str, Any]]]:
     ends = defaultdict(list)
     with (run_directory / TRACE_FILE).open(encoding="utf-8") as trace:
         for line in map(json.loads, trace):
-            for transactional_id in line.get("transactional_ids", ()) if line["api"] == "EndTxn" else ():
-                ends[transactional_id].append(line)
+            if line["api"] == "EndTxn":
+                for transactional_id in line.get("transactional_ids", ()):
+                    ends[transactional_id].append(line)
     return {name: sorted(lines, key=lambda line: int(line["ns"])) for name, lines in ends.items()}
 
 
 def _overtaken(sent: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any], int]]:
     """Each request that arrived after its repetition was sent, with the repetition and the time of the arrival."""
-    # A producer asks for no other end before it has an answer, so the next EndTxn is the repetition.
+    # A producer ends no further transaction before it has an answer, so the next EndTxn is the repetition.
     for request, repetition in pairwise(sent):
         fault = request.get("fault") or {}
         arrived_ns = fault.get("until_ns") if fault.get("side") == "request" else None

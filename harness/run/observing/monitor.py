@@ -6,7 +6,7 @@
 - `PauseWatch`: for how long the harness had work to do and no processor, since the machine had other work. For each
   second that is the longest time for which one of its threads waited for a processor (`/proc/self/task/*/schedstat`,
   Linux), or, if longer, the time by which the measuring thread woke up late. A client that recovers works in one
-  thread at a time, so that its recovery was delayed in that second by no more than this. (The share of waiting in
+  thread at a time, so that its recovery was delayed in that second by no more than this. (Its waiting as a share of
   waiting and running would exaggerate: 0.25 s of waiting and 0.03 s of running would count as 0.9 s.)
 """
 

@@ -137,7 +137,7 @@ def test_what_was_tried_least_is_drawn_most_often(experiment: Path, clusters: Cl
 
 
 @pytest.mark.parametrize("refusal", [ScopeNotExhausted("not done"), UsageFailure("not done")])
-def test_a_schedule_that_is_refused_or_takes_too_long_to_predict_is_not_drawn(
+def test_a_schedule_that_is_refused_or_takes_too_long_to_predict_is_not_run(
     refusal: Exception, experiment: Path, clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accepted = {"kill"}
@@ -149,8 +149,8 @@ def test_a_schedule_that_is_refused_or_takes_too_long_to_predict_is_not_drawn(
     monkeypatch.setattr(hunting, "predict_cached", predict)
     hunt, _ = hunted(experiment, tmp_path, 1)
     assert hunt.tried.keys() & {"kill", "pause"} == {"kill"}
-    assert hunt.not_drawn
-    assert all("pause" in schedule and schedule.endswith(": not done") for schedule in hunt.not_drawn)
+    assert hunt.not_run
+    assert all("pause" in schedule and schedule.endswith(": not done") for schedule in hunt.not_run)
     accepted.clear()
     with pytest.raises(UsageFailure, match="none of 50 schedules can run: not done"):
         hunted(experiment, tmp_path, 1)
@@ -172,7 +172,7 @@ def test_a_client_that_the_machine_lacks_is_left_out(
 def test_a_hunt_goes_on_where_the_last_one_stopped(
     experiment: Path, clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hunting, "novelty_of", lambda path: {path.name[:3]})
+    monkeypatch.setattr(hunting, "observations_of", lambda path: {path.name[:3]})
     record = tmp_path / "out" / "hunted.jsonl"
     clusters.lost = {2}
     for _ in range(3):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_chaos.harness.campaign.hunting import lines_of, normalised, novelty_of
+from kafka_chaos.harness.campaign.hunting import lines_of, normalised, observations_of
 from tests.harness.report.activity_runs import table
 from tests.harness.report.report_runs import event, write
 
@@ -50,7 +50,7 @@ def test_actions_states_errors_and_lines_are_told_in_one_way(tmp_path: Path) -> 
     table(run, "produced", [{**sent, "outcome": "ok"}, {**sent, "outcome": "info", "error": "code 7"}])
     (run / "logs").mkdir()
     (run / "logs" / "client-orders-0-producer.log").write_text("lost broker 3\n")
-    assert novelty_of(run) == {
+    assert observations_of(run) == {
         "sarama 1.43.3, orders: acknowledge",
         "sarama 1.43.3, orders: give_up",
         "sarama 1.43.3, orders: info code #",

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import ExitCode, UsageFailure
-from kafka_chaos.harness.cli.known_command import KNOWN, Comparison, known_command, known_defects, show
+from kafka_chaos.harness.cli.known_command import KNOWN, Comparison, compare_sides, known_command, known_defects
 from kafka_chaos.harness.cli.plan_command import planned
 from kafka_chaos.harness.experiment.file import load_experiment, parse_experiment
 from kafka_chaos.harness.experiment.specs import Experiment
@@ -77,7 +77,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_both_verdicts_of_lanes_that_run_side_by_side(file: Path) -> None:
     run, asked = runs({"old": LOST, "new": CLEAN})
-    shown = show(file, run)
+    shown = compare_sides(file, run)
     assert shown.lines == [
         "affected (Kafka 2.4.1; old: java 2.8.2): violation; lost_write 7",
         "control (Kafka 2.4.1; new: java 3.9.1): conforms",
@@ -89,7 +89,7 @@ def test_both_verdicts_of_lanes_that_run_side_by_side(file: Path) -> None:
 def test_both_verdicts_of_two_clusters(file: Path) -> None:
     file.write_text(TWICE)
     run, asked = runs({"old": LOST, "new": LOST}, {"old": CLEAN, "new": CLEAN})
-    shown = show(file, run)
+    shown = compare_sides(file, run)
     assert shown.lines[:2] == ["affected (Kafka 2.4.1): violation; lost_write 14", "control (Kafka 2.8.2): conforms"]
     assert shown.exit_code is ExitCode.CONFORMS
     clusters = [(one.cluster.kafka_version, one.cluster.broker_configs) for one in asked]
@@ -118,7 +118,7 @@ def test_a_defect_is_shown_by_the_affected_side_alone(
     file: Path, old: Found, new: Found, status: Status, code: ExitCode
 ) -> None:
     run, _ = runs({"old": old, "new": new}, status=status)
-    shown: Comparison = show(file, run)
+    shown: Comparison = compare_sides(file, run)
     assert (shown.exit_code, " is shown" in shown.lines[-1]) == (code, code is ExitCode.CONFORMS)
 
 
@@ -129,7 +129,7 @@ def test_a_defect_may_leave_its_lane_unknown_for_a_reason(file: Path, reasons: t
     file.write_text(HEAD.replace("anomalies: [lost_write]", "reason: out of order"))
     old = replace(judged("old", Verdict.UNKNOWN, {}, Status.FORBIDDEN), reasons=reasons)
     new = judged("new", Verdict.CONFORMS, {}, Status.FORBIDDEN)
-    assert show(file, lambda _: result_of((old, new))).exit_code is code
+    assert compare_sides(file, lambda _: result_of((old, new))).exit_code is code
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_defect_may_show_as_a_gap_that_a_fault_excuses(
 ) -> None:
     file.write_text(HEAD.replace("anomalies: [lost_write]", "gap: 30"))
     lanes = tuple(judged(lane, Verdict.CONFORMS, {}, Status.FORBIDDEN) for lane in ("old", "new"))
-    shown = show(file, lambda _: result_of(lanes, old=old_gap, new=new_gap))
+    shown = compare_sides(file, lambda _: result_of(lanes, old=old_gap, new=new_gap))
     assert shown.exit_code is code
     assert shown.lines[0].endswith(f"conforms; nothing acknowledged for {old_gap} s")
 
@@ -187,7 +187,7 @@ def test_the_table_has_every_file_within_120_columns() -> None:
 @pytest.mark.parametrize("path", sorted(KNOWN.glob("*.yaml")), ids=lambda path: path.stem)
 def test_both_sides_of_every_file_can_be_planned(path: Path) -> None:
     run, asked = runs({}, {})
-    show(path, run)
+    compare_sides(path, run)
     assert all(planned(experiment)["phases"] for experiment in asked)
     assert load_experiment(path).name == path.stem
 
