@@ -21,7 +21,7 @@ from kafka_chaos.harness.cluster.containers.labels import owner_is_alive, run_la
 
 _SHOWN_CHARACTERS = 200
 """How much of a failed command's last line of output a message shows."""
-_KIND = "attached"
+_JOURNAL_KIND = "attached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class BreakJournal:
     def note_broken(self, healing: ShellCommand) -> int:
         """Note the command that heals what is broken next; returns the number for `note_healed`."""
         with self._lock:
-            file, number = JournalFile(_KIND, self.run_id), next(self._numbers)
+            file, number = JournalFile(_JOURNAL_KIND, self.run_id), next(self._numbers)
             if not self._open:
                 file.begin({"step": "begin", "labels": run_labels(self.run_id, keep=False)})
             self._open.add(number)
@@ -86,7 +86,7 @@ class BreakJournal:
     def note_healed(self, number: int) -> None:
         """Note that the fault with this number is healed; if it was the last one, remove the file."""
         with self._lock:
-            file = JournalFile(_KIND, self.run_id)
+            file = JournalFile(_JOURNAL_KIND, self.run_id)
             self._open.discard(number)
             if self._open:
                 file.note({"step": "healed", "number": number})
@@ -101,8 +101,8 @@ def heal_abandoned() -> list[str]:
     """
     healed: list[str] = []
     failures: list[ClusterFailure] = []
-    for run_id in journaled_runs(_KIND):
-        file = JournalFile(_KIND, run_id)
+    for run_id in journaled_runs(_JOURNAL_KIND):
+        file = JournalFile(_JOURNAL_KIND, run_id)
         lines = file.lines()
         if not lines or owner_is_alive(lines[0]["labels"]):
             continue

@@ -30,8 +30,8 @@ _COMMON_ROLES = ("producer", "idempotent producer", "consumer", TRANSACTIONAL)
 ROLES: Mapping[str, str] = {"transactional": TRANSACTIONAL, "group": MEMBER, "loop": LOOP, "share": SHARER}
 """By key of a lane, the role that the client of a lane with this key needs."""
 
-Say = Callable[[str], None]
-Secured = Callable[[Mapping[str, str]], Mapping[str, str]]
+Say = Callable[[str], None]  # tells the user what happens
+Secured = Callable[[Mapping[str, str]], Mapping[str, str]]  # from librdkafka's keys to a client's own keys
 _SECURED: Mapping[str, Secured] = {"librdkafka": dict, "java": java_client_configs}
 
 
@@ -144,7 +144,7 @@ class OwnClient:
     def __str__(self) -> str:
         return f"of the command {self.command[0]}"
 
-    packages: ClassVar[None] = None
+    packages: ClassVar[None] = None  # as in `ChosenClient`: this is not librdkafka
 
     def fetch(self, say: Say = lambda _: None) -> Path:
         """The path of the client's program. Raises `EnvironmentFailure` if there is no such program."""

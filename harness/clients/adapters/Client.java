@@ -63,7 +63,7 @@ public final class Client {
         listening.setDaemon(true);
         listening.start();
         Thread main = Thread.currentThread();
-        // SIGTERM: leave in order, and only then let the process end.
+        // On SIGTERM, the client leaves in order, and only then does the process end.
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             ORDERS.add(new JSONObject(LEAVE));
             try {
@@ -79,7 +79,8 @@ public final class Client {
             } else if (role.equals("member")) {
                 Runtime.getRuntime().halt(Member.run(begin));
             } else if (role.equals("sharer")) {
-                // By name: before 4.2, it is not compiled, since the client has no share consumers for production.
+                // The class is loaded by its name, since it is compiled only with 4.2 and later: earlier clients have no
+                // share consumers for production.
                 Object code = Class.forName("Sharer").getDeclaredMethod("run", JSONObject.class).invoke(null, begin);
                 Runtime.getRuntime().halt((Integer) code);
             } else {
@@ -103,11 +104,11 @@ public final class Client {
         } catch (Exception error) {
             error.printStackTrace();
         }
-        // Without the harness, die.
+        // The harness has ended, so this process ends, too.
         Runtime.getRuntime().halt(130);
     }
 
-    // By the library's own resource: the class that reads it has moved in 4.4.
+    // The library's version, from its resource file. The class that reads this file has moved in 4.4.
     private static String version() {
         Properties said = new Properties();
         try (InputStream content = KafkaProducer.class.getResourceAsStream("/kafka/kafka-version.properties")) {
@@ -139,7 +140,7 @@ public final class Client {
         return configs;
     }
 
-    // What became of records: gathered from the client's thread, and told many together.
+    // The outcomes of records, gathered from the client's thread and told to the harness in batches.
     private static final class Outcomes {
         private StringBuilder seqs = new StringBuilder();
         private StringBuilder offsets = new StringBuilder();
@@ -153,14 +154,14 @@ public final class Client {
             known.incrementAndGet();
         }
 
-        // What earlier attempts left in the log, the error does not say.
+        // Told as `info`: the error does not say what earlier attempts left in the log.
         synchronized void failed(long seq, Exception error) {
             failed.computeIfAbsent(error.getClass().getSimpleName() + ": " + error.getMessage(), key -> new ArrayList<>())
                 .add(seq);
             known.incrementAndGet();
         }
 
-        // One thread at a time: once it returns, what was known before is told.
+        // One thread at a time tells. When this returns, every outcome that was known before the call is told.
         void tellAll() {
             synchronized (telling) {
                 tellKnown();
@@ -179,7 +180,7 @@ public final class Client {
                 lost = failed;
                 failed = new TreeMap<>();
             }
-            // Failures first: what failed may have let the producer renew its epoch, under which others were written.
+            // Failures are told first: after a failure, the producer may have renewed its epoch and written later records with it.
             lost.forEach((error, records) -> tell(new JSONObject().put("event", "outcome").put("outcome", "info")
                 .put("seq", records).put("error", error)));
             if (done != null) {
@@ -213,7 +214,7 @@ public final class Client {
             insist(producer::initTransactions);
         }
         ready();
-        // The queue of the main thread may wait for metadata: outcomes are told by another.
+        // Another thread tells the outcomes, since `send` may make the main thread wait for metadata.
         Thread telling = new Thread(() -> {
             try {
                 while (true) {
@@ -263,12 +264,12 @@ public final class Client {
                         continue;
                     }
                     insist(what.equals("commit") ? producer::commitTransaction : producer::abortTransaction);
-                    // Callbacks have run by now; those of a send that was refused, too.
+                    // All callbacks have run by now, even the callback of a send that was refused.
                     outcomes.tellAll();
                     tell(done.put("event", "transaction"));
                 } catch (KafkaException | IllegalStateException error) {
                     String text = error.getClass().getSimpleName() + ": " + error.getMessage();
-                    // What began no transaction shows when it is ended.
+                    // If no transaction was begun, its end fails, and tells the harness.
                     String event = what.equals("begin_transaction") ? "notice" : "transaction";
                     tell(done.put("event", event).put(event.equals("notice") ? "text" : "error", text));
                 }
@@ -276,7 +277,7 @@ public final class Client {
         }
     }
 
-    // What timed out is asked again: it goes on where it was.
+    // Repeats a call that times out. The client then goes on with the same operation.
     private static void insist(Runnable call) {
         while (true) {
             try {
@@ -338,7 +339,7 @@ public final class Client {
         }
     }
 
-    // Markers and records of aborted transactions are passed over.
+    // Tells positions, which also pass markers and the records of aborted transactions.
     private static void tellPositions(KafkaConsumer<byte[], byte[]> consumer, List<TopicPartition> places,
             Map<Integer, Long> stands) {
         List<List<Long>> offsets = new ArrayList<>();

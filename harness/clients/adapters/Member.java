@@ -1,5 +1,5 @@
-// A member of a group, and of a consume-transform-produce loop: see groups/member.py and groups/loop.py of the harness,
-// which do the same with librdkafka and say why. Configs have librdkafka's names.
+// A member of a consumer group, or of a consume-transform-produce loop (with `output`). harness/workload/groups/member.py
+// and loop.py do the same with librdkafka and give the reasons. The configs in `begin` have librdkafka's names.
 
 import java.io.FileOutputStream;
 import java.nio.charset.StandardCharsets;
@@ -54,8 +54,8 @@ final class Member implements ConsumerRebalanceListener {
     private final Map<Integer, Long> stands = new HashMap<>();
     private Outputs outputs;
     private String name = "";
-    private int names;
-    private int numbers;
+    private int names;  // how many names this member has had: it gets a new one with each assignment
+    private int numbers;  // how many commits were asked for
     private long lastNs;
     private int freezes;
     private boolean crashes;
@@ -75,7 +75,7 @@ final class Member implements ConsumerRebalanceListener {
         consumer = new KafkaConsumer<>(configs, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
-    // Exit code: 0 left in order, 3 a client has failed for good.
+    // Returns the exit code: 0 if the member left in order, 3 if one of its clients has failed fatally.
     static int run(JSONObject begin) throws Exception {
         Member member = new Member(begin);
         Client.ready();
@@ -194,7 +194,7 @@ final class Member implements ConsumerRebalanceListener {
                     offsets.put(List.of(partition, position));
                 }
             } catch (KafkaException | IllegalStateException unknown) {
-                // The next poll brings it.
+                // The position is unknown until the next poll.
                 stands.remove(partition);
             }
         }
@@ -288,7 +288,7 @@ final class Member implements ConsumerRebalanceListener {
         return numbers++;
     }
 
-    // Attempts whose answers were lost may have taken effect, and the error does not say whether there were any.
+    // Tells what became of a commit. An error is told as `info`: an attempt whose answer was lost may have taken effect.
     private void learns(int number, Map<TopicPartition, OffsetAndMetadata> offsets, Exception error) {
         JSONArray errors = new JSONArray();
         if (error != null) {
@@ -306,7 +306,7 @@ final class Member implements ConsumerRebalanceListener {
                 try {
                     consumer.seek(new TopicPartition(topic, partition), offset);
                 } catch (IllegalStateException taken) {
-                    // Its next owner reads it again.
+                    // The partition was taken away meanwhile: its next owner reads the batch again.
                     Client.notice("seek: " + taken.getMessage());
                 }
             }
@@ -362,7 +362,7 @@ final class Member implements ConsumerRebalanceListener {
         }
     }
 
-    // The loop's producer: what it sends, of what it was made, and what became of it.
+    // The loop's producer: tells what it sends, from which records it made that, and the outcomes.
     private final class Outputs {
         private static final int RESERVED = 256;
 
@@ -427,7 +427,7 @@ final class Member implements ConsumerRebalanceListener {
                 return true;
             }
             if (!make(records)) {
-                // What was committed before is gone.
+                // A batch whose offsets were committed before can't be read again.
                 return !before;
             }
             if (!before) {
@@ -477,7 +477,7 @@ final class Member implements ConsumerRebalanceListener {
             }
         }
 
-        // On disk before the first of them is sent: the harness may die.
+        // Writes the sequence numbers to disk before the first of them is sent, since the harness may die.
         private void reserve() throws Exception {
             if (sent > reserved) {
                 long count = Math.max(RESERVED, sent - reserved);
@@ -518,7 +518,7 @@ final class Member implements ConsumerRebalanceListener {
                 .put("seq", columns[0]).put("offset", columns[1]).put("ns", columns[2])));
         }
 
-        // Returns whether all was acknowledged since the last call.
+        // Waits for all outcomes; returns whether every record since the last call was acknowledged.
         private boolean deliver() throws InterruptedException {
             while (isOpen() && !givesUp()) {
                 Thread.sleep(TICK_MS);
@@ -551,7 +551,7 @@ final class Member implements ConsumerRebalanceListener {
             int number = asks(next, producerId, transactions - 1);
             Lost lost = null;
             try {
-                // Brokers before 2.5 take no generation (KIP-447), and the client fails for good if it has to name one.
+                // Brokers before 2.5 take no generation (KIP-447), and the client fails fatally if it has to name one.
                 ConsumerGroupMetadata group = output.getBoolean("names_generation")
                     ? consumer.groupMetadata() : new ConsumerGroupMetadata(consumer.groupMetadata().groupId());
                 insist(() -> producer.sendOffsetsToTransaction(next, group));
@@ -560,7 +560,7 @@ final class Member implements ConsumerRebalanceListener {
                 learns(number, next, refused);
                 lost = refused;
             }
-            // From now on nobody can be certain that it is not committed, unless its end is learned.
+            // Once a commit is asked for, the transaction may be committed, unless its end is learned.
             if (lost == null) {
                 try {
                     insist(producer::commitTransaction);
@@ -576,7 +576,7 @@ final class Member implements ConsumerRebalanceListener {
             return true;
         }
 
-        // `unknown`: what the transaction is if this is refused, too.
+        // `unknown`: the outcome of the transaction if the abort is refused, too.
         private void abort(JSONObject row, String unknown, Lost cause) throws Exception {
             try {
                 insist(producer::abortTransaction);

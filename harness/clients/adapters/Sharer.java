@@ -1,5 +1,6 @@
-// A member of a share group (KIP-932), with Kafka's Java client since 4.2. It says what it was given before it acknowledges
-// any of it, and of every acknowledgement what the client's callback says. All times are of the monotonic clock.
+// A member of a share group (KIP-932), with Kafka's Java client since 4.2. It tells the harness which records it was given
+// before it acknowledges any of them, and the result of each acknowledgement, as the client's callback reports it. All
+// times are of the monotonic clock.
 
 import java.time.Duration;
 import java.util.ArrayDeque;
@@ -48,12 +49,12 @@ public final class Sharer {
     private final boolean explicit;
     private final Random chance;
     private final KafkaShareConsumer<byte[], byte[]> consumer;
-    // Deliveries by place that were acknowledged and have no answer yet, the oldest first.
+    // By place, the numbers of deliveries that were acknowledged and have no answer yet, the oldest first.
     private final Map<String, Deque<Long>> asked = new HashMap<>();
     private List<ConsumerRecord<byte[], byte[]>> held = new ArrayList<>();
     private long firstHeld;
     private long numbers;
-    // When the last two polls began that left nothing for later.
+    // When the last poll that left nothing for later began, and (`askedNs`) the last such poll before it.
     private long drainedNs = System.nanoTime();
     private long askedNs = drainedNs;
     private int freezes;
@@ -72,7 +73,7 @@ public final class Sharer {
         consumer.setAcknowledgementCommitCallback(this::answered);
     }
 
-    // Exit code: 0 left in order, 3 its client has failed for good.
+    // Returns the exit code: 0 if the member left in order, 3 if its client has failed fatally.
     static int run(JSONObject begin) throws Exception {
         Properties configs = Client.configs(begin, Map.of());
         configs.put("client.id", begin.getString("client_id") + "-admin");
@@ -99,7 +100,7 @@ public final class Sharer {
         return 0;
     }
 
-    // The configs of the group, as every member has them.
+    // Sets the configs of the group; every member sets the same.
     private static void configure(Admin admin, JSONObject begin) throws Exception {
         ConfigResource group = new ConfigResource(ConfigResource.Type.GROUP, begin.getString("group"));
         Collection<AlterConfigOp> wanted = new ArrayList<>();
@@ -119,8 +120,8 @@ public final class Sharer {
         }
     }
 
-    // A member that joins while there is no coordinator asks for it without a pause, in two threads (seen with 4.2.2): on a
-    // small machine, several of them keep the brokers from becoming one.
+    // Waits for the group's coordinator: a member that joins without one asks for it in two threads without a pause (seen
+    // with 4.2.2). On a small machine, several such members keep the brokers so busy that none becomes coordinator.
     private static void awaitCoordinator(Admin admin, String group) throws Exception {
         while (true) {
             try {
@@ -135,7 +136,8 @@ public final class Sharer {
         }
     }
 
-    // The start offsets of the group, as the share coordinator has written them. Those of the time before it has any are below 0.
+    // Reports the start offsets of the group that the share coordinator has written. Before it has written any, they are
+    // below 0.
     private static void report(Admin admin, JSONObject begin) {
         String group = begin.getString("group");
         List<TopicPartition> places = new ArrayList<>();
@@ -165,7 +167,7 @@ public final class Sharer {
             } catch (InterruptedException ended) {
                 return;
             } catch (Exception again) {
-                // Brokers are broken on purpose: it asks again.
+                // Brokers are broken on purpose, so this thread asks again.
                 again.printStackTrace();
             }
         }
@@ -191,8 +193,9 @@ public final class Sharer {
             return;
         }
         acknowledge();
-        // What a poll returns may have been asked for since the last poll began that left nothing for later. One more back,
-        // since a client that was frozen may poll before its network thread has read what came meanwhile.
+        // The client may have asked for a poll's records as early as the beginning of the last poll that left nothing for
+        // later. `askedNs` is one such poll earlier: a client that was frozen may poll before its network thread has read
+        // what came meanwhile.
         long beganNs = System.nanoTime();
         ConsumerRecords<byte[], byte[]> records;
         try {
@@ -243,7 +246,7 @@ public final class Sharer {
             .put("delivery_count", count));
     }
 
-    // Says what it answers before it does: a poll or a commit sends it.
+    // Tells the harness the acknowledgements before a poll or a commit sends them.
     private void acknowledge() {
         if (held.isEmpty()) {
             return;
@@ -267,7 +270,7 @@ public final class Sharer {
         Client.tell(new JSONObject().put("event", "acknowledges").put("number", firstHeld).put("ns", System.nanoTime())
             .put("acknowledgements", kinds));
         held = new ArrayList<>();
-        // Implicitly, the next poll sends it. The answers come to the callback.
+        // In implicit mode, the next poll sends the acknowledgements. The callback gets the answers.
         if (explicit || leaves) {
             consumer.commitSync(ANSWERED_WITHIN);
         }
@@ -289,7 +292,7 @@ public final class Sharer {
                 }
             }
         }));
-        // What earlier attempts did, an error does not say; a state that does not allow the acknowledgement was refused.
+        // An error does not say what earlier attempts did. Only this one says that the acknowledgement was refused.
         String outcome = error == null ? "ok" : error instanceof InvalidRecordStateException ? "fail" : "info";
         Client.tell(new JSONObject().put("event", "acknowledged").put("ns", ns).put("numbers", told).put("outcome", outcome)
             .put("error", error == null ? JSONObject.NULL : Client.named(error)));

@@ -21,7 +21,7 @@ type franz struct {
 	topic  string
 	told   *outcomes
 	failed atomic.Int64
-	// Set once another producer has its transactional id: the library would go on, and end transactions that hold nothing.
+	// Set once another producer has the transactional id: the library would go on, and end transactions without records.
 	fenced atomic.Pointer[error]
 }
 
@@ -48,7 +48,7 @@ func newProducer(b *begin, told *outcomes) (producer, error) {
 	}
 	var client *kgo.Client
 	var err error
-	// While the transaction of a former producer ends, another one can't begin: this is told as an error after a while.
+	// While the transaction of a former producer ends, this producer can't begin, so it tries for a while.
 	for deadline := time.Now().Add(delivery); ; time.Sleep(500 * time.Millisecond) {
 		client, err = kgo.NewClient(options...)
 		if err == nil && b.TransactionalID != "" {
@@ -118,7 +118,7 @@ func consume(b *begin, orders <-chan order) error {
 		kgo.ClientID(b.ClientID),
 		kgo.FetchMaxWait(100 * time.Millisecond),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{b.Topic: places}),
-		// Where it stands behind a transaction, its marker tells.
+		// The marker at the end of a transaction shows the position behind it.
 		kgo.KeepControlRecords(),
 	}
 	if b.Isolation == "read_committed" {

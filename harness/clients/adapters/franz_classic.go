@@ -4,5 +4,5 @@ package main
 
 import "github.com/twmb/franz-go/pkg/kgo"
 
-// Versions before 1.22 can't, and are refused where a group asks for it.
+// Versions before 1.22 lack KIP-848. They are refused for a group that asks for it, so nothing calls this.
 func assignedByBrokers() []kgo.Opt { return nil }

@@ -4,7 +4,7 @@ package main
 
 import "github.com/twmb/franz-go/pkg/kgo"
 
-// Brokers assign (KIP-848), by the assignor that is named as the client's.
+// Lets brokers assign partitions (KIP-848), with the assignor that this balancer's name chooses.
 func assignedByBrokers() []kgo.Opt {
 	return []kgo.Opt{kgo.ServerSideBalancer(), kgo.Balancers(kgo.RangeBalancer())}
 }

@@ -1,5 +1,5 @@
-// A member of a group with franz-go: see groups/member.py of the harness, which does the same with librdkafka and says
-// why. Its configs have librdkafka's names.
+// A member of a consumer group with franz-go. harness/workload/groups/member.py does the same with librdkafka and gives the
+// reasons. The configs in `begin` have librdkafka's names.
 
 package main
 
@@ -33,7 +33,7 @@ var balancers = map[string]kgo.GroupBalancer{
 type member struct {
 	*begin
 	client *kgo.Client
-	// Guards what callbacks change. They are not called while records are processed.
+	// Guards the fields below, which callbacks change. No callback runs while records are processed.
 	sync.Mutex
 	held    map[int32]bool
 	stands  map[int32]int64
@@ -56,7 +56,7 @@ func monotonic() int64 {
 
 func join(b *begin, orders <-chan order) error {
 	m := &member{begin: b, held: map[int32]bool{}, stands: map[int32]int64{}, told: map[int32]int64{}}
-	// It joins at once, and is not to be given partitions before it is ready.
+	// The new client joins at once; the lock keeps callbacks from telling of partitions before the event `ready`.
 	m.Lock()
 	client, err := kgo.NewClient(m.options()...)
 	if err != nil {
@@ -90,7 +90,7 @@ func (m *member) options() []kgo.Opt {
 		kgo.ClientID(m.ClientID),
 		kgo.ConsumerGroup(m.Group),
 		kgo.ConsumeTopics(m.Topic),
-		// It has no limit between polls, but one for the end of processing in a rebalance.
+		// franz-go limits no time between polls, but the time that processing may take in a rebalance.
 		kgo.RebalanceTimeout(ms("max.poll.interval.ms")),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.DisableAutoCommit(),
@@ -182,7 +182,7 @@ func (m *member) process(records []*kgo.Record) bool {
 		return true
 	}
 	if m.crashes {
-		// Even of one record, something is processed without being committed, or committed without being processed.
+		// Rounded so that even a batch of one record is processed without a commit, or committed without being processed.
 		done := (len(records) + 1) / 2
 		if before {
 			done = len(records) / 2
@@ -213,7 +213,8 @@ func (m *member) read(records []*kgo.Record) {
 	tell(event)
 }
 
-// Whether it was acknowledged. Attempts whose answers were lost may have taken effect, which the error does not say.
+// Returns whether the commit was acknowledged. An error is told as `info`: an attempt whose answer was lost may have taken
+// effect.
 func (m *member) commit(records []*kgo.Record) bool {
 	next := map[int32]kgo.EpochOffset{}
 	for _, record := range records {
@@ -262,7 +263,7 @@ func (m *member) readAgain(records []*kgo.Record) {
 	m.begins(m.places())
 }
 
-// Where nothing was read yet, it stands at what the group has committed.
+// Tells positions. In a partition of which nothing was read yet, it is the offset that the group has committed.
 func (m *member) tellPositions() {
 	offsets := [][]int64{}
 	committed := m.client.CommittedOffsets()[m.Topic]

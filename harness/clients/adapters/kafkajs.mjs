@@ -9,7 +9,7 @@ const { version } = createRequire(import.meta.url)("kafkajs/package.json");
 const { Kafka, logLevel } = kafkajs;
 const IDENTITY_BYTES = 20;
 const BEGINS_WITHIN = 30_000;
-// A send() is a batch for each partition, and brokers refuse one of more than 1 MiB.
+// The most bytes of one send(), which makes one batch for each partition; brokers refuse batches of more than 1 MiB.
 const MOST_BYTES = 500_000;
 const FENCED = ["INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"];
 
@@ -47,11 +47,11 @@ async function newProducer(kafka, begin) {
   // The transaction that is open, or the last one, and how many of its records have failed.
   let transaction = null;
   let failed = 0;
-  // Set once another producer has its transactional id: a transaction that holds nothing would end without a request.
+  // Set once another producer has the transactional id: a transaction without records would end without a request.
   let fenced = null;
   if (begin.transactional_id) {
-    // It initialises its id for the first transaction, and gives up where a connection is lost. One without records sends
-    // nothing when it ends.
+    // kafkajs initialises the transactional id with the first transaction, and gives up if it loses a connection. So a first
+    // transaction is begun here; without records, it sends nothing when it ends.
     for (const deadline = Date.now() + begin.delivery_timeout_ms; !transaction; ) {
       try {
         transaction = await producer.transaction();
@@ -73,11 +73,11 @@ async function newProducer(kafka, begin) {
     }));
     try {
       const answers = await (transaction ?? producer).send({ topic: begin.topic, acks, messages });
-      // A send() that is repeated skips brokers that have answered, also for a partition that has moved to one of them.
+      // A repeated send() skips brokers that have answered, even if a partition has moved to one of them meanwhile.
       if (acks && answers.length < new Set(messages.map(({ partition }) => partition)).size) {
         throw Object.assign(new Error("a partition has no answer"), { name: "Unanswered" });
       }
-      // Per partition the offset of its first record; the others follow it.
+      // By partition, the offset of its next record: an answer has the offset of the first record, the others follow it.
       const next = new Map((acks ? answers : []).map((one) => [one.partition, Number(one.baseOffset)]));
       const offset = messages.map(({ partition }) => {
         const at = next.get(partition) ?? -1;
@@ -89,7 +89,7 @@ async function newProducer(kafka, begin) {
     } catch (error) {
       failed += seqs.length;
       if (FENCED.includes(error.type ?? error.cause?.type)) fenced = error;
-      // What earlier attempts left in the log, or this one in other partitions, the error does not say.
+      // Told as `info`: the error does not say what earlier attempts left in the log, or this one in other partitions.
       tell("outcome", { outcome: "info", seq: seqs, error: `${error.name}: ${error.message}` });
     }
   }
@@ -101,7 +101,7 @@ async function newProducer(kafka, begin) {
     return sending;
   };
   const most = Math.ceil(MOST_BYTES / begin.record_size);
-  // What is to be sent one by one: the first number, and how many.
+  // The records that wait to be sent one send() after the other: the first sequence number, and the count.
   let waiting = { first: 0, count: 0 };
   let inTurn = null;
   async function sendInTurn() {
@@ -112,9 +112,8 @@ async function newProducer(kafka, begin) {
     }
     inTurn = null;
   }
-  // Several sends that are open overtake each other where one is repeated (kafkajs #1005), and while topic and brokers
-  // are looked up (#1353). So they go one by one until they have caught up once, and always with one in flight, and in
-  // transactions.
+  // Open sends overtake each other if one is repeated (kafkajs #1005), and while topic and brokers are looked up (#1353).
+  // So they go one by one: at first, until none waits, and always with one request in flight and in transactions.
   let together = false;
   async function end(did) {
     await flush();
@@ -133,7 +132,7 @@ async function newProducer(kafka, begin) {
       try {
         transaction = await producer.transaction();
       } catch (error) {
-        // What began no transaction shows when it is ended.
+        // If no transaction was begun, its end fails, and tells the harness.
         tell("notice", { text: String(error) });
       }
     },
@@ -159,7 +158,7 @@ async function newProducer(kafka, begin) {
   };
 }
 
-// A broker that has not heard of the topic yet says so: reading begins once it has.
+// Repeated, since brokers return an error until they know the topic.
 async function newConsumer(kafka, begin) {
   for (const deadline = Date.now() + BEGINS_WITHIN; ; await new Promise((resolve) => setTimeout(resolve, 500))) {
     try {
@@ -171,7 +170,7 @@ async function newConsumer(kafka, begin) {
 }
 
 async function tryConsumer(kafka, begin) {
-  // It reads as a member of a group only; what it reads anew after a rebalance has a new name.
+  // kafkajs can only read as a member of a group. After a rebalance it reads anew, which the event `assigned` tells.
   const consumer = kafka.consumer({
     groupId: `kafka-chaos-${begin.client_id}-${process.pid}`,
     maxWaitTimeInMs: 100,
@@ -183,7 +182,7 @@ async function tryConsumer(kafka, begin) {
     joined = true;
   });
   if (begin.isolation) {
-    // It tells of each batch that it is done with, also of one that had nothing but markers, or aborted records.
+    // This event comes for each batch, even for a batch that has only markers or aborted records.
     consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload }) =>
       tell("at_end", { offsets: [[payload.partition, Number(payload.lastOffset) + 1]] }),
     );
@@ -221,7 +220,7 @@ async function main() {
     orders.push(order);
     wake();
   };
-  // Without the harness, die.
+  // The harness has ended, so this process ends, too.
   lines.on("close", () => process.exit(130));
   lines.on("line", (line) => add(JSON.parse(line)));
   process.on("SIGINT", () => {});
@@ -231,7 +230,7 @@ async function main() {
     return orders.shift();
   };
   const begin = await next();
-  // A send() that has to be repeated says so at its first failure.
+  // kafkajs logs each failure of a send() that it repeats; only the first failure counts.
   const isRepeated = ({ namespace, log }) => begin.log && namespace === "Producer" && log.retryCount === 0;
   const kafka = new Kafka({
     clientId: begin.client_id,

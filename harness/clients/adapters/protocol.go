@@ -1,4 +1,4 @@
-// What clients in Go share: the client protocol (docs/guides/own-client.md).
+// The client protocol (docs/guides/own-client.md), which the clients in Go share.
 
 package main
 
@@ -47,7 +47,7 @@ type begin struct {
 	TransactionalID   string           `json:"transactional_id"`
 	TransactionMs     int64            `json:"transaction_timeout_ms"`
 	Log               bool             `json:"log"`
-	// Of a member of a group:
+	// Only in the order for a member of a group:
 	Group         string         `json:"group"`
 	Name          string         `json:"name"`
 	Commits       string         `json:"commits"`
@@ -92,10 +92,10 @@ func fail(err error) {
 	os.Exit(70)
 }
 
-// What became of records: gathered from the library, and told many together.
+// The outcomes of records, gathered from the library and told to the harness in batches.
 type outcomes struct {
 	sync.Mutex
-	// Whether brokers answer. Where they do not (acks=0), an offset is one of the request, and none of the log.
+	// Whether brokers answer. If they do not (acks=0), the library's offset is a position in the request, not in the log.
 	answered bool
 	seqs     []int64
 	offsets  []*int64
@@ -116,7 +116,7 @@ func (o *outcomes) acknowledged(seq, offset int64) {
 	o.known.Add(1)
 }
 
-// What earlier attempts left in the log, the error does not say.
+// Told as `info`: the error does not say what earlier attempts left in the log.
 func (o *outcomes) lost(seq int64, err error) {
 	o.Lock()
 	defer o.Unlock()
@@ -124,7 +124,7 @@ func (o *outcomes) lost(seq int64, err error) {
 	o.known.Add(1)
 }
 
-// One at a time: once it returns, what was known before is told.
+// One call at a time tells. When it returns, every outcome that was known before the call is told.
 func (o *outcomes) tell() {
 	o.telling.Lock()
 	defer o.telling.Unlock()
@@ -161,10 +161,10 @@ func decode(lane string, value []byte) (int32, int64) {
 	return int32(binary.BigEndian.Uint32(value[8:])), int64(binary.BigEndian.Uint64(value[12:]))
 }
 
-// So many records are told at once at most: a line has a limit.
+// The most records in one event: the harness limits the length of a line.
 const mostTold = 10_000
 
-// What was read together.
+// The columns of an event `read`.
 type read struct {
 	partition, offset, seq []int64
 	producerID             []int32
@@ -195,13 +195,13 @@ func (r *read) tell() {
 	}
 }
 
-// What a library is used for. Send must not wait for the outcome.
+// The part of a library that `produce` uses. `send` must not wait for the outcome.
 type producer interface {
 	send(seq, partition int64, value []byte)
 	flush()
 }
 
-// What a library with transactions is used for. End retries what times out.
+// The part of a library that transactions use. `end` repeats a request that times out.
 type transactional interface {
 	begin() error
 	end(commit bool) error
@@ -233,7 +233,7 @@ func produce(b *begin, orders <-chan order, client producer, told *outcomes) {
 			}
 			tell(map[string]any{"event": "flushed"})
 		case "begin_transaction":
-			// What began no transaction shows when it is ended.
+			// If no transaction was begun, its end fails, and tells the harness.
 			if err := client.(transactional).begin(); err != nil {
 				notice(err.Error())
 			}
@@ -267,7 +267,7 @@ func main() {
 			}
 			orders <- one
 		}
-		// Without the harness, die.
+		// The harness has ended, so this process ends, too.
 		os.Exit(130)
 	}()
 	signals := make(chan os.Signal, 1)

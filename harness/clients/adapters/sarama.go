@@ -18,7 +18,7 @@ const backoff = 500 * time.Millisecond
 const beginsWithin = 30 * time.Second
 const quiet = 300 * time.Millisecond
 
-// Tells the lines of sarama's log that say of a partition that messages are sent again, or what waited behind them.
+// Tells the harness each line of sarama's log about a partition whose messages are sent again, or that waited behind those.
 type repetitions struct{}
 
 func (repetitions) Write(line []byte) (int, error) {
@@ -47,7 +47,7 @@ func newProducer(b *begin, told *outcomes) (producer, error) {
 	config.Net.MaxOpenRequests = b.MaxInFlight
 	config.Producer.Partitioner = sarama.NewManualPartitioner
 	config.Producer.Flush.Frequency = time.Duration(b.LingerMs) * time.Millisecond
-	// It counts attempts, and has no delivery time-out.
+	// sarama limits the number of attempts, and has no delivery time-out.
 	delivery := time.Duration(b.DeliveryTimeoutMs) * time.Millisecond
 	config.Net.ReadTimeout = min(config.Net.ReadTimeout, delivery/2)
 	config.Producer.Timeout = min(config.Producer.Timeout, delivery/2)
@@ -60,7 +60,7 @@ func newProducer(b *begin, told *outcomes) (producer, error) {
 	config.Producer.Transaction.Retry.Backoff = backoff
 	config.Producer.Transaction.Retry.Max = int(delivery / backoff)
 	client, err := sarama.NewAsyncProducer(strings.Split(b.BootstrapServers, ","), config)
-	// While the transaction of a former producer ends, it says so, and does not ask again.
+	// While the transaction of a former producer ends, sarama returns an error, and does not ask again.
 	for deadline := time.Now().Add(delivery); b.TransactionalID != "" && err != nil && time.Now().Before(deadline); {
 		time.Sleep(backoff)
 		client, err = sarama.NewAsyncProducer(strings.Split(b.BootstrapServers, ","), config)
@@ -85,7 +85,7 @@ func (a *async) begin() error {
 	return a.client.BeginTxn()
 }
 
-// It waits for what was sent, and commits nothing of which a message has failed.
+// sarama first waits for the messages that were sent, and commits no transaction of which a message has failed.
 func (a *async) end(commit bool) error {
 	end := a.client.AbortTxn
 	if commit {
@@ -108,7 +108,7 @@ func (a *async) send(seq, partition int64, value []byte) {
 		Topic: a.topic, Partition: int32(partition), Value: sarama.ByteEncoder(value), Metadata: seq}
 }
 
-// It has no flush of its own: whoever calls this waits for the outcomes.
+// Empty, since sarama has no flush: the caller waits for the outcomes.
 func (a *async) flush() {}
 
 func consume(b *begin, orders <-chan order) error {
@@ -164,8 +164,8 @@ func consume(b *begin, orders <-chan order) error {
 	}
 }
 
-// Where it stands behind transactions, sarama keeps to itself. It has handed over all in front of a position at which it
-// is found twice, some time apart, with nothing read between.
+// sarama's position, which also passes markers, is a private field, so it is read by reflection. A position is told if it was
+// the same twice, some time apart, with nothing read between: then every message before it was handed over.
 func tellPositions(followed map[int32]sarama.PartitionConsumer, stands map[int32]int64) {
 	offsets := [][]int64{}
 	for number, one := range followed {
@@ -193,7 +193,7 @@ func note(b *begin, found *read, message *sarama.ConsumerMessage) {
 func follow(client sarama.Consumer, topic string, number int32, offset int64,
 	messages chan<- *sarama.ConsumerMessage, resets chan<- int32) (sarama.PartitionConsumer, error) {
 	one, err := client.ConsumePartition(topic, number, offset)
-	// A broker that has not heard of the topic yet, or of its leader, says so in metadata and in answers to requests.
+	// Repeated, since brokers return errors until they know the topic and its leader.
 	for deadline := time.Now().Add(beginsWithin); err != nil && time.Now().Before(deadline); {
 		time.Sleep(backoff)
 		one, err = client.ConsumePartition(topic, number, offset)
@@ -205,7 +205,7 @@ func follow(client sarama.Consumer, topic string, number int32, offset int64,
 		for message := range one.Messages() {
 			messages <- message
 		}
-		// It ends by itself where its offset is out of range.
+		// The channel is closed when the offset is out of range.
 		resets <- number
 	}()
 	go func() {
@@ -218,7 +218,7 @@ func follow(client sarama.Consumer, topic string, number int32, offset int64,
 	return one, nil
 }
 
-// It says of no commit whether it was acknowledged.
+// sarama does not tell whether a commit was acknowledged, so it can't be a member of a group.
 func join(*begin, <-chan order) error {
 	return errors.New("sarama is no member of a group here")
 }

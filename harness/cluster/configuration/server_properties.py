@@ -28,7 +28,7 @@ ZOOKEEPER_DATA = "/var/lib/zookeeper"
 PROPERTIES_FILE = "/etc/kafka-chaos/server.properties"
 CHECKPOINT_INTERVAL = "replica.high.watermark.checkpoint.interval.ms"
 """One second by defaults.toml. Brokers before 0.11 keep Kafka's 5 s, since they truncate by these checkpoints."""
-
+# Keys that other modules look up:
 GROUP_SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
 SHARE_DELIVERY_LIMIT = "group.share.delivery.count.limit"
 SHARE_STATE_PARTITIONS = "share.coordinator.state.topic.num.partitions"

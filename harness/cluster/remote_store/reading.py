@@ -34,7 +34,7 @@ def fetch_tiered(
     for (topic, partition), end in ends.items():
         with connect(end.leader) as leader:
             start = leader.fetch(topic, partition, offset=end.high_watermark).log_start
-            path = folder / f"{topic}-{partition}" / f"{max(0, start):020d}.log"
+            path = folder / f"{topic}-{partition}" / f"{max(0, start):020d}.log"  # start: −1 in an error's answer
             path.parent.mkdir(parents=True)
             with path.open("wb") as file:
                 offset = start

@@ -92,7 +92,7 @@ class MarkerReader:
 class StoredLane:
     """A lane with its topic's name and number of partitions.
 
-    `replicas/` has a column that tells records from markers only if a lane is `transactional`.
+    Only if a lane is `transactional`, `replicas/` has the column `kind`, which tells records from markers.
     """
 
     lane: str

@@ -16,9 +16,9 @@ from kafka_chaos.contract.command.errors import KafkaChaosError
 from kafka_chaos.contract.wire.kafka_python import DefaultRecordBatch, LegacyRecordBatch, calc_crc32c
 
 SEGMENT_NAME = re.compile(r"(\d{20})\.log")
-HEADER_SIZE = DefaultRecordBatch.HEADER_STRUCT.size
-LENGTH_END = DefaultRecordBatch.AFTER_LEN_OFFSET
-MAGIC_AT: int = LegacyRecordBatch.MAGIC_OFFSET
+HEADER_SIZE = DefaultRecordBatch.HEADER_STRUCT.size  # bytes of a batch's header in format v2
+LENGTH_END = DefaultRecordBatch.AFTER_LEN_OFFSET  # the position after the field with the length
+MAGIC_AT: int = LegacyRecordBatch.MAGIC_OFFSET  # the position of the magic byte, the same in all formats
 LEGACY_SIZES = (26, 34)
 """By magic, the sizes in bytes of empty messages of formats v0 and v1; the latter has a timestamp."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
