@@ -75,7 +75,7 @@ def measured(cluster: Cluster, name: str, records: int) -> dict[str, object]:
         (consumer,), _ = LaneClients(lane, settings).reading()
         _await(lambda: consumer.consumed, "a record to be read", problems)
         first, began = consumer.consumed, time.monotonic()
-        consumer.drain(ends, timeout=WITHIN, cancelled=threading.Event())
+        consumer.drain(ends, timeout=WITHIN)
         read = (sum(ends.values()) - first) / max(time.monotonic() - began, 1e-3)
         consumer.close()
         tables.close()

@@ -41,19 +41,19 @@ class ProtocolBreach(Exception):
 
 
 class EventHandler:
-    """Handles the events of one client. `handlers`: by kind of event, a function that takes the event's fields.
+    """Handles the events of one client: the event `read`, say, by a method `_handle_read` that takes its fields.
 
     `role` names the client in messages.
     """
 
     role = "a client"
-    handlers: Mapping[str, Callable[..., object]]
 
     def handle(self, kind: str, values: dict[str, Any]) -> None:
         """Handle an event. Raises `ProtocolBreach`, or an error of Python where fields are missing or ill-typed."""
-        if kind not in self.handlers:
+        handler = getattr(self, f"_handle_{kind}", None)
+        if handler is None:
             raise ProtocolBreach(f"{self.role} has no event {kind!r}")
-        self.handlers[kind](**values)
+        handler(**values)
 
     def note_end(self) -> None:
         """Learn that the client has ended: no event follows. Here this does nothing."""
@@ -64,10 +64,10 @@ class SupervisedProcess:
     """A process that runs `command` and gets the order `begin` at once; a thread passes its events to `handler`.
 
     `begin` has the values of that order. Once the process `is_ready`, `on_ready` gets the library's name, its version,
-    and its time-outs in milliseconds. `problem`: the first thing that went wrong; `on_problem` learns it, in the thread
-    of the events or in the one that calls `note_problem`. Standard error goes to the file `log`, without one to the
-    harness's own. `version`: what the library's version must be or begin with; empty for any. `may_end`: the end of the
-    process is no problem.
+    and its time-outs in milliseconds. Once it `has_ended`, no event follows. `problem`: the first thing that went
+    wrong; `on_problem` learns it, in the thread of the events or in the one that calls `note_problem`. Standard error
+    goes to the file `log`, without one to the harness's own. `version`: what the library's version must be or begin
+    with; empty for any. `may_end`: the end of the process is no problem.
 
     Faults of clients handle the process as a `kafka_chaos.faults.cluster.NodeControl`. `ended_by_fault`: a fault has
     killed it. `is_down`: that fault goes on, so that no other process replaces this one. `before_kill` is called before
@@ -98,6 +98,7 @@ class SupervisedProcess:
     def __post_init__(self) -> None:
         self.before_kill: Callable[[], None] = lambda: None
         self.after_fault: Callable[[], None] = lambda: None
+        self.has_ended = threading.Event()
         self._stdout_tail: deque[str] = deque(maxlen=_LAST_LINES)
         self._stdin_lock = threading.Lock()
         with nullcontext() if self.log is None else self.log.open("ab") as stderr:
@@ -249,6 +250,7 @@ class SupervisedProcess:
                 except subprocess.TimeoutExpired:
                     how = "or closed its standard output"
                 self.note_problem(f"ended unexpectedly, {how}")
+            self.has_ended.set()
             self.handler.note_end()
 
     def _handle_line(self, line: str) -> None:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from kafka_chaos.faults.target import CONSUMER, MEMBER
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.consumed import Readers
+from kafka_chaos.harness.workload.clients.lives import processes_of
 from kafka_chaos.harness.workload.clients.producers import LaneProducers, WrittenRecords
 from kafka_chaos.harness.workload.groups.load import GroupLoad
 from kafka_chaos.harness.workload.lane_clients import LaneClients, LaneReaders, Members
-from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.worker import Worker
 
 
@@ -54,20 +54,20 @@ class LaneLoad:
     @property
     def has_failed(self) -> bool:
         """Whether the lane's producers are processes of their own, and all of them have failed for good."""
-        return all(producer.failed_for_good for producer in self._processes) and bool(self._processes)
+        return all(writer.problem for writer in self._processes) and bool(self._processes)
 
     def report_silence(self, seconds: float) -> bool:
         """Note as a problem of producers that are processes that nothing was acknowledged; returns whether any are."""
-        for producer in self._processes:
-            producer.note_problem(f"had no record acknowledged within {seconds:g} s")
+        for writer in self._processes:
+            writer.note_problem(f"had no record acknowledged within {seconds:g} s")
         return bool(self._processes)
 
     @property
-    def _processes(self) -> Sequence[ProcessProducer | GroupLoad]:
-        """The producers that are processes of their own; the members of a loop count as one."""
+    def _processes(self) -> Sequence[SupervisedProcess | GroupLoad]:
+        """The processes of the lane's producers, if they have any; all members of a loop count as one."""
         if self.producer is None:
             return [self.loop] if isinstance(self.loop, GroupLoad) else []
-        return [producer for producer in self.producer.own_producers if isinstance(producer, ProcessProducer)]
+        return processes_of(self.producer.own_producers)
 
     def processes(self, role: str) -> Sequence[SupervisedProcess]:
         """The lane's clients in a role that are processes of their own and run, for faults to hit."""

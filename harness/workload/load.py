@@ -1,7 +1,6 @@
 """The load of a phase: all its lanes, each with clients of its own."""
 
 import json
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -185,7 +184,7 @@ class PhaseLoad:
         loops = [lane.loop for lane in self.lanes.values() if lane.loop is not None]
         for members in loops:
             remaining = max(0.0, deadline - time.monotonic())
-            members.drain(end_offsets[members.reads], timeout=remaining, cancelled=threading.Event())
+            members.drain(end_offsets[members.reads], timeout=remaining)
         self._end_groups(loops)
 
     def drain(
@@ -208,7 +207,7 @@ class PhaseLoad:
             for reader in (*lane.readers(), lane.group):
                 if reader is not None:
                     remaining = max(0.0, deadline - time.monotonic())
-                    reader.drain(end_offsets[name], timeout=remaining, cancelled=threading.Event())
+                    reader.drain(end_offsets[name], timeout=remaining)
         self._end_groups([lane.group for lane in self.lanes.values() if lane.group is not None])
 
     def _end_groups(self, groups: Sequence[Members]) -> None:

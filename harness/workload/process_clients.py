@@ -8,7 +8,6 @@ process was not told to send, breaks the protocol.
 repeated, a transaction whose commit fails is aborted, and another producer replaces one whose abort fails.
 """
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -37,24 +36,7 @@ class ReportedError(KafkaError):
         return str(self.str()).partition(":")[0]
 
 
-class ProcessClient(EventHandler):
-    """A producer or a consumer whose library runs in a `process` of its own; it handles the events of that process."""
-
-    process: SupervisedProcess
-
-    def __init__(self) -> None:
-        self._process_ended = threading.Event()
-
-    def note_problem(self, problem: str) -> None:
-        """Note a problem of the process."""
-        self.process.note_problem(problem)
-
-    def note_end(self) -> None:
-        """Learn that the process has ended."""
-        self._process_ended.set()
-
-
-class ProcessProducer(ProcessClient, LaneProducer):
+class ProcessProducer(LaneProducer, EventHandler):
     """A producer in a process of its own, which `start` starts.
 
     `watch` reads the lines of its library's log that the process reports; without it, such a line breaks the protocol.
@@ -65,15 +47,14 @@ class ProcessProducer(ProcessClient, LaneProducer):
     """
 
     role = "a producer"
+    process: SupervisedProcess
 
     def __init__(self, start: Start, rows: ProducedRows, *, watch: Watch | None = None) -> None:
-        ProcessClient.__init__(self)
-        LaneProducer.__init__(self, rows)
+        super().__init__(rows)
         self.flushes = 0
-        self.handlers = {"outcome": rows.handle_outcome, "flushed": self._handle_flushed}
-        self.handlers["transaction"] = self._handle_transaction
+        self._handle_outcome = rows.handle_outcome
         if watch is not None:
-            self.handlers["log"] = watch.read_line
+            self._handle_log = watch.read_line
         self._unfinished_order = ""  # Commit or abort, from when it is ordered until a call has told its result.
         self._is_answered = False
         self._end_error: str | None = None
@@ -83,7 +64,7 @@ class ProcessProducer(ProcessClient, LaneProducer):
     @property
     def unanswered(self) -> int:
         """The number of records without an outcome; 0 once the process has ended."""
-        return 0 if self._process_ended.is_set() else len(self.rows.pending)
+        return 0 if self.process.has_ended.is_set() else len(self.rows.pending)
 
     @property
     def failed_for_good(self) -> str:
@@ -93,7 +74,7 @@ class ProcessProducer(ProcessClient, LaneProducer):
     def send(self, count: int) -> int:
         """Tell the process to send `count` records, or fewer if many have no outcome yet; returns how many."""
         count = min(count, _MAX_UNANSWERED - self.unanswered)
-        if count <= 0 or self._process_ended.is_set():
+        if count <= 0 or self.process.has_ended.is_set():
             return 0
         first = self.rows.hand_out(count)
         if not self.process.order("produce", first_seq=first, count=count):
@@ -103,14 +84,14 @@ class ProcessProducer(ProcessClient, LaneProducer):
 
     def poll(self, timeout: float) -> int:
         """Wait for `timeout` seconds, or until the process ends; another thread handles the outcomes. Returns 0."""
-        self._process_ended.wait(timeout)
+        self.process.has_ended.wait(timeout)
         return 0
 
     def _close_client(self, *, at_once: bool) -> None:
         """Let the process leave; a record left without an outcome is then a problem. `at_once` kills it instead."""
         unanswered = self.unanswered
         if unanswered and not at_once:
-            self.note_problem(f"{unanswered} of {self.sent} records never got an outcome")
+            self.process.note_problem(f"{unanswered} of {self.sent} records never got an outcome")
         self.process.let_leave(0.0 if at_once else _LEAVE_TIMEOUT_S)
 
     def _kill_client(self, *, open_transaction: bool) -> None:
@@ -161,7 +142,7 @@ class ProcessProducer(ProcessClient, LaneProducer):
     def _await(self, condition: Callable[[], bool], timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while not condition():
-            if self._process_ended.is_set() or self.failed_for_good:
+            if self.process.has_ended.is_set() or self.failed_for_good:
                 problem = f"lost: {self.process.problem or 'its process has ended'}"
                 raise KafkaException(ReportedError(KafkaError._FATAL, problem, fatal=True))
             if time.monotonic() > deadline:
@@ -169,28 +150,25 @@ class ProcessProducer(ProcessClient, LaneProducer):
             time.sleep(_TICK_S)
 
 
-class ProcessConsumer(ProcessClient, Follower):
+class ProcessConsumer(Follower, EventHandler):
     """A consumer in a process of its own. After each event `assigned`, it reads from the start, under a new `name`.
 
     With an isolation level, the event `at_end` reports positions: they are past markers and aborted records, too.
     """
 
     role = "a consumer"
+    process: SupervisedProcess
 
     def __init__(self, start: Start, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
         """`options`: further parameters of `Follower`."""
-        ProcessClient.__init__(self)
-        Follower.__init__(self, lane, load, partitions=lane.partitions, **options)
-        self.handlers = {"read": self._handle_read, "assigned": lambda **_: self.begin_assignment()}
-        if self._isolation is not None:
-            self.handlers["at_end"] = self._handle_at_end
+        super().__init__(lane, load, partitions=lane.partitions, **options)
         self._start = start
         self.begin_assignment()
         self._start_process()
 
-    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+    def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
         """Wait until all is read up to the end offsets, then let the process leave. To be past them is a problem."""
-        super().drain(end_offsets, timeout=timeout, cancelled=cancelled)
+        super().drain(end_offsets, timeout=timeout)
         for partition, end in end_offsets.items():
             if (at := self.position[partition]) > end:
                 self.note_problem(f"says that it stands beyond the end of partition {partition}: at {at} of {end}")
@@ -199,7 +177,11 @@ class ProcessConsumer(ProcessClient, Follower):
 
     def may_read_more(self) -> bool:
         """Whether the consumer's process has not ended."""
-        return not self._process_ended.is_set()
+        return not self.process.has_ended.is_set()
+
+    def note_problem(self, problem: str) -> None:
+        """Note a problem of the process, which is one of the lane."""
+        self.process.note_problem(problem)
 
     def leave(self) -> None:
         """Let the process leave, and write the last rows."""
@@ -223,11 +205,15 @@ class ProcessConsumer(ProcessClient, Follower):
         """Start another process after a fault has killed this one; it reads from the start, under a new `name`."""
         self.process.join()
         self.begin_assignment()
-        self._process_ended.clear()
         self._start_process()
+
+    def _handle_assigned(self, **_: Any) -> None:
+        self.begin_assignment()
 
     def _handle_at_end(self, offsets: list[list[int]]) -> None:
         """Handle the event `at_end`: (partition, position) of the partitions whose position has changed."""
+        if self._isolation is None:
+            raise ProtocolBreach(f"{self.role} without an isolation level has no event 'at_end'")
         former = self.position
         for partition, at in offsets:
             if at < (before := former[partition]):

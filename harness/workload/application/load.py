@@ -69,11 +69,11 @@ class ApplicationMembers(ApplicationConsumers):
         """Report that the consumers did not reach the end."""
         self._load.on_notice(f"{self._name} {problem}")
 
-    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+    def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
         """Wait until all is read to the ends, and end the function; then wait until its records have outcomes."""
-        super().drain(end_offsets, timeout=timeout, cancelled=cancelled)
+        super().drain(end_offsets, timeout=timeout)
         self._worker.end()
-        self.output.finish(timeout, cancelled)
+        self.output.finish(timeout, threading.Event())
 
     def committed(self) -> dict[str, dict[int, int]]:
         """The committed offsets of the consumers' groups, by group id and partition; raises `ClusterFailure`."""

@@ -74,16 +74,14 @@ class Readers:
         if self._worker is not None:
             self._worker.raise_error()
 
-    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+    def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
         """Wait until all partitions are read to their end, at most `timeout` seconds, or until no more will be read.
 
         If some are not, that is reported and the run goes on: the verdict says what can't be judged.
         """
         deadline = time.monotonic() + timeout
-        while (behind := self.behind(end_offsets)) and time.monotonic() <= deadline:
-            if cancelled.is_set() or not self.may_read_more():
-                break
-            cancelled.wait(_TICK)
+        while (behind := self.behind(end_offsets)) and time.monotonic() <= deadline and self.may_read_more():
+            time.sleep(_TICK)
         if behind:
             unread = [f"partition {number} was read up to offset {at} of {end}" for number, (at, end) in behind.items()]
             self.report_unread(f"did not reach the end: {', '.join(unread)}")
@@ -127,20 +125,12 @@ class ConsumedRows(EventHandler):
         self._tables = load.tables
         self._isolation = isolation
         self._group_columns = {"lane": lane, "group": group}
+        self._on_change = on_change
         self._calls = load.calls
         self._lane_of_calls = lane  # The lane that its long calls hold up: for a loop, the one that it writes.
         self._assigned_rows: dict[tuple[str, int], dict[str, Any]] = {}
         # By the number of a commit without an answer: the number of its call, and its rows.
         self._open_commits: dict[int, tuple[int, list[dict[str, Any]]]] = {}
-        self.handlers: dict[str, Callable[..., object]] = {
-            "assigned": self.assigned,
-            "given_back": self.given_back,
-            "at_end": self.note_positions,
-            "read": self.handle_read,
-            "commit": self._handle_commit,
-            "committed": self._handle_committed,
-            "changes": lambda change: on_change(change),  # noqa: PLW0108 - is called with change=…
-        }
 
     def note_end(self) -> None:
         """Learn that the consumer has ended: its assignments and commits that have no row yet get one."""
@@ -151,7 +141,9 @@ class ConsumedRows(EventHandler):
         for number in list(self._open_commits):
             self._end_commit(number, {}, None, otherwise="info")
 
-    def assigned(self, consumer: str, member: str, generation: int | None, partitions: Sequence[int], ns: int) -> None:
+    def _handle_assigned(
+        self, consumer: str, member: str, generation: int | None, partitions: Sequence[int], ns: int
+    ) -> None:
         """Note that from `ns` on, the consumer has exactly these partitions, in the assignment named `consumer`."""
         self.readers.forget_positions(self)
         self.add_partitions(consumer, member, partitions, ns, generation)
@@ -176,6 +168,8 @@ class ConsumedRows(EventHandler):
         for partition in partitions:
             self._add_assignment({**self._assigned_rows.pop((consumer, partition)), "end_ns": ns})
 
+    _handle_given_back = given_back
+
     def held_partitions(self, consumer: str) -> list[int]:
         """The partitions of the assignment named `consumer`."""
         return [partition for name, partition in self._assigned_rows if name == consumer]
@@ -183,6 +177,8 @@ class ConsumedRows(EventHandler):
     def note_positions(self, offsets: Sequence[Sequence[int]]) -> None:
         """Note that the consumer has processed all records before these offsets: (partition, offset)."""
         self.readers.note_positions(self, offsets)
+
+    _handle_at_end = note_positions
 
     def add_batch(self, consumer: str, *, ns: int | None = None, **columns: Any) -> None:
         """Write a batch's rows, read at `ns` or, without it, now; `columns`: further parameters of `consumed_rows`."""
@@ -214,6 +210,11 @@ class ConsumedRows(EventHandler):
         if lengths | {len(leader_epoch or offset)} != {len(offset)} or min(offset, default=0) < 0:
             raise ProtocolBreach("columns of one length, and offsets of at least 0, were expected")
         self.add_batch(consumer, ns=ns, leader_epoch=leader_epoch, **columns)
+
+    _handle_read = handle_read
+
+    def _handle_changes(self, change: str) -> None:
+        self._on_change(change)
 
     def _add_assignment(self, row: dict[str, Any]) -> None:
         if self._isolation is not None:

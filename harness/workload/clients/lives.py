@@ -1,19 +1,20 @@
 """Clients of a lane that come and go: they start amid the load, end, and are followed by others (key `lives`)."""
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.consumed import Readers
 from kafka_chaos.harness.workload.clients.following import Follower
+from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
 _TICK = 0.05
 _NEVER = float("inf")
-C = TypeVar("C")
+C = TypeVar("C", LaneProducer, Follower)
 
 
 class ClientSlot(Generic[C]):
@@ -38,7 +39,7 @@ class ClientSlot(Generic[C]):
 
     def begin_life(self, client: C, now: float) -> None:
         """Let a client begin its life in this slot."""
-        self.client, self.since, self._process = client, now, getattr(client, "process", None)
+        self.client, self.since, self._process = client, now, client.process
         self._next_start, self._end = _NEVER, now + (self._life.lasts or _NEVER)
 
     @property
@@ -68,10 +69,9 @@ def living(slots: Sequence[ClientSlot[C]]) -> list[C]:
     return [client for slot in slots if (client := slot.client) is not None]
 
 
-def processes_in(slots: Sequence[ClientSlot[Any]]) -> list[SupervisedProcess]:
-    """The processes of the clients that live in these slots and are processes, for faults to hit."""
-    processes = [getattr(client, "process", None) for client in living(slots)]
-    return [process for process in processes if process is not None]
+def processes_of(clients: Iterable[LaneProducer | Follower]) -> list[SupervisedProcess]:
+    """The processes of those of these clients that are processes of their own."""
+    return [client.process for client in clients if client.process is not None]
 
 
 class FurtherConsumers(Readers):
@@ -109,7 +109,7 @@ class FurtherConsumers(Readers):
 
     def processes(self) -> list[SupervisedProcess]:
         """The consumers that live and are processes."""
-        return processes_in(self.slots)
+        return processes_of(living(self.slots))
 
     def close(self) -> None:
         """End the thread, and all consumers that live, at once."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
-from kafka_chaos.harness.workload.clients.lives import ClientSlot, living, processes_in
+from kafka_chaos.harness.workload.clients.lives import ClientSlot, living, processes_of
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -128,7 +128,7 @@ class PacedProducers(LaneProducers):
 
     def processes(self) -> list[SupervisedProcess]:
         """The producers that live and are processes of their own, for faults to hit."""
-        return processes_in(self.slots)
+        return processes_of(living(self.slots))
 
     def _may_send_more(self) -> bool:
         return any(slot.client is None and not slot.is_over for slot in self.slots) or any(

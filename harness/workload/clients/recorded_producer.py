@@ -22,6 +22,7 @@ from kafka_chaos.harness.workload.clients.partitions import PartitionWatch
 
 if TYPE_CHECKING:
     # Processes of loops' members import this module, too: they come and go, and to import PyArrow takes long.
+    from kafka_chaos.harness.workload.client_process import SupervisedProcess
     from kafka_chaos.harness.workload.clients.produced import ProducedRows
 
 _TICK = 0.05
@@ -43,6 +44,7 @@ class LaneProducer(ABC):
     """
 
     client: Any
+    process: SupervisedProcess | None = None
 
     def __init__(self, rows: ProducedRows) -> None:
         self.lane = rows.lane

@@ -4,7 +4,6 @@ At the end of the load, every member leaves in order.
 """
 
 import itertools
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -107,7 +106,7 @@ class GroupLoad(Readers, ABC):
             self._calls.ends(call)
 
     @property
-    def failed_for_good(self) -> str:
+    def problem(self) -> str:
         """The problems of all members, if none is left without a problem; else empty."""
         return "" if self._members else "; ".join(member.problem or "" for member in self._failed)
 
@@ -116,14 +115,14 @@ class GroupLoad(Readers, ABC):
         for member in list(self._members.values()):
             member.note_problem(problem)
 
-    def drain(self, end_offsets: Mapping[int, int], *, timeout: float, cancelled: threading.Event) -> None:
+    def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
         """Wait until the members have processed all partitions to their ends, at most `timeout` seconds."""
         self._plan = []
-        super().drain(end_offsets, timeout=timeout, cancelled=cancelled)
+        super().drain(end_offsets, timeout=timeout)
 
     def may_read_more(self) -> bool:
         """Whether some member has no problem; raises what went wrong in the thread that checks on the members."""
-        return super().may_read_more() and not self.failed_for_good
+        return super().may_read_more() and not self.problem
 
     def report_unread(self, problem: str) -> None:
         """Report that the group did not reach the end, which is a problem of every member."""

@@ -36,12 +36,7 @@ class LoopRows(ConsumedRows):
         self._transactions = TransactionRows(
             output, transactional_id=self._transactional_id, add_row=partial(load.tables.add, "transactions")
         )
-        self.handlers |= {
-            "commit": self._handle_offsets,
-            "sent": self._handle_sent,
-            "outcome": output.handle_outcome,
-            "transaction": self._handle_transaction,
-        }
+        self._handle_outcome = output.handle_outcome
 
     def note_end(self) -> None:
         """Learn that the member has ended: write what is left of its reads and of its output."""
@@ -51,10 +46,10 @@ class LoopRows(ConsumedRows):
             self._transactions.leave_open()
             self._calls.ends(self._call)
 
-    def _handle_offsets(self, **values: Any) -> None:
+    def _handle_commit(self, *_: Any, **values: Any) -> None:
         # The member asks for the transaction's commit once it has sent these offsets, without another event.
         self._transactions.asks_for_commit(values["ns"])
-        self._handle_commit(**values)
+        super()._handle_commit(**values)
 
     def _handle_sent(
         self, first_seq: int, partition: list[int], sources: list[list[int]], transaction: int | None, ns: int
@@ -93,19 +88,15 @@ class SharerRows(EventHandler):
         self._member_columns = {"lane": self.lane, "group": self.group, "member": self.member}
         # By the member's number of each delivery: its row, until it is written.
         self._deliveries: dict[int, dict[str, Any]] = {}
-        self.handlers = {
-            "delivered": self._handle_delivered,
-            "acknowledges": self._handle_acknowledges,
-            "acknowledged": self._handle_acknowledged,
-            "starts": self._handle_starts,
-            "changes": lambda change: self.on_change(change),  # noqa: PLW0108 - as in `ConsumedRows`
-        }
 
     def note_end(self) -> None:
         """Learn that the member has ended: deliveries that have no row yet get one."""
         for row in self._deliveries.values():
             self.tables.add("deliveries", {**row, "outcome": "info"} if "acknowledgement" in row else row)
         self._deliveries = {}
+
+    def _handle_changes(self, change: str) -> None:
+        self.on_change(change)
 
     def _handle_delivered(self, number: int, asked_ns: int, ns: int, **columns: list[int]) -> None:
         """Keep a batch of deliveries, which are numbered from `number` on."""

@@ -21,9 +21,9 @@ from kafka_chaos.contract.lane.transactions import Transactional, transactional_
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.following import PolledConsumer
+from kafka_chaos.harness.workload.clients.lives import processes_of
 from kafka_chaos.harness.workload.clients.producers import LaneProducers
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
-from kafka_chaos.harness.workload.process_clients import ProcessProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from kafka_chaos.harness.workload.worker import Worker
@@ -78,7 +78,7 @@ class TransactionalProducers(LaneProducers):
 
     def processes(self) -> list[SupervisedProcess]:
         """The present incarnations that are processes, for faults to hit: if one is killed, the next begins at once."""
-        return [producer.process for producer in self.own_producers if isinstance(producer, ProcessProducer)]
+        return processes_of(self.own_producers)
 
     def run(self, sending: threading.Event) -> None:
         """Let the producers write transactions until `sending` is cleared, or one of them raises an error."""

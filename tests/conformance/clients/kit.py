@@ -159,7 +159,7 @@ class Kit:
         try:
             self.await_ready()
             ends = self.admin.end_offsets(topic, range(PARTITIONS))
-            consumer.drain(ends, timeout=self.answered_within, cancelled=threading.Event())
+            consumer.drain(ends, timeout=self.answered_within)
             self.require_well()
         finally:
             consumer.close()

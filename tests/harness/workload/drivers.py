@@ -244,7 +244,7 @@ def consuming(kind: str, folder: Path, patch: pytest.MonkeyPatch) -> Callable[..
             else:
                 driver = ProcessConsumer(started, LANE, load)
             wait_until(lambda: driver.consumed == count, "all to be read", timeout=30)
-            driver.drain(ends, timeout=0.1, cancelled=NEVER)
+            driver.drain(ends, timeout=0.1)
             driver.close()
             told = [text for text in told + started.problems if "_AUTO_OFFSET_RESET" not in text]
         elif kind == "application":

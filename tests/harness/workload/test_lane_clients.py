@@ -106,10 +106,10 @@ def test_the_log_of_a_process_tells_of_a_known_defect(
     load = LaneLoad(LaneClients(lane, settings))
     load.start()
     (producer,) = load._processes
-    wait_until(lambda: met or producer.failed_for_good, "the line to be taken", timeout=30)
+    wait_until(lambda: met or producer.problem, "the line to be taken", timeout=30)
     load.close()
     settings.tables.close()
-    assert (len(met[:1]), problem in producer.failed_for_good) == (told, True)
+    assert (len(met[:1]), problem in (producer.problem or "")) == (told, True)
     assert [(one.defect, one.partition, one.messages) for one in met[:1]] == [("KAFKA-15591", 0, 1)] * told
 
 
@@ -125,7 +125,7 @@ def test_one_of_several_consumers_that_falls_short_is_a_problem_of_the_lane(tmp_
     lane = LaneSpec.model_validate({"lane": "orders", "lives": [{"at": 1, "role": "consumer"}]})
     load = load_of(tmp_path, lane, on_client=lambda event: problems.append(getattr(event, "problem", str(event))))
     (consumer,), _ = LaneClients(lane, load).reading()
-    consumer.drain({0: 5}, timeout=0.1, cancelled=threading.Event())
+    consumer.drain({0: 5}, timeout=0.1)
     consumer.close()
     load.tables.close()
     assert problems == ["did not reach the end: partition 0 was read up to offset 0 of 5"]
@@ -150,7 +150,7 @@ def test_an_application_s_consumer_reports_where_it_ended(tmp_path: Path) -> Non
     load = load_of(tmp_path, lane, on_notice=notices.append)
     consuming = ApplicationMembers(lane, sleep, load)
     consuming.begin_load()
-    consuming.drain({0: 7, 1: 9}, timeout=0.1, cancelled=threading.Event())
+    consuming.drain({0: 7, 1: 9}, timeout=0.1)
     consuming.close()
     load.tables.close()
     assert notices == [

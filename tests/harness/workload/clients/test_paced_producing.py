@@ -21,6 +21,8 @@ from tests.harness.workload.loads import load_of, running
 class Sender:
     """In place of a RecordedProducer: counts."""
 
+    process = None
+
     def __init__(self, number: int, slot: int, unanswered: int = 0) -> None:
         self.lane = "a"
         self.number = number

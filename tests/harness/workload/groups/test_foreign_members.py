@@ -1,7 +1,6 @@
 """Members of another client, as fake processes: what becomes of a group when they are lost, or break the protocol."""
 
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,9 +73,9 @@ def group(tmp_path: Path) -> Iterator[Any]:
 
 def test_members_that_break_the_protocol_end_the_group_and_not_the_run(group: Any) -> None:
     made = group("tell('red')")
-    wait_until(lambda: made.load.failed_for_good, "both members to have failed", timeout=30)
+    wait_until(lambda: made.load.problem, "both members to have failed", timeout=30)
     made.load.raise_error()
-    made.load.drain({0: 5}, timeout=30, cancelled=threading.Event())
+    made.load.drain({0: 5}, timeout=30)
     assert sorted(made.problems) == [
         f"{name} a member of a group has no event 'red': it said '{{\"event\": \"red\"}}'"
         for name in ("orders-group-0", "orders-group-1")
@@ -90,7 +89,7 @@ def test_one_that_ends_by_itself_has_a_problem_and_the_other_goes_on(group: Any)
     wait_until(lambda: made.problems, "the problem", timeout=30)
     wait_until(lambda: len(made.load.processes()) == 1, "the other one to be alone", timeout=30)
     assert made.problems == ["orders-group-0 ended unexpectedly, with exit code 5"]
-    assert made.load.failed_for_good == ""
+    assert made.load.problem == ""
     made.load.leave()
     assert len(made.problems) == 1
 
@@ -112,7 +111,7 @@ def test_one_whose_client_is_lost_again_and_again_has_a_problem(group: Any, monk
 def test_a_group_that_does_not_get_to_the_end_has_a_problem(group: Any) -> None:
     made = group("")
     wait_until(lambda: len(made.load.processes()) == 2, "the members", timeout=30)
-    made.load.drain({0: 5}, timeout=0.3, cancelled=threading.Event())
+    made.load.drain({0: 5}, timeout=0.3)
     problem = "did not reach the end: partition 0 was read up to offset 0 of 5"
     assert made.notices == [f"the group orders-group {problem}"]
     assert sorted(made.problems) == [f"orders-group-{number} {problem}" for number in (0, 1)]

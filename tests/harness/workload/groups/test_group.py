@@ -1,6 +1,5 @@
 """A group of the harness's own members, processes all of them, against librdkafka's mock of a cluster."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ class Ran:
         load = ConsumerGroup(lane, ORDERS, settings).begin()
         ends = dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
         wait_until(lambda: not load.behind(ends), "the group to be at the end", timeout=60)
-        load.drain(ends, timeout=20, cancelled=threading.Event())
+        load.drain(ends, timeout=20)
         load.raise_error()
         load.leave()
         self.has_committed = load.committed() == {load.group_id: ends}

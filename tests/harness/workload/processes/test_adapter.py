@@ -1,6 +1,5 @@
 """The adapter of Python's clients: librdkafka against its own mock of a cluster, transactions and reads."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +57,7 @@ def test_transactions_of_an_adapter_and_what_is_read_of_them(tmp_path: Path) -> 
         load = load_of(tmp_path / "read", lane)
         start = adapter("consumer", "pay", servers, problems, start_offsets={}, isolation="read_committed")
         consumer = ProcessConsumer(start, lane, load, isolation="read_committed")
-        consumer.drain(ends, timeout=30, cancelled=threading.Event())
+        consumer.drain(ends, timeout=30)
         consumer.close()
         load.tables.close()
     assert problems == []

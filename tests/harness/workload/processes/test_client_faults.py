@@ -98,7 +98,7 @@ def test_a_consumer_that_a_fault_kills_reads_from_the_start_under_a_new_name(tmp
     client.start()
     client.start()
     wait_until(lambda: consumer.consumed == 4, "the next one to read", timeout=30)
-    consumer.drain({0: 2}, timeout=20, cancelled=threading.Event())
+    consumer.drain({0: 2}, timeout=20)
     consumer.close()
     load.tables.close()
     assert started.problems == []

@@ -154,7 +154,7 @@ def consume(tmp_path: Path) -> Consume:
         started, load = Started(behaviour, tmp_path), load_of(tmp_path, PAID)
         consumer = ProcessConsumer(started, PAID, load, **options)
         wait_until(lambda: consumer.consumed >= fewest or started.problems, "the fake client", timeout=30)
-        consumer.drain({0: 6, 1: 10}, timeout=timeout, cancelled=threading.Event())
+        consumer.drain({0: 6, 1: 10}, timeout=timeout)
         consumer.close()
         load.tables.close()
         return started.problems
