@@ -19,7 +19,7 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import CONSUMER, PRODUCER, LifeSpec, Role
 from kafka_chaos.harness.workload.application.handles import Application
 from kafka_chaos.harness.workload.application.load import ApplicationMembers, ProducerFunction
-from kafka_chaos.harness.workload.clients.defect_watch import Watch, pattern_watch_of, watch_of, with_log_watch
+from kafka_chaos.harness.workload.clients.defect_watch import log_reader, with_log_reader
 from kafka_chaos.harness.workload.clients.following import Follower, PolledConsumer, RecordedConsumer
 from kafka_chaos.harness.workload.clients.keys import key_of
 from kafka_chaos.harness.workload.clients.lives import FurtherConsumers
@@ -112,14 +112,7 @@ class LaneClients:
         if transactional_id is not None:
             configs["transactional.id"] = transactional_id
         client = parse_client(lane.client)
-        watch: Watch | None = None
-        if client is not None and client.kind.name != IN_PROCESS:
-            watch = pattern_watch_of(lane.as_lane(()), load.on_precondition, producer_id=number)
-        else:
-            # The watch's logger replaces the harness's, which only keeps transactional producers silent.
-            others = {key: value for key, value in configs.items() if key != "logger"}
-            names = {"lane": lane.lane, "topic": lane.topic_name}
-            watch = watch_of(others, load.on_precondition, **names, producer_id=number)
+        read_line = log_reader(lane.as_lane(()), configs, load.on_precondition, producer_id=number)
         keys = None
         if client is None and has_compaction(lane.cleanup_policy):
             keys = partial(key_of, keys=lane.keys, tombstones=lane.tombstones, partitions=partitions)
@@ -138,7 +131,7 @@ class LaneClients:
                 # With acks=0, the leader of a new partition drops what comes before it serves, and nobody learns it.
                 grows_to=0 if slot or lane.acks == "0" else lane.partitions,
                 record_size=load.workload.record_size,
-                configs=with_log_watch({"client.id": client_id, **configs}, watch),
+                configs=with_log_reader({"client.id": client_id, **configs}, read_line),
             )
         settings = {
             "producer_id": number,
@@ -152,10 +145,10 @@ class LaneClients:
             "delivery_timeout_ms": configs["message.timeout.ms"],
             "transactional_id": transactional_id,
             "transaction_timeout_ms": configs.get("transaction.timeout.ms"),
-            **({} if watch is None else {"log": True}),
+            **({} if read_line is None else {"log": True}),
         }
         start = load.start(lane, PRODUCER, client_id, settings, lane.producer_configs)
-        return ProcessProducer(start, rows, watch=watch)
+        return ProcessProducer(start, rows, read_line=read_line)
 
     def _followers(self) -> tuple[Follower, ...]:
         """Make a consumer of the lane's topic or, if the lane has transactions, one in each isolation level."""

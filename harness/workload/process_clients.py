@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.client_process import EventHandler, ProtocolBreach, Start, SupervisedProcess
-from kafka_chaos.harness.workload.clients.defect_watch import Watch
+from kafka_chaos.harness.workload.clients.defect_watch import ReadLine
 from kafka_chaos.harness.workload.clients.following import Follower
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
@@ -39,7 +39,7 @@ class ReportedError(KafkaError):
 class ProcessProducer(LaneProducer, EventHandler):
     """A producer in a process of its own, which `start` starts.
 
-    `watch` reads the lines of its library's log that the process reports; without it, such a line breaks the protocol.
+    `read_line` takes the lines of its library's log that the process reports; without it, such a line is a breach.
     `flushes`: how often the process said that it has flushed.
 
     The producer is its own `client`: it has `confluent_kafka.Producer`'s methods for transactions, which raise
@@ -49,12 +49,12 @@ class ProcessProducer(LaneProducer, EventHandler):
     role = "a producer"
     process: SupervisedProcess
 
-    def __init__(self, start: Start, rows: ProducedRows, *, watch: Watch | None = None) -> None:
+    def __init__(self, start: Start, rows: ProducedRows, *, read_line: ReadLine | None = None) -> None:
         super().__init__(rows)
         self.flushes = 0
         self._handle_outcome = rows.handle_outcome
-        if watch is not None:
-            self._handle_log = watch.read_line
+        if read_line is not None:
+            self._handle_log = read_line
         self._unfinished_order = ""  # Commit or abort, from when it is ordered until a call has told its result.
         self._is_answered = False
         self._end_error: str | None = None

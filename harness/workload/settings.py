@@ -1,6 +1,5 @@
 """Settings that all lanes of a load share, the configs of their producers, and the start of clients as processes."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,8 +14,6 @@ from kafka_chaos.harness.workload.client_process import Start, SupervisedProcess
 from kafka_chaos.harness.workload.tables import LoadTables
 
 LINGER_MS = 5
-_SILENT_LOGGER = logging.Logger("kafka_chaos.transactional_producer")
-_SILENT_LOGGER.addHandler(logging.NullHandler())
 _DELIVERY_TIMEOUT_MS = 60_000
 
 OnPrecondition = Callable[[events.DefectPrecondition | events.AcknowledgedWithoutOffset], None]
@@ -75,8 +72,6 @@ class LoadSettings:
             configs["transaction.timeout.ms"] = timeout_ms
             # Records must not outlive their transaction.
             configs["message.timeout.ms"] = min(int(str(configs["message.timeout.ms"])), timeout_ms)
-            # Without a logger, the client prints that it was fenced, whatever its log_level is.
-            configs["logger"] = _SILENT_LOGGER
         return {**configs, **self.secured(lane)}
 
     def secured(self, lane: LaneSpec) -> Mapping[str, str]:

@@ -23,11 +23,11 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IDENTITY_HEADER, IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.application.consumer import ApplicationConsumers
-from kafka_chaos.harness.workload.clients.defect_watch import watch_of, with_log_watch
+from kafka_chaos.harness.workload.clients.defect_watch import log_reader, with_log_reader
 from kafka_chaos.harness.workload.clients.outcome import Outcome, outcome_of
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.producers import WrittenRecords
-from kafka_chaos.harness.workload.clients.recorded_producer import abandon_client, retries
+from kafka_chaos.harness.workload.clients.recorded_producer import SILENT_LOGGER, abandon_client, retries
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.transactions.producer import TransactionRows
 
@@ -50,7 +50,7 @@ class ApplicationProducers(WrittenRecords):
         self.has_offsets = lane.acks != "0"
         self.retries = retries(self.configs)
         self.calls = load.calls
-        self._load = load
+        self._lane, self._load = lane.as_lane(()), load
         self._clients: list[ApplicationProducer] = []
         self._lock = threading.Lock()
 
@@ -58,12 +58,11 @@ class ApplicationProducers(WrittenRecords):
         """Make one more producer, with these configs."""
         with self._lock:
             number = len(self._clients)
-            on_precondition = self._load.on_precondition
-            watch = watch_of(configs, on_precondition, lane=self.lane, topic=self.topic, producer_id=number)
+            read_line = log_reader(self._lane, configs, self._load.on_precondition, producer_id=number)
             rows = ProducedRows(
                 self._load.tables, lane=self.lane, producer_id=number, transactional_id=configs.get("transactional.id")
             )
-            client = ApplicationProducer(self, rows, with_log_watch(configs, watch))
+            client = ApplicationProducer(self, rows, with_log_reader(configs, read_line))
             self._clients.append(client)
             self.rows.append(rows)
         return client
@@ -86,7 +85,7 @@ class ApplicationProducer:
 
     def __init__(self, recorder: ApplicationProducers, rows: ProducedRows, configs: Mapping[str, object]) -> None:
         self._recorder = recorder
-        self._client = new_client(Producer, configs)
+        self._client = new_client(Producer, {"logger": SILENT_LOGGER, **configs})
         self._rows = rows
         self._keys: dict[int, tuple[str | None, bool]] = {}
         rows.keys = self._keys.pop

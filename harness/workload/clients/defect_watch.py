@@ -21,14 +21,14 @@ that waited behind them (sarama-3354); in kafka-python, messages expired (KAFKA-
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka_chaos.contract.events import AcknowledgedWithoutOffset, DefectPrecondition
 from kafka_chaos.contract.lane.lanes import Lane
+from kafka_chaos.harness.clients.kinds import IN_PROCESS
 from kafka_chaos.harness.workload.settings import OnPrecondition
-from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS, KnownDefect
+from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 
 _EPOCH_BUMP = re.compile(
     r"drain in state .* epoch bump .*: (?P<why>\d+ message\(s\) timed out on .*|skipped sequence .*)"
@@ -40,83 +40,63 @@ _ACKNOWLEDGED_WITHOUT_OFFSET = re.compile(
 _DEBUG = 7  # The syslog level of `log_level` that passes every line.
 _LOG_KEYS = frozenset(("debug", "logger"))
 
+ReadLine = Callable[[str], None]
+"""Reads a line of one producer's log, and emits an event for each precondition or missing offset that it shows."""
 
-@dataclass(slots=True)
-class Watch:
-    """Reads the log of one idempotent producer of librdkafka.
 
-    `on_precondition` gets an event for each precondition, and for acknowledgements without an offset. Neither defect
-    concerns a `transactional` producer, but its acknowledgements may lack an offset, too.
+def log_reader(
+    lane: Lane, configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, producer_id: int
+) -> ReadLine | None:
+    """The reader of the log of a producer in this lane with these configs; None if its log shows no precondition.
+
+    `on_precondition` gets the events. The log of librdkafka is read if the producer is idempotent, unless it has a
+    logger already; that of another client if a defect with a pattern concerns the lane.
     """
+    if on_precondition is None:
+        return None
+    is_transactional = "transactional.id" in configs
+    concerned = [defect for defect in MODELLED_DEFECTS.values() if defect.log and defect.concerns(lane)]
 
-    on_precondition: OnPrecondition
-    _: KW_ONLY
-    lane: str
-    topic: str
-    producer_id: int
-    transactional: bool = False
+    def tell(kind: type[DefectPrecondition | AcknowledgedWithoutOffset], evidence: str, **more: Any) -> None:
+        on_precondition(kind(lane=lane.lane, producer_id=producer_id, evidence=evidence, **more))
 
-    def read_line(self, line: str) -> None:
-        """Read a line of the log, and emit an event for a precondition or a missing offset."""
-        if (match := _ACKNOWLEDGED_WITHOUT_OFFSET.search(line)) is not None and match["topic"] == self.topic:
+    def read_line_of_librdkafka(line: str) -> None:
+        if (match := _ACKNOWLEDGED_WITHOUT_OFFSET.search(line)) is not None and match["topic"] == lane.topic:
             fields = {key: int(match[key]) for key in ("partition", "messages")}
             evidence = f"librdkafka: {match['text']}"
             are_the_first = (match["first"], match["last"]) == ("1", match["messages"])
-            if are_the_first and not self.transactional:
-                self._tell(DefectPrecondition, evidence, defect="KAFKA-15591", **fields)
+            # Neither defect concerns a transactional producer, but its acknowledgements may lack an offset, too.
+            if are_the_first and not is_transactional:
+                tell(DefectPrecondition, evidence, defect="KAFKA-15591", **fields)
             else:
-                self._tell(AcknowledgedWithoutOffset, evidence, **fields)
-        elif not self.transactional and (epoch_bump := _EPOCH_BUMP.search(line)) is not None:
+                tell(AcknowledgedWithoutOffset, evidence, **fields)
+        elif not is_transactional and (epoch_bump := _EPOCH_BUMP.search(line)) is not None:
             evidence = f"librdkafka renews the producer epoch: {epoch_bump['why']}"
-            self._tell(DefectPrecondition, evidence, defect="librdkafka-4953")
+            tell(DefectPrecondition, evidence, defect="librdkafka-4953")
 
-    def _tell(self, kind: type[DefectPrecondition | AcknowledgedWithoutOffset], evidence: str, **more: Any) -> None:
-        self.on_precondition(kind(lane=self.lane, producer_id=self.producer_id, evidence=evidence, **more))
-
-
-@dataclass(slots=True)
-class PatternWatch(Watch):
-    """Reads the log of one producer of another client, for lines that match the pattern (`log`) of a defect."""
-
-    defects: Sequence[KnownDefect]
-
-    def read_line(self, line: str) -> None:
-        """Read a line of the log, and emit an event for each defect whose precondition the line shows."""
-        for defect in self.defects:
+    def read_line_of_other_client(line: str) -> None:
+        for defect in concerned:
             match = re.search(defect.log, line)
-            if match is not None and (named := match.groupdict()).get("topic", self.topic) == self.topic:
+            if match is not None and (named := match.groupdict()).get("topic", lane.topic) == lane.topic:
                 partition = {"partition": int(named["partition"])} if "partition" in named else {}
-                self._tell(DefectPrecondition, f"{defect.component}: {named['text']}", defect=defect.id, **partition)
+                tell(DefectPrecondition, f"{defect.component}: {named['text']}", defect=defect.id, **partition)
+
+    if (lane.client or IN_PROCESS).partition(" ")[0] != IN_PROCESS:
+        return read_line_of_other_client if concerned else None
+    is_read = configs.get("enable.idempotence") is True and not configs.keys() & _LOG_KEYS
+    return read_line_of_librdkafka if is_read else None
 
 
-def watch_of(
-    configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, lane: str, topic: str, producer_id: int
-) -> Watch | None:
-    """A watch for a librdkafka producer with these configs; None if it isn't idempotent or has a logger already."""
-    if on_precondition is None or configs.get("enable.idempotence") is not True or configs.keys() & _LOG_KEYS:
-        return None
-    transactional = "transactional.id" in configs
-    return Watch(on_precondition, lane=lane, topic=topic, producer_id=producer_id, transactional=transactional)
-
-
-def pattern_watch_of(lane: Lane, on_precondition: OnPrecondition | None, *, producer_id: int) -> PatternWatch | None:
-    """A watch for a producer of another client; None if no defect with a pattern concerns the lane."""
-    concerned = [defect for defect in MODELLED_DEFECTS.values() if defect.log and defect.concerns(lane)]
-    if on_precondition is None or not concerned:
-        return None
-    return PatternWatch(on_precondition, lane=lane.lane, topic=lane.topic, producer_id=producer_id, defects=concerned)
-
-
-def with_log_watch(configs: Mapping[str, object], watch: Watch | None) -> dict[str, object]:
-    """The configs of a producer, by which librdkafka passes log lines to `watch`, if any, within `poll` and `flush`."""
-    if watch is None:
+def with_log_reader(configs: Mapping[str, object], read_line: ReadLine | None) -> dict[str, object]:
+    """The configs of a producer, by which librdkafka passes log lines to `read_line` within `poll` and `flush`."""
+    if read_line is None:
         return dict(configs)
 
     def read(record: logging.LogRecord) -> bool:
-        watch.read_line(record.getMessage())
+        read_line(record.getMessage())
         return False
 
     # Not by getLogger, which keeps each logger for ever. No handler is needed: the filter lets no line pass.
-    logger = logging.Logger(f"kafka_chaos.producer.{watch.lane}")
+    logger = logging.Logger("kafka_chaos.producer")
     logger.addFilter(read)
     return {**configs, "debug": "eos", "log_level": _DEBUG, "logger": logger}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import struct
 import threading
 import time
@@ -30,6 +31,10 @@ _BATCH = 256
 _PURGE_TIMEOUT = 1.0
 _unpack_seq = struct.Struct(">q").unpack_from
 _SEQ_START = 12  # In a value, whose layout `identity.py` describes.
+# A broken cluster's errors are reported, and need no log. Without a logger, librdkafka prints some whatever its
+# `log_level` is, such as that a transactional producer was fenced.
+SILENT_LOGGER = logging.Logger("kafka_chaos.client")
+SILENT_LOGGER.addHandler(logging.NullHandler())
 
 # A producer that failed fatally warns when it is closed; nothing can be done about that. Pytest replaces these filters,
 # so the plugin sets this one again.
@@ -124,7 +129,7 @@ class RecordedProducer(LaneProducer):
         # With acks=0 no broker answers, so there is no offset. Yet librdkafka reports one for the 1,002nd and
         # later records of a batch: within a batch, it counts up from its "invalid" offset, -1001.
         self._has_offsets = _acks(configs) != "0"
-        self.client = new_client(Producer, configs)
+        self.client = new_client(Producer, {"logger": SILENT_LOGGER, **configs})
         self._is_transactional = "transactional.id" in configs
         self._delivered = self._delivery_callback()
         self._partition_watch: PartitionWatch | None = None

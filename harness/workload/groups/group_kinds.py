@@ -90,8 +90,6 @@ class ConsumerGroup(GroupLoad):
         lane, load, transactions = self.lane, self.load, self.lane.transactional or Transactional()
         assert self.loop is not None
         configs = load.producer_configs(lane)
-        # A logger can't be passed to another process; the member has one of its own.
-        configs.pop("logger", None)
         if self.loop.offsets == IN_TRANSACTION:
             configs["transactional.id"] = transactional_id(lane.lane, slot)
         return OutputSettings(

@@ -11,7 +11,6 @@ The loop's key `offsets` says when the offsets are committed:
 Sources: KIP-98, KIP-447; Kafka's documentation of `sendOffsetsToTransaction`.
 """
 
-import logging
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -99,11 +98,12 @@ class ToldRows:
 class Outputs(RecordedProducer):
     """The producer of a loop's member, which tells the harness of its records."""
 
-    def __init__(self, settings: OutputSettings, member: Member, logger: logging.Logger) -> None:
+    def __init__(self, settings: OutputSettings, member: Member) -> None:
         self.told = ToldRows(settings, member.tell)
         rows: Any = self.told  # It has all of `ProducedRows` that `RecordedProducer` uses.
-        configs = {**settings["configs"], "logger": logger}
-        super().__init__(rows, topic=settings["topic"], record_size=settings["record_size"], configs=configs)
+        super().__init__(
+            rows, topic=settings["topic"], record_size=settings["record_size"], configs=settings["configs"]
+        )
         self._give_up = member.orders.gives_up
 
     def send_all(self, sources: Identities) -> None:
@@ -137,10 +137,10 @@ class Outputs(RecordedProducer):
 class LoopProcessing(Processing):
     """How a loop's member processes a batch. Raises `ProducerLost`: then another member has to replace this one."""
 
-    def __init__(self, settings: OutputSettings, member: Member, logger: logging.Logger) -> None:
+    def __init__(self, settings: OutputSettings, member: Member) -> None:
         super().__init__(member, settings["offsets"])
         self._abort_probability = settings["abort"]
-        self._outputs = Outputs(settings, member, logger)
+        self._outputs = Outputs(settings, member)
         self._random = random.Random(settings["seed"])
         self._transactions: TransactionalProducer | None = None
         self.batch_size = _BATCH_SIZE

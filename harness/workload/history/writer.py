@@ -63,21 +63,20 @@ def consumed_rows(
     `within`: the numbers of a producer and of its transaction in which the batch was read; None: no such columns.
     """
     count = len(offset)
-    columns = [
-        pa.array([lane] * count, pa.string()),
-        pa.array([consumer] * count, pa.string()),
-        pa.array(partition, pa.int32()),
-        pa.array(offset, pa.int64()),
-        pa.array(producer_id, pa.int32()),
-        pa.array(seq, pa.int64()),
-        pa.nulls(count, pa.int32()) if leader_epoch is None else pa.array(leader_epoch, pa.int32()),
-        pa.array(np.arange(first_ns, first_ns + count, dtype=np.int64)),
-    ]
+    columns: dict[str, Any] = {
+        "lane": [lane] * count,
+        "consumer": [consumer] * count,
+        "partition": partition,
+        "offset": offset,
+        "producer_id": producer_id,
+        "seq": seq,
+        "leader_epoch": pa.nulls(count, pa.int32()) if leader_epoch is None else leader_epoch,
+        "poll_ns": np.arange(first_ns, first_ns + count, dtype=np.int64),
+    }
     if within is None:
-        return pa.Table.from_arrays(columns, schema=CONSUMED_SCHEMA)
-    producer, transaction = within
-    columns += [pa.array([producer] * count, pa.int32()), pa.array([transaction] * count, pa.int64())]
-    return pa.Table.from_arrays(columns, schema=_READ_IN_TRANSACTION_SCHEMA)
+        return pa.Table.from_pydict(columns, schema=CONSUMED_SCHEMA)
+    columns |= {"reading_producer_id": [within[0]] * count, "reading_transaction": [within[1]] * count}
+    return pa.Table.from_pydict(columns, schema=_READ_IN_TRANSACTION_SCHEMA)
 
 
 class HistoryWriter:

@@ -89,7 +89,8 @@ def client_of(kind: str, silent: str) -> Any:
     if kind == "in process":
         return FakeProducer({"transactional.id": "pay-0"}, {silent: [TIMED_OUT] * 1_000}, [], silent=False)
     rows: Any = SimpleNamespace(lane="pay", producer_id=0, pending={}, handle_outcome=print)
-    takes_orders_and_says_nothing = Mock(is_ready=silent != "init_transactions", problem=None)
+    says = {"is_ready": silent != "init_transactions", "problem": None, "has_ended": threading.Event()}
+    takes_orders_and_says_nothing = Mock(**says)
     return ProcessProducer(lambda _: takes_orders_and_says_nothing, rows)
 
 

@@ -163,7 +163,7 @@ def fake_lane(counts: tuple[int, int, int], *, seconds: float = 0.0) -> Any:
     """Its reader takes so many seconds to the end; `timeouts` are those that it was given."""
     timeouts: list[float] = []
 
-    def drain(ends: object, *, timeout: float, cancelled: object) -> None:
+    def drain(ends: object, *, timeout: float) -> None:
         timeouts.append(timeout)
         time.sleep(seconds)
 

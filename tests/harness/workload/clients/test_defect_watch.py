@@ -17,7 +17,7 @@ from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.transactions import Transactional
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.producer import ApplicationProducers
-from kafka_chaos.harness.workload.clients.defect_watch import Watch, pattern_watch_of, watch_of, with_log_watch
+from kafka_chaos.harness.workload.clients.defect_watch import ReadLine, log_reader, with_log_reader
 from kafka_chaos.harness.workload.clients.partitions import RoundRobin
 from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer, RecordedProducer
@@ -30,6 +30,7 @@ REPORT = runpy.run_path(str(Path(__file__).parents[4] / "docs/reports/implicit_a
 """The program of the report, which has a broker refuse the first request."""
 PRODUCE, NO_ERROR = REPORT["PRODUCE"], 0
 REQUEST_TIMED_OUT, DUPLICATE_SEQUENCE_NUMBER = 7, 46
+IDEMPOTENT_LANE = Lane(lane="a", topic="t", idempotence=True)
 IDEMPOTENT = {"enable.idempotence": True, "log_level": 0}
 DRAIN = "[thrd:x]: Beginning partition drain in state Assigned for PID{Id:1,Epoch:0} epoch bump for 1 partition(s) "
 TIMED_OUT = f"{DRAIN}with in-flight requests: 250 message(s) timed out on t [0]"
@@ -49,8 +50,8 @@ FAST = {**IDEMPOTENT, "bootstrap.servers": "mock", "test.mock.num.brokers": 1, "
 
 def told_by(*lines: str, **more: Any) -> list[Any]:
     told: list[Event] = []
-    watch = watch_of({**IDEMPOTENT, **more}, told.append, lane="a", topic="t", producer_id=3)
-    logger: Any = with_log_watch(IDEMPOTENT, watch)["logger"]
+    read_line = log_reader(IDEMPOTENT_LANE, {**IDEMPOTENT, **more}, told.append, producer_id=3)
+    logger: Any = with_log_reader(IDEMPOTENT, read_line)["logger"]
     for line in lines:
         logger.debug("DRAIN %s", line)
     return told
@@ -116,8 +117,8 @@ def test_a_transactional_producer_tells_of_acknowledgements_without_an_offset_al
     ids=["plain", "not idempotent", "an application's own log"],
 )
 def test_other_producers_are_left_alone(configs: dict[str, object]) -> None:
-    watch = watch_of(configs, lambda _: None, lane="a", topic="t", producer_id=0)
-    assert with_log_watch(configs, watch) == configs
+    assert log_reader(IDEMPOTENT_LANE, configs, lambda _: None, producer_id=0) is None
+    assert with_log_reader(configs, None) == configs
 
 
 FLUSHING = "producer/leader/t/2 state change to [flushing-1]"
@@ -125,7 +126,6 @@ RETRYING = FLUSHING.replace("flushing", "retrying")
 REPEATED = "[Producer] Failed to send messages: Connection error: read ECONNRESET"
 EXPIRED = "KafkaTimeoutError: Expiring 10 record(s) for t-0: 10007 ms has passed since batch creation"
 OF_PYTHON = {"client": "kafka-python", "transactional": Transactional()}
-IDEMPOTENT_LANE = Lane(lane="a", topic="t", idempotence=True)
 
 
 @pytest.mark.parametrize(
@@ -146,10 +146,10 @@ def test_other_clients_tell_of_repetitions_each_time(
     lane: dict[str, Any], line: str, told: tuple[str, int | None, str | None] | None
 ) -> None:
     events: list[Any] = []
-    watch = pattern_watch_of(replace(IDEMPOTENT_LANE, **lane), events.append, producer_id=3)
-    assert watch is not None
-    watch.read_line(line)
-    watch.read_line(line)
+    read_line = log_reader(replace(IDEMPOTENT_LANE, **lane), {}, events.append, producer_id=3)
+    assert read_line is not None
+    read_line(line)
+    read_line(line)
     assert len(events) == (2 if told else 0)
     for event in events:
         assert told is not None
@@ -160,21 +160,21 @@ def test_other_clients_tell_of_repetitions_each_time(
 @pytest.mark.parametrize("client", ["java 3.9.1", "franz-go", "kafkajs 2.2.4"])
 def test_nothing_is_read_of_a_client_without_such_a_defect(client: str) -> None:
     lane = replace(IDEMPOTENT_LANE, client=client, max_in_flight=1)
-    assert pattern_watch_of(lane, lambda _: None, producer_id=0) is None
-    assert pattern_watch_of(replace(lane, client="sarama"), None, producer_id=0) is None
+    assert log_reader(lane, IDEMPOTENT, lambda _: None, producer_id=0) is None
+    assert log_reader(replace(lane, client="sarama"), IDEMPOTENT, None, producer_id=0) is None
 
 
 Sending = Callable[[Path, dict[str, Any], float], list[Any]]
 
 
-def send_by(made: Callable[[ProducedRows, dict[str, Any], Watch | None], LaneProducer]) -> Sending:
+def send_by(made: Callable[[ProducedRows, dict[str, Any], ReadLine | None], LaneProducer]) -> Sending:
     """Sends by the driver that this makes, until the log has told something and a record has its outcome."""
 
     def send(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
         told: list[Any] = []
         tables = LoadTables(folder)
-        watch = watch_of(configs, told.append, lane="a", topic="a", producer_id=0)
-        producer = made(ProducedRows(tables, lane="a", producer_id=0, partitions=RoundRobin(1)), configs, watch)
+        read_line = log_reader(Lane(lane="a", topic="a"), configs, told.append, producer_id=0)
+        producer = made(ProducedRows(tables, lane="a", producer_id=0, partitions=RoundRobin(1)), configs, read_line)
         end = time.monotonic() + seconds
         # The line of a log comes before the outcome of the record that it is about.
         while time.monotonic() < end and not (told and producer.unanswered < producer.sent):
@@ -190,13 +190,13 @@ def send_by(made: Callable[[ProducedRows, dict[str, Any], Watch | None], LanePro
     return send
 
 
-def in_process(rows: ProducedRows, configs: dict[str, Any], watch: Watch | None) -> LaneProducer:
-    return RecordedProducer(rows, topic="a", record_size=100, configs=with_log_watch(configs, watch))
+def in_process(rows: ProducedRows, configs: dict[str, Any], read_line: ReadLine | None) -> LaneProducer:
+    return RecordedProducer(rows, topic="a", record_size=100, configs=with_log_reader(configs, read_line))
 
 
-def in_a_process(rows: ProducedRows, configs: dict[str, Any], watch: Watch | None) -> LaneProducer:
+def in_a_process(rows: ProducedRows, configs: dict[str, Any], read_line: ReadLine | None) -> LaneProducer:
     more = {"partitions": 1, "configs": configs, "log": True}
-    return ProcessProducer(adapter("producer", "a", configs["bootstrap.servers"], **more), rows, watch=watch)
+    return ProcessProducer(adapter("producer", "a", configs["bootstrap.servers"], **more), rows, read_line=read_line)
 
 
 def send_from_application(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:

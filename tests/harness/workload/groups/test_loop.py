@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,7 +76,7 @@ class Loop:
             run_directory=str(folder), names_generation=True,
         )  # fmt: skip
         self.member = FakeMember(self.tell)
-        self.processing = LoopProcessing(settings, self.member, logging.getLogger("silent"))  # type: ignore[arg-type]
+        self.processing = LoopProcessing(settings, self.member)  # type: ignore[arg-type]
         self.producer = LoopProducer.made
 
     def tell(self, kind: str, **values: Any) -> None:
