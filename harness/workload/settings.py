@@ -42,7 +42,7 @@ class LoadSettings:
     tables: LoadTables
     on_notice: Callable[[str], None]
     on_change: Callable[[str, str, str], None] = lambda group, member, change: None
-    on_precondition: OnPrecondition | None = None
+    on_precondition: OnPrecondition = lambda event: None
     on_client: OnClient = lambda event: None
     client_configs: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0

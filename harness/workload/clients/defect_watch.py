@@ -45,15 +45,13 @@ ReadLine = Callable[[str], None]
 
 
 def log_reader(
-    lane: Lane, configs: Mapping[str, object], on_precondition: OnPrecondition | None, *, producer_id: int
+    lane: Lane, configs: Mapping[str, object], on_precondition: OnPrecondition, *, producer_id: int
 ) -> ReadLine | None:
     """The reader of the log of a producer in this lane with these configs; None if its log shows no precondition.
 
     `on_precondition` gets the events. The log of librdkafka is read if the producer is idempotent, unless it has a
     logger already; that of another client if a defect with a pattern concerns the lane.
     """
-    if on_precondition is None:
-        return None
     is_transactional = "transactional.id" in configs
     concerned = [defect for defect in MODELLED_DEFECTS.values() if defect.log and defect.concerns(lane)]
 

@@ -25,7 +25,7 @@ from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
-from kafka_chaos.harness.workload.clients.partitions import known_partitions
+from kafka_chaos.harness.workload.clients.partitions import PartitionWatch
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -100,11 +100,6 @@ class Follower(Readers, ABC):
             if self._comes_and_goes:
                 self._load.on_client(ReaderEnded(lane=self.lane, consumer=self.name))
 
-    def record_batch(self, **columns: Any) -> None:
-        """Record one batch that the consumer has read, column by column; see `ConsumedRows.add_batch`."""
-        self._rows.add_batch(self.name, **columns)
-        self._note_read(columns["partition"], columns["offset"])
-
     def _note_read(self, partition: Sequence[int], offset: Sequence[int]) -> None:
         for number in self._unread & set(partition):
             self._unread.remove(number)
@@ -129,7 +124,6 @@ class Follower(Readers, ABC):
 
 _MAX_RECORDS = 10_000
 _POLL_TIMEOUT = 0.2
-_METADATA_INTERVAL = 1.0
 _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 """The log was truncated below the consumer's position (KIP-320), or no longer has this offset."""
 
@@ -137,16 +131,14 @@ _POSITION_LOST = (KafkaError._LOG_TRUNCATION, KafkaError._AUTO_OFFSET_RESET, Kaf
 class PolledConsumer(Follower):
     """A librdkafka consumer in this process that follows a lane as far as its owner polls it.
 
-    While the topic has fewer partitions than the lane will have, its metadata are asked for again and again: new
-    partitions join the assignment, and are read from their start.
+    While the topic has fewer partitions than the lane will have, a thread asks for new ones: they join the assignment,
+    and are read from their start.
     """
 
     def __init__(self, lane: LaneSpec, load: LoadSettings, **options: Any) -> None:
         """`options`: further parameters of `Follower`."""
         super().__init__(lane, load, partitions=lane.first_partitions, **options)
         self._topic = lane.topic_name
-        self._grows_to = lane.partitions
-        self._asked_at = time.monotonic()
         self._codec = IdentityCodec(self.lane)
         isolated = {"enable.partition.eof": True, "isolation.level": self._isolation}
         self._consumer = new_client(
@@ -165,19 +157,18 @@ class PolledConsumer(Follower):
             },
         )
         self._assign()
+        known, most = lane.first_partitions, lane.partitions
+        self._partition_watch = PartitionWatch(self._consumer, self._topic, known=known, most=most)
 
     def poll(self, timeout: float, within: tuple[int, int] | None = None) -> None:
         """Read for `timeout` seconds. `within`: the producer and its transaction in which that happens, if any."""
         with self._load.calls.awaiting(self.lane, self.name, "poll"):
             messages = self._consumer.consume(_MAX_RECORDS, timeout=timeout)
         self._handle_messages(messages, within)
-        if len(self._starts) < self._grows_to and time.monotonic() - self._asked_at > _METADATA_INTERVAL:
-            self._asked_at = time.monotonic()
-            new = range(len(self._starts), known_partitions(self._consumer, self._topic))
-            if new:
-                added = [TopicPartition(self._topic, partition, OFFSET_BEGINNING) for partition in new]
-                self._consumer.incremental_assign(added)
-                self.add_partitions(new)
+        if new := range(len(self._starts), self._partition_watch.known):
+            added = [TopicPartition(self._topic, partition, OFFSET_BEGINNING) for partition in new]
+            self._consumer.incremental_assign(added)
+            self.add_partitions(new)
 
     def report_unread(self, problem: str) -> None:
         """Report that the consumer did not reach the end, a problem of the lane if several consumers read it."""
@@ -193,6 +184,7 @@ class PolledConsumer(Follower):
     def close(self) -> None:
         """Write the last rows, and end the consumer."""
         self.end_assignment()
+        self._partition_watch.end()
         self._consumer.close()
 
     def _assign(self) -> None:
@@ -203,7 +195,9 @@ class PolledConsumer(Follower):
     def _handle_messages(self, messages: list[Any], within: tuple[int, int] | None) -> None:
         records = [message for message in messages if message.error() is None]
         if records:
-            self.record_batch(**self._codec.read(records), within=within)
+            columns: dict[str, Any] = self._codec.read(records)
+            self._rows.add_batch(self.name, **columns, within=within)
+            self._note_read(columns["partition"], columns["offset"])
         for message in messages:
             error = message.error()
             if error is not None and error.code() == KafkaError._PARTITION_EOF:

@@ -1,5 +1,6 @@
-"""The partitions to which a producer sends: all partitions in turn, and new partitions once it learns of them."""
+"""The partitions of a topic that may grow: how clients learn of new ones, and the turn in which a producer uses all."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -37,26 +38,18 @@ class RoundRobin:
         return numbers.astype(np.int32)
 
 
-def known_partitions(client: Any, topic: str) -> int:
-    """Ask the cluster for a topic's number of partitions; 0 if there is no answer. The client learns it as well."""
-    try:
-        metadata = client.list_topics(topic, timeout=_ASK_TIMEOUT_S).topics[topic]
-    except KafkaException:
-        return 0
-    return len(metadata.partitions) if metadata.error is None else 0
-
-
 class PartitionWatch:
-    """Asks the cluster every half second, in a thread, until a topic has grown to `most` partitions.
+    """Asks the cluster every half second, in a thread, until a topic has grown from `known` to `most` partitions.
 
-    `known`: the number of partitions by the last answer; 0 before. By itself, a client asks only every five minutes
-    (`topic.metadata.refresh.interval.ms`).
+    `known`: the number of partitions by the last answer. Without the watch, a client of librdkafka asks only every five
+    minutes (`topic.metadata.refresh.interval.ms`); with it, the client learns of them as well.
     """
 
-    def __init__(self, client: Any, topic: str, *, most: int) -> None:
-        self.known = 0
+    def __init__(self, client: Any, topic: str, *, known: int, most: int) -> None:
+        self.known = known
         self._worker = Worker(lambda: self._run(client, topic, most), name=f"partitions-of-{topic}")
-        self._worker.start()
+        if known < most:
+            self._worker.start()
 
     def end(self) -> None:
         """Stop asking, and wait for the thread; the client may be closed afterwards."""
@@ -64,4 +57,6 @@ class PartitionWatch:
 
     def _run(self, client: Any, topic: str, most: int) -> None:
         while self.known < most and not self._worker.ending.wait(_ASK_INTERVAL_S):
-            self.known = known_partitions(client, topic) or self.known
+            with suppress(KafkaException):
+                metadata = client.list_topics(topic, timeout=_ASK_TIMEOUT_S).topics[topic]
+                self.known = max(self.known, len(metadata.partitions))

@@ -132,9 +132,7 @@ class RecordedProducer(LaneProducer):
         self.client = new_client(Producer, {"logger": SILENT_LOGGER, **configs})
         self._is_transactional = "transactional.id" in configs
         self._delivered = self._delivery_callback()
-        self._partition_watch: PartitionWatch | None = None
-        if grows_to > self._partitions.count:
-            self._partition_watch = PartitionWatch(self.client, topic, most=grows_to)
+        self._partition_watch = PartitionWatch(self.client, topic, known=self._partitions.count, most=grows_to)
 
     @property
     def unanswered(self) -> int:
@@ -148,7 +146,7 @@ class RecordedProducer(LaneProducer):
         while done < count:
             batch = min(_BATCH, count - done)
             first = rows.hand_out(batch)
-            if self._partition_watch is not None and (known := self._partition_watch.known) > self._partitions.count:
+            if (known := self._partition_watch.known) > self._partitions.count:
                 self._partitions.grow(known, first)
             partitions, first_partition = self._partitions.count, self._partitions.first
             for seq, value in enumerate(self._codec.encode_many(self.producer_id, first, batch), first):
@@ -192,8 +190,7 @@ class RecordedProducer(LaneProducer):
         abandon_client(self.client, open_transaction=open_transaction)
 
     def _purge(self) -> None:
-        if self._partition_watch is not None:
-            self._partition_watch.end()
+        self._partition_watch.end()
         if len(self.client):
             self.client.purge()
             deadline = time.monotonic() + _PURGE_TIMEOUT

@@ -13,6 +13,7 @@ Sources: KIP-98, KIP-447; Kafka's documentation of `sendOffsetsToTransaction`.
 
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ class ToldRows:
             producer_id=settings["producer_id"],
             transactional_id=settings["configs"].get("transactional.id"),
         )
-        self._outcomes: list[tuple[int, int | None, int, str, str | None]] = []  # seq, offset, ns, outcome, error
+        # By outcome and error: the records' seq, offset and ns.
+        self._outcomes: dict[tuple[Outcome, str | None], list[tuple[int, int | None, int]]] = defaultdict(list)
 
     def in_transaction(self, number: int) -> None:
         """Note that records sent from now on are in the transaction of this number."""
@@ -84,15 +86,14 @@ class ToldRows:
     def note_outcome(self, seq: int, outcome: Outcome, error: str | None = None, *, offset: int | None = None) -> None:
         """Note the outcome of a record."""
         self.failed |= outcome is not Outcome.OK
-        self._outcomes.append((seq, offset, time.monotonic_ns(), outcome, error))
+        self._outcomes[outcome, error].append((seq, offset, time.monotonic_ns()))
 
     def write_rest(self) -> None:
         """Tell the outcomes learned since the last call: one event for each pair of outcome and error."""
-        outcomes, self._outcomes = self._outcomes, []
-        for outcome, error in dict.fromkeys((outcome, error) for *_, outcome, error in outcomes):
-            same = [row[:3] for row in outcomes if row[3:] == (outcome, error)]
-            seq, offset, ns = map(list, zip(*same, strict=True))
+        for (outcome, error), records in self._outcomes.items():
+            seq, offset, ns = map(list, zip(*records, strict=True))
             self._tell("outcome", outcome=outcome, error=error, seq=seq, offset=offset, ns=ns)
+        self._outcomes.clear()
 
 
 class Outputs(RecordedProducer):

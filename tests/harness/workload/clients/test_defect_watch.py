@@ -161,7 +161,6 @@ def test_other_clients_tell_of_repetitions_each_time(
 def test_nothing_is_read_of_a_client_without_such_a_defect(client: str) -> None:
     lane = replace(IDEMPOTENT_LANE, client=client, max_in_flight=1)
     assert log_reader(lane, IDEMPOTENT, lambda _: None, producer_id=0) is None
-    assert log_reader(replace(lane, client="sarama"), IDEMPOTENT, None, producer_id=0) is None
 
 
 Sending = Callable[[Path, dict[str, Any], float], list[Any]]

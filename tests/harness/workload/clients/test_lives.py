@@ -33,7 +33,7 @@ class Reader(Follower):
         self.begin_assignment()
 
     def given(self, partition: int, *offsets: int) -> None:
-        self.record_batch(partition=[partition] * len(offsets), offset=offsets, producer_id=offsets, seq=offsets)
+        self._note_read([partition] * len(offsets), offsets)
 
     def may_read_more(self) -> bool:
         return True
