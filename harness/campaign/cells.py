@@ -82,7 +82,7 @@ class CellSummary:
     runs: Sequence[LaneRun]
 
     @property
-    def settings(self) -> str:
+    def settings_described(self) -> str:
         """The lane's settings in words."""
         version, _, mode = self.cell.cluster.partition("/")
         lane = {"lane": "any", "kafka_version": version, "metadata_mode": mode, **json.loads(self.cell.settings)}
@@ -116,7 +116,7 @@ class CellSummary:
         return {
             "client": self.cell.client,
             "cluster": self.cell.cluster,
-            "settings": self.settings,
+            "settings": self.settings_described,
             "lane": self.cell.settings,
             "faults": self.cell.faults,
             "runs": len(self.runs),

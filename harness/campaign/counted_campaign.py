@@ -26,7 +26,7 @@ from kafka_chaos.harness.report.inputs.evidence import read_evidence
 from kafka_chaos.harness.run.directory import versions
 from kafka_chaos.verification import LaneVerdict, RunDirectoryError, SparkUnavailableError
 
-_SETTINGS = ("acks", "idempotence", "min_insync_replicas", "unclean_leader_election", "faults")
+_SETTINGS = ("acks", "idempotence", "min_insync_replicas", "unclean_leader_election", "faults")  # in the summary
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ Policy = Generator[Attempt, Outcome, T]
 
 @dataclass
 class Budget:
-    """How many minutes a campaign may last from the construction on, and how many attempts (`runs`) it may make."""
+    """How many minutes a campaign may last once the budget is made, and how many attempts (`runs`) it may make."""
 
     minutes: float
     runs: int | None = None
@@ -62,7 +62,7 @@ class Budget:
 
     @property
     def elapsed(self) -> float:
-        """The seconds since the construction."""
+        """The seconds since the budget was constructed."""
         return self.clock() - self.started
 
     def allows(self, attempt: Attempt) -> bool:

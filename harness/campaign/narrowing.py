@@ -36,7 +36,7 @@ _ATTEMPTS = "shrunk"
 
 @dataclass
 class Narrowing:
-    """Shrinks the run in `run_dir` to the smallest experiment that shows its finding, which is the result.
+    """Shrinks the run in `run_dir` to the result: the smallest experiment that shows the run's finding.
 
     The directories of all further runs are in `root`. `confirm`: how often the whole schedule has to show the finding
     first. `repeats`: how often the result is run.

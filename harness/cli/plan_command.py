@@ -1,4 +1,4 @@
-"""`kafka-chaos plan`: what a run would do, resolved as far as it can be, and what it may show. Starts nothing."""
+"""`kafka-chaos plan`: what a run would do, as far as that is known before it starts, and what it may show."""
 
 from __future__ import annotations
 
@@ -121,14 +121,14 @@ def _planned_phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
             if (causes := answer["known_defects"])
         }
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses, "known_defects": defects}
-        clients = {key: value for key, value in lane.to_json().items() if key in ("transactional", "group", "loop")}
+        of_clients = {key: value for key, value in lane.to_json().items() if key in ("transactional", "group", "loop")}
         bounds = bounds_of(lane, timings_of(spec, cluster), lane.faults)
         recovery = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
         not_judged: dict[str, str] = {anomaly.value: why for anomaly, why in by_configuration(lane).items()}
         unbounded = [anomaly.value for anomaly in lane.recovery_anomalies if anomaly not in bounds]
         why = "the time-outs of its clients are not known, and it has no recover_within"
         not_judged |= dict.fromkeys([anomaly for anomaly in unbounded if anomaly not in not_judged], why)
-        lanes.append({**entry, **clients, "recovery": recovery, "not_judged": not_judged})
+        lanes.append({**entry, **of_clients, "recovery": recovery, "not_judged": not_judged})
     return {
         "phase": phase.phase,
         "workload": phase.workload.model_dump(mode="json"),

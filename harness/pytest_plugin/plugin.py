@@ -58,7 +58,7 @@ class Session:
 
 
 SESSION = pytest.StashKey[Session]()
-FAILED = pytest.StashKey[bool]()
+FAILED = pytest.StashKey[bool]()  # whether the test failed, in the stash of the test
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

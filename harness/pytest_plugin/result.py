@@ -11,7 +11,7 @@ from kafka_chaos.contract.run_directory import FINDINGS_FOLDER, REPORT_FILE
 from kafka_chaos.harness.run.run import RunResult
 from kafka_chaos.verification import LaneVerdict, RunVerdict
 
-EXAMPLES = 3
+EXAMPLES = 3  # records that the message of a failed assertion shows
 _WHERE = ("partition", "offset", "producer_id", "seq")  # the columns that say where a finding is
 
 

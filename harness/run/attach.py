@@ -165,7 +165,7 @@ def _breakable(experiment: Experiment, cluster: ClusterAccess, admin: ClusterAdm
 
 @dataclass(frozen=True)
 class _Stages:
-    """The stages of a run that need the cluster. `unread`: settings that predictions need and the run can't learn."""
+    """The stages of a run that need the cluster. `unread`: the event about settings that the run could not learn."""
 
     run: Run
     cluster: ClusterAccess

@@ -60,7 +60,7 @@ def read_broker_log(
             taken_back = (PartitionChanged, PartitionOffline) if _DEPOSED in line else ()
             yield from (event for event in since_election if not isinstance(event, taken_back))
             since_election = []
-            log.states = set()
+            log.states = set()  # a state that was taken back may be logged again, and is an event then
         since_election += log.events_of(line)
     yield from since_election
 
@@ -135,6 +135,7 @@ class _NodeLog:
             yield state
 
     def _remember(self, matches: Mapping[str, re.Match[str]]) -> None:
+        """Keep what a later line's event needs: a reason, a log end, or a requested ISR."""
         if reason := matches.get("reason"):
             self._reasons[_partition(reason)] = reason["reason"].split(" (")[0].strip(" :")
         if follows := matches.get("follows"):

@@ -25,7 +25,7 @@ from kafka_chaos.reference_model.clients.rules import checks_epochs
 
 
 def check_entries(number: int, phase: PhaseSpec) -> None:
-    """Refuse entries of a schedule that are no faults; raises `ExperimentError`. `phase.faults` needs this check."""
+    """Raise an `ExperimentError` for an entry that is no fault: `phase.faults` would raise one without a place."""
     for entry in phase.schedule:
         place = ("phases", number, "schedule", entry.entry_index)
         try:

@@ -30,7 +30,7 @@ from kafka_chaos.harness.experiment.specs import Experiment, ExperimentError, Ph
 from kafka_chaos.harness.signals import new_client
 
 
-def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec) -> Refusals:
+def _check_lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec) -> Refusals:
     """Refusals of a lane's keys that conflict with the cluster, with other keys, or with other lanes."""
     brokers, oldest = cluster.brokers, cluster.as_layout().oldest
     if ":" in lane.topic_name:
@@ -62,8 +62,8 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec) -> 
         yield ("cleanup_policy",), f"{sends}: expected null or delete"
     if lane.tombstones and not is_compacted:
         yield ("tombstones",), "expected 0, or a topic that is compacted"
-    yield from _client(cluster, lane)
-    yield from _client_keys(lane)
+    yield from _check_client(cluster, lane)
+    yield from _check_client_keys(lane)
     sources = [other.lane for other in phase.lanes if other.loop is None]
     if lane.loop is not None and lane.loop.source not in sources:
         expected = f"expected a lane of this phase without a loop ({', '.join(sources) or 'there is none'})"
@@ -75,12 +75,12 @@ def _lane(cluster: ClusterSpec, phase: PhaseSpec, lane: lane_specs.LaneSpec) -> 
         if phase.steps is None and life.at >= phase.workload.duration:
             yield ("lives", number, "at"), f"{life.at:g} s is past the load of {phase.workload.duration:g} s"
     if lane.created_at is not None:
-        yield from _created_late(phase, lane, lane.created_at)
-    yield from _session(cluster, lane)
-    yield from _share(cluster, lane)
+        yield from _check_created_late(phase, lane, lane.created_at)
+    yield from _check_session(cluster, lane)
+    yield from _check_share(cluster, lane)
 
 
-def _created_late(phase: PhaseSpec, lane: lane_specs.LaneSpec, at: float) -> Refusals:
+def _check_created_late(phase: PhaseSpec, lane: lane_specs.LaneSpec, at: float) -> Refusals:
     """Refusals of `created_at` if something needs the topic earlier, or a fault is over before the topic exists."""
     loops = {other.lane: other.loop.source for other in phase.lanes if other.loop is not None}
     if phase.steps is not None or at >= phase.workload.duration:
@@ -96,24 +96,24 @@ def _created_late(phase: PhaseSpec, lane: lane_specs.LaneSpec, at: float) -> Ref
             yield ("created_at",), message
 
 
-def _session(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
+def _check_session(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
     """Refusals of a session time-out that differs from the brokers', where brokers decide it (KIP-848)."""
     session = int(cluster.broker_configs.get(GROUP_SESSION_TIMEOUT, DEFAULTS["kraft"][GROUP_SESSION_TIMEOUT]))
-    for key, group in _groups_of(lane):
+    for path, group in _groups_of(lane):
         if group.protocol == CONSUMER and group.session_timeout_ms != session:
             message = f"with the protocol consumer brokers decide: expected {session}, or set {GROUP_SESSION_TIMEOUT}"
-            yield (*key, "session_timeout_ms"), f"{message} in cluster.broker_configs"
+            yield (*path, "session_timeout_ms"), f"{message} in cluster.broker_configs"
 
 
 def _groups_of(lane: lane_specs.LaneSpec) -> Iterator[tuple[tuple[str, ...], Group]]:
-    """The group of the lane and the group of its loop, each with its place."""
+    """The group of the lane and the group of its loop, each with the path of its key."""
     if lane.group is not None:
         yield ("group",), lane.group
     if lane.loop is not None:
         yield ("loop", "group"), lane.loop.group
 
 
-def _share(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
+def _check_share(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
     """Refusals of a share group's keys that differ from the brokers', where brokers decide."""
     if lane.share is None:
         return
@@ -128,7 +128,7 @@ def _share(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
         yield ("share", "lock_ms"), f"expected at least {least}, the brokers' {SHARE_SHORTEST_LOCK}"
 
 
-def _client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
+def _check_client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
     """Refusals of keys that the lane's client, a process of its own, does not support."""
     client = parse_client(lane.client)
     if client is None:
@@ -143,12 +143,12 @@ def _client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
     for key, supported in () if lane.group is None else kind.group_settings.items():
         if (value := getattr(lane.group, key)) not in supported:
             yield ("group", key), f"members of {client} can have {' or '.join(supported)} here, got {value}"
-    for place, group in _groups_of(lane):
+    for path, group in _groups_of(lane):
         since = kind.assigned_by_brokers_since
         version = [int(number) for number in client.version.split(".") if number]
         if group.protocol == CONSUMER and (since is None or version < since):
             has = "" if since is None else f": {kind.name} has the protocol since {since[0]}.{since[1]} (KIP-848)"
-            yield (*place, "protocol"), f"members of {client} can have classic here, got consumer{has}"
+            yield (*path, "protocol"), f"members of {client} can have classic here, got consumer{has}"
     if lane.transactional is not None and lane.transactional.reads:
         yield ("transactional", "reads"), f"expected false with {client}: {IN_PROCESS} reads within transactions here"
     if lane.idempotence and lane.max_in_flight not in kind.idempotent_in_flight:
@@ -170,7 +170,7 @@ def _client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
                 yield (name, key), f"{client} calls it {key.replace(wrong_separator, kind.separator)}"
 
 
-def _client_keys(lane: lane_specs.LaneSpec) -> Refusals:
+def _check_client_keys(lane: lane_specs.LaneSpec) -> Refusals:
     from confluent_kafka import Consumer, Producer
 
     for name, owned in (
@@ -212,7 +212,7 @@ def _refused_by(client_class: Any, name: str, configs: Mapping[str, object]) -> 
         yield (name,), f"the client refuses it: {reason}"
 
 
-def _configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> Refusals:
+def _check_configs(cluster: ClusterSpec, number: int, phase: PhaseSpec) -> Refusals:
     """Refusals of configs with which predictions for a lane of the phase would be wrong. `number`: the phase's index.
 
     This check comes last, since the model takes only lanes whose other keys are valid.
@@ -255,13 +255,13 @@ def check(experiment: Experiment) -> None:
                 raise ExperimentError((*at_lane, "topic"), f"{lane.topic_name!r} is the topic of two lanes")
             names.add(lane.lane)
             topics.add(lane.topic_name)
-            raise_first(at_lane, _lane(cluster, phase, lane))
+            raise_first(at_lane, _check_lane(cluster, phase, lane))
         check_faults(cluster, number, phase)
-        raise_first((), _configs(cluster, number, phase))
-    raise_first(("defect",), _defect(experiment, names))
+        raise_first((), _check_configs(cluster, number, phase))
+    raise_first(("defect",), _check_defect(experiment, names))
 
 
-def _defect(experiment: Experiment, names: Set[str]) -> Refusals:
+def _check_defect(experiment: Experiment, names: Set[str]) -> Refusals:
     """Refusals of a known defect's lanes if they do not exist, or if no lane is left as the control."""
     lanes = () if experiment.defect is None else experiment.defect.lanes
     for index, lane in enumerate(lanes):
