@@ -1,20 +1,20 @@
-"""Requests to one chosen broker that only scenarios send, in their steps and observations."""
+"""Requests to a chosen broker, which only the steps and observations of scenarios send."""
 
 from typing import Any
 
 from kafka_chaos.contract.wire.kafka_python import ApiVersionsRequest, FetchRequest
 from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, NONE, BrokerClient
 
-_FIRST_WITH_EPOCHS = 9
-"""The first version of Fetch that is fenced by leader epochs (KIP-320)."""
-_WITH_FEATURES = 3
+_FIRST_FETCH_WITH_EPOCHS = 9
+"""The first version of Fetch whose leader epoch brokers check (KIP-320)."""
+_API_VERSIONS_WITH_FEATURES = 3
 """The version of ApiVersions whose answer names features (KIP-584)."""
-FENCED_LEADER_EPOCH = 74
-UNKNOWN_LEADER_EPOCH = 75
+FENCED_LEADER_EPOCH = 74  # the error code for a leader epoch that is too low
+UNKNOWN_LEADER_EPOCH = 75  # the error code for a leader epoch that is too high
 
 
 class ObservingClient(BrokerClient):
-    """A connection to one broker, which is asked for what its replicas hold."""
+    """A connection to one broker, with the requests by which scenarios act on the broker and observe its replicas."""
 
     def send(self, topic: str, record: str, *, acks: str) -> None:
         """Send one record, and take no answer."""
@@ -27,16 +27,16 @@ class ObservingClient(BrokerClient):
 
     def features(self) -> dict[str, int]:
         """The levels of the features (KIP-584) that are in force, as this broker knows them, by name."""
-        answer = self.request(ApiVersionsRequest("kafka-chaos", "0", version=_WITH_FEATURES))
+        answer = self.request(ApiVersionsRequest("kafka-chaos", "0", version=_API_VERSIONS_WITH_FEATURES))
         return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
 
     def leader_epoch(self, topic: str, *, guess: int = 0) -> int | None:
-        """The leader epoch of this broker's replica of partition 0; None without a replica, or if it fences no fetch.
+        """The leader epoch of this broker's replica of partition 0; None without a replica, or before KIP-320.
 
-        Found by trial, from `guess` on, with fencing (KIP-320): the answer to a fetch with a lower epoch is
-        FENCED_LEADER_EPOCH, and to a fetch with a higher epoch UNKNOWN_LEADER_EPOCH.
+        It is found by fetches with different epochs, `guess` first: brokers answer a lower epoch than their own with
+        FENCED_LEADER_EPOCH, and a higher one with UNKNOWN_LEADER_EPOCH (KIP-320).
         """
-        if self._version(FetchRequest, FETCH_FROM_ANY) < _FIRST_WITH_EPOCHS:
+        if self._version(FetchRequest, FETCH_FROM_ANY) < _FIRST_FETCH_WITH_EPOCHS:
             return None
         epoch, tried = max(guess, 0), set()
         while epoch >= 0 and epoch not in tried:

@@ -93,12 +93,12 @@ def run_command(
     records: list[ScenarioRecord] = []
     start = time.monotonic()
 
-    def document() -> dict[str, Any]:
+    def results() -> dict[str, Any]:
         return results_json(records, seconds=time.monotonic() - start, not_run=planned[len(records) :])
 
     def save() -> None:
         if out is not None:
-            write_or_refuse(out, _json_text(document()))
+            write_or_refuse(out, _json_text(results()))
 
     # If the file can't be written, fail now and not after half an hour.
     save()
@@ -116,16 +116,16 @@ def run_command(
                 reporter(kind, event)
 
         run_scenarios(scenarios, repeat=repeat, notify=notify, kraft_version=kraft)
-    finished = document()
+    final_results = results()
     if as_json:
-        click.echo(_json_text(finished), nl=False)
+        click.echo(_json_text(final_results), nl=False)
     elif not quiet and len(planned) > 1:
         console(highlight=False).print(summary(records))
-    sys.exit(Verdict(finished["verdict"]).exit_code)
+    sys.exit(Verdict(final_results["verdict"]).exit_code)
 
 
 def _scenarios_by(ids: Sequence[str], everything: bool) -> list[Scenario]:
-    """The scenarios that were asked for, each once. Raises `UsageFailure` that names all unknown ids."""
+    """The scenarios that were asked for, each once. Raises `UsageFailure` with all unknown ids."""
     from kafka_chaos.conformance.scenario.registry import all_scenarios, scenarios_in
 
     if everything == bool(ids):
@@ -135,7 +135,7 @@ def _scenarios_by(ids: Sequence[str], everything: bool) -> list[Scenario]:
     for name in ids:
         in_file = {scenario.id: scenario for scenario in scenarios_in(Path(name))} if name.endswith(".yaml") else {}
         by_id |= in_file
-        requested += in_file or [name]
+        requested += [*in_file] or [name]
     unknown = [name for name in dict.fromkeys(requested) if name not in by_id]
     if unknown:
         verb = "is not a scenario" if len(unknown) == 1 else "are not scenarios"
@@ -147,5 +147,5 @@ def _scenarios_by(ids: Sequence[str], everything: bool) -> list[Scenario]:
     return [by_id[name] for name in dict.fromkeys(requested)]
 
 
-def _json_text(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+def _json_text(results: dict[str, Any]) -> str:
+    return json.dumps(results, indent=1, ensure_ascii=False) + "\n"

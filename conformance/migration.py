@@ -1,10 +1,10 @@
-"""The way of a cluster from ZooKeeper to KRaft, node by node (KIP-866; Kafka up to 3.9).
+"""The migration of a cluster from ZooKeeper to KRaft, node by node (KIP-866; Kafka up to 3.9).
 
 1. `add_controllers`: KRaft controllers start in migration mode. They know ZooKeeper, and wait for all brokers.
-2. `join`: each broker is restarted so that it registers with the controllers, too. When the last one has, the active
-   controller claims `/controller` in ZooKeeper and copies the metadata. From then on it writes all changes to both.
+2. `join`: each broker is restarted so that it registers with the controllers, too. Once all have, the active controller
+   claims `/controller` in ZooKeeper, copies the metadata, and writes all changes both there and to KRaft's own log.
 3. `convert`: each broker is restarted as a broker in KRaft mode, on the same files.
-4. `leave`: each controller is restarted without ZooKeeper. After that, no way leads back.
+4. `leave`: each controller is restarted without ZooKeeper. After that, the cluster can't go back to ZooKeeper.
 
 Each step but `add_controllers` takes a node that is down, and changes what the node finds at its next start.
 """
@@ -35,8 +35,8 @@ class Migration(ZooKeeperMode):
         self._kraft: kraft.KRaftMode | None = None
         self.converted: set[int] = set()
         """The brokers that are in KRaft mode, or will be in it from their next start on."""
-        self.left: set[int] = set()
-        """The node ids of the controllers that no longer know ZooKeeper."""
+        self.without_zookeeper: set[int] = set()
+        """The node ids of the controllers that no longer know ZooKeeper, or will not from their next start on."""
 
     # --- The cluster with ZooKeeper ---------------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ class Migration(ZooKeeperMode):
         return list(self._members.controllers.values())
 
     def join(self, broker: Node) -> None:
-        """Let a broker with ZooKeeper also register with the controllers, from its next start on."""
+        """Configure a broker with ZooKeeper so that it also registers with the controllers from its next start on."""
         version = self._spec.version_of(broker.number)
         configs = {
             **_ENABLED,
@@ -94,19 +94,19 @@ class Migration(ZooKeeperMode):
         broker.write_file(properties.PROPERTIES_FILE, text)
 
     def convert(self, broker: Node) -> None:
-        """Let a broker be in KRaft mode from its next start on."""
+        """Configure a broker so that it is in KRaft mode from its next start on."""
         self._configure_for_kraft(broker)
         self.converted.add(broker.number)
 
     def leave(self, controller: Node) -> None:
-        """Let a controller be without ZooKeeper from its next start on."""
+        """Configure a controller so that it does not know ZooKeeper from its next start on."""
         self._configure_for_kraft(controller)
-        self.left.add(controller.number)
+        self.without_zookeeper.add(controller.number)
 
     @property
     def is_over(self) -> bool:
         """Whether no controller knows ZooKeeper any more."""
-        return self._kraft is not None and self.left == set(self._kraft.voters)
+        return self._kraft is not None and self.without_zookeeper == set(self._kraft.voters)
 
     def _configure_for_kraft(self, node: Node) -> None:
         version = self._spec.version_of(node.number)
@@ -121,7 +121,7 @@ class Migration(ZooKeeperMode):
 
 
 class MigratingMetadata:
-    """The `Metadata` from ZooKeeper, which KRaft controllers keep up to date; after the migration, from the quorum."""
+    """The cluster's `Metadata`: from ZooKeeper, which KRaft controllers keep up to date, then from KRaft's quorum."""
 
     def __init__(self, migration: Migration, members: Members) -> None:
         self._migration = migration

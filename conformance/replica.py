@@ -54,11 +54,11 @@ class ReplicaFiles:
 
 
 class NoReplica(ClusterFailure):
-    """The broker has no replica of the partition in the log directory."""
+    """Raised when a broker has no replica of the partition in the log directory."""
 
 
 def read_replica(node: Node, topic: str, partition: int, *, log_directory: str = BROKER_DATA) -> ReplicaFiles:
-    """A broker's replica of a partition, read from one log directory. Its container may be paused or stopped.
+    """A broker's replica of a partition, read from one log directory. The broker's container may be paused or stopped.
 
     Raises `NoReplica` if the directory has none, and `ClusterFailure` if the files can't be read, for example while the
     container is just starting or stopping.

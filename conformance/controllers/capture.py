@@ -19,14 +19,14 @@ from kafka_chaos.faults.links.relay.frames import API_NAMES
 from kafka_chaos.harness.cluster.cluster import Cluster
 
 _APIS = frozenset(API_NAMES[key] for key in FROM_CONTROLLERS)
-_PATIENCE = 20.0
+_PATIENCE = 20.0  # seconds to wait for an exchange
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """A request as a broker received it, and the broker's answer, None while there is none.
 
-    `sent_ns`: when the request's last byte reached the broker's link, by `time.monotonic_ns()`. Topic ids are text.
+    `sent_ns`: when the request's last byte reached the broker's link, by `time.monotonic_ns()`. Topic ids are strings.
     """
 
     broker: int
@@ -49,10 +49,10 @@ class Exchange:
             if key in self.request:
                 return [state for state in self.request[key] if state["topic_name"] == topic]
         states: list[Mapping[str, Any]] = []
-        for group in self.request.get("topic_states") or self.request.get("topics") or ():
-            if group.get("topic_name", group.get("name")) == topic:
-                partition_states = group.get("partition_states")
-                indexes = group["partition_indexes"] if partition_states is None else ()
+        for entry in self.request.get("topic_states") or self.request.get("topics") or ():
+            if entry.get("topic_name", entry.get("name")) == topic:
+                partition_states = entry.get("partition_states")
+                indexes = entry["partition_indexes"] if partition_states is None else ()
                 states += partition_states or [{"partition_index": index} for index in indexes]
         return states
 
@@ -63,7 +63,7 @@ class Exchange:
 
 
 class Capture:
-    """A capture on a cluster with links. Nothing else may trace these links meanwhile."""
+    """A capture of exchanges on a cluster with links. Nothing else may trace these links meanwhile."""
 
     def __init__(self, cluster: Cluster, trace: Path) -> None:
         assert cluster.links is not None, "the cluster has no links"
@@ -72,7 +72,7 @@ class Capture:
         self._unreadable_before = self._unreadable_count()
         self._exchanges: list[Exchange] = []
         self.unreadable = 0
-        """The number of frames and connections that could not be read; final once the block has been left."""
+        """The number of frames and connections that could not be read; final once the `with` block is over."""
         self._links.trace_to(trace, controllers=True)
 
     def exchanges(self) -> list[Exchange]:

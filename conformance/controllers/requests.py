@@ -40,7 +40,7 @@ def leader_and_isr(
     topic_id: uuid.UUID | None = None,
     **state: Any,
 ) -> LeaderAndIsrRequest:
-    """A LeaderAndIsr request of this version about one partition. `controller`: the broker id that it gives as its own.
+    """A LeaderAndIsr request of this version about one partition. `controller`: the id that it names as its sender's.
 
     `state`: the fields of the partition's state. Without a `topic_id`, the topic has the nil UUID in the request.
     """
@@ -78,7 +78,7 @@ def send_as_controller(address: str, request: Any, *, client_id: str = "kafka-ch
 def errors_of(answer: Mapping[str, Any], topics: Collection[Any] = ()) -> list[str]:
     """The name of the error of the whole answer; if that is NONE, the names of its partitions' errors follow.
 
-    `topics`: those whose partitions count, by name and by id (a version of the answer has either); all topics if empty.
+    `topics`: the names and ids of the topics whose partitions count (an answer has either, by its version); empty: all.
     """
     entries = [(entry["topic_name"], entry) for entry in answer.get("partition_errors", ())]
     for topic in answer.get("topics", ()):

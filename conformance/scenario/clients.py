@@ -75,7 +75,7 @@ class Producers:
         if client is None:
             client = self._producers[producer] = self._make(producer, acks, idempotent, configs or {})
 
-        def answered(error: KafkaError | None, message: Message) -> None:
+        def note_answer(error: KafkaError | None, message: Message) -> None:
             offset = message.offset() if error is None and acks != "0" else None
             with self._lock:
                 error_name = None if error is None else str(error.name())
@@ -83,7 +83,7 @@ class Producers:
 
         value = None if tombstone else record.encode()
         headers: list[tuple[str, str | bytes | None]] = [(NAME_HEADER, record.encode())] if tombstone else []
-        client.produce(self.topic, value=value, key=key, headers=headers, partition=partition, on_delivery=answered)
+        client.produce(self.topic, value=value, key=key, headers=headers, partition=partition, on_delivery=note_answer)
 
     def answers(self) -> tuple[Answer, ...]:
         """All answers so far, in the order of arrival."""
@@ -100,7 +100,7 @@ class Producers:
             return tuple(self._errors)
 
     def _make(self, name: str, acks: str, idempotent: bool, configs: Mapping[str, object]) -> Producer:
-        def reported(error: KafkaError) -> None:
+        def note_error(error: KafkaError) -> None:
             with self._lock:
                 self._errors.append(str(error.name()))
 
@@ -118,7 +118,7 @@ class Producers:
             "message.timeout.ms": 300_000,
             # Brokers are broken on purpose: lines about that in the log would only distract.
             "log_level": 0,
-            "error_cb": reported,
+            "error_cb": note_error,
             **configs,
         }
         return new_client(Producer, settings)
@@ -131,7 +131,7 @@ class Producers:
 
 
 def read_to_end(bootstrap_servers: str, topic: str) -> list[tuple[int, str]]:
-    """(offset, record) of everything that a consumer reads from the first offset to the end of partition 0."""
+    """(offset, name) of each record that a consumer reads from the first offset to the end of partition 0."""
     return read_partitions(bootstrap_servers, topic, [0])[0]
 
 
@@ -143,7 +143,7 @@ def read_partitions(
     timeout: float = 20.0,
     isolation: str = "read_committed",
 ) -> dict[int, list[tuple[int, str]]]:
-    """By partition, (offset, record) of everything that a consumer reads from the first offset to the end.
+    """By partition, (offset, name) of each record that a consumer reads from the first offset to the end.
 
     Raises `ClusterFailure` on an error, or if no record comes for `timeout` seconds before the end.
     """

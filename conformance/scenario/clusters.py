@@ -40,9 +40,9 @@ class ClusterProfile:
     `fresh`: each act (a part of a scenario, on a topic of its own) gets a cluster of its own.
     `lag_is_short`: a follower that does not fetch leaves the ISR within a step (`replica.lag.time.max.ms`). Otherwise
     that time is longer than any scenario.
-    `controllers`: the number of dedicated controllers in KRaft mode; no scenario breaks one that is alone.
-    `migration_controllers`: see `ClusterLayout`.
-    `elr`: whether leaders are elected from the eligible leader replicas; None leaves it to the version.
+    `controllers`: the number of dedicated controllers in KRaft mode; no scenario breaks an only controller.
+    `migration_controllers`: the number of controllers to which a cluster with ZooKeeper can migrate.
+    `elr`: whether leaders may be elected from the eligible leader replicas (KIP-966); None: as the version does.
     `links`: whether every connection passes a link, so that single requests can be held. `configs_of`: settings of
     single brokers.
     """
@@ -80,8 +80,8 @@ class ClusterProfile:
         has_several = self.metadata_mode == KRAFT and self.controllers > 1
         return tuple(CONTROLLER_IDS + number for number in range(1, self.controllers + 1)) if has_several else ()
 
-    def model(self, **topic: Any) -> ClusterConfig:
-        """The model's configuration of a topic on such a cluster; `topic` has the topic's own fields."""
+    def model_config(self, **topic: Any) -> ClusterConfig:
+        """The model's configuration for a topic on such a cluster; `topic` has the topic's own fields."""
         rules, version = rules_in(self.kafka_version, self.metadata_mode, self.elr), release(self.kafka_version)
         return ClusterConfig(
             protocol=PROTOCOLS[self.protocol],
@@ -96,7 +96,7 @@ class ClusterProfile:
         )
 
     @property
-    def spec(self) -> ClusterLayout:
+    def layout(self) -> ClusterLayout:
         """The layout with which a cluster of this profile is started."""
         return ClusterLayout(
             kafka_version=self.kafka_version,
@@ -122,7 +122,7 @@ _COMMON_CONFIGS: Mapping[str, object] = {
 }
 
 STEADY = ClusterProfile(name="steady")
-"""A follower stays in the ISR however long it is cut off. Other settings are Kafka's defaults or for observations."""
+"""A follower stays in the ISR however long it is cut off. Other settings are Kafka's defaults, or serve observation."""
 
 QUICK = ClusterProfile(name="short lag time", lag_is_short=True, configs={"replica.lag.time.max.ms": 2500})
 """A follower that does not fetch leaves the ISR after 2.5 to 3.8 seconds."""
@@ -177,27 +177,27 @@ class ClusterLease:
     def _await_settled_controller(self) -> int:
         """The id of the controller, once every broker names it: only then is its election over."""
 
-        def by_broker() -> dict[int, int | None]:
+        def controllers_named() -> dict[int, int | None]:
             addresses = self.cluster.addresses.items()
             return {number: next(answers([address], BrokerClient.controller), None) for number, address in addresses}
 
         def agreed() -> int | None:
             controller = self.metadata.controller()
-            return controller if set(by_broker().values()) == {controller} else None
+            return controller if set(controllers_named().values()) == {controller} else None
 
         return wait_until(
             agreed,
             "all brokers to know the controller",
             timeout=30,
-            seen=lambda: f"ZooKeeper: {self.metadata.controller()}, brokers: {by_broker()}",
+            seen=lambda: f"ZooKeeper: {self.metadata.controller()}, brokers: {controllers_named()}",
         )
 
     def isolation(self, broker: int) -> Rules:
         """Packet filter rules that drop all traffic between a broker and the other nodes; clients still reach it."""
         others = [node.address for node in self.cluster.nodes if node is not self.cluster.brokers[broker]]
-        # By chain of packet filter rules, the option that names the other node.
+        # By hook of the packet filter, the option that names the other node.
         options = {"INPUT": "-s", "OUTPUT": "-d"}
-        rules = {chain: [(side, other, "-j", "DROP") for other in others] for chain, side in options.items()}
+        rules = {hook: [(option, other, "-j", "DROP") for other in others] for hook, option in options.items()}
         return Rules("isolation", rules)
 
     def clean_up(self) -> None:
@@ -238,7 +238,7 @@ class ClusterPool:
             self._running.clear()
 
     def clean_lease(self, profile: ClusterProfile) -> ClusterLease:
-        """A clean cluster of this profile: a new one if it is `fresh`, or if no running one can be cleaned up."""
+        """A clean cluster of this profile: a new one if the profile is `fresh` or no running one can be cleaned up."""
         if self._kraft_version is not None:
             profile = profile.in_kraft(self._kraft_version)
         lease = self._running.get(profile.name)
@@ -257,7 +257,7 @@ class ClusterPool:
 
     @contextmanager
     def leased(self, profile: ClusterProfile) -> Iterator[ClusterLease]:
-        """A clean cluster of this profile for a `with` block; it is removed if the block ends with an error."""
+        """A clean cluster of this profile for a `with` block; an error in the block removes the cluster."""
         lease = self.clean_lease(profile)
         try:
             yield lease
@@ -277,7 +277,7 @@ class ClusterPool:
 
 def _start(profile: ClusterProfile) -> ClusterLease:
     make_mode = Migration if profile.migration_controllers else None
-    cluster = Cluster(profile.spec, run_id=f"scenario-{secrets.token_hex(4)}", make_mode=make_mode)
+    cluster = Cluster(profile.layout, run_id=f"scenario-{secrets.token_hex(4)}", make_mode=make_mode)
     cluster.__enter__()
     try:
         admin = ClusterAdmin(cluster.bootstrap_servers)

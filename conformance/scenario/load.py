@@ -1,8 +1,8 @@
 """Load on other topics of the cluster while an act of a scenario is played; Spark verifies every record of the load.
 
 The steps of a scenario wait for conditions, not for times, so the load lasts as long as the steps. A fault is a step
-here, and needs no proof as in an experiment: a step ends only when its effect was observed. The lanes are judged like
-those of an experiment, by what the model predicts for them under `faults`.
+here. Unlike a fault of an experiment it needs no proof, since a step ends only when its effect was observed. The lanes
+are judged like the lanes of an experiment, by what the model predicts for them under `faults`.
 """
 
 import secrets
@@ -35,7 +35,7 @@ _RECORDS_PER_SECOND = 200
 
 @dataclass
 class Load:
-    """Lanes under load until `verify`, which closes `loading`. `faults`: those of the act's steps, as in lanes.json."""
+    """Lanes under load until `verify` closes `loading`. `faults`: the faults of the act's steps, as in lanes.json."""
 
     lease: ClusterLease
     faults: tuple[str, ...]

@@ -27,7 +27,7 @@ _PATIENCE = 40.0
 """The seconds within which an awaited observation must come about."""
 
 Listener = Callable[[str, Any], None]
-"""It is told of each event of a scenario, by kind (such as "step") and value (such as the step's record)."""
+"""A function that is told each event of a scenario: its kind (such as "step") and value (such as the step's record)."""
 T = TypeVar("T")
 
 
@@ -53,7 +53,7 @@ class LockStep:
     clients: Any
     observer: Observer
     notify: Listener
-    began: float = field(default_factory=time.time)
+    began: float = field(default_factory=time.time)  # when the act began, in seconds since 1970
 
     def take(self, sentence: str, on_kafka: Callable[[], object], *actions: Step) -> None:
         """Execute a step: `on_kafka` does on Kafka what `actions` do in the model."""
@@ -74,7 +74,7 @@ class LockStep:
     def await_seen(self, sentence: str, condition: Callable[[Observation], bool]) -> None:
         """A step that only waits for an observation, which comes about by itself.
 
-        Raises `ScenarioViolation` if it does not come about in time, although the cluster can be observed.
+        Raises `ScenarioViolation` if the observation does not come about in time, although the cluster can be observed.
         """
         last: Observation | None = None
 
@@ -127,7 +127,7 @@ class LockStep:
         return self.act.steps[-1].observation
 
     def await_line(self, broker: int, *parts: str | re.Pattern[str], timeout: float = 30.0) -> str:
-        """The first line of a broker's log since the act began that has all of `parts`; waits for it."""
+        """Wait for a line of a broker's log since the act began that has all of `parts`, and return the first one."""
         patterns = [re.compile(re.escape(part)) if isinstance(part, str) else part for part in parts]
 
         def first_line() -> str | None:
@@ -140,7 +140,7 @@ class LockStep:
     # --- Expectations ----------------------------------------------------------------------------------------------
 
     def expect(self, text: str, seen: Any, expected: Any = True) -> None:
-        """Record an expectation; raises `ScenarioViolation` if what was seen is not what was expected."""
+        """Record an expectation; raises `ScenarioViolation` if `seen` is not `expected`."""
         expectation = Expectation(text, expected, seen, seen == expected)
         self.act.expectations.append(expectation)
         self.notify("expectation", expectation)
@@ -186,9 +186,9 @@ class LockStep:
     def _agree(self) -> tuple[Observation, Comparison[Any]]:
         """The first observation that the model allows and that came twice in a row, and its comparison with the model.
 
-        A single one may show a state that never was, since its parts are not of one moment. If none comes in time:
-        the last observation, if the model does not allow it. Raises `KafkaChaosError` if that is allowed but came only
-        once, or if nothing could be observed.
+        A single observation may show a state that never was, since its parts are not of one moment. When time is over,
+        the last observation is returned if the model does not allow it: they disagree. If the model allows it, it came
+        only once, so that nothing is certain; then, and if nothing could be observed, `KafkaChaosError` is raised.
         """
         last: Observation | None = None
         comparison: Comparison[Any] | None = None

@@ -55,7 +55,7 @@ class ReplicaObserver:
     sees_controller: bool = True
     """Whether the controller and its epoch are observed; False if they change without a step of the model."""
     observe_group: Callable[[], Mapping[str, Any]] = dict
-    """Observes the act's group, if it has one: returns it under the name of its field in `Observation`."""
+    """Observes the act's group, if it has one: returns the group by the name of its field in `Observation`."""
 
     def observe(self) -> Observation:
         """Observe all that is observable now. It is not one moment: rely only on two equal observations in a row."""
@@ -63,11 +63,11 @@ class ReplicaObserver:
             seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
         partition = self.metadata.partition(self.topic)
         brokers = self.metadata.brokers()
-        # With several voters, only the controller is observed (none, if brokers answer and name none), not its epoch,
-        # which also counts elections that nobody won.
+        # With several voters, the controller is observed (none, if brokers answer and name none), and not its epoch:
+        # that also counts elections that nobody won.
         several_voters = self.cluster.spec.voters > 1
         epoch = self.metadata.controller_epoch() if self.sees_controller and not several_voters else 0
-        shows_controller = epoch or (self.sees_controller and several_voters and brokers is not None)
+        shows_controller = bool(epoch) or (self.sees_controller and several_voters and brokers is not None)
         return Observation(
             replicas=seen,
             leader=None if partition is None else max(partition.leader, NOBODY),

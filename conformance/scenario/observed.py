@@ -35,7 +35,7 @@ AnyStage = Stage | TransactionsStage
 def observe(stage: AnyStage, name: str) -> Any:
     """The value of an observation as JSON, by a name such as `log(2)`.
 
-    It is looked up in `OBSERVED_BY`, then in the attributes and methods of the stage, then in the last observation.
+    The name is looked up in `OBSERVED_BY`, then among the stage's attributes and methods, then in the last observation.
     """
     word, arguments = _parsed(name)
     functions = (of_kind[word] for kind, of_kind in OBSERVED_BY.items() if isinstance(stage, kind) and word in of_kind)
@@ -91,7 +91,7 @@ def _latest_offset(stage: Stage, broker: int) -> tuple[str, int]:
     return error_name(error), offset
 
 
-def _answer_to_any_fetch(stage: Stage, broker: int) -> tuple[str, int]:
+def _answer_to_unfenced_fetch(stage: Stage, broker: int) -> tuple[str, int]:
     """The error and the high watermark in the answer to a Fetch 12 request without a leader epoch."""
     answer = stage.answer_from(broker, lambda client: client.fetch(stage.topic))
     return error_name(answer.error), answer.high_watermark
@@ -131,7 +131,7 @@ def _logged(node: Node, since: float, *parts: str) -> list[str]:
 
 
 def first_logged(stage: Stage, where: int | str, *parts: str) -> tuple[float, int]:
-    """When a node first logged a line with all `parts`, in seconds of the clock, and its number; waits for it."""
+    """Wait until a node has logged a line with all `parts`; returns when, in seconds of the clock, and its number."""
 
     def find() -> tuple[float, int] | None:
         logged = ((node, line) for node in _nodes(stage, where) for line in _logged(node, stage.clock_started, *parts))
@@ -161,7 +161,7 @@ _REPLICA_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "checkpoint line": _checkpoint_line,
     "checkpoint lines": lambda stage: {_checkpoint_line(stage, broker) for broker in stage.act.replicas},
     "acknowledged": lambda stage: stage.observation.acknowledged,
-    "logs are equal": lambda stage, *of: len({tuple(stage.log(broker)) for broker in of or stage.act.replicas}) == 1,
+    "logs are equal": lambda stage, *brokers: len({tuple(stage.log(b)) for b in brokers or stage.act.replicas}) == 1,
     "sorted log": lambda stage, broker: sorted(stage.log(broker)),
     "beginning of log": lambda stage, broker, count: stage.log(broker)[:count],
     "leader epochs of log": lambda stage, broker: [epoch for _, _, epoch in stage.replica(broker).log or ()],
@@ -184,8 +184,8 @@ _REPLICA_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "producer noticed": lambda stage, error: error in stage.clients.errors(),
     "refusals": _refusals,
     "latest offset": _latest_offset,
-    "answer to Fetch 12": _answer_to_any_fetch,
-    "error of Fetch 12": lambda stage, broker: _answer_to_any_fetch(stage, broker)[0],
+    "answer to Fetch 12": _answer_to_unfenced_fetch,
+    "error of Fetch 12": lambda stage, broker: _answer_to_unfenced_fetch(stage, broker)[0],
     "answer in the epoch named by": _answer_in_named_epoch,
     "described": _described,
     "epoch file": lambda stage, broker: (
@@ -195,7 +195,7 @@ _REPLICA_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
         {"base offset": b.base_offset, "last offset": b.last_offset, "leader epoch": b.leader_epoch, "bytes": b.size}
         for b in stage.observer.files(broker).batches
     ],
-    # Equal to the last byte.
+    # Equal byte by byte.
     "batches are equal": lambda stage: (
         len({tuple(b.data for b in stage.observer.files(broker).batches) for broker in stage.act.replicas}) == 1
     ),
@@ -208,7 +208,7 @@ _REPLICA_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "lines of controller": lambda stage, node, text: _logged(stage.controller_node(node), stage.clock_started, text),
     "rise": lambda stage, *moments: sorted(map(float, moments)) == [*map(float, moments)],
     "is past half of": lambda stage, moment, whole: 2 * float(moment) > float(whole),
-    # The active controller and one of the two others.
+    # The active controller and one of the two other controllers.
     "majority": lambda stage: sorted(
         sorted(stage.lease.profile.voters, key=lambda voter: voter != stage.observation.controller)[:2]
     ),

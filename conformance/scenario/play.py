@@ -61,8 +61,8 @@ class Play:
     ) -> Iterator[Stage]:
         """An act on a new topic, with the keys of `Topic`.
 
-        `controller`: the broker that must be controller, by default the last of the topic's. `load`: the faults that
-        may hit the load beside the act; without any, there is no load.
+        `controller`: the broker that must be controller, by default the last broker of the topic. `load`: the faults
+        that may hit the load beside the act; if empty, there is no load.
         """
         from kafka_chaos.conformance.scenario.load import load_beside
 
@@ -86,7 +86,7 @@ class Play:
         assignment = [list(topic.replicas)] * topic.partitions
         lease.admin.create_topic(topic_name, replica_assignment=assignment, configs=configs)
         lease.admin.await_full_isr([topic_name])
-        config = lease.profile.model(
+        config = lease.profile.model_config(
             brokers=brokers,
             assignment=tuple(topic.replicas),
             controller=controller,
@@ -110,6 +110,6 @@ class Play:
         self.notify("act", act)
 
     def topic_name(self, act: str) -> str:
-        """A topic's name that no other topic has, with the scenario and the act in it."""
+        """A name that no other topic has, with the scenario and the act in it."""
         words = "".join(letter if letter.isalnum() else "-" for letter in f"{self.record.scenario}-{act}".lower())
         return f"{words}-{time.time_ns() % 10**9:09d}"

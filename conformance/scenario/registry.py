@@ -2,8 +2,8 @@
 
 Such a package has `documents.toml`: it names the source of each scenario by id, in the order in which scenarios are
 listed, run and documented, and says where documents and brokers differ. The YAML files have the `acts` (`script.py`).
-`check_acts` checks their keys, clusters, steps and parts without a cluster: a file outside of packages whenever it is
-read, this project's own files in a test.
+`check_acts` checks an act's keys, cluster, steps and parts without starting anything: in a file outside of packages
+whenever it is read, in this project's own files in a test.
 """
 
 import importlib
@@ -240,7 +240,7 @@ def scenarios_in(path: Path) -> list[Scenario]:
         if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("title", "story")):
             raise UsageFailure(f"{path}: scenarios.{name}: expected the texts `title` and `story`, and `acts`")
         check_acts(f"{path}: scenarios.{name}", entry.get("acts"), content)
-        # No document describes it: the file stands for one.
+        # No document describes the scenario: the file stands for one.
         source = Source(Document(path.name, path.name, None), entry["title"], entry["title"])
         scenarios.append(_scenario(name, entry, source, content, str(path)))
     return scenarios

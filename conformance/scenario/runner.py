@@ -123,7 +123,7 @@ def run_scenario(
         raise
     except KafkaChaosError as error:
         record.reason = str(error)
-    except Exception as error:  # noqa: BLE001 -- a crashed check is unknown, and the others can still run
+    except Exception as error:  # noqa: BLE001 -- a crashed scenario is unknown, and the others can still run
         record.reason = _crash(error)
     record.seconds = time.monotonic() - start
     notify("verdict", record)
@@ -142,7 +142,7 @@ def run_scenarios(
 
 
 def _crash(error: Exception) -> str:
-    """The error of a crash in words, with its place in the project's own code."""
+    """The words for a scenario that crashed: the error, and its place in the project's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "site-packages" not in frame.filename] or frames
     where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(own[-4:]))

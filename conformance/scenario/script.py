@@ -103,14 +103,14 @@ def filled(value: Any, values: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """Takes steps on a stage. `values`: what this act and earlier ones remembered, for placeholders in steps."""
+    """Takes steps on a stage. `values`: by name, what `remember` steps have observed, for placeholders in steps."""
 
     stage: AnyStage
     parts: Mapping[str, Any]
     values: dict[str, Any]
 
     def take(self, steps: Sequence[Any]) -> None:
-        """Take steps one after the other. A list among them has further steps."""
+        """Take steps one after the other. A step may be a list of further steps."""
         for step in steps:
             if isinstance(step, list):
                 self.take(step)
@@ -119,7 +119,7 @@ class _Script:
 
     def _take_one(self, step: dict[str, Any]) -> None:
         when = step.pop("when", None)
-        if when is not None and self.stage.lease.profile.model().elects_eligible is not WHEN[when]:
+        if when is not None and self.stage.lease.profile.model_config().elects_eligible is not WHEN[when]:
             return
         verb = next(iter(step))
         value = step.pop(verb)
@@ -160,7 +160,7 @@ class _Script:
 
 
 def method_named(verb: str, stage: type[AnyStage]) -> tuple[str, list[str]]:
-    """The stage's method for a step that a file names, and its first arguments; `LookupError` if there is none."""
+    """The name and the first arguments of the stage's method for a step in a file; `LookupError` if there is none."""
     if issubclass(stage, GroupStage) and verb in MEMBER_STEPS:
         return "member_step", [verb]
     name = verb.replace(" ", "_")

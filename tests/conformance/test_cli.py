@@ -106,9 +106,9 @@ def test_the_gravest_verdict_is_the_exit_code(run: Any, ids: list[str], code: in
 
 def test_in_kraft_mode_every_cluster_is_one_with_a_controller_of_its_own(run: Any) -> None:
     assert run("run", "good", "--kraft", "4.3.1", "--quiet")[0] == 0
-    spec = QUICK.in_kraft("4.3.1").spec
-    assert (spec.metadata_mode, spec.controllers, spec.kafka_version) == ("kraft", 1, "4.3.1")
-    assert spec.broker_configs == QUICK.spec.broker_configs
+    layout = QUICK.in_kraft("4.3.1").layout
+    assert (layout.metadata_mode, layout.controllers, layout.kafka_version) == ("kraft", 1, "4.3.1")
+    assert layout.broker_configs == QUICK.layout.broker_configs
     assert QUICK.in_kraft("4.3.1").name != QUICK.name
 
 

@@ -1,7 +1,7 @@
 """The process of a group's member, which polls, processes and commits only when the scenario commands it.
 
 Between batches all partitions are paused: the member takes part in rebalances and is given nothing. In the middle of a
-batch it does not poll. When its standard input ends, because the harness has ended, it dies.
+batch it does not poll. When its standard input ends, because the harness has ended, it dies without leaving the group.
 """
 
 import json
@@ -18,8 +18,8 @@ from kafka_chaos.contract.lane.groups import AFTER, BEFORE
 from kafka_chaos.faults.helper import STDIN, Commands
 from kafka_chaos.harness.workload.groups.commits import generation_of
 
-POLL_TIMEOUT = 30.0
-_POLL = 0.05
+POLL_TIMEOUT = 30.0  # seconds within which a record must be given
+_POLL_SECONDS = 0.05  # the length of a single poll
 
 # The client logs what it also reports; a broken cluster would fill the terminal.
 _SILENT = logging.Logger("kafka_chaos.scenario.member")
@@ -27,8 +27,8 @@ _SILENT.addHandler(logging.NullHandler())
 
 
 class SteppedMember:
-    """A member that reads `topic` in batches of one record. `commits`: with `after`, the commit ends a batch, else its
-    processing. `incremental`: a rebalance names only the partitions that the member gets or gives back."""
+    """A member that reads `topic` in batches of one record. If `commits` is `after`, a batch ends with its commit, else
+    with its processing. `incremental`: a rebalance names only the partitions that the member gets or gives back."""
 
     def __init__(self, topic: str, commits: str, configs: dict[str, Any], *, incremental: bool) -> None:
         self._topic = topic
@@ -44,20 +44,20 @@ class SteppedMember:
     def serve(self) -> None:
         """Take part in rebalances between batches; in the middle of a batch, only wait."""
         if self._record is None:
-            message = self._client.poll(_POLL)
+            message = self._client.poll(_POLL_SECONDS)
             if message is not None and message.error() is None:
                 raise RuntimeError(f"given offset {message.offset()} without having asked for it")
         else:
-            time.sleep(_POLL)
+            time.sleep(_POLL_SECONDS)
 
     def poll(self, partition: int) -> dict[str, Any]:
-        """Poll until one record of a partition is given; answers its offset, or None if none comes in time."""
+        """Poll until one record of a partition is given; answers its offset, None if no record comes in time."""
         assignment = [TopicPartition(self._topic, partition)]
         deadline = time.monotonic() + POLL_TIMEOUT
         while time.monotonic() < deadline:
             if partition in self._held:
                 self._client.resume(assignment)
-            message = self._client.poll(_POLL)
+            message = self._client.poll(_POLL_SECONDS)
             if message is not None and message.error() is None:
                 self._client.pause(assignment)
                 offset = message.offset() or 0
@@ -88,8 +88,8 @@ class SteppedMember:
         return {"offset": offset, "error": error}
 
     def end_batch(self, refused: bool) -> dict[str, Any]:
-        """End the batch after the last answer to its commit, unless its record is still to be processed: if it was
-        committed `before`, and the commit not refused."""
+        """End the batch after the final answer to its commit. If the record was committed `before` its processing, and
+        the commit was not refused, the batch goes on: the record is still to be processed."""
         if self._commits != BEFORE or refused:
             self._record = None
         return {}

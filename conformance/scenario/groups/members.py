@@ -26,14 +26,14 @@ from kafka_chaos.reference_model.lockstep.state import NOBODY
 _MODULE = "kafka_chaos.conformance.scenario.groups.member"
 HEARTBEAT_MS = 500
 _REQUEST_TIMEOUT_S = 10.0
-_SETTLED_STATES = ("STABLE", "EMPTY")
+_SETTLED_STATES = ("STABLE", "EMPTY")  # the states of a group without a rebalance in progress
 _REFUSAL_NAMES = frozenset(KafkaError(code).name() for code in REFUSALS)
 _COMMIT_TIMEOUT_S = 60.0
 _ANSWER_TIMEOUT_S = 20.0
 
 
 class MemberProcess(Helper):
-    """The process of a member. `did`: all deeds of the member so far, also of its former process if it was killed."""
+    """The process of a member. `did`: the member's deeds so far, with those of a former process that was killed."""
 
     def __init__(self, settings: Mapping[str, Any], did: list[observation.Deed]) -> None:
         super().__init__(_MODULE, "member", settings)
@@ -47,11 +47,11 @@ class MemberProcess(Helper):
         """Whether the member's process runs and is not frozen."""
         return self._process.poll() is None and not self.is_frozen
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, kind: signal.Signals) -> None:
         """Send the process a signal; after SIGKILL, wait until the process has ended."""
-        self.is_frozen = number == signal.SIGSTOP
-        self._process.send_signal(number)
-        if number == signal.SIGKILL:
+        self.is_frozen = kind == signal.SIGSTOP
+        self._process.send_signal(kind)
+        if kind == signal.SIGKILL:
             self._process.wait()
 
 
@@ -125,14 +125,16 @@ class Members:
         """Let a member commit its position, again and again, until the commit is acknowledged or refused."""
         member = self._processes[number]
 
-        def answered() -> dict[str, Any] | None:
+        def try_commit() -> dict[str, Any] | None:
             answer: dict[str, Any] = member.ask("commit", within=_COMMIT_TIMEOUT_S, partition=partition)
             if answer["error"] is not None:
                 member.errors.append(answer["error"])
             return answer if answer["error"] is None or answer["error"] in _REFUSAL_NAMES else None
 
         awaited = f"the answer to a commit of member {number}"
-        answer = wait_until(answered, awaited, timeout=_COMMIT_TIMEOUT_S, interval=0.2, seen=lambda: str(member.errors))
+        answer = wait_until(
+            try_commit, awaited, timeout=_COMMIT_TIMEOUT_S, interval=0.2, seen=lambda: str(member.errors)
+        )
         is_refused = answer["error"] is not None
         member.ask("end_batch", within=_ANSWER_TIMEOUT_S, refused=is_refused)
         member.did.append((observation.REFUSED if is_refused else observation.COMMITTED, partition, answer["offset"]))
@@ -158,7 +160,7 @@ class Members:
         over, since every member answers.
         """
         described = self._described()
-        observed = {number: self._member(process) for number, process in self._processes.items()}
+        observed = {number: self._observed_member(process) for number, process in self._processes.items()}
         members = {self._number(member): member for member in described.members}
         is_settled = described.state.name in _SETTLED_STATES
         if not is_settled and all(observed[number].has is not None for number in members):
@@ -204,7 +206,7 @@ class Members:
         successor = self._successors.get(number, number)
         return successor if self._processes[successor].id == described.member_id else number
 
-    def _member(self, process: MemberProcess) -> observation.MemberObservation:
+    def _observed_member(self, process: MemberProcess) -> observation.MemberObservation:
         if not process.is_running:
             return observation.MemberObservation(did=tuple(process.did))
         answer = process.ask("tell", within=_ANSWER_TIMEOUT_S)

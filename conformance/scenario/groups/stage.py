@@ -34,7 +34,8 @@ class GroupStage(Stage):
     def member_step(self, verb: str, member: int, partition: int = 0) -> None:
         """A member takes one of `MEMBER_STEPS`. `partition` concerns only the steps in `AT_PARTITION`."""
         template, action, on_kafka = MEMBER_STEPS[verb]
-        sentence = template.format(member=member, of=f" partition {partition}" if self.members.partitions > 1 else "")
+        polled = f" partition {partition}" if self.members.partitions > 1 else ""
+        sentence = template.format(member=member, partition=polled)
         keys = {"partition": partition} if verb in AT_PARTITION else {}
         self.take(sentence, partial(on_kafka, self.members, member, **keys), step(action, member=member, **keys))
 
@@ -86,12 +87,12 @@ class GroupStage(Stage):
         return self.members.coordinator()
 
 
-AT_PARTITION = ("poll", "process", "commit")
+AT_PARTITION = ("poll", "process", "commit")  # the steps of members that concern a partition
 MEMBER_STEPS: Mapping[str, tuple[str, str, Callable[..., object]]] = {
     "join": ("Member {member} joins.", "member_joins", Members.join),
-    "poll": ("Member {member} polls{of}.", "member_polls", Members.poll),
+    "poll": ("Member {member} polls{partition}.", "member_polls", Members.poll),
     "process": ("Member {member} processes what it was given.", "member_processes", Members.process),
-    "commit": ("Member {member} commits{of}.", "member_commits", Members.commit),
+    "commit": ("Member {member} commits{partition}.", "member_commits", Members.commit),
     "crash": ("Member {member} is killed (SIGKILL).", "member_crashes", partial(Members.signal, kind=SIGKILL)),
     "come back": ("Member {member} is started again, with the same group.instance.id.", "member_comes_back",
                   Members.join),
@@ -109,10 +110,10 @@ after the record that the member was given last."""
 def group_on(
     stage: Stage, group: Group, *, records: int, partitions: int = 1, heartbeat_ms: int = HEARTBEAT_MS
 ) -> Iterator[GroupStage]:
-    """A group that reads the act's topic; `records` is the number of records in each of its partitions.
+    """The stage while a group reads the act's topic; `records`: the number of records in each of its partitions.
 
-    Its first step: member 1 joins, and has all partitions. Members commit when a step says so; with commits=auto, that
-    step may come at any time, also before a record is processed.
+    In the first step, member 1 joins and gets all partitions. Members commit when a step says so; with commits=auto,
+    that step may come at any time, also before a record is processed.
     """
     setup = Setup(
         rules_of_group(group, stage.lease.profile.kafka_version),

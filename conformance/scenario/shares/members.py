@@ -23,8 +23,8 @@ _TYPES = {ACCEPT: 1, RELEASE: 2, REJECT: 3}
 """The codes of acknowledgements (KIP-932)."""
 _FINAL_ANSWERS = (TAKEN, NOT_ACQUIRED, NO_SESSION)
 """The final answers to an acknowledgement. After any other error it is sent again."""
-_TIMEOUT = 60.0
-_WAIT_MS = 500
+_TIMEOUT = 60.0  # seconds for a member to get what it asks for, again and again
+_WAIT_MS = 500  # how long a leader may wait for a record before it answers a fetch
 
 
 def _first_error(*answers: Any) -> str:
@@ -39,7 +39,7 @@ class _Session:
         self.leader, self.epoch = leader, epoch
         self.connection = ObservingClient(address, timeout=20)
 
-    def next_epoch(self) -> int:
+    def take_epoch(self) -> int:
         self.epoch += 1
         return self.epoch - 1
 
@@ -64,7 +64,7 @@ class ShareMember:
             messages.ShareFetchRequest(
                 group_id=self.group,
                 member_id=self.id,
-                share_session_epoch=session.next_epoch(),
+                share_session_epoch=session.take_epoch(),
                 max_wait_ms=_WAIT_MS,
                 min_bytes=1,
                 max_bytes=MAX_BYTES,
@@ -87,14 +87,9 @@ class ShareMember:
         topic = messages.ShareAcknowledgeRequest.AcknowledgeTopic
         part = topic.AcknowledgePartition
         batch = part.AcknowledgementBatch(first_offset=offset, last_offset=offset, acknowledge_types=[_TYPES[kind]])
+        entry = topic(topic_id=self.topic_id, partitions=[part(partition_index=0, acknowledgement_batches=[batch])])
         return messages.ShareAcknowledgeRequest(
-            group_id=self.group,
-            member_id=self.id,
-            share_session_epoch=session.next_epoch(),
-            topics=[
-                topic(topic_id=self.topic_id, partitions=[part(partition_index=0, acknowledgement_batches=[batch])])
-            ],
-            version=1,
+            group_id=self.group, member_id=self.id, share_session_epoch=session.take_epoch(), topics=[entry], version=1
         )
 
     def close(self) -> None:
@@ -132,7 +127,7 @@ class ShareMembers:
         self.members[number].did.append((GIVEN, offset, count))
 
     def ask_once(self, number: int) -> tuple[int, int] | None:
-        """What a member is given if it asks once; an available record comes within the time that it waits."""
+        """Let a member ask once; returns the offset and delivery count of the record that it is given, if any."""
         member = self.members[number]
         try:
             return member.fetch(self._session(member))
@@ -145,7 +140,7 @@ class ShareMembers:
         """Let a member acknowledge a record again and again until the acknowledgement is taken or refused."""
         member = self.members[number]
 
-        def answered() -> str | None:
+        def final_answer() -> str | None:
             try:
                 session = self._session(member, keeps_epoch=True)
                 answer = session.connection.request(member.acknowledgement(session, kind, offset))
@@ -160,7 +155,7 @@ class ShareMembers:
             return error if error in _FINAL_ANSWERS else None
 
         awaited = f"an answer to member {number}, which acknowledges offset {offset}"
-        error = wait_until(answered, awaited, timeout=_TIMEOUT, interval=0.2, seen=lambda: str(member.errors))
+        error = wait_until(final_answer, awaited, timeout=_TIMEOUT, interval=0.2, seen=lambda: str(member.errors))
         member.did.append((kind, offset, error))
 
     def acknowledge_unheard(self, number: int, kind: str, offset: int) -> None:
@@ -174,9 +169,8 @@ class ShareMembers:
         """Observe the group. Raises `ClusterFailure` while no coordinator answers."""
         group_type = messages.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
         topic = group_type.DescribeShareGroupOffsetsRequestTopic(topic_name=self.topic, partitions=[0])
-        request = messages.DescribeShareGroupOffsetsRequest(
-            groups=[group_type(group_id=self.id, topics=[topic])], version=0
-        )
+        question = group_type(group_id=self.id, topics=[topic])
+        request = messages.DescribeShareGroupOffsetsRequest(groups=[question], version=0)
         with self._coordinator() as coordinator:
             group = coordinator.request(request).groups[0]
         parts = [part for answered in group.topics for part in answered.partitions]
@@ -186,10 +180,10 @@ class ShareMembers:
         return ShareObservation(start=int(parts[0].start_offset), did=did)
 
     def _session(self, member: ShareMember, *, keeps_epoch: bool = False) -> _Session:
-        """The member's session at the leader. If it had none there, a new connection becomes one by a fetch in epoch 0.
+        """The member's session at the leader; without one, a new connection, whose first fetch (epoch 0) begins one.
 
-        With `keeps_epoch`, a member that was connected to another leader goes on with the epoch of that session, not
-        knowing that it is over. Raises `ClusterFailure` while there is no leader that takes a connection.
+        With `keeps_epoch`, a member that was connected to another leader goes on with the epoch of its former session,
+        not knowing that this is over. Raises `ClusterFailure` while there is no leader that takes a connection.
         """
         leader, session = leader_of(self.cluster, self.topic, 0), member.session
         if session is None or session.leader != leader:
@@ -203,7 +197,7 @@ class ShareMembers:
         name = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         epoch = 0
 
-        def assigned() -> Any:
+        def assigned_topic_id() -> Any:
             nonlocal epoch
             heartbeat = messages.ShareGroupHeartbeatRequest(
                 group_id=self.id,
@@ -224,7 +218,7 @@ class ShareMembers:
             topics = answer.assignment.topic_partitions if answer.assignment is not None else ()
             return topics[0].topic_id if topics else None
 
-        topic_id = wait_until(assigned, f"{self.id} to have a member", timeout=_TIMEOUT, interval=0.5)
+        topic_id = wait_until(assigned_topic_id, f"{self.id} to have a member", timeout=_TIMEOUT, interval=0.5)
         return ShareMember(self.id, topic_id, name)
 
     def _coordinator(self) -> BrokerClient:

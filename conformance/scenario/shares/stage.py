@@ -1,4 +1,4 @@
-"""The steps of a share group's members in scenarios, each the same on Kafka and in the model (as a `sharer`).
+"""The steps of a share group's members in scenarios, each the same on Kafka and in the model, where they are `sharers`.
 
 The group reads the act's topic from its beginning. After every step the model must agree with Kafka on the replicas, on
 the records and the answers that each member got, and on the start offset that the group's coordinator tells.
@@ -80,7 +80,7 @@ class ShareStage(Stage):
 def shares_on(stage: Stage, *, delivery_limit: int = 5, locks_end: bool = False) -> Iterator[ShareStage]:
     """The stage while two members of a share group read the act's topic.
 
-    `delivery_limit` and `locks_end` (may acquisition locks end between steps?) must fit the cluster's configuration.
+    `locks_end`: whether acquisition locks may end between steps. Both keys must fit the cluster's configuration.
     """
     lease = stage.lease
     lease.admin.alter_configs(ResourceType.GROUP, f"{stage.topic}-shares", {"share.auto.offset.reset": "earliest"})
@@ -100,8 +100,7 @@ def share_coordinator_of(lease: ClusterLease, *, first: int = 1) -> int:
     """
     if not lease.admin.partitions(SHARE_STATE):
         configs: Mapping[str, object] = {"min.insync.replicas": 2, "cleanup.policy": "delete", "retention.ms": -1}
-        lease.admin.create_topic(
-            SHARE_STATE, replica_assignment=[sorted((1, 2, 3), key=lambda broker: broker != first)], configs=configs
-        )
+        replicas = sorted((1, 2, 3), key=lambda broker: broker != first)
+        lease.admin.create_topic(SHARE_STATE, replica_assignment=[replicas], configs=configs)
         lease.admin.await_full_isr([SHARE_STATE])
     return lease.admin.await_leader(SHARE_STATE, 0)

@@ -21,16 +21,18 @@ from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, Broker
 from kafka_chaos.harness.signals import new_client
 
 _ANSWER_TIMEOUT_S = 0.5
-_RECORDS = 20
+_POLL_INTERVAL_S = 0.005
+_RETRY_INTERVAL_S = 0.02  # after a broker could not be reached
+_RECORDS = 20  # the number of records in each partition
 
 
 @dataclass
 class Availability:
-    """The longest gap of each (topic, partition), in seconds; `topics` has the number of partitions by topic."""
+    """How long partitions were without a leader. `topics`: the number of partitions by topic."""
 
     topics: Mapping[str, int]
-    longest_gap: dict[tuple[str, int], float] = field(default_factory=dict)
-    longest_round: float = 0.0
+    longest_gap: dict[tuple[str, int], float] = field(default_factory=dict)  # most seconds between a leader's answers
+    longest_poll: float = 0.0  # in seconds
     _last: dict[tuple[str, int], float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ending: threading.Event = field(default_factory=threading.Event)
@@ -39,7 +41,7 @@ class Availability:
         """Note that these partitions are served now, as a poll that took `seconds` has shown."""
         now = time.monotonic()
         with self._lock:
-            self.longest_round = max(self.longest_round, seconds)
+            self.longest_poll = max(self.longest_poll, seconds)
             for partition in served:
                 gap = now - self._last.get(partition, now)
                 self.longest_gap[partition] = max(self.longest_gap.get(partition, 0.0), gap)
@@ -67,7 +69,7 @@ class Availability:
         for topic, count in self.topics.items():
             gaps = [gap for (name, _), gap in self.longest_gap.items() if name == topic]
             times = {"median seconds without a leader": statistics.median(gaps), "longest": max(gaps)}
-            rounded = {name: round(value, 3) for name, value in (times | {"resolution": self.longest_round}).items()}
+            rounded = {name: round(value, 3) for name, value in (times | {"resolution": self.longest_poll}).items()}
             rows.append({"partitions": count, **rounded})
         return rows
 
@@ -80,9 +82,9 @@ class Availability:
                         answers = client.latest_offsets({topic: range(count) for topic, count in self.topics.items()})
                         served = [partition for partition, (error, _) in answers.items() if error == NONE]
                         self.note(served, seconds=time.monotonic() - began)
-                        self._ending.wait(0.005)
+                        self._ending.wait(_POLL_INTERVAL_S)
             except BrokerUnreachable:
-                self._ending.wait(0.02)
+                self._ending.wait(_RETRY_INTERVAL_S)
 
 
 @dataclass
@@ -92,7 +94,7 @@ class AvailabilitySteps(FaultSteps):
     availability: Availability = field(default_factory=lambda: Availability({}))
 
     def lead_many(self, *counts: int) -> None:
-        """Create a topic for each count of partitions, all led by the act's first broker, with records in each."""
+        """Create a topic with each of these numbers of partitions, all led by the act's first broker; fill them."""
         admin, first = self.lease.admin, self.act.replicas[0]
         topics = {f"{self.topic}-of-{count}": count for count in counts}
         for topic, count in topics.items():
@@ -107,7 +109,7 @@ class AvailabilitySteps(FaultSteps):
         self.availability = Availability(topics)
 
     def poll_leaders(self) -> None:
-        """From now on all brokers are polled for the partitions that they lead."""
+        """Begin to poll all brokers for the partitions that they lead."""
         addresses = [self.lease.cluster.addresses[broker] for broker in self.act.replicas]
         self.watching.enter_context(self.availability.polled(addresses))
 

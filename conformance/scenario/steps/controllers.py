@@ -23,7 +23,7 @@ class ControllerSteps(FaultSteps):
     """The steps of `FaultSteps`, and steps about the requests that controllers send."""
 
     observer: ReplicaObserver
-    answer_errors: dict[str, str] = field(default_factory=dict)
+    answer_errors: dict[str, str] = field(default_factory=dict)  # by sentence or record, the errors of the answer
     requests: list[Exchange] = field(default_factory=list)
     """The requests of the last capture that are about the topic."""
     _capture: Capture | None = None
@@ -35,14 +35,14 @@ class ControllerSteps(FaultSteps):
     def end_capture(self, api: str = "", broker: int = 0) -> None:
         """End the capture once every request has its answer.
 
-        With `api`, first wait until `broker` has answered such a request about the topic (a StopReplica that deletes).
+        With `api`, first wait until `broker` has answered such a request about the topic; a StopReplica must delete.
         """
         capture = self._capture
         assert capture is not None, "nothing is captured"
 
         def is_awaited(exchange: Exchange) -> bool:
-            counts = exchange.deletes(self.topic) if api == "StopReplica" else bool(exchange.states_of(self.topic))
-            return counts and (exchange.api, exchange.broker) == (api, broker)
+            concerns = exchange.deletes(self.topic) if api == "StopReplica" else bool(exchange.states_of(self.topic))
+            return concerns and (exchange.api, exchange.broker) == (api, broker)
 
         if api:
             capture.await_exchange(is_awaited, f"{api} to broker {broker}")
@@ -112,9 +112,9 @@ class ControllerSteps(FaultSteps):
         allow_cluster_action_to_brokers_only(self.lease.cluster)
 
     def lose_log_directory(self, broker: int) -> None:
-        """Move away a broker's second log directory, which has the replica, as if its disk had failed.
+        """Move away a broker's second log directory, which has the replica, as if the directory's disk had failed.
 
-        The broker notices at its next checkpoint, and goes on with the other directory.
+        The broker notices this at its next checkpoint, and goes on with the other directory.
         """
         node, folder = self.node(broker), SECOND_BROKER_DATA
         # A broker creates a replica in the directory with the fewest: the first directory has an earlier act's topic.

@@ -109,7 +109,7 @@ class FaultSteps(LockStep):
         self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("stop", broker=broker))
 
     def stop_without_control(self, broker: int) -> None:
-        """Shut a broker down (SIGTERM) whose controlled shutdown is switched off. To the model that is a kill."""
+        """Shut a broker down (SIGTERM) whose controlled shutdown is switched off. In the model, this is a kill."""
         self._do(f"{self.name(broker)} is shut down (SIGTERM).", self.node(broker).stop, step("kill", broker=broker))
 
     def start(self, broker: int, *, how: str = "") -> None:
@@ -199,7 +199,7 @@ class FaultSteps(LockStep):
     def isolate(self, broker: int) -> None:
         """Cut a broker off from all other nodes until its session expires; clients still reach it.
 
-        Producers that send meanwhile should not ask it for the leader: see `Stage.reachable`.
+        Producers that send meanwhile should not ask this broker for the leader (`asks` of `Stage.produce`).
         """
         self._do(
             f"{self.name(broker)} is cut off from all other nodes.",
@@ -251,7 +251,7 @@ class FaultSteps(LockStep):
         return next(node for node in self.lease.cluster.controllers.values() if node.number == controller)
 
     def _do(self, sentence: str, on_kafka: Callable[[], object], *actions: Step) -> None:
-        self.take(sentence[0].upper() + sentence[1:], on_kafka, *actions)
+        self.take(sentence[0].upper() + sentence[1:], on_kafka, *actions)  # A node's name may begin the sentence.
 
     def _around(self, broker: int) -> list[Channel]:
         """The channels that a broker's isolation closes, without those that another step has cut already."""

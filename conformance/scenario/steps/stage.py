@@ -59,8 +59,8 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
     ) -> None:
         """A producer sends a record and retries until it gets an answer; `then`: actions of the model that follow.
 
-        `asks`: the only brokers that the producer asks for the leader. `knows_only`: a frozen broker, to which it has a
-        connection and a request in flight. The producer asks no other broker before this one continues.
+        `asks`: the only brokers that the producer asks for the leader. `knows_only`: a frozen broker, to which the
+        producer has a connection and a request in flight; it asks no other broker before the frozen one continues.
         """
         if knows_only is not None:
             self._open_at_thaw = [(CLIENTS, CLIENT, other) for other in self.act.replicas if other != knows_only]
@@ -83,7 +83,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         )
 
     def kill_and_send(self, broker: int, record: str, *, watch: bool = False) -> None:
-        """Kill the leader (SIGKILL), and send a record at once, from the producer that has sent to it before.
+        """Kill the leader (SIGKILL), and send a record at once, from a producer that has sent to this leader before.
 
         `watch`: ask the other brokers for their latest offset until one of them leads; `answers` counts their answers.
         """
@@ -93,13 +93,13 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
             self.clients.send(record)
             if watch:
                 others = [other for other in self.act.replicas if other != broker]
-                wait_until(lambda: self.one_leads(others), "another broker to serve the partition", timeout=40)
+                wait_until(lambda: self.any_leads(others), "another broker to serve the partition", timeout=40)
 
         sentence = f"The leader is killed; {record} is sent at once."
         self.take(sentence, on_kafka, step("kill", broker=broker), step("produce", record=record))
 
-    def one_leads(self, brokers: Sequence[int]) -> bool:
-        """Whether one of these brokers serves the partition, which only a leader does. `answers` counts each answer."""
+    def any_leads(self, brokers: Sequence[int]) -> bool:
+        """Whether any of these brokers serves the partition, which only a leader does. `answers` counts each answer."""
         leads, addresses = False, [self.lease.cluster.addresses[broker] for broker in brokers]
         for error, _ in answers(addresses, lambda client: client.latest_offset(self.topic)):
             self.answers["served" if error == NONE else error_name(error)] += 1
@@ -136,7 +136,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
         self.take("The active segments are full; the next record will roll them.", lambda: None, *rolled)
 
     def commit_an_offset(self) -> None:
-        """A consumer group commits an offset of the topic; the model does not know groups."""
+        """A consumer group commits an offset of the topic. This is no step: the act's model has no groups."""
         commit_an_offset(self.lease.cluster.bootstrap_servers, self.topic)
 
     def let_pass(self, sentence: str, *, seconds: float) -> None:
@@ -196,7 +196,7 @@ class Stage(ControllerSteps, UpgradeSteps, AvailabilitySteps):
             self.take(f"A producer sends {len(records)} records to partition {partition}.", send)
 
     def await_committed(self, record: str, high_watermark: int) -> None:
-        """A step that waits until every replica has this high watermark, by which the record is committed."""
+        """A step that waits until every replica has this high watermark, which shows that the record is committed."""
         self.await_seen(
             f"Every broker knows that {record} is committed.",
             lambda seen: set(self.high_watermarks(seen)) == {high_watermark},

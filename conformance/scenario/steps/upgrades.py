@@ -33,7 +33,7 @@ class UpgradeSteps(FaultSteps):
     """What `note_controllers` has noted, a row for each call."""
 
     def ignore_controller(self) -> None:
-        """Compare the controller no longer: from now on it changes without a step of the model."""
+        """Compare the controller no longer, since from now on it changes without a step of the model."""
         self.observer.sees_controller = False
 
     def assume(self, rules: Mapping[str, Any]) -> None:
@@ -75,13 +75,13 @@ class UpgradeSteps(FaultSteps):
         self.take(sentence, lambda: self.node(1).must_execute(*command, *arguments))
 
     def kill_until_fenced(self, broker: int) -> None:
-        """Kill the last running broker (SIGKILL); the step ends when a controller has fenced it."""
+        """Kill the last running broker (SIGKILL); the step ends when a controller has fenced the broker."""
 
         def kill() -> None:
             began = time.time()
             self.node(broker).kill()
             # No broker is left to ask who leads.
-            self._await_controller(f"Fencing broker {broker} ", began)
+            self._await_controller_log(f"Fencing broker {broker} ", began)
 
         self.take(f"Broker {broker} is killed (SIGKILL), and fenced.", kill, step("kill", broker=broker))
 
@@ -120,7 +120,7 @@ class UpgradeSteps(FaultSteps):
         def start() -> None:
             began = time.time()
             self.lease.cluster.start_again([self.node(broker)])
-            self._await_controller(_TAKES_OVER, began)
+            self._await_controller_log(_TAKES_OVER, began)
 
         self.ignore_controller()
         sentence = f"Broker {broker} is restarted in migration mode, and a KRaft controller takes over."
@@ -128,12 +128,12 @@ class UpgradeSteps(FaultSteps):
         self.take(sentence, start, step("start", broker=broker), step("take_over", controller=CONTROLLER_IDS))
 
     def kill_migrating_controller(self, controller: int) -> None:
-        """Kill the controller that writes to both stores (SIGKILL); the step ends when the next one does so."""
+        """Kill (SIGKILL) the controller that writes to ZooKeeper and KRaft's log, and await the next one that does."""
         began = time.time()
 
         def kill() -> None:
             self.controller_node(controller).kill()
-            self._await_controller(_TAKES_OVER, began)
+            self._await_controller_log(_TAKES_OVER, began)
 
         self.take(f"The active controller, {controller}, is killed (SIGKILL); the next one takes over.", kill)
         self.fact("seconds from the kill until the next controller writes to both", round(time.time() - began, 1))
@@ -154,7 +154,7 @@ class UpgradeSteps(FaultSteps):
         for node in self._controllers_active_last():
             leave = partial(self._restart, node, self.migration.leave)
             self.take(f"Controller {node.number} leaves migration mode.", leave)
-        self._await_controller("from MIGRATION to POST_MIGRATION", began)
+        self._await_controller_log("from MIGRATION to POST_MIGRATION", began)
 
     def shut_down_zookeeper(self) -> None:
         """Shut ZooKeeper down, which nothing needs any more."""
@@ -162,7 +162,7 @@ class UpgradeSteps(FaultSteps):
             self.take("ZooKeeper is shut down.", node.stop)
 
     def note_controllers(self, when: str) -> None:
-        """Note which controller ZooKeeper has, and which one each broker names to a client."""
+        """Note the partition's state in ZooKeeper, and which controller ZooKeeper and each broker name."""
         view: dict[str, Any] = {"when": when, "ZooKeeper": self.zookeeper.controller()}
         for broker in self.act.replicas:
             view[f"broker {broker} names"] = self.answer_from(broker, ObservingClient.controller)
@@ -195,7 +195,7 @@ class UpgradeSteps(FaultSteps):
         active = wait_until(self.lease.metadata.controller, "a controller to be active", timeout=30)
         return sorted(self.lease.cluster.controllers.values(), key=lambda node: node.number == active)
 
-    def _await_controller(self, text: str, since: float) -> None:
+    def _await_controller_log(self, text: str, since: float) -> None:
         """Wait until a controller has logged `text` since a time, in seconds since 1970."""
         nodes = self.lease.cluster.controllers.values()
         awaited = f"a controller to log {text!r}"

@@ -1,7 +1,7 @@
 """The story of scenarios on a terminal: a sentence per step, what it changed, and what must hold.
 
-Without a terminal it prints whole lines only, so that a CI log stays readable. It prints the first run of a scenario in
-full, and a later run only if that does not conform; a later run that conforms gets one line.
+Without a terminal, only whole lines are printed, so that a CI log stays readable. A scenario's first run is printed in
+full. A later run is printed in full only if it does not conform, and otherwise as one line.
 """
 
 import json
@@ -20,10 +20,10 @@ from kafka_chaos.conformance.scenario.telling.words import group_lines, tell_cha
 from kafka_chaos.contract.command.command_line import plain_table
 from kafka_chaos.harness.report.listeners.waiting import Waiting
 
-DIFFERS = "bold red"
-_STYLES = {"conforms": "green", "unknown": "yellow", "violation": DIFFERS}
-_INDENT = 5
-_LONGEST_VALUE = 1200
+_DIFFERENCE_STYLE = "bold red"
+_STYLES = {"conforms": "green", "unknown": "yellow", "violation": _DIFFERENCE_STYLE}
+_INDENT = 5  # columns
+_LONGEST_VALUE = 1200  # characters
 
 
 class ConsoleReporter:
@@ -88,7 +88,7 @@ class ConsoleReporter:
                     self._print(Text.assemble(("✓ ", "green"), event.text, (seen, "dim")), indent=_INDENT - 2)
                 else:
                     differs = f"expected {_compact(event.expected)}, observed {_compact(event.seen)}"
-                    self._print(Text(f"✗ {event.text}: {differs}", DIFFERS), indent=_INDENT - 2)
+                    self._print(Text(f"✗ {event.text}: {differs}", _DIFFERENCE_STYLE), indent=_INDENT - 2)
             case "fact":
                 self._print_fact(*event)
             case "verdict":
@@ -109,7 +109,7 @@ class ConsoleReporter:
         for change in changes:
             self._print(Text(change), indent=_INDENT)
         for difference in step.differences:
-            self._print(Text(f"✗ {tell_difference(act, difference)}", DIFFERS), indent=_INDENT)
+            self._print(Text(f"✗ {tell_difference(act, difference)}", _DIFFERENCE_STYLE), indent=_INDENT)
         if not changes and not step.differences:
             self._print(Text("nothing changed", "dim"), indent=_INDENT)
 

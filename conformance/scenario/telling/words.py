@@ -20,7 +20,7 @@ from kafka_chaos.reference_model.lockstep.observation import (
 )
 from kafka_chaos.reference_model.lockstep.state import LEADER, NOBODY
 
-_MAX_CELLS = 9
+_MAX_CELLS = 9  # the number of records of a log that are told
 _UNKNOWN = "–"
 Entry = tuple[int, str, int]
 """A record of a log: offset, name, leader epoch."""
@@ -61,7 +61,7 @@ def tell_difference(act: ActRecord, difference: Difference) -> str:
 def _value_text(name: str, value: Any) -> str:
     """The value of a field as people write it."""
     if value is None:
-        return "–"
+        return _UNKNOWN
     if name == "leader" and value == NOBODY:
         return "none"
     if name == "acknowledged":
@@ -76,7 +76,7 @@ def _value_text(name: str, value: Any) -> str:
 
 
 def _log_text(log: Sequence[Entry]) -> str:
-    """A cell per record, name·leader epoch; after a gap the offset is in front (7:a·0). Of many, the middle is cut."""
+    """A cell per record: name·leader epoch, after a gap with the offset before (7:a·0). Long logs lose the middle."""
     expected_offsets = [0, *(offset + 1 for offset, _, _ in log)]
     cells = []
     for (offset, record, epoch), expected_offset in zip(log, expected_offsets, strict=False):
@@ -141,7 +141,7 @@ def _tell_partition(observation: Observation) -> str:
 
 
 def group_lines(step: StepRecord) -> Iterator[str]:
-    """The group or the share group after a step, and a line for each member."""
+    """A line about the group or the share group after a step, and a line for each member."""
     group, shares = step.observation.group, step.observation.shares
     if shares is not None:
         yield f"Share group: start offset {shares.start}"

@@ -20,13 +20,13 @@ from kafka_chaos.reference_model.lockstep import observation as observed
 
 _MARKERS = {0: observed.ABORT, 1: observed.COMMIT}
 """The markers by the type of a control record, which follows the version in its key."""
-_UNKNOWN = "TRANSACTIONAL_ID_NOT_FOUND"
-_PENDING = "UNSTABLE_OFFSET_COMMIT"
+_UNKNOWN_ID = "TRANSACTIONAL_ID_NOT_FOUND"
+_OFFSET_PENDING = "UNSTABLE_OFFSET_COMMIT"
 
 
 @dataclass
 class TransactionsObserver:
-    """Observes the first `partitions` of a topic, and transactional ids. `ids`: by their names in the scenario."""
+    """Observes partitions 0 to `partitions` - 1 of a topic, and transactional `ids`, by their names in the scenario."""
 
     cluster: Cluster
     topic: str
@@ -44,12 +44,12 @@ class TransactionsObserver:
         partitions = {
             number: observed.PartitionObservation(
                 log=log,
-                high_watermark=end,
-                last_stable_offset=stable,
+                high_watermark=high_watermark,
+                last_stable_offset=last_stable_offset,
                 read_committed=committed[number],
                 read_uncommitted=uncommitted[number],
             )
-            for number, (log, end, stable) in zip(numbers, stored, strict=True)
+            for number, (log, high_watermark, last_stable_offset) in zip(numbers, stored, strict=True)
         }
         described = {name: self._transaction(id) for name, id in self.ids.items()}
         return observed.Observation(
@@ -90,11 +90,11 @@ class TransactionsObserver:
         with TransactionClient(self.cluster.addresses[coordinator]) as client:
             described = client.describe_transaction(transactional_id)
         error = error_name(described.error_code)
-        if error == _UNKNOWN:
+        if error == _UNKNOWN_ID:
             return None
         if error != "NONE":
             raise ClusterFailure(f"broker {coordinator} answers DescribeTransactions with {error}")
-        # The partition of the group's offsets counts as the partition after those of the topic.
+        # The partition of the group's offsets gets the number after the topic's last partition.
         numbers = sorted(
             number if topic.topic == self.topic else self.partitions
             for topic in described.topics
@@ -109,11 +109,11 @@ class TransactionsObserver:
         coordinator = coordinator_of(self.cluster, group, CoordinatorKind.GROUP)
         with TransactionClient(self.cluster.addresses[coordinator]) as client:
             error, offset = client.group_offset(group, source, stable=False)
-            unstable, _ = client.group_offset(group, source, stable=True)
-        if error != NONE or error_name(unstable) not in ("NONE", _PENDING):
-            answer = error_name(error or unstable)
+            pending_error, _ = client.group_offset(group, source, stable=True)
+        if error != NONE or error_name(pending_error) not in ("NONE", _OFFSET_PENDING):
+            answer = error_name(error or pending_error)
             raise ClusterFailure(f"broker {coordinator} answers OffsetFetch with {answer}")
-        return observed.OffsetsObservation(committed=None if offset < 0 else offset, pending=unstable != NONE)
+        return observed.OffsetsObservation(committed=None if offset < 0 else offset, pending=pending_error != NONE)
 
 
 def _named(record: Record) -> str:

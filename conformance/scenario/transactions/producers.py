@@ -19,7 +19,7 @@ from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, Broker
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.cluster.fault_control import running_broker
 
-# The versions of requests, which producers that bump their epoch raise.
+# The versions of requests; BUMPS: those of producers that bump their epoch.
 _INIT_PRODUCER_ID = 5
 _ADD_PARTITIONS = 3
 """The last version that clients send. Brokers use later ones to ask whether a transaction is open (KIP-890)."""
@@ -29,13 +29,13 @@ _END, _END_BUMPS = 4, 5
 _COMMIT_OFFSETS, _COMMIT_OFFSETS_BUMPS = 4, 5
 _OFFSET_FETCH = 7
 _DESCRIBE = 0
-_PRODUCE_TIMEOUT = 30.0
+_PRODUCE_TIMEOUT = 30.0  # seconds that the leader may wait for its followers
 
 PATIENCE = 40.0
-"""Seconds within which a request must get an answer."""
+"""Seconds within which a request must get its final answer."""
 GIVE_UP_AFTER = 1.0
 """Seconds after which a producer gives up waiting for an answer, while a fault on a link holds its request."""
-_ANSWER_TIMEOUT = 3.0
+_ANSWER_TIMEOUT = 3.0  # seconds that a broker may take to name a coordinator or a leader
 
 _RETRIED_ERRORS = frozenset(
     {
@@ -57,7 +57,7 @@ _RETRIED_ERRORS = frozenset(
 class Producer:
     """One incarnation of a producer: its transactional id, with the producer id and epoch from its coordinator.
 
-    `sent`: the records sent in this epoch, by partition. `added`: the partitions that it has added to its transaction.
+    `sent`: the number of records sent in this epoch, by partition. `added`: the partitions added to its transaction.
     `error`: Kafka's name of the last answer's error; `reply`: the meaning of that answer, in the model's words.
     """
 
@@ -118,10 +118,10 @@ class TransactionClient(BrokerClient):
         entry = topic_type.TxnOffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
         )
-        newest = _COMMIT_OFFSETS_BUMPS if producer.bumps else _COMMIT_OFFSETS
+        version = _COMMIT_OFFSETS_BUMPS if producer.bumps else _COMMIT_OFFSETS
         answer = self.ask(
             wire.TxnOffsetCommitRequest,
-            newest,
+            version,
             group_id=group,
             generation_id=-1,
             member_id="",
@@ -133,8 +133,8 @@ class TransactionClient(BrokerClient):
 
     def end(self, producer: Producer, *, commit: bool) -> int:
         """EndTxn: a commit or an abort. A producer that `bumps` goes on with the epoch of the answer."""
-        newest = _END_BUMPS if producer.bumps else _END
-        answer = self.ask(wire.EndTxnRequest, newest, committed=commit, **_identity(producer))
+        version = _END_BUMPS if producer.bumps else _END
+        answer = self.ask(wire.EndTxnRequest, version, committed=commit, **_identity(producer))
         if producer.bumps and answer.error_code == NONE:
             producer.id, producer.epoch = answer.producer_id, answer.producer_epoch
         return int(answer.error_code)
@@ -145,7 +145,7 @@ class TransactionClient(BrokerClient):
         return self.request(request).transaction_states[0]
 
     def group_offset(self, group: str, topic: str, *, stable: bool) -> tuple[int, int]:
-        """The error and a group's offset in partition 0 (−1: none). `stable`: fails if one is pending (KIP-447)."""
+        """The error, and a group's offset in partition 0 (−1: none). `stable`: a pending one is an error (KIP-447)."""
         entry = wire.OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])
         answer = self.ask(wire.OffsetFetchRequest, _OFFSET_FETCH, group_id=group, topics=[entry], require_stable=stable)
         if answer.error_code != NONE:
@@ -163,8 +163,8 @@ def _identity(producer: Producer) -> dict[str, Any]:
 class Producers:
     """All producers of an act; `by_name`: the producers that have begun.
 
-    Transactions may commit the offset of `group` in partition 0 of the topic `source`. `offset_partition` is the number
-    that stands for it: a `write` to this partition commits the offset that its record names.
+    Transactions may commit the offset of `group` in partition 0 of the topic `source`. In a scenario, this is a `write`
+    to the partition `offset_partition`, whose record is the offset.
     """
 
     cluster: Cluster
@@ -179,7 +179,7 @@ class Producers:
         """Begin a new incarnation of a producer, which gets its epoch."""
         producer = Producer(transactional_id, bumps=self.bumps)
         ask = partial(TransactionClient.initialise, producer=producer, timeout_ms=timeout_ms)
-        self._succeeds(producer, ask, self._coordinator(transactional_id))
+        self._send_until_final(producer, ask, self._coordinator(transactional_id))
         self.by_name[name] = producer
 
     def write(self, name: str, record: str, partition: int) -> None:
@@ -196,14 +196,14 @@ class Producers:
             return client.write(producer, self.topic, partition, record, sequence=sequence)
 
         address = self._coordinator(self.group, CoordinatorKind.GROUP) if is_offset else self._leader(partition)
-        if self._succeeds(producer, ask, address, writes=True):
+        if self._send_until_final(producer, ask, address, writes=True):
             producer.sent[partition] = sequence + 1
 
     def end(self, name: str, *, commit: bool) -> None:
         """Commit or abort a producer's transaction."""
         producer = self.by_name[name]
         ask = partial(TransactionClient.end, producer=producer, commit=commit)
-        if self._succeeds(producer, ask, self._coordinator(producer.transactional_id)):
+        if self._send_until_final(producer, ask, self._coordinator(producer.transactional_id)):
             producer.added.clear()
             if self.bumps:
                 producer.sent.clear()
@@ -232,12 +232,12 @@ class Producers:
                 return client.add_offsets(producer, self.group)
             return client.add_partition(producer, self.topic, partition)
 
-        is_added = self._succeeds(producer, ask, self._coordinator(producer.transactional_id))
+        is_added = self._send_until_final(producer, ask, self._coordinator(producer.transactional_id))
         if is_added:
             producer.added.add(partition)
         return is_added
 
-    def _succeeds(
+    def _send_until_final(
         self,
         producer: Producer,
         ask: Callable[[TransactionClient], int],
@@ -285,9 +285,8 @@ def meaning(error: str, *, writes: bool) -> str:
 
 def coordinator_of(cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> int:
     """The running broker that coordinates a transactional id or a group; raises `ClusterFailure` without one."""
-    return _find_broker(
-        cluster, lambda client: client.coordinator(key, kind), f"no broker names a coordinator of {key}"
-    )
+    failure = f"no broker names a coordinator of {key}"
+    return _find_broker(cluster, lambda client: client.coordinator(key, kind), failure)
 
 
 def await_coordinator(cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> int:

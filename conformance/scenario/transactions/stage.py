@@ -40,7 +40,7 @@ class TransactionsStage(LockStep):
     model: TransactionsModel
     clients: Producers
     observer: TransactionsObserver
-    _held: list[tuple[Hold, int]] = field(default_factory=list)
+    _held: list[tuple[Hold, int]] = field(default_factory=list)  # each fault that holds requests, and the broker hit
     killed: int | None = None
     """The coordinator that `kill_coordinator` killed."""
 
@@ -200,7 +200,7 @@ def transactional_act(
     with_group: bool = False,
     beside_coordinator: bool = False,
 ) -> Iterator[TransactionsStage]:
-    """An act on a new topic of a cluster, with new transactional ids. In `name`, `{version}` is the brokers' version.
+    """The stage of an act on a new topic, with new transactional ids. In `name`, `{version}` is the brokers' version.
 
     `bumps`: producers speak the protocol of KIP-890, part 2. `with_group`: they also commit the offsets of a group in
     another new topic, which is empty at first. `beside_coordinator`: the coordinator's broker has no replica of the
@@ -219,10 +219,8 @@ def transactional_act(
         _make_topics(lease, {topic: partitions, **({source: 1} if source else {})}, brokers)
         rules = V2 if bumps else v1_in(lease.profile.kafka_version)
         config = TransactionsConfig(rules=rules, ids=tuple(ids), partitions=partitions, has_group=with_group)
-        producers = Producers(
-            lease.cluster, topic, bumps, f"{topic}-group" if source else "", source,
-            config.offset_partition if source else -1,
-        )  # fmt: skip
+        group, offset_partition = (f"{topic}-group", config.offset_partition) if source else ("", -1)
+        producers = Producers(lease.cluster, topic, bumps, group, source, offset_partition)
         act = ActRecord(name, lease.profile.name, rules.name, tuple(range(partitions)), {}, kind=TRANSACTIONS_ACT)
         play.begin(act)
         observer = TransactionsObserver(lease.cluster, topic, partitions, transactional_ids, producers)
@@ -234,7 +232,8 @@ def transactional_act(
 def _make_topics(lease: ClusterLease, topics: dict[str, int], brokers: Sequence[int]) -> None:
     """Create topics whose partitions have replicas on all of these brokers, which lead the partitions in turn."""
     for topic, count in topics.items():
-        orders = [[*brokers[first:], *brokers[:first]] for first in (number % len(brokers) for number in range(count))]
+        turns = [number % len(brokers) for number in range(count)]
+        orders = [[*brokers[turn:], *brokers[:turn]] for turn in turns]
         configs = {"min.insync.replicas": min(2, len(brokers))}
         lease.admin.create_topic(topic, replica_assignment=orders, configs=configs)
     lease.admin.await_full_isr(list(topics))
