@@ -25,7 +25,7 @@ _NO_SUCH_VERSION = re.compile(
     r"|Could not find artifact|ETARGET|unknown revision|No match(?:ing version|  *found for version)"
 )
 """What pip says if a version does not exist, with the `known` versions, if any; then what Maven, npm and Go say."""
-_OUTPUT_CHARACTERS, _NEWEST_VERSIONS = 2_000, 3  # How many characters of an output, and known versions, messages quote.
+_OUTPUT_CHARACTERS, _NEWEST_VERSIONS = 2_000, 3  # The most that a message quotes: characters of an output, versions.
 _ANSWER_TIMEOUT_S = 45  # For a registry's answer: Maven itself takes some 20 s.
 _MANAGERS = toml_of(__package__, "managers.toml")
 _PACKAGE_OF: Mapping[str, str] = _MANAGERS.pop("programs")

@@ -37,7 +37,7 @@ _SECURED: Mapping[str, Secured] = {"librdkafka": dict, "java": java_client_confi
 
 @dataclass(frozen=True, kw_only=True)
 class ClientKind:
-    """A client library, as clients.toml describes it. `version`: its version wherever an experiment names none.
+    """A client library, as clients.toml describes it. `version`: is used if an experiment names none.
 
     `manager` fetches the `package`. `sources`: the source files of its adapter, a program that speaks the client
     protocol. `roles`: what it can be. `idempotent_in_flight`: the numbers of requests in flight that its idempotent

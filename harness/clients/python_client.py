@@ -27,7 +27,7 @@ from typing import Any, TextIO
 
 from kafka_chaos.harness.identity import IdentityCodec
 
-TELL_SECONDS = 0.02
+TELL_SECONDS = 0.02  # between two batches of outcomes
 POLL_SECONDS = 0.1
 MAX_RECORDS_PER_EVENT = 10_000  # The harness limits the length of a line.
 _EVENTS_LOCK = threading.Lock()

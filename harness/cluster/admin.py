@@ -288,7 +288,7 @@ class ClusterAdmin:
         return wait_until(answer, "a broker that stays in the metadata", timeout=30, seen=lambda: problem)[0]
 
     def _ask(self, request: _Request, asked: object, *, timeout: float = 30) -> dict[Any, Any]:
-        # Within the call, confluent-kafka would report an interrupt as a wrong argument. The call does not wait.
+        # confluent-kafka would report an interrupt in this call as a wrong argument. The call sends, and does not wait.
         with signals_held_back():
             return request(asked, request_timeout=timeout)
 

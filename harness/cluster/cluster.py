@@ -1,4 +1,4 @@
-"""A cluster in containers on one network. Containers and network have the run's label, and are removed at its end.
+"""A cluster in containers on one network. Containers and network have the run's label, and are removed with the run.
 
 Everything is removed by this label. So the end of the `with` block also removes what an interrupt left half-made.
 """

@@ -96,7 +96,7 @@ def leftovers(client: DockerClient) -> list[Leftover]:
     for labels in _labels_of_everything(client):
         by_run.setdefault(labels[RUN], []).append(labels)
     return [
-        Leftover(run_id, len(labels), any(KEEP in of_thing for of_thing in labels), any(map(owner_is_alive, labels)))
+        Leftover(run_id, len(labels), any(KEEP in entry for entry in labels), any(map(owner_is_alive, labels)))
         for run_id, labels in sorted(by_run.items())
     ]
 

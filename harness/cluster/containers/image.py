@@ -40,7 +40,7 @@ _RECIPES = Path(__file__).resolve().parents[3] / "docker"
 def image_tag(kafka_version: str = KAFKA_VERSION, *, clock: bool = False) -> str:
     """The image's name with its tag, which changes with Kafka's version and every input of the build.
 
-    `clock`: name the image whose processes have a wall clock that can be moved; it is built on the image without.
+    `clock`: name the image whose processes have a wall clock that can be moved; it is built on the usual image.
     """
     if clock:
         return f"{image_tag(kafka_version)}-clock-{_hash_of(_RECIPES / 'clock' / 'Dockerfile')}"

@@ -92,4 +92,4 @@ class MetadataMode(Protocol):
         """Wait until a started node serves; a broker that loses its session meanwhile is started once more."""
 
     def start_again(self, members: Members, nodes: Sequence[Node], *, timeout: float) -> None:
-        """Start the nodes that are down, and wait until those serve that can; a broker waits until its id is free."""
+        """Start the nodes that are down, in ZooKeeper mode once their ids are free, and await those that can serve."""

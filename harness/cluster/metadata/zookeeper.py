@@ -49,7 +49,7 @@ class ZooKeeperMode:
         return self._container(node, known_version(kafka_version), configs)
 
     def starting_groups(self, members: Members) -> Sequence[Sequence[Node]]:
-        """The brokers. The first to register becomes controller: if the layout names one, it starts first, alone."""
+        """The brokers. A controller that the layout names starts first, alone: the first to register is elected."""
         controller = self._spec.controller
         rest = [node for broker, node in members.brokers.items() if broker != controller]
         return [rest] if controller is None else [[members.brokers[controller]], rest]
