@@ -242,10 +242,10 @@ def discoveries(verdict: RunVerdict, clients: Mapping[str, str]) -> Iterator[Dis
         for defect in ALL_DEFECTS.values():
             if defect.error and any(defect.error in reason for reason in lane.reasons):
                 yield Discovery(name=defect.id, lane=lane.lane, anomaly=FAILED, is_explained=True)
-        for reason in lane.reasons if lane.verdict == _VIOLATION else ():
+        for reason in lane.reasons:
             # The reason for a violation begins with the anomaly's name.
             anomaly = reason.partition(" ")[0]
-            if anomaly in ALL_ANOMALIES:
+            if lane.verdict == _VIOLATION and anomaly in ALL_ANOMALIES:
                 # Each entry is a set of known defects that explain the violation together.
                 defects = lane.explained.get(reason, ())
                 known_name = " or ".join(" with ".join(together) for together in defects)

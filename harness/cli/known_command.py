@@ -158,7 +158,7 @@ def compare_sides(path: Path, run: Callable[[Experiment], RunResult]) -> Compari
         clients = {spec.lane: spec.client for spec in experiment.lane_specs}
         using = [f"{lane.lane}: {clients[lane.lane]}" for lane in lanes] if head.lanes else []
         software = "; ".join([f"Kafka {experiment.cluster.kafka_version}", *using])
-        return Side(name, software, lanes, head, max((result.gaps.get(name, 0.0) for name in names), default=0.0))
+        return Side(name, software, lanes, head, max((result.gaps.get(lane, 0.0) for lane in names), default=0.0))
 
     affected_result, names = run(affected), [spec.lane for spec in affected.lane_specs]
     if control is None:

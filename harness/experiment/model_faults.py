@@ -25,10 +25,10 @@ def lane_faults_of(faults: Sequence[Fault], lane: str, replicas: int, cluster: C
     """
     concerned = [fault for fault in faults if concerns(fault, lane)]
     arriving = max((brokers_hit(fault, cluster) for fault in concerned if isinstance(fault, Reassignment)), default=0)
-    by_fault = [*(model_faults_of(fault, cluster) for fault in concerned), joint_faults_of(concerned, cluster)]
+    by_cause = [*(model_faults_of(fault, cluster) for fault in concerned), joint_faults_of(concerned, cluster)]
     return tuple(
         kind
-        for kinds in by_fault
+        for kinds in by_cause
         for kind, count in Counter(kinds).items()
         for _ in range(min(count, replicas + arriving))
     )

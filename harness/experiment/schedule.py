@@ -196,10 +196,11 @@ class GenerateSpec(Spec):
             if not capable:
                 raise ValueError(f"clients: none of {', '.join(self.clients)} can be a {' and '.join(roles)}")
             lane = lane_of_client(lane, self._choose(rng, capable))
-        configs, own = rng.choice(self.producer_configs or ({},)), lane.get("producer_configs", {})
-        if not configs or not isinstance(own, Mapping) or not has_kafkas_names(lane.get("client", IN_PROCESS)):
+        drawn = rng.choice(self.producer_configs or ({},))
+        own = lane.get("producer_configs", {})
+        if not drawn or not isinstance(own, Mapping) or not has_kafkas_names(lane.get("client", IN_PROCESS)):
             return lane
-        return {**lane, "producer_configs": {**configs, **own}}
+        return {**lane, "producer_configs": {**drawn, **own}}
 
     def _choose(self, rng: random.Random, options: Sequence[str]) -> str:
         if not self.weights:

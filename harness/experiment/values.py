@@ -115,8 +115,8 @@ def refusals(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place
     If an entry of a list is wrong, pydantic also says that the list is too short. So only innermost places are named.
     """
     all_details = error.errors(include_url=False)
-    outer = {details["loc"][:length] for details in all_details for length in range(len(details["loc"]))}
-    return [_refusal(details, model) for details in all_details if details["loc"] not in outer]
+    outer_places = {details["loc"][:length] for details in all_details for length in range(len(details["loc"]))}
+    return [_refusal(details, model) for details in all_details if details["loc"] not in outer_places]
 
 
 def _refusal(details: Any, model: type[BaseModel]) -> tuple[Place, str]:

@@ -75,8 +75,8 @@ class _NodeLog:
     transactional_ids: Mapping[str, str]
     states: set[PartitionChanged] = field(default_factory=set)
     """The logged states of partitions, without their times: a state that is logged again is no second event."""
-    _last_timed: str = ""
-    _blocked: set[str] = field(default_factory=set)
+    _last_timed: str = ""  # the last line that begins with its time
+    _blocked: set[str] = field(default_factory=set)  # the transactional ids that have their event
     _reasons: dict[_Partition, str] = field(default_factory=dict)
     """Why a partition's log is about to be truncated."""
     _log_ends: dict[_Partition, int] = field(default_factory=dict)
@@ -92,6 +92,7 @@ class _NodeLog:
             yield from self._blocked_transaction(line)
         if not any(mark in line for mark in _MARKS):
             return
+        # By kind of line, the match of the first of its patterns that matches.
         matches = {
             kind: match
             for kind, patterns in _PATTERNS.items()

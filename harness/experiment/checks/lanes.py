@@ -140,7 +140,7 @@ def _check_client(cluster: ClusterSpec, lane: lane_specs.LaneSpec) -> Refusals:
         if needed and role not in kind.roles:
             able = ", ".join(other.name for other in KINDS.values() if role in other.roles)
             yield (key,), f"the client {client} can be no {role} here: expected {IN_PROCESS}, or a version of {able}"
-    for key, supported in () if lane.group is None else kind.group_settings.items():
+    for key, supported in kind.group_settings.items() if lane.group is not None else ():
         if (value := getattr(lane.group, key)) not in supported:
             yield ("group", key), f"members of {client} can have {' or '.join(supported)} here, got {value}"
     for path, group in _groups_of(lane):
