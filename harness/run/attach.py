@@ -2,8 +2,8 @@
 
 Guarantee: creates and alters no topic, and only adds records to the topics that the experiment names. Breaks only
 allowed nodes, by the commands of a file of nodes. Address, credentials and commands never get into the run directory or
-into events. A plain consumer reads a topic's log from the offsets at which it ended before the load to those at which it
-ends after the load: exactly one row per record, in a file that appears whole or not at all.
+into events. A plain consumer reads a topic's log from the offsets at which it ended before the load to the offsets at
+which it ends after the load: exactly one row per record, in a file that appears whole or not at all.
 """
 
 import time
