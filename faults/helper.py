@@ -22,7 +22,8 @@ STDIN, STDOUT = 0, 1
 
 
 class Helper:
-    """The harness's side: runs `module` as a process, with `start` (as JSON) as argument. Messages call it `name`."""
+    """The harness's side: runs `module` as a process, with `start` (as JSON) as argument. Error messages call the
+    process `name`."""
 
     def __init__(self, module: str, name: str, start: Mapping[str, Any]) -> None:
         self._name = name

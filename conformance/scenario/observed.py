@@ -291,3 +291,4 @@ OBSERVED_BY: Mapping[type, Mapping[str, Callable[..., Any]]] = {
     TransactionsStage: _TRANSACTION_OBSERVATIONS,
     Stage: _REPLICA_OBSERVATIONS,
 }
+"""The observations that each kind of stage has. Subclasses of `Stage` come first, so that theirs are found first."""

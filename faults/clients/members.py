@@ -113,8 +113,9 @@ class ConnectionReset(Fault):
         if node.name in noted or not state["Running"] or state["Paused"]:
             return
         # One script lists and resets them (`-K`): two would leave more time for new connections in between.
-        these = shlex.join(_CONNECTIONS)
-        noted[node.name] = _peers(inside_of(node).must_execute("sh", "-c", f"ss {these} && ss -K {these} >/dev/null"))
+        arguments = shlex.join(_CONNECTIONS)
+        script = f"ss {arguments} && ss -K {arguments} >/dev/null"
+        noted[node.name] = _peers(inside_of(node).must_execute("sh", "-c", script))
 
     def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
         before = self._noted(cluster).get(node.name)

@@ -101,10 +101,8 @@ class Clock(ClockControl):
         """Start a thread that keeps the clock drifting as soon as a shift drifts, and end it once none drifts."""
         drifts = any(shift.per_second for shift in self._shifts.values())
         if drifts and self._drifting is None:
-            self._drift_is_over = threading.Event()
-            self._drifting = threading.Thread(
-                target=self._drift, args=(self._drift_is_over,), daemon=True, name="clock"
-            )
+            is_over = self._drift_is_over = threading.Event()
+            self._drifting = threading.Thread(target=self._drift, args=(is_over,), daemon=True, name="clock")
             self._drifting.start()
         elif not drifts:
             self._drift_is_over.set()
@@ -143,10 +141,9 @@ class Clock(ClockControl):
 def _time_of_java(pid: int) -> float:
     """A Java process's wall clock, in seconds since the epoch, by its attach mechanism (as `jcmd VM.uptime -date`)."""
     root = Path(f"/proc/{pid}/root/tmp")
-    # The last of these ids is the one that the process has inside its container.
-    inner_pid = (
-        Path(f"/proc/{pid}/status").read_text(encoding="ascii").partition("NSpid:")[2].splitlines()[0].split()[-1]
-    )
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    # The last of the ids in this line is the one that the process has inside its container.
+    inner_pid = status.partition("NSpid:")[2].splitlines()[0].split()[-1]
     path, request = root / f".java_pid{inner_pid}", root / f".attach_pid{inner_pid}"
     try:
         if not path.exists():

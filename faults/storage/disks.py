@@ -36,7 +36,7 @@ def disk_of(node: NodeControl) -> DiskControl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDisk(Fault):
-    """A fault of brokers' own disks: for such a fault in its schedule, a cluster starts with a disk per broker."""
+    """A fault of brokers' own disks, which a cluster gets if its schedule has such a fault."""
 
     needs_disk: ClassVar[bool] = True
 

@@ -31,7 +31,8 @@ class Availability:
     """How long partitions were without a leader. `topics`: the number of partitions by topic."""
 
     topics: Mapping[str, int]
-    longest_gap: dict[tuple[str, int], float] = field(default_factory=dict)  # most seconds between a leader's answers
+    longest_gap: dict[tuple[str, int], float] = field(default_factory=dict)
+    """By topic and partition, the longest time between two answers from a leader, in seconds."""
     longest_poll: float = 0.0  # in seconds
     _last: dict[tuple[str, int], float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -94,7 +95,7 @@ class AvailabilitySteps(FaultSteps):
     availability: Availability = field(default_factory=lambda: Availability({}))
 
     def lead_many(self, *counts: int) -> None:
-        """Create a topic with each of these numbers of partitions, all led by the act's first broker; fill them."""
+        """Create a topic with each number of partitions in `counts`, all led by the act's first broker; fill them."""
         admin, first = self.lease.admin, self.act.replicas[0]
         topics = {f"{self.topic}-of-{count}": count for count in counts}
         for topic, count in topics.items():

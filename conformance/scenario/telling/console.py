@@ -145,9 +145,8 @@ def summary(records: Sequence[ScenarioRecord]) -> Table:
     numbers = ("conforms", "violation", "unknown", "min s", "median s", "max s")
     table = plain_table("scenario", "verdict", *numbers, right=numbers, wrapped="scenario")
     for name, tally in tallies(records).items():
-        counts = [
-            f"{count}/{tally.runs}" if count else "" for count in (tally.conforms, tally.violation, tally.unknown)
-        ]
+        by_verdict = (tally.conforms, tally.violation, tally.unknown)
+        counts = [f"{count}/{tally.runs}" if count else "" for count in by_verdict]
         times = [f"{seconds:.1f}" for seconds in tally.to_json()["seconds"].values()]
         table.add_row(name, Text(tally.verdict.value, _STYLES[tally.verdict.value]), *counts, *times)
     return table

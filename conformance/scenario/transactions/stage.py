@@ -49,9 +49,8 @@ class TransactionsStage(LockStep):
     def initialise(self, producer: str, *, id: str = ID, timeout_ms: int = TIMEOUT_MS) -> None:
         """A producer begins as the next incarnation of a transactional id."""
         on_kafka = partial(self.clients.initialise, producer, self.observer.ids[id], timeout_ms=timeout_ms)
-        self._take(
-            f"Producer {producer} begins with transactional id {id}.", on_kafka, "initialise", producer=producer, id=id
-        )
+        sentence = f"Producer {producer} begins with transactional id {id}."
+        self._take(sentence, on_kafka, "initialise", producer=producer, id=id)
 
     def write(self, producer: str, record: str, *, partition: int = 0) -> None:
         """A producer writes a record; the first one begins its transaction."""

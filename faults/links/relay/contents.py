@@ -178,9 +178,8 @@ class MessageDecoder:
                     if topic is not None and index is not None:
                         yield topic, index
                     else:
-                        yield from self._partitions_in(
-                            {"topic": name, **element} if name and key in _PARTITIONS else element
-                        )
+                        named = {"topic": name, **element} if name and key in _PARTITIONS else element
+                        yield from self._partitions_in(named)
 
 
 class FetchSession:

@@ -85,7 +85,8 @@ class NodeLink(LinkControl):
 
 
 def try_link(pid: int) -> str | None:
-    """Attach a link to a process's namespace, and remove it; returns why that failed and what to do; None if not."""
+    """Attach a link to a process's namespace as a trial, and remove the link. Returns why that failed and what to do
+    about it; None if it worked."""
     links = Links({}, (9092,))
     try:
         links.link_to("trial").attach(pid)

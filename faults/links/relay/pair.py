@@ -123,7 +123,8 @@ class Pair:
         self._connections.discard(self)
 
     def update(self) -> None:
-        """End a side if the other has ended, and pause a side whose bytes can't be kept; called after every change."""
+        """End a socket if the other one has ended, and read no more from a socket whose bytes can't be kept. Called
+        after every change."""
         if not self.is_open:
             return
         if self.broker.eof and (self.client.eof or not self.responses.waits):
