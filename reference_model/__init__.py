@@ -1,4 +1,4 @@
-"""An executable specification of Kafka's replication in pure Python; I/O is in `predict/cache.py`."""
+"""An executable specification of Kafka's replication in pure Python; only `predict/cache.py` writes files."""
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Verdict
 from kafka_chaos.contract.command.errors import LaneError

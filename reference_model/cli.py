@@ -171,7 +171,7 @@ def _compare(clusters: str, as_json: bool) -> None:
 
 
 def render(answer: dict[str, Any]) -> str:
-    """A prediction's JSON for people: one paragraph per anomaly, forbidden ones last."""
+    """A prediction's JSON as text for people: one paragraph per anomaly, forbidden ones last."""
     lines = []
     entries = {**answer.get("groups", {}), **answer.get("transactions", {}), **answer["anomalies"]}
     for anomaly, entry in sorted(entries.items(), key=lambda item: item[1]["status"] == "forbidden"):
@@ -184,8 +184,8 @@ def render(answer: dict[str, Any]) -> str:
             )
             lines.extend(f"        {sentence}" for sentence in defect["why"])
     scope = answer["scope"]
-    shown = [defect for entry in entries.values() for defect in entry["known_defects"]]
-    allowing = {id for defect in shown for id in (defect["id"], *defect["with"])}
+    listed = [defect for entry in entries.values() for defect in entry["known_defects"]]
+    allowing = {id for defect in listed for id in (defect["id"], *defect["with"])}
     for name in scope["known_defects"]:
         if name not in allowing:
             defect = MODELLED_DEFECTS[name]
@@ -217,7 +217,7 @@ def _cancelled_by_signals(budget: Budget) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-IN_EVERY_EXPLORATION = frozenset(FAULT_KINDS) - {"kill", "power-loss"}
+IN_EVERY_EXPLORATION = frozenset(FAULT_KINDS) - {"kill", "power-loss"}  # `CoreScope.faults` need not name these.
 
 
 @click.command("explore")
@@ -245,7 +245,7 @@ def explore_command(protocol: str, faults: tuple[str, ...], max_states: int, as_
 
 
 def render_exploration(exploration: Exploration) -> str:
-    """The exploration for people: one paragraph per invariant, the broken ones first."""
+    """The exploration as text for people: one paragraph per invariant, the broken ones first."""
     lines = []
     for name, (holds, trace) in sorted(exploration.invariants.items(), key=lambda item: item[1][0] is not False):
         lines.append(f"{name}: {'holds' if holds else 'BROKEN' if holds is False else 'not known'}")

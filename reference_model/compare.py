@@ -1,8 +1,8 @@
 """Compares two clusters: for which lanes of a standard matrix the predictions differ, and which rules are the cause.
 
-To find the rule, a lane that differs is also predicted on each cluster of `RULES` between the two. If both have the
-same rules, one prediction serves for both. The predictions for the standard matrix ship with the package and are
-printed in docs/model.md.
+To find the rule, a lane that differs is also predicted on each cluster of `RULES` between the two. If both
+clusters have the same rules, one prediction serves for both. The predictions for the standard matrix ship with the
+package and are printed in docs/model.md.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -95,7 +95,7 @@ RULES: tuple[tuple[str, Cluster], ...] = (
 """The rules in the order in which Kafka got them, each with a cluster that has this rule and all rules before it."""
 
 UNCLEAN = "KAFKA-12670: unclean.leader.election.enable has an effect in KRaft mode (since 3.9)"
-"""None of `RULES`, since its place in their order depends on the mode: with ZooKeeper, every version has it."""
+"""Not one of `RULES`, since its place in their order depends on the mode: with ZooKeeper, every version has it."""
 
 NEW_CLUSTERS_ONLY = (
     "A cluster that was created before 4.1 gets eligible leader replicas when they are switched on:\n"
@@ -186,7 +186,7 @@ def compare(before: Cluster, after: Cluster, predict: Predictor) -> Comparison:
     left_out = []
     for name, lane in LANES.items():
         try:
-            before.placed(lane), after.placed(lane)  # For the error that one of them may raise.
+            before.placed(lane), after.placed(lane)  # Only for the `LaneError` that they may raise.
         except LaneError as error:
             left_out.append(f'Not compared: "{name}" ({error}).')
             continue

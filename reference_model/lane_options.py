@@ -1,6 +1,6 @@
 """The command-line options for the keys of a lane: of its topic, its producers, its group and its loop.
 
-They are made from the keys that the contract declares, so that a new key of a lane becomes an option of `predict`, too.
+They are made from the keys that the contract declares, so a new key of a lane becomes an option of `predict`, too.
 """
 
 from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ def _option(settings: type[Any], key: str, name: str = "", **replaced: Any) -> C
     meaning = declared.metadata["description"]
     attributes: dict[str, Any] = {"help": f"{meaning[0].upper()}{meaning[1:]}."}
     attributes |= {"default": declared.default, "show_default": declared.default is not None}
-    kind = declared.type.removesuffix(" | None")  # A text, by `from __future__ import annotations` beside the class.
+    kind = declared.type.removesuffix(" | None")  # A string, since the class's module postpones annotations.
     if declared.metadata["choices"]:
         attributes["type"] = click.Choice([choice for choice in declared.metadata["choices"] if choice is not None])
     elif kind == "bool" and declared.default is not None:
@@ -87,14 +87,14 @@ def _all_of(*options: Callable[[Command], Command]) -> Callable[[Command], Comma
 
 
 def lane_options(
-    *others: str, left_out: tuple[str, ...] = (), **replaced: dict[str, Any]
+    *added: str, left_out: tuple[str, ...] = (), **replaced: dict[str, Any]
 ) -> Callable[[Command], Command]:
     """A decorator that adds to a command `--faults` and the options for the lane's topic, producers and cluster.
 
-    Keys in `left_out` get no option, and keys in `others` get one all the same. `replaced`: by key, as for `_option`.
+    Keys in `added` get an option despite `_WITHOUT_OPTION`, keys in `left_out` none. `replaced`: for `_option`, by key.
     """
     names = [field.name for field in fields(Lane)]
-    keys = [name for name in names if name not in (*_WITHOUT_OPTION, *left_out) or name in others]
+    keys = [name for name in names if name not in (*_WITHOUT_OPTION, *left_out) or name in added]
     return _all_of(*(_option(Lane, key, **replaced.get(key, {})) for key in keys), _faults)
 
 
@@ -117,7 +117,7 @@ settings_options = _all_of(
 
 @contextmanager
 def refused_by_option() -> Iterator[None]:
-    """In this block, refuse by its option what a `LaneError` refuses by its key, such as `group.protocol`."""
+    """In this block, turn a `LaneError`, which names a key such as `group.protocol`, into an error about its option."""
     try:
         yield
     except LaneError as error:
@@ -128,7 +128,7 @@ def refused_by_option() -> Iterator[None]:
 
 
 def lane_keys(options: dict[str, Any], *, transactional: bool) -> dict[str, Any]:
-    """The keys of the lane with these `options`, which this uses up. Raises `LaneError` for wrong values."""
+    """Turn `options` into the keys of a lane, in place, and return them. Raises `LaneError` for wrong values."""
     has_group, offsets = options.pop("group"), options.pop("loop")
     group_settings = {key: options.pop(name) for key, name in _GROUP_OPTIONS.items()}
     transaction_settings = {key: options.pop(name) for key, name in _TRANSACTION_OPTIONS.items()}

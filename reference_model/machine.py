@@ -1,4 +1,4 @@
-"""What the models of `transactions/` and `groups/` share: the search for anomalies, and the telling of stories.
+"""What the models of `transactions/` and `groups/` share: the search for anomalies, and the stories told of them.
 
 The model of a lane (`lane/`) uses only `shown`: its searches leave out states that others make superfluous, and its
 stories name brokers that the search does not tell apart.
@@ -14,48 +14,48 @@ from typing import Any, Generic, Protocol, TypeVar
 from kafka_chaos.reference_model.search import Budget, Search, breadth_first
 
 Setup = TypeVar("Setup")
-Asked = TypeVar("Asked", covariant=True)
+AskedSetup = TypeVar("AskedSetup", covariant=True)
 State = TypeVar("State", bound=Hashable)
 Action = TypeVar("Action")
 End = TypeVar("End")
-Kind = TypeVar("Kind", bound=Hashable)
-Answer = TypeVar("Answer", covariant=True)
+AnomalyKind = TypeVar("AnomalyKind", bound=Hashable)
+AskedKind = TypeVar("AskedKind", covariant=True)
 
 Story = tuple[str, ...]
 DEFECT_STATES = 200_000
 """The bound of a search with a known defect. It may end early: only what it finds is reported."""
 
 
-class Question(Hashable, Protocol[Asked, Answer]):
+class Question(Hashable, Protocol[AskedSetup, AskedKind]):
     """Everything that an answer depends on; equal questions have equal answers."""
 
-    def searches(self) -> Iterator[tuple[Asked, Set[Answer]]]:
-        """Yield the setup of each search, with the anomalies that it may answer for."""
+    def searches(self) -> Iterator[tuple[AskedSetup, Set[AskedKind]]]:
+        """Yield the setup of each search, with the anomalies to search for."""
 
 
 @dataclass(slots=True)
-class Findings(Generic[Kind]):
+class Findings(Generic[AnomalyKind]):
     """The shortest story to each anomaly that was found, and the number of states searched.
 
     If `complete`, all other anomalies are unreachable.
     """
 
-    stories: dict[Kind, Story] = field(default_factory=dict)
+    stories: dict[AnomalyKind, Story] = field(default_factory=dict)
     states: int = 0
     complete: bool = True
 
 
 def shown(
-    end: End | None, checks: Mapping[Kind, Callable[[End], bool]], wanted: Iterable[Kind] | None = None
-) -> frozenset[Kind]:
-    """The anomalies that a run shows by its `end`, out of the `wanted` ones or of all; none if it can't end yet."""
+    end: End | None, checks: Mapping[AnomalyKind, Callable[[End], bool]], wanted: Iterable[AnomalyKind] | None = None
+) -> frozenset[AnomalyKind]:
+    """The anomalies that a run shows by its `end`, out of the `wanted` ones or of all; none if `end` is None."""
     if end is None:
         return frozenset()
     return frozenset([anomaly for anomaly in (checks if wanted is None else wanted) if checks[anomaly](end)])
 
 
 @dataclass(frozen=True, slots=True)
-class Machine(Generic[Setup, State, Action, End, Kind]):
+class Machine(Generic[Setup, State, Action, End, AnomalyKind]):
     """A model as a set of functions, most of which take the `Setup`: the rules and the scope of a search.
 
     `actions`: each yields every way in which its action can be taken in a state. `canonical`: the representative of all
@@ -70,21 +70,23 @@ class Machine(Generic[Setup, State, Action, End, Kind]):
     actions: Sequence[Callable[[State, Setup], Iterator[tuple[Action, State]]]]
     canonical: Callable[[State, Setup], State]
     ending: Callable[[State, Setup], End | None]
-    checks: Mapping[Kind, Callable[[End], bool]]
+    checks: Mapping[AnomalyKind, Callable[[End], bool]]
     sentence: Callable[[Action, State, State, Setup], str]
     conclusion: Callable[[State, Setup], str]
     beginning: Story = ()
     nameless: Callable[[State, Setup], Hashable] | None = None
-    _complete: dict[Any, Findings[Kind]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _complete: dict[Any, Findings[AnomalyKind]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def steps(self, state: State, setup: Setup) -> Iterator[tuple[Action, State]]:
         """Yield every possible (action, next state); the next states are not yet `canonical`."""
         for action in self.actions:
             yield from action(state, setup)
 
-    def search(self, wanted: Set[Kind], setup: Setup, budget: Budget) -> tuple[Search[State], dict[Kind, State]]:
-        """Search one scope: the search, and by wanted anomaly the nearest state that shows it, if any does."""
-        nearest: dict[Kind, State] = {}
+    def search(
+        self, wanted: Set[AnomalyKind], setup: Setup, budget: Budget
+    ) -> tuple[Search[State], dict[AnomalyKind, State]]:
+        """Search one scope. Return the search, and by anomaly found the nearest state that shows it."""
+        nearest: dict[AnomalyKind, State] = {}
 
         def visit(state: State) -> bool:
             new = shown(self.ending(state, setup), self.checks, wanted - nearest.keys())
@@ -107,16 +109,16 @@ class Machine(Generic[Setup, State, Action, End, Kind]):
             sentences.append(self.sentence(action, before, reached, setup))
         return (*sentences, self.conclusion(path[-1], setup))
 
-    def examine(self, question: Question[Setup, Kind], budget: Budget) -> Findings[Kind]:
+    def examine(self, question: Question[Setup, AnomalyKind], budget: Budget) -> Findings[AnomalyKind]:
         """The findings of all searches that a question asks for; an empty budget leaves them incomplete.
 
         Complete findings are kept, because many lanes ask the same question.
         """
         if question in self._complete:
             return self._complete[question]
-        findings = Findings[Kind]()
-        for setup, answers in question.searches():
-            wanted = answers - findings.stories.keys()
+        findings = Findings[AnomalyKind]()
+        for setup, anomalies in question.searches():
+            wanted = anomalies - findings.stories.keys()
             if not wanted or not findings.complete:
                 continue
             budget.label = self.name
@@ -128,7 +130,7 @@ class Machine(Generic[Setup, State, Action, End, Kind]):
             self._complete[question] = findings
         return findings
 
-    def stories(self, wanted: Set[Kind], setup: Setup) -> dict[Kind, Story]:
+    def stories(self, wanted: Set[AnomalyKind], setup: Setup) -> dict[AnomalyKind, Story]:
         """The stories to those wanted anomalies that a defect makes reachable in one scope."""
         search, nearest = self.search(wanted, setup, Budget(DEFECT_STATES))
         return {anomaly: self.tell(search.path(state), setup) for anomaly, state in nearest.items()}

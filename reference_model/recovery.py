@@ -1,7 +1,7 @@
 """How long a lane may be unavailable: bounds that follow from its time-outs, each with its derivation.
 
-Guarantee: a bound is the sum of all documented time-outs that may have to pass one after the other, so that no correct
-broker or client takes longer, apart from the time in which its process does not run.
+Guarantee: a bound is the sum of all documented time-outs that may have to pass one after the other. No correct broker
+or client takes longer, apart from the time in which its process does not run.
 
 If every fault ends its broker's process, connections break at once, and nobody waits for answers. After any other
 fault, and without any, requests may hang until they time out, and the leader waits for a follower that hangs until it
@@ -18,10 +18,10 @@ from kafka_chaos.contract.lane.recovery import RecoveryAnomaly, Timings
 
 BREAKS_CONNECTIONS = frozenset({"kill", "stop", "power-loss"})
 """The kinds of faults that end a broker's process."""
-_LAG_CHECK = 1.5
-"""A lagging follower is dropped after at most 1.5 `replica.lag.time.max.ms`: leaders check at every half of it."""
-_JITTER = 1.5
-"""librdkafka waits for up to half of a backoff longer."""
+_LAG_FACTOR = 1.5
+"""A lagging follower is dropped after at most 1.5 `replica.lag.time.max.ms`: leaders check twice in that time."""
+_JITTER_FACTOR = 1.5
+"""librdkafka waits for up to half a backoff longer than the backoff."""
 SHARE_SESSION_MS = 6_000
 """`group.share.session.timeout.ms` of the harness's brokers."""
 Parts = tuple[tuple[str, int | None], ...]
@@ -64,11 +64,11 @@ def bounds_of(
     hangs = not kinds or not kinds <= BREAKS_CONNECTIONS
     group = lane.group or (None if lane.loop is None else lane.loop.group)
     failover: Parts = (("session", timings.session_ms), ("election", timings.election_ms))
-    lag: Parts = (("lag of a follower", round(timings.lag_ms * _LAG_CHECK)),) if hangs and followers_hang else ()
+    lag: Parts = (("lag of a follower", round(timings.lag_ms * _LAG_FACTOR)),) if hangs and followers_hang else ()
     transaction: Parts = ()
     if lane.transactional is not None:
         transaction = (("transaction", lane.transactional.timeout_ms), ("check for it", timings.abort_check_ms))
-    reconnect_ms = None if timings.reconnect_ms is None else round(timings.reconnect_ms * _JITTER)
+    reconnect_ms = None if timings.reconnect_ms is None else round(timings.reconnect_ms * _JITTER_FACTOR)
     find_leader: Parts = (("reconnect", reconnect_ms), ("retry", timings.retry_ms))
     request: Parts = (("request", timings.request_ms), ("connection", timings.connect_ms)) if hangs else ()
     fetch: Parts = (("request of a consumer", timings.fetch_ms), ("connection", timings.connect_ms)) if hangs else ()
@@ -81,7 +81,7 @@ def bounds_of(
         RecoveryAnomaly.ISR_NOT_RESTORED: (
             *failover,
             ("fetch of a follower", timings.replica_socket_ms),
-            ("lag of a follower", round(timings.lag_ms * _LAG_CHECK)),
+            ("lag of a follower", round(timings.lag_ms * _LAG_FACTOR)),
         ),
     }
     if group is not None:
@@ -96,6 +96,7 @@ def bounds_of(
     for anomaly, parts in parts_of.items():
         known_parts = tuple((name, float(value)) for name, value in parts if value is not None)
         derived = Bound(known_parts) if len(known_parts) == len(parts) else None
+        # `recover_within` bounds what clients wait for, and no client waits for a full ISR.
         objective = None if anomaly == RecoveryAnomaly.ISR_NOT_RESTORED else timings.recover_within_ms
         bound = derived if objective is None else Bound((("recover_within", float(objective)),), derived)
         if bound is not None:

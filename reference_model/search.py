@@ -1,7 +1,7 @@
 """Two exhaustive searches of state spaces: breadth-first, and fewest-faults-first.
 
-Both find shortest paths; for the second, fewer faults count before fewer steps, and it leaves out states that others
-make superfluous. `Search.complete` is False if a search ended before it had reached every state.
+Both find shortest paths. For the second, fewer faults count before fewer steps; it leaves out states that others make
+superfluous. `Search.complete` is False if a search ended before it had reached every state.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Budget:
         self.reason = ""
         self.label = ""
         self._progress, self._interval = progress, interval
-        self._ended = self._running = self._checks = 0  # States of the searches that ended, and of the one that runs.
+        self._ended = self._running = self._checks = 0  # States of ended searches and of this one; calls of `must_end`.
         self._started = self._reported = time.monotonic()
 
     @property
@@ -59,7 +59,7 @@ class Budget:
 
     @property
     def seconds_left(self) -> float:
-        """The seconds until the budget is empty, at the latest, if the searches go on at their rate so far."""
+        """The seconds until the budget is empty if the searches go on at their rate so far."""
         seconds = self.seconds
         left = (self.max_states - self.states) * seconds / max(self.states, 1)
         return max(0.0, left if self.timeout is None else min(left, self.timeout - seconds))
@@ -68,7 +68,7 @@ class Budget:
         """End the search at its next state."""
         self.reason = self.reason or "interrupted"
 
-    def is_empty(self, states: int) -> bool:
+    def must_end(self, states: int) -> bool:
         """Note how many states the search that runs has reached, and return whether it must end."""
         self._running = states
         if self.states > self.max_states:
@@ -110,7 +110,7 @@ class Search(Generic[State]):
     cpu_seconds: float
 
     def path(self, state: State) -> list[State]:
-        """The states of a shortest path from the initial one to this, both included."""
+        """The states of a shortest path from an initial state to `state`, both included."""
         path = [state]
         while (parent := self.parents[path[-1]]) is not None:
             path.append(parent)
@@ -161,7 +161,7 @@ def breadth_first(
         while frontier:
             reached: list[State] = []
             for state in frontier:
-                if visit(state) or budget.is_empty(len(parents)):
+                if visit(state) or budget.must_end(len(parents)):
                     return result(False)
                 for successor in successors(state):
                     transitions += 1
@@ -198,7 +198,7 @@ def fewest_faults_first(
     """
     started, cpu_started = time.monotonic(), time.process_time()
     parents: dict[State, State | None] = {}
-    reached: dict[Hashable, list[int]] = {}
+    reached_by_rest: dict[Hashable, list[int]] = {}
     waiting: dict[tuple[int, int], dict[State, State | None]] = {}
     for state in initial:
         waiting.setdefault((faults(state), 0), {})[state] = None
@@ -215,12 +215,12 @@ def fewest_faults_first(
             deepest = max(deepest, depth)
             for state, parent in waiting.pop((struck, depth)).items():
                 rest, abilities = split_abilities(state)
-                reached_abilities = reached.setdefault(rest, [])
+                reached_abilities = reached_by_rest.setdefault(rest, [])
                 if any(abilities & other == abilities for other in reached_abilities):
                     continue
                 reached_abilities.append(abilities)
                 parents[state] = parent
-                if visit(state) or budget.is_empty(len(parents)):
+                if visit(state) or budget.must_end(len(parents)):
                     return result(False)
                 for successor in successors(state):
                     transitions += 1

@@ -1,4 +1,4 @@
-"""Building blocks of states: tuples with one value exchanged or left out, and bit sets."""
+"""Building blocks of states: tuples with one value replaced or left out, and bit sets."""
 
 from collections.abc import Collection, Iterator
 from typing import TypeVar
@@ -6,13 +6,13 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 
-def exchanged(values: tuple[Value, ...], index: int, value: Value) -> tuple[Value, ...]:
-    """The tuple with one value exchanged."""
+def with_item(values: tuple[Value, ...], index: int, value: Value) -> tuple[Value, ...]:
+    """The tuple with `value` in place of the one at `index`."""
     return (*values[:index], value, *values[index + 1 :])
 
 
 def without(values: tuple[Value, ...], index: int) -> tuple[Value, ...]:
-    """The tuple with one value left out."""
+    """The tuple without the value at `index`."""
     return values[:index] + values[index + 1 :]
 
 
@@ -29,5 +29,5 @@ def each_taken(values: tuple[Value, ...]) -> Iterator[tuple[Value, tuple[Value, 
 
 
 def bits(mask: int) -> list[int]:
-    """The positions of the bits that are set."""
+    """The positions of a mask's bits that are set."""
     return [position for position in range(mask.bit_length()) if mask >> position & 1]

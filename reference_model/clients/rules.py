@@ -1,7 +1,7 @@
 """Rules of client libraries that differ from the KIPs, each with its source.
 
-The model of a lane has the client of KIP-98 and KIP-360. It retries in the order of the records, has as many requests
-in flight as the lane says, and time-outs (`lane/exchanges.py`). It has sequence numbers, and renews its producer epoch
+The model of a lane has the client of KIP-98 and KIP-360. It retries in the order of the records, and has time-outs and
+as many requests in flight as the lane says (`lane/exchanges.py`). It has sequence numbers, and renews its epoch
 where a batch is refused behind an acknowledged one (`lane/idempotence.py`). The rules here are added in the search for
 known defects. A client that is not in `CLIENTS` has none of them: its source has not been read for such rules.
 """
@@ -84,8 +84,8 @@ def rules_of_client(lane: Lane) -> ClientRules:
 
 def _release_of_client(lane: Lane) -> tuple[int, int] | None:
     """The release of a lane's client, such as (3, 9), if the lane names it."""
-    client = re.search(r" (\d+)\.(\d+)", lane.client or "")
-    return None if client is None else (int(client[1]), int(client[2]))
+    numbers = re.search(r" (\d+)\.(\d+)", lane.client or "")
+    return None if numbers is None else (int(numbers[1]), int(numbers[2]))
 
 
 def checks_epochs(lane: Lane) -> bool:
@@ -93,13 +93,13 @@ def checks_epochs(lane: Lane) -> bool:
 
     A client whose release is not known counts as the newest one.
     """
-    since, client = rules_of_client(lane).checks_epochs, _release_of_client(lane)
-    return since is not None and (client is None or client >= since)
+    since, present = rules_of_client(lane).checks_epochs, _release_of_client(lane)
+    return since is not None and (present is None or present >= since)
 
 
 def has_epoch_per_transaction(lane: Lane) -> bool:
     """Whether a lane's client and brokers are known to give each transaction a producer epoch of its own."""
-    since, client = rules_of_client(lane).epoch_per_transaction, _release_of_client(lane)
-    if since is None or client is None or lane.kafka_version is None:
+    since, present = rules_of_client(lane).epoch_per_transaction, _release_of_client(lane)
+    if since is None or present is None or lane.kafka_version is None:
         return False
-    return min(client, release(lane.kafka_version)) >= since
+    return min(present, release(lane.kafka_version)) >= since

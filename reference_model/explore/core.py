@@ -29,7 +29,7 @@ from kafka_chaos.reference_model.protocol.eligible import Standing, electable
 from kafka_chaos.reference_model.protocol.entries import appended
 from kafka_chaos.reference_model.protocol.isr import may_leave_isr
 from kafka_chaos.reference_model.protocol.leaders import serves
-from kafka_chaos.reference_model.tuples import each_taken, exchanged
+from kafka_chaos.reference_model.tuples import each_taken, with_item
 
 Value = TypeVar("Value", bound=Hashable)
 
@@ -41,7 +41,7 @@ class Numbers(Generic[Value]):
         self.values: list[Value] = []
         self._numbers: dict[Value, int] = {}
 
-    def of(self, value: Value) -> int:
+    def number(self, value: Value) -> int:
         """The number of a value, which `values[number]` gives back."""
         number = self._numbers.setdefault(value, len(self.values))
         if number == len(self.values):
@@ -62,8 +62,8 @@ class CoreScope:
 
 
 class CoreAction(NamedTuple):
-    """A step: its name, the broker that takes it, the other broker or the record that it concerns, and the epoch or the
-    offset in its sentence."""
+    """A step: its name, the broker that takes it, `other`: the other broker or the record that it concerns, and
+    `detail`: the epoch or the offset in its sentence."""
 
     name: str
     broker: int = -1
@@ -77,7 +77,7 @@ CoreStep = tuple[CoreAction, CoreState]
 class Core:
     """The core under one protocol, in one scope. A state is a tuple of numbers that stand for values (`CoreState`).
 
-    `locals` (of replicas), `controllers`, `remainders`: the values by these numbers. `brokers`: the indices of all.
+    `locals` (of replicas), `controllers`, `remainders`: the values, by number. `brokers`: the indices of all brokers.
     """
 
     def __init__(self, protocol: Protocol, scope: CoreScope) -> None:
@@ -93,13 +93,13 @@ class Core:
     def initial(self) -> CoreState:
         """The state in which nobody leads, every broker is in the ISR, and all logs are empty."""
         everyone = (1 << self.scope.brokers) - 1
-        blank = self._locals.of(Local((), 0, NO_EPOCH, NO_LEADER, 0))
-        controller = self._controllers.of(Controller((), everyone))
-        remainder = self._remainders.of(Remainder(0, tuple(sorted(self.scope.faults))))
+        blank = self._locals.number(Local((), 0, NO_EPOCH, NO_LEADER, 0))
+        controller = self._controllers.number(Controller((), everyone))
+        remainder = self._remainders.number(Remainder(0, tuple(sorted(self.scope.faults))))
         return (*(blank for _ in self.brokers), controller, remainder)
 
     def pair(self, broker: int, leader: int, follower: int) -> Pair:
-        """`examine`, remembered: `leader` is the number of the local state of `broker`, `follower` of another's."""
+        """The result of `examine`. `leader`, `follower`: numbers of local states, of `broker` and of another one."""
         key = (broker, leader, follower)
         pair = self._pairs.get(key)
         if pair is None:
@@ -155,14 +155,14 @@ class Core:
     def _decided(self, state: CoreState, controller: Controller, leader: int, isr: int) -> CoreState:
         """The state after the controller has written and sent this leader and ISR, in a new leader epoch."""
         requests = (*controller.requests, (leader, isr))
-        return (*state[:-2], self._controllers.of(Controller(requests, isr)), state[-1])
+        return (*state[:-2], self._controllers.number(Controller(requests, isr)), state[-1])
 
     def become_leader(self, state: CoreState) -> Iterator[CoreStep]:
         """A broker receives a LeaderAndIsr of a newer epoch that makes it the leader; its high watermark stays."""
         for broker, local, epoch, leader, isr in self._newer_requests(state):
             if leader == broker:
                 led = local._replace(leader_epoch=epoch, leader=broker, isr=isr)
-                yield CoreAction("become_leader", broker, detail=epoch), self._with(state, broker, led)
+                yield CoreAction("become_leader", broker, detail=epoch), self._with_local(state, broker, led)
 
     def become_follower(self, state: CoreState) -> Iterator[CoreStep]:
         """A broker receives a LeaderAndIsr of a newer epoch in which it does not lead. It truncates if another does."""
@@ -176,7 +176,7 @@ class Core:
                     continue
                 end = self.protocol.truncation(local.log, local.high_watermark, other.log)
             follower = Local(local.log[:end], min(end, local.high_watermark), epoch, leader, isr)
-            yield CoreAction("become_follower", broker, leader, epoch), self._with(state, broker, follower)
+            yield CoreAction("become_follower", broker, leader, epoch), self._with_local(state, broker, follower)
 
     def _newer_requests(self, state: CoreState) -> Iterator[tuple[int, Local, int, int, int]]:
         """Each LeaderAndIsr that is news to a broker: (broker, its local state, epoch, leader, isr)."""
@@ -187,7 +187,7 @@ class Core:
                 yield broker, local, epoch, *requests[epoch]
 
     def _may_truncate(self, leader_local: Local, leader: int, epoch: int) -> bool:
-        """Whether a new follower knows where to truncate: the leader answers its question, or it need not ask."""
+        """Whether a new follower knows where to truncate: the leader answers it, or the follower need not ask."""
         if not self.protocol.asks_leader:
             return True
         takes_itself_for_leader = leader_local.leader == leader
@@ -200,8 +200,8 @@ class Core:
         if remainder.next_record < self.scope.records:
             record = remainder.next_record
             log = (*local.log, appended(record, local.leader_epoch))
-            after = self._with(state, broker, local._replace(log=log))
-            rest = self._remainders.of(remainder._replace(next_record=record + 1))
+            after = self._with_local(state, broker, local._replace(log=log))
+            rest = self._remainders.number(remainder._replace(next_record=record + 1))
             yield CoreAction("write", broker, record, len(local.log)), (*after[:-1], rest)
 
     def leader_advance_high_watermark(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
@@ -215,13 +215,13 @@ class Core:
                 return
         advanced = local._replace(high_watermark=local.high_watermark + 1)
         action = CoreAction("advance_high_watermark", broker, detail=advanced.high_watermark)
-        yield action, self._with(state, broker, advanced)
+        yield action, self._with_local(state, broker, advanced)
 
     def follower_fetch(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
         """A replica that follows `broker` takes the next record and the high watermark from it."""
         for other in self.brokers:
             if other != broker and (fetched := self.pair(broker, state[broker], state[other]).fetched) is not None:
-                yield CoreAction("fetch", other, broker, len(fetched.log) - 1), self._with(state, other, fetched)
+                yield CoreAction("fetch", other, broker, len(fetched.log) - 1), self._with_local(state, other, fetched)
 
     def leader_change_isr(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
         """The leader of record, in its own epoch, drops a follower that lags or admits another that caught up."""
@@ -247,8 +247,8 @@ class Core:
         """
         controller = self.controllers[state[-2]]
         remainder = self.remainders[state[-1]]
-        for fault, left in each_taken(remainder.faults):
-            rest = self._remainders.of(remainder._replace(faults=left))
+        for fault, faults_left in each_taken(remainder.faults):
+            rest = self._remainders.number(remainder._replace(faults=faults_left))
             for broker in self.brokers:
                 bit = 1 << broker
                 # A broker that was taken for dead does not lead, and is not in the ISR, or is its last member.
@@ -261,14 +261,14 @@ class Core:
                         # With this epoch, it takes at most the last one of the requests sent so far.
                         refused_epoch = max(local.leader_epoch, controller.leader_epoch - 1)
                         started = Local(local.log[:end], watermark, refused_epoch, NO_LEADER, 0)
-                        after = self._with(state, broker, started)
+                        after = self._with_local(state, broker, started)
                         yield CoreAction(fault, broker), (*after[:-1], rest)
 
-    def _with(self, state: CoreState, broker: int, local: Local) -> CoreState:
-        return exchanged(state, broker, self._locals.of(local))
+    def _with_local(self, state: CoreState, broker: int, local: Local) -> CoreState:
+        return with_item(state, broker, self._locals.number(local))
 
     def _with_isr(self, state: CoreState, broker: int, isr: int) -> CoreState:
         local = self.locals[state[broker]]._replace(isr=isr)
         controller = self.controllers[state[-2]]._replace(isr=isr)
-        after = self._with(state, broker, local)
-        return (*after[:-2], self._controllers.of(controller), after[-1])
+        after = self._with_local(state, broker, local)
+        return (*after[:-2], self._controllers.number(controller), after[-1])

@@ -34,7 +34,7 @@ def weak_isr(core: Core, state: CoreState) -> bool:
 
 def strong_isr(core: Core, state: CoreState) -> bool:
     """Every broker that takes itself for the leader has its records below its high watermark on all members of the ISR
-    in ZooKeeper. The next leader is elected from it, so it has every record that a consumer may have read."""
+    in ZooKeeper. The next leader is elected from this ISR, so it has every record that a consumer may have read."""
     return _committed_on(core, state, core.controllers[state[-2]].isr)
 
 
@@ -62,8 +62,8 @@ def committed_records_kept(core: Core, state: CoreState) -> bool:
         return True
     for broker in core.brokers:
         local = core.locals[state[broker]]
-        committed = local.leader == broker and local.high_watermark
-        if committed and not core.pair(broker, state[broker], state[leader]).agrees:
+        has_committed = local.leader == broker and local.high_watermark > 0
+        if has_committed and not core.pair(broker, state[broker], state[leader]).agrees:
             return False
     return True
 
@@ -73,7 +73,7 @@ def followers_agree(core: Core, state: CoreState) -> bool:
     for broker in core.brokers:
         if core.locals[state[broker]].leader == broker:
             for other in core.brokers:
-                if other != broker and not core.pair(broker, state[broker], state[other]).prefix:
+                if other != broker and not core.pair(broker, state[broker], state[other]).is_prefix:
                     return False
     return True
 
@@ -82,7 +82,7 @@ def log_matching(core: Core, state: CoreState) -> bool:
     """Two logs that have entries of the same leader epoch at the same offset are equal up to this offset."""
     for broker in core.brokers:
         for other in range(broker):
-            if not core.pair(broker, state[broker], state[other]).matching:
+            if not core.pair(broker, state[broker], state[other]).logs_match:
                 return False
     return True
 
@@ -122,7 +122,7 @@ STEP_INVARIANTS: Mapping[str, Callable[[Core, CoreState, CoreState], bool]] = {
 }
 """Invariants of a step rather than of a state."""
 
-MAX_STATES = 10_000_000
+MAX_STATES = 10_000_000  # The bound of an exploration whose caller gives none.
 
 SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["explore"]
 """A sentence per action."""
@@ -178,22 +178,22 @@ def explore(
     """
     core = Core(protocol, scope) if core is None else core
     breaches: dict[str, tuple[CoreState, ...]] = {}
-    open_invariants = dict(INVARIANTS)
-    open_step_invariants = dict(STEP_INVARIANTS)
+    unbroken = dict(INVARIANTS)
+    unbroken_in_steps = dict(STEP_INVARIANTS)
 
     def visit(state: CoreState) -> bool:
-        for name in [name for name, holds in open_invariants.items() if not holds(core, state)]:
+        for name in [name for name, holds in unbroken.items() if not holds(core, state)]:
             breaches[name] = (state,)
-            del open_invariants[name]
-        return bool(until) and not until & open_invariants.keys()
+            del unbroken[name]
+        return bool(until) and not until & unbroken.keys()
 
     def successors(state: CoreState) -> list[CoreState]:
         reached = [after for _, after in core.steps(state)]
-        for name, holds in list(open_step_invariants.items()):
+        for name, holds in list(unbroken_in_steps.items()):
             for after in reached:
                 if not holds(core, state, after):
                     breaches[name] = (state, after)
-                    del open_step_invariants[name]
+                    del unbroken_in_steps[name]
                     break
         return reached
 

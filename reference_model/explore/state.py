@@ -66,8 +66,8 @@ class Pair(NamedTuple):
 
     `follows`: the first counts the second as its follower. `fetched`: the second's state after its next fetch, or None
     if it gets nothing. `lags`, `may_join_isr`, `holds_next`: the grounds for shrinking and expanding the ISR and for
-    advancing the high watermark. `agrees`: the second holds all records below the first's high watermark. `prefix`: in
-    one leader epoch, the follower's log is a prefix of the leader's. `matching`: see `logs_match`.
+    advancing the high watermark. `agrees`: the second holds all records below the first's high watermark. `is_prefix`:
+    the follower's log is a prefix of the leader's, if both are in one leader epoch. `logs_match`: they do.
     """
 
     follows: bool
@@ -76,8 +76,8 @@ class Pair(NamedTuple):
     may_join_isr: bool
     holds_next: bool
     agrees: bool
-    prefix: bool
-    matching: bool
+    is_prefix: bool
+    logs_match: bool
 
 
 def examine(protocol: Protocol, broker: int, leader: Local, follower: Local) -> Pair:
@@ -94,11 +94,11 @@ def examine(protocol: Protocol, broker: int, leader: Local, follower: Local) -> 
         may_join_isr=follows and end >= watermark and (not protocol.fenced or reached_own_epoch(leader)),
         holds_next=follows and end > watermark,
         agrees=follower.log[:watermark] == leader.log[:watermark],
-        prefix=not (
+        is_prefix=not (
             takes_itself_for_leader and follower.leader == broker and follower.leader_epoch == leader.leader_epoch
         )
         or follower.log == leader.log[:end],
-        matching=logs_match(leader.log, follower.log),
+        logs_match=logs_match(leader.log, follower.log),
     )
 
 

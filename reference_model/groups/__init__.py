@@ -1,1 +1,1 @@
-"""Consumer groups and loops as rules: members, coordinator, commits, and what may go wrong between them."""
+"""The model of consumer groups and loops: members, coordinator and commits, and what may go wrong between them."""

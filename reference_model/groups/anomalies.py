@@ -1,4 +1,4 @@
-"""Which anomalies of groups and loops a state shows if the run ends in it: each anomaly one function.
+"""Which anomalies of groups and loops a state shows if the run ends in it: one function per anomaly.
 
 A run may end wherever no member is in the middle of a batch and no transaction is open: members that have not crashed
 finish what they were given. The definitions are those of docs/anomalies.md, which the verification applies to real

@@ -23,7 +23,7 @@ from kafka_chaos.reference_model.groups.state import (
     Step,
     slots_in,
 )
-from kafka_chaos.reference_model.tuples import exchanged
+from kafka_chaos.reference_model.tuples import with_item
 
 
 def join(state: State, setup: Setup) -> Iterator[Step]:
@@ -37,17 +37,16 @@ def join(state: State, setup: Setup) -> Iterator[Step]:
             continue
         number = member.number if member.phase == ACTIVE else state.incarnations
         after = state.with_member(slot, Member(ACTIVE, number))
-        # It is in the group now, but has no generation until the next one begins.
-        generations = exchanged(state.coordinator.generations, slot, 0)
-        yield (
-            Action("join", slot),
-            after.with_coordinator(setup, state.coordinator._replace(generations=generations))._replace(
-                preparing=True,
-                joined=state.joined | 1 << slot,
-                joins=state.joins - is_new,
-                incarnations=max(state.incarnations, number + 1),
-            ),
+        # The member is in the group now; 0 stands for no generation until the next one begins.
+        generations = with_item(state.coordinator.generations, slot, 0)
+        after = after.with_coordinator(setup, state.coordinator._replace(generations=generations))
+        after = after._replace(
+            preparing=True,
+            joined=state.joined | 1 << slot,
+            joins=state.joins - is_new,
+            incarnations=max(state.incarnations, number + 1),
         )
+        yield Action("join", slot), after
 
 
 def join_again(state: State, setup: Setup) -> Iterator[Step]:
@@ -70,10 +69,10 @@ def assign(state: State, setup: Setup) -> Iterator[Step]:
         return
     if setup.rules.waits_for_all and any(not state.joined >> slot & 1 for slot in present):
         return
-    # The coordinator knows the owner from what members say when they join, or with KIP-848 because it has given them
-    # the partition and has not got it back.
-    members_say, owner = setup.rules.waits_for_all, state.coordinator.owner
-    owners = [slot for slot in present if (state.members[slot].owns if members_say else slot == owner)]
+    if setup.rules.waits_for_all:  # Members say what they own when they join.
+        owners = [slot for slot in present if state.members[slot].owns]
+    else:  # KIP-848: the coordinator has given the partition to its owner, and has not got it back.
+        owners = [slot for slot in present if slot == state.coordinator.owner]
     for target in present:
         if not setup.rules.waits_for_all and state.members[target].phase != ACTIVE:
             continue
@@ -92,7 +91,7 @@ def _begun(state: State, setup: Setup, moved: list[int], owner: int) -> State:
     generation = state.coordinator.generation + 1
     generations = state.coordinator.generations
     for slot in moved:
-        generations = exchanged(generations, slot, generation)
+        generations = with_item(generations, slot, generation)
         member = state.members[slot]
         if member.phase == ACTIVE:
             owns = slot == owner or (member.owns and not setup.rules.revokes_first)
@@ -142,7 +141,7 @@ def abort_transaction(state: State, setup: Setup) -> Iterator[Step]:
         is_abandoned = member.phase == DEAD or state.coordinator.generations[slot] == NONE
         if not is_abandoned or not _is_open(state, slot):
             continue
-        pending = exchanged(state.coordinator.pending, slot, NONE)
+        pending = with_item(state.coordinator.pending, slot, NONE)
         after = state.with_coordinator(setup, state.coordinator._replace(pending=pending))
         if member.phase == ACTIVE:
             after = after.with_member(slot, member._replace(stage=EXPELLED))
@@ -173,15 +172,13 @@ def lose(state: State, setup: Setup) -> Iterator[Step]:
             # The coordinator only knows this earlier state: members in other generations have to join again.
             pairs = zip(earlier.generations, rest.members, strict=True)
             differs = any(generation not in (NONE, member.generation) for generation, member in pairs)
-            yield (
-                Action("lose_offsets", offset=earlier.committed),
-                rest._replace(coordinator=earlier, earlier=(), preparing=differs or rest.preparing, joined=0),
-            )
+            after = rest._replace(coordinator=earlier, earlier=(), preparing=differs or rest.preparing, joined=0)
+            yield Action("lose_offsets", offset=earlier.committed), after
     if setup.source_may_lose:
         for end in range(state.log_end):
             yield Action("lose_source", offset=end), rest._replace(log_end=end)
     if setup.output_may_lose:
         for record, count in enumerate(state.outputs):
             if count:
-                lost = exchanged(state.outputs, record, count - 1)
+                lost = with_item(state.outputs, record, count - 1)
                 yield Action("lose_output", offset=record), rest._replace(outputs=lost)

@@ -1,12 +1,12 @@
-"""Searches the model of groups for the anomalies that a lane's group or loop may show: a whole search of each scope.
+"""Searches the model of groups for the anomalies that a lane's group or loop may show: one exhausted search per scope.
 
 These scopes are searched in this order, each for the anomalies that are not found yet:
 
 - two members, or one and its next incarnation, that read two records of one partition, with one crash, one member
   that is removed without noticing, one that joins and one that leaves, as far as the group or its faults have them;
 - if brokers may fail, the same with one failover of the coordinator after a commit, so that its answer is lost;
-- the first with one loss of what a log has acknowledged: the log of the coordinator (`__consumer_offsets`, replicated
-  with acks=all and clean elections whatever the lane's topic does), of the topic that a group reads, or of an output.
+- the first scope with one loss of a log's acknowledged records: the coordinator's (`__consumer_offsets`, replicated
+  with acks=all and clean elections whatever the lane's topic does), those of the topic that a group reads, or outputs.
 
 The model of replication says which faults may cost a log its acknowledged records (`predict/`).
 

@@ -23,7 +23,7 @@ from kafka_chaos.reference_model.groups.state import (
     State,
     Step,
 )
-from kafka_chaos.reference_model.tuples import exchanged
+from kafka_chaos.reference_model.tuples import with_item
 
 MOST_OUTPUTS = 2
 """Outputs of one input are counted up to this number: two show a duplicate, and more show nothing else."""
@@ -83,7 +83,7 @@ def process(state: State, setup: Setup) -> Iterator[Step]:
 
 
 def _with_output(outputs: tuple[int, ...], record: int) -> tuple[int, ...]:
-    return exchanged(outputs, record, min(MOST_OUTPUTS, outputs[record] + 1))
+    return with_item(outputs, record, min(MOST_OUTPUTS, outputs[record] + 1))
 
 
 def _between_batches(member: Member) -> Member:
@@ -150,7 +150,7 @@ def add_offset(state: State, setup: Setup) -> Iterator[Step]:
             yield Action("refused_in_transaction", slot, offset), state.with_member(slot, _outside_group(member))
             continue
         coordinator = state.coordinator
-        with_pending = coordinator._replace(pending=exchanged(coordinator.pending, slot, offset))
+        with_pending = coordinator._replace(pending=with_item(coordinator.pending, slot, offset))
         after = state.with_coordinator(setup, with_pending)
         yield Action("add_offset", slot, offset), after.with_member(slot, member._replace(stage=SECOND_DONE))
 
@@ -166,7 +166,7 @@ def end_transaction(state: State, setup: Setup) -> Iterator[Step]:
             continue
         offset = member.record + 1
         coordinator = state.coordinator
-        none_pending = coordinator._replace(pending=exchanged(coordinator.pending, slot, NONE))
+        none_pending = coordinator._replace(pending=with_item(coordinator.pending, slot, NONE))
         with_offset = none_pending._replace(committed=offset)
         after = state.with_member(slot, _between_batches(member))
         with_output = after._replace(outputs=_with_output(state.outputs, member.record))

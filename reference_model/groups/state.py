@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from kafka_chaos.contract.lane.groups import OF_GROUPS, GroupAnomaly
 from kafka_chaos.reference_model.groups.rules import Rules
-from kafka_chaos.reference_model.tuples import exchanged
+from kafka_chaos.reference_model.tuples import with_item
 
-NONE = -1
+NONE = -1  # Stands for no generation, incarnation, slot or offset.
 
 # The phase of a member: not there, at work, dead without having left.
 ABSENT, ACTIVE, DEAD = range(3)
@@ -66,7 +66,7 @@ class Setup:
         return replace(self, failovers=0, losses=len(losses), **may_lose)
 
     def searches(self) -> Iterator[tuple[Setup, Set[GroupAnomaly]]]:
-        """Each search, with the anomalies that it may find. None has losses of two kinds, or losses and failovers."""
+        """Each search, with the anomalies to search for. No search has losses of two kinds, or losses and failovers."""
         yield self.with_loss(), self.anomalies
         if self.failovers:
             yield replace(self.with_loss(), failovers=self.failovers), self.anomalies
@@ -146,8 +146,8 @@ class State(NamedTuple):
         return generation != NONE and generation == self.members[slot].generation
 
     def with_member(self, slot: int, member: Member) -> State:
-        """The state with one member exchanged."""
-        return self._replace(members=exchanged(self.members, slot, member))
+        """The state with one member replaced."""
+        return self._replace(members=with_item(self.members, slot, member))
 
     def with_coordinator(self, setup: Setup, coordinator: Coordinator) -> State:
         """The state after the coordinator's log was appended to."""
@@ -159,7 +159,7 @@ class State(NamedTuple):
         """The state once the coordinator has taken a member out of the group: a rebalance is due."""
         coordinator = self.coordinator
         owner = NONE if coordinator.owner == slot else coordinator.owner
-        changed = coordinator._replace(generations=exchanged(coordinator.generations, slot, NONE), owner=owner)
+        changed = coordinator._replace(generations=with_item(coordinator.generations, slot, NONE), owner=owner)
         return self.with_coordinator(setup, changed)._replace(preparing=True, joined=self.joined & ~(1 << slot))
 
 

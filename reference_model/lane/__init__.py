@@ -1,1 +1,1 @@
-"""The lane as a machine: brokers, producer and consumers of one partition, what may befall them, what that shows."""
+"""The model of a lane: brokers, producer and consumers of one partition, their faults, and the anomalies shown."""

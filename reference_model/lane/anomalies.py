@@ -1,4 +1,4 @@
-"""Which anomalies a state shows if the run ends in it: each anomaly one function, all of them in one registry.
+"""Which anomalies a state shows if the run ends in it: one function per anomaly, all registered in `CHECKS`.
 
 A run may end wherever a leader serves and has read all requests, awaited (`LaneReplica.awaited`) or not (`unawaited`).
 Brokers that are down come back and follow, which no longer changes the leader's log, and a record without an answer has
@@ -121,12 +121,12 @@ class Form(NamedTuple):
     offsets: bool
 
     @classmethod
-    def of(cls, questions: Set[Anomaly], lane: Lane) -> Form:
-        """The form for a search for these anomalies."""
-        about_offsets = questions & {Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH}
+    def needed_for(cls, wanted: Set[Anomaly], lane: Lane) -> Form:
+        """The form that a search for the `wanted` anomalies needs."""
+        about_offsets = wanted & {Anomaly.INCONSISTENT_OFFSET, Anomaly.OFFSET_MISMATCH}
         return cls(
-            reads=bool(questions & {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}),
-            acknowledgements=lane.idempotence or bool(about_offsets) or Anomaly.LOST_WRITE in questions,
+            reads=bool(wanted & {Anomaly.TRUNCATED_READ, Anomaly.INCONSISTENT_OFFSET}),
+            acknowledgements=lane.idempotence or bool(about_offsets) or Anomaly.LOST_WRITE in wanted,
             offsets=bool(about_offsets),
         )
 

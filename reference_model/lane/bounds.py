@@ -63,54 +63,55 @@ SHOWN_BY_LOST_ENTRIES: Mapping[str, Set[Anomaly]] = {
 names an offset, so two records at one offset have both been in a log."""
 
 Load = tuple[int, ...]
-"""By record, how often it may be appended."""
+"""For each record, the number of times that it may be appended."""
 Successors = Callable[[states.LaneState, Lane], Iterator[states.LaneState]]
 """The next states of a bound."""
 
 
-def excluded(questions: Set[Anomaly], lanes: Sequence[Lane], scope: states.Scope, budget: Budget) -> frozenset[Anomaly]:
-    """The anomalies out of `questions` that are impossible in every one of these lanes, as far as a bound proves it.
+def excluded(wanted: Set[Anomaly], lanes: Sequence[Lane], scope: states.Scope, budget: Budget) -> frozenset[Anomaly]:
+    """The `wanted` anomalies that are impossible in every one of these lanes, as far as a bound proves it.
 
     The lanes differ in their faults alone, and have equally many. Nothing is excluded once the budget is empty.
     """
     lane, rule = lanes[0], states.truncation_of(lanes[0])
-    copies = int(any(REPEAT in lane.faults for lane in lanes))
+    copies = int(any(REPEAT in each.faults for each in lanes))
     attempts = [scope.attempts_of(lane) for lane in lanes]
     log_lengths = [sum(counts) + copies for counts in attempts]
-    open_questions = set(questions)
+    undecided = set(wanted)
 
     def exclude_unless_shown(
         anomalies: Set[Anomaly], precondition: Anomaly, successors: Successors, loads: list[Load]
     ) -> None:
-        if open_questions & anomalies and not shows(precondition, lanes, loads, successors, budget):
-            open_questions.difference_update(anomalies)
+        """Exclude `anomalies` if the bound never shows `precondition`, without which none of them occurs."""
+        if undecided & anomalies and not shows(precondition, lanes, loads, successors, budget):
+            undecided.difference_update(anomalies)
 
     keeps_common_entries = all(keeps_what_is_common(rule, *logs) for logs in pairs_of_logs(max(log_lengths), budget))
     elects_from_isr_alone = not (lane.unclean_leader_election or rules_of(lane).elects_eligible)
     sends_two_idempotently = lane.acks == "all" and lane.idempotence and scope.records <= states.DEFAULT_SCOPE.records
     if lane.acks == "0" or (sends_two_idempotently and keeps_common_entries and elects_from_isr_alone):
-        open_questions -= {Anomaly.OFFSET_MISMATCH}
+        undecided -= {Anomaly.OFFSET_MISMATCH}
         if lane.idempotence or not copies:
-            open_questions -= {Anomaly.DUPLICATE}
+            undecided -= {Anomaly.DUPLICATE}
 
     divergence = Anomaly.REPLICA_DIVERGENCE
     without_producer = partial(steps_without_producer, kept_isr=scope.kept_isr)
-    if divergence in open_questions:
+    if divergence in undecided:
         if any(keeps_too_much(rule, *logs) for logs in pairs_of_logs(max(log_lengths), budget)):
             exclude_unless_shown({divergence}, divergence, without_producer, [(length,) for length in log_lengths])
         else:
-            open_questions.discard(divergence)
+            undecided.discard(divergence)
 
     marked_loads: list[Load] = [(0 if keeps_common_entries else length - 1, 1) for length in log_lengths]
     exclude_unless_shown(SHOWN_BY_LOST_ENTRIES[lane.acks], Anomaly.TRUNCATED_READ, without_producer, marked_loads)
 
     if lane.idempotence:
-        if lane.acks == "all" and Anomaly.LOST_WRITE in questions - open_questions:
+        if lane.acks == "all" and Anomaly.LOST_WRITE in wanted - undecided:
             attempts = [scope.attempts_of(lane, may_lose=False) for lane in lanes]
         loads = [tuple([count + copies for count in counts]) for counts in attempts]
         for anomaly in (Anomaly.REORDERED, Anomaly.DUPLICATE):
             exclude_unless_shown({anomaly}, anomaly, appends_in_sequence, loads)
-    return frozenset() if budget.reason else frozenset(questions - open_questions)
+    return frozenset() if budget.reason else frozenset(wanted - undecided)
 
 
 def keeps_too_much(rule: Truncation, follower: Log, leader: Log) -> bool:
@@ -142,7 +143,7 @@ def pairs_of_logs(most_entries: int, budget: Budget) -> Iterator[tuple[Log, Log]
                 other_epochs = [epoch for epoch in later_epochs if epoch not in left]
                 for right in combinations_with_replacement(other_epochs, right_length):
                     number += 1
-                    if budget.is_empty(number):
+                    if budget.must_end(number):
                         return
                     yield _log(shared + left), _log(shared + right)
     budget.end_search()
@@ -170,10 +171,9 @@ def shows(anomaly: Anomaly, lanes: Sequence[Lane], loads: list[Load], successors
         return states.canonical(state._replace(reads=reads) if reads != state.reads else state, lane)
 
     def loaded(lane: Lane, load: Load) -> states.LaneState:
-        state = states.initial_state(lane)._replace(
-            records=tuple([states.Record(states.RETRY, appends, states.NOWHERE) for appends in load])
-        )
-        return state._replace(faults=tuple([kind for kind in state.faults if kind != REPEAT]))
+        state = states.initial_state(lane)
+        records = tuple([states.Record(states.RETRY, appends, states.NOWHERE) for appends in load])
+        return state._replace(records=records, faults=tuple([kind for kind in state.faults if kind != REPEAT]))
 
     fewest_faults_first(
         [states.canonical(loaded(each, load), each) for each, load in zip(lanes, loads, strict=True)],
@@ -191,7 +191,7 @@ def steps_without_producer(
 ) -> Iterator[states.LaneState]:
     """Every next state, where each broker that takes itself for the leader may append any record that is left.
 
-    An entry counts as read as soon as it may be acknowledged with acks=all. `kept_isr`: see `Scope`.
+    An entry counts as read as soon as it may be acknowledged with acks=all. `kept_isr`: as in `Scope`.
     """
     for broker, replica in state.representative_replicas():
         if replica.role in (states.LEADER, states.ZOMBIE):

@@ -9,7 +9,7 @@ from kafka_chaos.reference_model.protocol.rules import rules_of
 
 
 class Action(NamedTuple):
-    """One step: its name, the broker (index into the state's replicas) and the record it concerns, if any.
+    """One step: its name, the broker (index into the state's replicas) and the record that it concerns, −1 if none.
 
     `detail`: a further word of the step's sentence. `from_socket`: the request had piled up in the broker's socket.
     """
@@ -21,7 +21,7 @@ class Action(NamedTuple):
     from_socket: bool = False
 
 
-Step = tuple[Action, states.LaneState]
+Step = tuple[Action, states.LaneState]  # An action, and the state after it.
 
 
 def observe(state: states.LaneState, lane: Lane) -> states.LaneState:
@@ -36,7 +36,7 @@ def observe(state: states.LaneState, lane: Lane) -> states.LaneState:
     for replica in state.replicas:
         if replica.role == states.LEADER and not watermark_waits(state.isr_size, minimum):
             visible = state.high_watermark
-        elif _leads_alone(replica) and not watermark_waits(1, minimum):
+        elif _believes_it_leads_alone(replica) and not watermark_waits(1, minimum):
             visible = len(replica.log)
         else:
             continue
@@ -44,7 +44,7 @@ def observe(state: states.LaneState, lane: Lane) -> states.LaneState:
     return state if reads == state.reads else state._replace(reads=reads)
 
 
-def _leads_alone(replica: states.LaneReplica) -> bool:
+def _believes_it_leads_alone(replica: states.LaneReplica) -> bool:
     return replica.role == states.ZOMBIE and replica.believed_isr == states.SOLE
 
 
@@ -52,18 +52,13 @@ def too_few_in_sync(state: states.LaneState, lane: Lane, replica: states.LaneRep
     """Whether the replica, by what it knows of its ISR, has to answer NOT_ENOUGH_REPLICAS."""
     if replica.role == states.LEADER:
         return refuses_append(state.isr_size, lane.min_insync_replicas)
-    return replica.believed_isr == states.SHORT or (
-        _leads_alone(replica) and refuses_append(1, lane.min_insync_replicas)
-    )
+    is_one_too_few = _believes_it_leads_alone(replica) and refuses_append(1, lane.min_insync_replicas)
+    return replica.believed_isr == states.SHORT or is_one_too_few
 
 
 def in_doubt(record: states.Record) -> states.Record:
     """The record after an attempt that may or may not have been appended: to be retried, or `info`."""
-    return (
-        states.Record(states.RETRY, record.attempts, states.NOWHERE)
-        if record.attempts
-        else states.Record(states.INFO, 0, states.NOWHERE)
-    )
+    return states.Record(states.RETRY if record.attempts else states.INFO, record.attempts, states.NOWHERE)
 
 
 def drop_connections(state: states.LaneState, broker: int, *, socket_survives: bool = False) -> states.LaneState:

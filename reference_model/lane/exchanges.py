@@ -65,10 +65,8 @@ def send(state: states.LaneState, lane: Lane) -> Iterator[Step]:
             if lane.acks == "0":
                 sent_record, queued = ACCEPTED, replica._replace(unawaited=_with_request(replica.unawaited, request))
             else:
-                sent_record, queued = (
-                    _attempted(record),
-                    replica._replace(awaited=_with_request(replica.awaited, request)),
-                )
+                queued = replica._replace(awaited=_with_request(replica.awaited, request))
+                sent_record = _attempted(record)
             yield Action("queue", broker, index), addressed.with_replica(broker, queued).with_record(index, sent_record)
 
 
@@ -79,11 +77,11 @@ def may_send(state: states.LaneState, lane: Lane, index: int) -> bool:
         return False
     if index == 0:
         return True
-    before = state.records[index - 1].status
+    previous_status = state.records[index - 1].status
     if lane.max_in_flight == 1:
-        return before in (states.OK, states.INFO)
+        return previous_status in (states.OK, states.INFO)
     in_flight = sum([other.status == states.WAITING for other in state.records])
-    return before != states.NEW and in_flight < lane.max_in_flight
+    return previous_status != states.NEW and in_flight < lane.max_in_flight
 
 
 def serve_socket(state: states.LaneState, lane: Lane) -> Iterator[Step]:
@@ -121,7 +119,7 @@ def deliver(
         rejected = _rejected(record) if awaited else record
         yield Action("not_enough_replicas", broker, index), state.with_record(index, rejected)
         return
-    # Of a record that the log holds already, its offset.
+    # The record's offset if the log holds it already, None if it is to be appended, or a refusal.
     checked = check_sequence(state, broker, request) if lane.idempotence else None
     if isinstance(checked, Refusal):
         producer_told = after_refusal(state, request, checked).with_record(index, _rejected(record))
@@ -226,10 +224,8 @@ def give_up(state: states.LaneState) -> Iterator[Step]:
     """
     for index, record in enumerate(state.records):
         if record.status == states.RETRY:
-            yield (
-                Action("give_up", record=index),
-                state.with_record(index, states.Record(states.INFO, 0, states.NOWHERE)),
-            )
+            given_up = states.Record(states.INFO, 0, states.NOWHERE)
+            yield Action("give_up", record=index), state.with_record(index, given_up)
 
 
 def _attempted(record: states.Record) -> states.Record:
@@ -237,8 +233,8 @@ def _attempted(record: states.Record) -> states.Record:
 
 
 def _rejected(record: states.Record) -> states.Record:
-    """The record after an attempt that certainly appended nothing, and so does not count against the retries: if it was
-    counted when it was queued (WAITING), it is given back."""
+    """The record after an attempt that certainly appended nothing, and so does not count against the retries: an
+    attempt that was counted when it was queued (WAITING) is given back."""
     return states.Record(states.RETRY, record.attempts + (record.status == states.WAITING), states.NOWHERE)
 
 

@@ -24,7 +24,7 @@ from kafka_chaos.reference_model.lane.exchanges import deliver
 from kafka_chaos.reference_model.lane.membership import without_failed
 from kafka_chaos.reference_model.lane.replication import depose, lead
 from kafka_chaos.reference_model.protocol.entries import content_of, leader_epoch_of
-from kafka_chaos.reference_model.tuples import each_taken, exchanged
+from kafka_chaos.reference_model.tuples import each_taken, with_item
 
 
 def kill(state: states.LaneState, lane: Lane, broker: int) -> Iterator[Step]:
@@ -112,8 +112,8 @@ FAULT_ACTIONS: Mapping[str, Callable[[states.LaneState, Lane, int], Iterator[Ste
 
 def strike(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     """Every way in which one of the faults that are left can strike a broker that is not down."""
-    for kind, left in each_taken(state.faults):
-        rest = state._replace(faults=left)
+    for kind, faults_left in each_taken(state.faults):
+        rest = state._replace(faults=faults_left)
         for broker, replica in state.representative_replicas():
             if replica.role != states.DOWN:
                 yield from FAULT_ACTIONS[kind](rest, lane, broker)
@@ -124,15 +124,15 @@ def fail_broker(
 ) -> states.LaneState:
     """The state after a broker's process has gone or is out of reach, with a log that ends at `log_end` or is whole.
 
-    The broker leaves the ISR as `membership.without_failed` says. `clean`: this is no unclean shutdown.
+    The broker leaves the ISR as `membership.without_failed` says. `clean`: it shut down cleanly, or still runs.
 
-    With clean elections, a broker that is down and one that is back and has fetched nothing yet are equivalent: it
-    counts as back at once. With unclean elections they differ, since only a broker that is back can be elected.
+    With clean elections, a broker that is down and one that is back and has fetched nothing yet are equivalent: the
+    former counts as back at once. With unclean elections they differ, since only a broker that is back can be elected.
     """
     state = drop_connections(state, broker)
     replicas = without_failed(state.replicas, lane, broker, clean=clean)
     replica = replicas[broker]
     role = states.DOWN if lane.unclean_leader_election else states.FOLLOWER
     failed = states.LaneReplica(role, replica.in_isr, replica.log[:log_end], standing=replica.standing)
-    replicas = states.follow_leader(exchanged(replicas, broker, failed), states.truncation_of(lane))
+    replicas = states.follow_leader(with_item(replicas, broker, failed), states.truncation_of(lane))
     return observe(state.with_replicas(replicas), lane)

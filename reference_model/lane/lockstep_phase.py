@@ -1,9 +1,9 @@
 """Lock-step phases: their fixed order of events makes some anomalies required, not only permitted.
 
-The steps of a lock-step phase are all that happens to its lane from outside. They happen in order, each waits for the
-one before, the load continues in between, and no other fault strikes. The phase starts with a full ISR, and the ISR
-shrinks only because the controller removes a failed broker: the phase ends before `replica.lag.time.max.ms` passes. So
-lanes of such a phase list no faults of their own.
+The steps of a lock-step phase are all that happens to its lane from outside, so the lane lists no faults of its own.
+They happen in order, each waits for the one before, and the load continues in between. The phase starts with a full
+ISR, and the ISR shrinks only because the controller removes a failed broker: the phase ends before
+`replica.lag.time.max.ms` passes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

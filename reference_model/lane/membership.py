@@ -18,7 +18,7 @@ Replicas = tuple[LaneReplica, ...]
 
 
 class Election(NamedTuple):
-    """The broker elected, what made it electable, and the replicas with their membership in the new leader epoch."""
+    """The broker elected, what made it electable, and the replicas with the ISR and standings of the new epoch."""
 
     broker: int
     standing: elr.Standing
@@ -48,7 +48,7 @@ def with_caught_up(replicas: Replicas, lane: Lane, broker: int) -> Replicas:
 def elections(replicas: Replicas, lane: Lane) -> Iterator[Election]:
     """Every leader that the controller may elect now; of brokers in equal states, the first stands for all."""
     live = [broker for broker, replica in enumerate(replicas) if replica.role in (FOLLOWER, ZOMBIE)]
-    # The controller may not know yet that a deposed broker is back: each election is also tried without such brokers.
+    # The controller may not know yet that a deposed broker is back: each election is also tried without it.
     not_deposed = [b for b in live if replicas[b].role == FOLLOWER or not (replicas[b].in_isr or replicas[b].standing)]
     elected: dict[tuple[LaneReplica, elr.Standing], int] = {}
     for candidates in (live, not_deposed):

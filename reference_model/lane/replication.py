@@ -14,7 +14,7 @@ from kafka_chaos.reference_model.lane.membership import elections, with_caught_u
 from kafka_chaos.reference_model.protocol.eligible import Standing
 from kafka_chaos.reference_model.protocol.isr import may_join_isr, refuses_append
 from kafka_chaos.reference_model.protocol.truncation import end_offset_for
-from kafka_chaos.reference_model.tuples import exchanged
+from kafka_chaos.reference_model.tuples import with_item
 
 
 def fetch(state: states.LaneState, lane: Lane) -> Iterator[Step]:
@@ -79,7 +79,7 @@ def lead(
     """The state in which `broker` leads in a new leader epoch, and live followers have learned of it and truncated."""
     epoch = state.leader_epoch + 1
     leader = replicas[broker]._replace(role=states.LEADER, in_isr=True, leader_epoch=epoch, believed_isr=states.SHORT)
-    replicas = states.follow_leader(exchanged(replicas, broker, leader), states.truncation_of(lane))
+    replicas = states.follow_leader(with_item(replicas, broker, leader), states.truncation_of(lane))
     return observe(state._replace(replicas=replicas, leader_epoch=epoch), lane)
 
 
@@ -106,7 +106,7 @@ def restart(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     """A broker comes back from its log and follows the leader, if there is one."""
     for broker, replica in state.representative_replicas():
         if replica.role == states.DOWN:
-            back = exchanged(state.replicas, broker, replica._replace(role=states.FOLLOWER))
+            back = with_item(state.replicas, broker, replica._replace(role=states.FOLLOWER))
             replicas = states.follow_leader(back, states.truncation_of(lane))
             log = replicas[broker].log
             action = Action("restart", broker, detail=str(len(log)) if log != replica.log else "")
@@ -117,7 +117,7 @@ def thaw(state: states.LaneState, lane: Lane) -> Iterator[Step]:
     """A frozen broker runs on with what it believed before."""
     for broker, replica in state.representative_replicas():
         if replica.role == states.FROZEN_LEADER:
-            thawed = exchanged(state.replicas, broker, replica._replace(role=states.LEADER))
+            thawed = with_item(state.replicas, broker, replica._replace(role=states.LEADER))
             replicas = states.follow_leader(thawed, states.truncation_of(lane))
             yield Action("thaw", broker), observe(state.with_replicas(replicas), lane)
 
@@ -141,4 +141,4 @@ def depose(state: states.LaneState, lane: Lane, broker: int) -> states.LaneState
     )
     replicas = without_failed(state.replicas, lane, broker, clean=True)
     deposed = replicas[broker]._replace(role=states.ZOMBIE, believed_isr=believed)
-    return observe(state.with_replicas(exchanged(replicas, broker, deposed)), lane)
+    return observe(state.with_replicas(with_item(replicas, broker, deposed)), lane)

@@ -19,7 +19,7 @@ from kafka_chaos.reference_model.protocol.entries import appended, content_of, l
 from kafka_chaos.reference_model.protocol.leaders import may_be_addressed
 from kafka_chaos.reference_model.protocol.rules import rules_of
 from kafka_chaos.reference_model.protocol.truncation import Truncation
-from kafka_chaos.reference_model.tuples import bits, exchanged
+from kafka_chaos.reference_model.tuples import bits, with_item
 
 # Roles of a replica. A frozen leader's process answers nobody, and requests pile up in its socket. A zombie has lost
 # the partition to another broker and does not know it yet; its process may still be frozen.
@@ -82,7 +82,7 @@ class Scope:
         """The number of attempts of each record, in order.
 
         The last record has one attempt less. That suffices (docs/decisions/0012), unless an acknowledged record may get
-        lost: then an idempotent producer may renew its producer epoch. `may_lose`: whether one may, if that is known.
+        lost: then an idempotent producer may renew its producer epoch. `may_lose`: whether one may, None if not known.
         """
         if lane.acks == "0":
             return (1,) * self.records
@@ -189,12 +189,12 @@ class LaneState(NamedTuple):
         return LaneState(replicas, *self[1:])
 
     def with_replica(self, broker: int, replica: LaneReplica) -> LaneState:
-        """The state with one replica exchanged."""
-        return self.with_replicas(exchanged(self.replicas, broker, replica))
+        """The state with one replica replaced."""
+        return self.with_replicas(with_item(self.replicas, broker, replica))
 
     def with_record(self, index: int, record: Record) -> LaneState:
-        """The state with one record exchanged."""
-        return LaneState(self[0], self[1], exchanged(self.records, index, record), *self[3:])
+        """The state with one record replaced."""
+        return LaneState(self[0], self[1], with_item(self.records, index, record), *self[3:])
 
 
 def produce_request(record: int, producer_epoch: int) -> int:

@@ -15,7 +15,7 @@ from kafka_chaos.reference_model.lane.state import LaneState
 
 
 def steps(state: LaneState, lane: Lane, lockstep: Lockstep | None, *, kept_isr: bool = False) -> Iterator[Step]:
-    """Yield every possible (action, next state); the next states are not `canonical`. `kept_isr`: see `Scope`."""
+    """Yield every possible (action, next state); the next states are not `canonical`. `kept_isr`: as in `Scope`."""
     yield from exchanges.send(state, lane)
     yield from exchanges.serve_socket(state, lane)
     if lane.acks != "0":

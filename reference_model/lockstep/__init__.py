@@ -1,1 +1,1 @@
-"""The cluster model that scenarios play in lock step with real brokers."""
+"""The models of clusters, groups and transactions that scenarios play in lock step with real brokers."""

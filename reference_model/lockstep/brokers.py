@@ -182,8 +182,8 @@ def end_parked_fetch(state: ClusterState, config: ClusterConfig) -> Iterator[Clu
 
 
 def checkpoint_meanwhile(state: ClusterState) -> Iterator[tuple[ClusterState, bool]]:
-    """The possible checkpoints of a settled cluster: any high watermark between the last checkpoint and now. No
-    checkpoint is urgent."""
+    """The possible checkpoints of a settled cluster: any high watermark between the last checkpoint and now,
+    with False: no checkpoint is urgent."""
     for replica in state.replicas:
         written = replica.checkpointed_high_watermark
         if replica.runs and replica.role in (LEADER, FOLLOWER) and written != replica.high_watermark:
@@ -242,7 +242,7 @@ def handle(replica: Replica, request: LeaderAndIsr, *, authorized: bool = True) 
         return replica
     replica = replica._replace(controller_epoch=request.controller_epoch)
     if replica.role == OFFLINE:
-        # The broker refuses it, but its clients learn of the leader from the UpdateMetadata that follows.
+        # The broker refuses the request, but its clients learn of the leader from the UpdateMetadata that follows.
         return replica._replace(leader=request.leader)
     if request.leader_epoch < replica.leader_epoch:
         return replica

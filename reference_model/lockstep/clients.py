@@ -35,7 +35,7 @@ def send(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
 
 
 def send_while_leaderless(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """A producer sends its first unanswered record to a broker that leads on, though told that there is no leader.
+    """A producer sends its first unanswered record to a broker that still leads, though told that there is no leader.
 
     Optional: only a client whose own metadata are older does so.
     """
@@ -43,7 +43,7 @@ def send_while_leaderless(state: ClusterState, config: ClusterConfig) -> Iterato
 
 
 def _send_to_leaders(state: ClusterState, config: ClusterConfig, *, names_itself: bool) -> Iterator[ClusterState]:
-    """Each producer's first record reaches a leader. `names_itself`: whether its own metadata say that it leads."""
+    """Each producer's first record reaches a leader. `names_itself`: the broker's own metadata name it the leader."""
     for produce in _first_of_each_producer(state):
         for replica in state.replicas:
             serves = replica.role == LEADER and replica.runs and not state.is_cut(CLIENTS, CLIENT, replica.broker)
@@ -71,18 +71,18 @@ def _first_of_each_producer(state: ClusterState) -> Iterator[Produce]:
 
 
 def _handle(state: ClusterState, config: ClusterConfig, leader: Replica, produce: Produce) -> Iterator[ClusterState]:
-    """The leader refuses the record, has it already (then `check_batch` finds its offset), or appends it."""
+    """The leader refuses the record, has it already (then `checked` is its offset), or appends it."""
     if produce.acks == "all" and refuses_append(len(leader.isr), config.effective_min_isr):
         yield from _answered_with(state, produce, "NOT_ENOUGH_REPLICAS")
         return
-    offset: Refusal | int | None = None
+    checked: Refusal | int | None = None
     if produce.sequence is not None:
-        offset = check_batch(remembered(leader.producers, produce.producer), 0, produce.sequence)
-    if isinstance(offset, Refusal):
-        yield from _answered_with(state, produce, offset.value)
+        checked = check_batch(remembered(leader.producers, produce.producer), 0, produce.sequence)
+    if isinstance(checked, Refusal):
+        yield from _answered_with(state, produce, checked.value)
         return
-    if offset is None:
-        offset = leader.log_end
+    offset = leader.log_end if checked is None else checked
+    if checked is None:
         producer = produce.producer if produce.idempotent else None
         entry = Entry(
             offset, produce.record, leader.leader_epoch, producer, produce.sequence, produce.key, produce.tombstone

@@ -1,4 +1,4 @@
-"""The model of a cluster as an interpreter of scenarios: action by action, every state the cluster may settle in."""
+"""The model of a cluster that plays a scenario: after each action, every state that the cluster may settle in."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields

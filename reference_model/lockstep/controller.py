@@ -86,14 +86,14 @@ def request_to(state: ClusterState, broker: int) -> LeaderAndIsr:
 def broker_failed(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
     """A broker's session has ended: it is no longer registered, and leaves the ISR unless it is the last member.
 
-    If there is no controller, the next one takes it out of the ISR when it takes over.
+    If there is no controller, the next controller takes the broker out of the ISR when it takes over.
     """
     state = state.with_replica(state.replica(broker)._replace(registered=False))
     return replica_failed(state, config, broker) if state.controller else state
 
 
 def replica_failed(state: ClusterState, config: ClusterConfig, broker: int) -> ClusterState:
-    """The controller moves the leader away from a replica that failed, or takes it out of the ISR."""
+    """The controller elects another leader than a replica that failed, or takes the replica out of the ISR."""
     partition = state.partition
     if partition.leader == broker:
         return elect(state, config, excluded=broker)
@@ -117,9 +117,8 @@ def elect(state: ClusterState, config: ClusterConfig, *, excluded: int = NOBODY)
     live = [broker for broker in old.replicas if broker in registered and broker != excluded]
     if excluded in old.isr:
         # Leaving the ISR and the election are one change of the metadata.
-        partition = with_isr(old, config, isr_without(old, config, excluded))._replace(
-            partition_epoch=old.partition_epoch
-        )
+        shrunk = with_isr(old, config, isr_without(old, config, excluded))
+        partition = shrunk._replace(partition_epoch=old.partition_epoch)
     isr, eligible, last_known = map(frozenset, (partition.isr, partition.eligible, partition.last_known))
     candidates, standing = elr.electable(
         frozenset(live), isr, eligible, last_known, unclean=config.unclean_leader_election
@@ -174,7 +173,7 @@ def _catch_up(state: ClusterState, config: ClusterConfig) -> ClusterState:
 
     A controller that sees a leader fail elects another one at once. A new controller first takes each dead broker out
     of the ISR, which leaves the partition without a leader, and then elects one: two leader epochs, as real brokers
-    show. A dead last member stays in the ISR, but even that begins a leader epoch, with every new controller.
+    show. A dead last member stays in the ISR, but even so every new controller begins a leader epoch.
     """
     before = state.partition
     for replica in state.replicas:
@@ -224,7 +223,7 @@ def complete_reassignment(state: ClusterState, config: ClusterConfig) -> Iterato
 
 
 def expand_isr(state: ClusterState, config: ClusterConfig) -> Iterator[ClusterState]:
-    """The leader of record admits a follower that has reached its high watermark and the start of its epoch; urgent."""
+    """The leader of record admits a follower that has reached the leader's high watermark and epoch start; urgent."""
     leader = leader_of_record(state)
     if leader is None:
         return

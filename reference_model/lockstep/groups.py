@@ -24,7 +24,7 @@ from kafka_chaos.reference_model.lockstep import observation as observed
 from kafka_chaos.reference_model.lockstep.state import NOBODY, ActionError
 from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
 from kafka_chaos.reference_model.machine import shown
-from kafka_chaos.reference_model.tuples import exchanged
+from kafka_chaos.reference_model.tuples import with_item
 
 
 class GroupState(NamedTuple):
@@ -61,15 +61,15 @@ def _in_one_partition(**deeds: str) -> Callable[[GroupState, Setup, int, int], I
                 continue
             deed = deeds[action.name]
             if deed != observed.GIVEN or slot not in state.replaced:
-                parts = exchanged(state.partitions, partition, after)
+                parts = with_item(state.partitions, partition, after)
                 done = (*state.did[slot], (deed, partition, action.offset))
-                yield state._replace(partitions=parts, did=exchanged(state.did, slot, done))
+                yield state._replace(partitions=parts, did=with_item(state.did, slot, done))
 
     return act
 
 
 def in_all_partitions(name: str) -> Callable[[GroupState, Setup, int], Iterator[GroupState]]:
-    """The step of a member in all partitions at once."""
+    """The step by which a member takes the action `name` in all partitions at once."""
 
     def act(state: GroupState, setup: Setup, slot: int) -> Iterator[GroupState]:
         choices = [
@@ -94,7 +94,7 @@ def _take_over(state: GroupState, setup: Setup, slot: int, former: int) -> Itera
 def _with_successor(part: State, slot: int, former: int) -> State:
     coordinator = part.coordinator
     generation, owns = coordinator.generations[former], coordinator.owner == former
-    generations = exchanged(exchanged(coordinator.generations, former, NONE), slot, generation)
+    generations = with_item(with_item(coordinator.generations, former, NONE), slot, generation)
     owner = slot if owns else coordinator.owner
     after = part._replace(coordinator=coordinator._replace(generations=generations, owner=owner))
     # The successor counts as the same member, like one that comes back: the former one is given no more records.
@@ -139,7 +139,7 @@ def urgent_steps(state: GroupState, setup: Setup) -> Iterator[GroupState]:
         for partition, part in enumerate(state.partitions):
             for action, after in GROUPS.steps(part, setup):
                 if action.name == "ask" and action.slot == slot:
-                    yield state._replace(partitions=exchanged(state.partitions, partition, after))
+                    yield state._replace(partitions=with_item(state.partitions, partition, after))
     yield from _begin_generation(state, setup)
 
 
@@ -158,7 +158,7 @@ def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:
     A generation without members begins when the last member is gone.
     """
     if setup.rules.waits_for_all and state.partitions[0].preparing and not slots_in(state.partitions[0]):
-        yield state._replace(partitions=tuple(map(_without_members, state.partitions)))
+        yield state._replace(partitions=tuple(map(_with_empty_generation, state.partitions)))
     choices = [
         [
             after
@@ -174,7 +174,7 @@ def _begin_generation(state: GroupState, setup: Setup) -> Iterator[GroupState]:
         yield state._replace(partitions=together, gave_back=is_due)
 
 
-def _without_members(part: State) -> State:
+def _with_empty_generation(part: State) -> State:
     coordinator = part.coordinator._replace(generation=part.coordinator.generation + 1)
     return part._replace(coordinator=coordinator, preparing=False)
 
@@ -196,13 +196,13 @@ class GroupModel(SteppedModel[GroupState]):
 
     def observe(self, state: GroupState) -> observed.Observation:
         """What a complete observation of a group in this state shows."""
-        each = {}
+        by_member = {}
         for slot, member in enumerate(state.partitions[0].members):
             owned = tuple(number for number, part in enumerate(state.partitions) if part.members[slot].owns)
-            knows = slot not in state.replaced
-            each[slot + 1] = observed.MemberObservation(
-                generation=max(member.generation, 0) if self.setup.rules.waits_for_all and knows else None,
-                has=owned if knows else None,
+            is_replaced = slot in state.replaced  # Then its own view is not compared.
+            by_member[slot + 1] = observed.MemberObservation(
+                generation=max(member.generation, 0) if self.setup.rules.waits_for_all and not is_replaced else None,
+                has=None if is_replaced else owned,
                 did=state.did[slot],
             )
         owners = [part.coordinator.owner for part in state.partitions]
@@ -210,7 +210,7 @@ class GroupModel(SteppedModel[GroupState]):
             members=tuple(slot + 1 for slot in slots_in(state.partitions[0])),
             owners=tuple(NOBODY if slot == NONE else slot + 1 for slot in owners),
             committed=tuple(part.coordinator.committed for part in state.partitions),
-            by_member=each,
+            by_member=by_member,
         )
         return observed.Observation(group=group)
 

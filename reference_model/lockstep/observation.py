@@ -47,8 +47,8 @@ class ProducerObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsObservation:
-    """A group's offset of a partition: the `committed` one, if there is one, and whether an open transaction has a
-    `pending` one."""
+    """A group's offset of a partition: the last `committed` offset, if there is any, and whether an open transaction
+    has an offset `pending`."""
 
     committed: int | None = None
     pending: bool = False
@@ -98,9 +98,9 @@ class MemberObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupObservation:
-    """A group: who is in it and who has which partition, by its coordinator; what is committed; and `each` member.
+    """A group: by its coordinator, its `members`, each partition's owner and committed offset; and each member's view.
 
-    None was not observed, and matches anything.
+    A field that is None was not observed, and matches anything.
     """
 
     members: tuple[int, ...] | None = None
@@ -205,7 +205,7 @@ SUBJECTS = {
 class Difference:
     """One field in which an observation differs from the nearest allowed states.
 
-    `place`: its subject, a broker's id or one of `SUBJECTS`; the JSON of results calls it so.
+    `place`: its subject, a broker's id or one of `SUBJECTS`; this is the key in the JSON of results.
     """
 
     place: int

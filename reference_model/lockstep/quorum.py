@@ -89,7 +89,7 @@ def _take_over(state: ClusterState, controller: int) -> ClusterState:
 def _meet_again(state: ClusterState, config: ClusterConfig, quorum: Quorum) -> Iterator[ClusterState]:
     """A controller that campaigned alone meets the active one again, and follows it, or makes the others elect again.
 
-    Nobody votes for it, because it lacks what the others have written meanwhile.
+    Nobody votes for the loner, because it lacks what the others have written meanwhile.
     """
     for loner in quorum.campaigned:
         if loner not in state.reached_by(state.controller):
@@ -125,7 +125,7 @@ def _quorum(state: ClusterState, controllers: tuple[int, ...]) -> Quorum:
 
 
 def _with_quorum(state: ClusterState, **changes: object) -> ClusterState:
-    """The state with other fields of its quorum; sets of nodes are sorted."""
+    """The state with these fields of its quorum replaced; sets of nodes are sorted."""
     assert state.quorum is not None
     sets = {name: tuple(sorted(value)) if isinstance(value, tuple) else value for name, value in changes.items()}
     return state._replace(quorum=state.quorum._replace(**sets))  # type: ignore[arg-type]

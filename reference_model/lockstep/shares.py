@@ -20,7 +20,7 @@ from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
 from kafka_chaos.reference_model.lockstep.observation import GIVEN, Observation, ShareDeed, ShareObservation
 from kafka_chaos.reference_model.lockstep.state import NOBODY
 from kafka_chaos.reference_model.lockstep.stepping import SteppedModel
-from kafka_chaos.reference_model.tuples import exchanged
+from kafka_chaos.reference_model.tuples import with_item
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = "available", "acquired", "acknowledged", "archived"
 ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
@@ -54,7 +54,7 @@ class InFlight(NamedTuple):
     def having(self, offset: int, record: Record) -> "InFlight":
         """The records in flight, with this record at an offset."""
         padded = self.records + (Record(),) * (offset - self.start + 1 - len(self.records))
-        return self._replace(records=exchanged(padded, offset - self.start, record))
+        return self._replace(records=with_item(padded, offset - self.start, record))
 
     def advanced(self) -> "InFlight":
         """The records in flight, without acknowledged and archived ones at the start."""
@@ -101,7 +101,7 @@ def _polls(state: ShareState, setup: ShareSetup, leader: Leader, member: int) ->
     if offset is not None:
         count = state.cached.at(offset).deliveries + 1
         cached = state.cached.having(offset, Record(ACQUIRED, count, member))
-        sessions = exchanged(state.sessions, member - 1, state.epoch)
+        sessions = with_item(state.sessions, member - 1, state.epoch)
         yield _with_deed(state._replace(cached=cached, sessions=sessions), member, (GIVEN, offset, count))
 
 
@@ -130,7 +130,7 @@ def _session_ends(state: ShareState, setup: ShareSetup, leader: Leader, member: 
     if state.sessions[member - 1] == state.epoch:
         for offset in _acquired_offsets(state, member):
             state = _delivery_ended(state, setup, offset, AVAILABLE)
-    yield state._replace(sessions=exchanged(state.sessions, member - 1, NOBODY))
+    yield state._replace(sessions=with_item(state.sessions, member - 1, NOBODY))
 
 
 ACTIONS: Mapping[str, Callable[..., Iterator[ShareState]]] = {
@@ -154,7 +154,7 @@ def _acquired_offsets(state: ShareState, member: int | None = None) -> list[int]
 def _delivery_ended(state: ShareState, setup: ShareSetup, offset: int, after: str) -> ShareState:
     """The state after a delivery ended and the share coordinator wrote it. At the delivery limit, a record is archived.
 
-    `after`: the record's state. The leader moves its start offset on only afterwards, so the coordinator's may lag.
+    `after`: the record's new state. The leader moves its start offset on only afterwards, so the coordinator's may lag.
     """
     delivered = state.cached.at(offset).deliveries
     if after == AVAILABLE and delivered >= setup.delivery_limit:
@@ -167,7 +167,7 @@ def _delivery_ended(state: ShareState, setup: ShareSetup, offset: int, after: st
 
 
 def _with_deed(state: ShareState, member: int, deed: ShareDeed) -> ShareState:
-    return state._replace(deeds=exchanged(state.deeds, member - 1, (*state.deeds[member - 1], deed)))
+    return state._replace(deeds=with_item(state.deeds, member - 1, (*state.deeds[member - 1], deed)))
 
 
 @dataclass

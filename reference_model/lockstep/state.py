@@ -41,6 +41,8 @@ class EpochStart(NamedTuple):
 class Replica(NamedTuple):
     """One broker's replica of the partition, in memory and on disk.
 
+    The broker's process is `up` or not, and may be `frozen`. `registered`: the controller takes the broker for live.
+
     In memory: `role`; the `leader`, `leader_epoch`, `partition_epoch` and `isr` of the last LeaderAndIsr accepted; the
     highest `controller_epoch` seen; the `high_watermark`. A leader has `fetched`, the (follower, log end offset) pairs
     that its followers' fetches have shown. A follower is `truncating` until it has found its truncation offset, and
@@ -204,9 +206,9 @@ class ClusterState(NamedTuple):
         return tuple(voter for voter in running if frozenset((voter, controller)) not in cut)
 
     def with_replica(self, replica: Replica) -> ClusterState:
-        """The state with one replica exchanged."""
-        exchanged = tuple(replica if old.broker == replica.broker else old for old in self.replicas)
-        return self._replace(replicas=exchanged)
+        """The state with one replica replaced."""
+        replicas = tuple(replica if old.broker == replica.broker else old for old in self.replicas)
+        return self._replace(replicas=replicas)
 
     def is_cut(self, channel: str, source: int, target: int) -> bool:
         """Whether requests from `source` to `target` are cut off on a channel."""

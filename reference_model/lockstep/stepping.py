@@ -82,7 +82,7 @@ class SteppedModel(ABC, Generic[S]):
         return compare({state: self.observe(state) for state in self.states}, observation)
 
     def narrow(self, observation: Observation) -> Comparison[S]:
-        """`compare`, and keep only the states that match, if any do."""
+        """Compare as `compare` does, and keep only the states that match, if any do."""
         comparison = self.compare(observation)
         self.states = comparison.matching or self.states
         return comparison

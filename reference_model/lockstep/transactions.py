@@ -40,7 +40,7 @@ from kafka_chaos.reference_model.transactions.state import (
     State,
     initial_state,
 )
-from kafka_chaos.reference_model.tuples import bits, exchanged
+from kafka_chaos.reference_model.tuples import bits, with_item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class TransactionsState(NamedTuple):
         raise ActionError(f"no producer {name!r}")
 
     def with_producer(self, producer: ProducerView) -> TransactionsState:
-        """The state with a producer added or exchanged."""
+        """The state with a producer added or replaced."""
         others = [other for other in self.producers if other.name != producer.name]
         return self._replace(producers=tuple(sorted([*others, producer])))
 
@@ -143,7 +143,7 @@ def write(
     state = state._replace(records=(*state.records, record))
     request = Request(Kind.PRODUCE, view.id_number, view.epoch, number, partition, view.sent[partition])
     state, reply = _ask(state, config, request)
-    sent = exchanged(view.sent, partition, view.sent[partition] + (reply is Reply.OK))
+    sent = with_item(view.sent, partition, view.sent[partition] + (reply is Reply.OK))
     return state.with_producer(view._replace(reply=reply.value, sent=sent))
 
 
@@ -252,12 +252,12 @@ def urgent_steps(state: TransactionsState, config: TransactionsConfig) -> Iterat
 def _give_epoch(state: TransactionsState, setup: Setup, view: ProducerView) -> Iterator[TransactionsState]:
     """The coordinator answers InitProducerId, once it has aborted the transaction that is open."""
     last_entry = state.machine.coordinated[view.id_number].last_entry
-    reply, append = init_producer_id(last_entry, expected_epoch=None, rules=setup.rules)
-    if reply is Reply.OK and append is not None:
-        machine = state.machine.with_entry(setup, view.id_number, append, 0)
-        ready = view._replace(epoch=append.epoch, reply=reply.value, awaits_epoch=False)
+    reply, appended = init_producer_id(last_entry, expected_epoch=None, rules=setup.rules)
+    if reply is Reply.OK and appended is not None:
+        machine = state.machine.with_entry(setup, view.id_number, appended, 0)
+        ready = view._replace(epoch=appended.epoch, reply=reply.value, awaits_epoch=False)
         yield state.with_producer(ready)._replace(machine=machine)
-    elif append is not None:  # The entry begins an abort: `abort_by_coordinator` appends the same one.
+    elif appended is not None:  # The entry begins an abort: `abort_by_coordinator` appends the same one.
         yield state._replace(machine=abort_by_coordinator(state.machine, setup, view.id_number))
 
 
@@ -289,15 +289,17 @@ class TransactionsModel(SteppedModel[TransactionsState]):
         config, logs = self.config, state.machine.logs
         by_id = dict(zip(config.ids, state.machine.coordinated, strict=True))
         transactions = observed.TransactionsObservation(
-            partitions={number: _partition(logs[number], state, config) for number in range(config.partitions)},
-            transactions={id: _transaction(by_id[id]) for id in config.ids if by_id[id].last_entry.epoch != NONE},
+            partitions={number: _observe_partition(logs[number], state, config) for number in range(config.partitions)},
+            transactions={
+                id: _observe_transaction(held) for id, held in by_id.items() if held.last_entry.epoch != NONE
+            },
             producers={p.name: observed.ProducerObservation(epoch=p.epoch, reply=p.reply) for p in state.producers},
-            offsets=_offsets(logs[config.offset_partition], state, config) if config.has_group else None,
+            offsets=_observe_offsets(logs[config.offset_partition], state, config) if config.has_group else None,
         )
         return observed.Observation(transactions=transactions)
 
 
-def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.PartitionObservation:
+def _observe_partition(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.PartitionObservation:
     readable = stored.readable_records(log, config.rules.reads_below_last_stable_offset)
     records = [(entry.number, _record_name(entry.number, state, config)) for entry in log if entry.kind == DATA]
     names = [_MARKERS.get(entry.kind) or _record_name(entry.number, state, config) for entry in log]
@@ -310,7 +312,7 @@ def _partition(log: Log, state: TransactionsState, config: TransactionsConfig) -
     )
 
 
-def _transaction(coordinated: Coordinated) -> observed.TransactionObservation:
+def _observe_transaction(coordinated: Coordinated) -> observed.TransactionObservation:
     entry, unmarked, _ = coordinated
     # While a transaction is being ended, Kafka lists only the partitions that still lack its marker.
     listed = entry.partitions if entry.status == ONGOING else unmarked if entry.status in PREPARED else 0
@@ -318,7 +320,7 @@ def _transaction(coordinated: Coordinated) -> observed.TransactionObservation:
     return observed.TransactionObservation(state=status, epoch=entry.epoch, partitions=partitions)
 
 
-def _offsets(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.OffsetsObservation:
+def _observe_offsets(log: Log, state: TransactionsState, config: TransactionsConfig) -> observed.OffsetsObservation:
     offsets = [int(_record_name(number, state, config)) for number in stored.committed(log)]
     pending = any(stored.contents(log, id).open_records for id in {entry.id for entry in log})
     return observed.OffsetsObservation(committed=offsets[-1] if offsets else None, pending=pending)

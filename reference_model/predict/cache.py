@@ -1,4 +1,4 @@
-"""Keeps predictions on disk, so that no run waits for the same answer twice. No other module of the model does I/O.
+"""Keeps predictions on disk, so that no run waits for the same answer twice.
 
 The question to the model is a lane, perhaps in a lock-step phase; the answer is the prediction. A cached file's name
 is a digest of everything that the answer depends on: the lane's fields that the model uses, the steps of the phase, and
@@ -35,7 +35,7 @@ from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 from kafka_chaos.reference_model.protocol.rules import as_obeyed, rules_of
 from kafka_chaos.reference_model.search import Budget, tell_progress
 
-FILE = "answers.json"
+FILE = "answers.json"  # The shipped answers.
 FORMAT_VERSION = 2
 """The version of the cached files' format."""
 PROGRESS_SECONDS = 3.0
@@ -47,14 +47,14 @@ night, so that a change without a new version is noticed."""
 
 
 def shipped(key: str, model: int) -> Prediction | None:
-    """The shipped answer to the question with this `question_key`; None if this version of the `model` gave none."""
-    content = _content()
+    """The shipped answer to the question with this `question_key`; None if version `model` of the model gave none."""
+    content = _shipped_content()
     body = content["answers"].get(key) if content.get("model") == model else None
     return None if body is None else Prediction.from_json(_with_sentences(body, content["sentences"]))
 
 
 @cache
-def _content() -> Mapping[str, Any]:
+def _shipped_content() -> Mapping[str, Any]:
     try:
         content: Mapping[str, Any] = json.loads((files(__package__) / FILE).read_text("utf-8"))
     except (OSError, ValueError):
@@ -138,10 +138,10 @@ def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
 
 
 def _client(lane: Lane) -> dict[str, Any]:
-    """The properties of a lane's client that an answer depends on, but those for transactions (`_transactions`)."""
+    """The properties of a lane's client that an answer depends on, except those for transactions (`_transactions`)."""
     properties = {}
     if MODELLED_DEFECTS["KAFKA-15591"].concerns(lane) and not rules_of_client(lane).acknowledges_implicitly:
-        properties["answers_each"] = True  # It takes an acknowledgement for its own record alone, not for earlier ones.
+        properties["answers_each"] = True  # An acknowledgement acknowledges its own record alone.
     if MODELLED_DEFECTS["kafkajs-822"].concerns(lane):
         properties["several_partitions"] = lane.partitions > 1
     return properties

@@ -46,7 +46,7 @@ from kafka_chaos.reference_model.machine import Story, shown
 from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS, WITHOUT_EPOCH_CHECK, KnownDefect
 from kafka_chaos.reference_model.search import Budget, breadth_first
 
-Name = TypeVar("Name", bound=Hashable)
+AnomalyKind = TypeVar("AnomalyKind", bound=Hashable)
 
 MAX_STATES = 20_000
 """A defect's search may end early: what it finds is reachable, and nothing is said of other anomalies."""
@@ -70,7 +70,7 @@ def number_anew(state: LaneState, lane: Lane) -> Iterator[Step]:
 def leave_unnumbered(state: LaneState, lane: Lane) -> Iterator[Step]:
     """sarama-3354: a message that the producer is given while it repeats older ones has sequence number 0.
 
-    So has the first message of each producer epoch. The leader takes the new message for a copy of that one.
+    So has the first message of each producer epoch. The leader takes the new message for a copy of that first one.
     """
     log = state.replicas[state.leader].log
     firsts = [offset for offset, value in enumerate(log) if record_of(value) in state.first_records]
@@ -128,7 +128,7 @@ def renew_after_timeout(state: LaneState, lane: Lane) -> Iterator[Step]:
 
 
 def _send(state: LaneState, lane: Lane, index: int, held_at: Iterable[int | None]) -> Iterator[Step]:
-    """A record is sent to the leader, which takes it for the entry at one of these offsets, or appends it for None."""
+    """A record is sent to the leader, which takes it for the entry at an offset in `held_at`, or appends it if None."""
     leader = state.leader
     if state.records[index].attempts == 0 or too_few_in_sync(state, lane, state.replicas[leader]):
         return
@@ -176,9 +176,9 @@ class DefectTrace:
         return cls(tuple(MODELLED_DEFECTS[id] for id in (value["id"], *value["with"])), tuple(map(str, value["why"])))
 
 
-def by_anomaly(traces: Iterable[tuple[Name, DefectTrace]]) -> dict[Name, tuple[DefectTrace, ...]]:
+def by_anomaly(traces: Iterable[tuple[AnomalyKind, DefectTrace]]) -> dict[AnomalyKind, tuple[DefectTrace, ...]]:
     """The traces of each anomaly."""
-    grouped: dict[Name, tuple[DefectTrace, ...]] = {}
+    grouped: dict[AnomalyKind, tuple[DefectTrace, ...]] = {}
     for anomaly, trace in traces:
         grouped[anomaly] = (*grouped.get(anomaly, ()), trace)
     return grouped
@@ -190,7 +190,7 @@ def plain_lane(lane: Lane, /, **settings: Any) -> Lane:
 
 
 def defect_traces(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
-    """By anomaly, the minimal sets of known defects that make it reachable in a lane."""
+    """By anomaly, a trace for each minimal set of known defects that makes it reachable in a lane."""
     without_faults = plain_lane(
         lane,
         lane="defect",
@@ -201,6 +201,7 @@ def defect_traces(lane: Lane) -> Mapping[Anomaly, tuple[DefectTrace, ...]]:
         faults=(),
     )
     concerned = [MODELLED_DEFECTS[id] for id in FURTHER_STEPS if MODELLED_DEFECTS[id].concerns(lane)]
+    # Without faults and defects, only lanes that are not idempotent show anomalies.
     reachable_anyway = _traces((), without_faults) if concerned and not lane.idempotence else {}
     traces: dict[Anomaly, tuple[DefectTrace, ...]] = {}
     for size in range(1, len(concerned) + 1):
@@ -218,13 +219,16 @@ def traces_after_truncated_read(lane: Lane, truncated: Story | None) -> tuple[De
 
     `truncated`: the story to a record that was read and then truncated. If it is None, no log is replaced like this.
     """
+    if truncated is None:
+        return ()
     concerned = [MODELLED_DEFECTS[id] for id in WITHOUT_EPOCH_CHECK if MODELLED_DEFECTS[id].concerns(lane)]
-    return tuple(DefectTrace((defect,), (*truncated, _READS_ON)) for defect in concerned if truncated is not None)
+    return tuple(DefectTrace((defect,), (*truncated, _READS_ON)) for defect in concerned)
 
 
 @cache
 def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, DefectTrace]:
     further_steps = [FURTHER_STEPS[defect.id] for defect in defects]
+    acknowledges_implicitly = rules_of_client(lane).acknowledges_implicitly
     nearest: dict[Anomaly, LaneState] = {}
 
     def visit(state: LaneState) -> bool:
@@ -238,7 +242,6 @@ def _traces(defects: tuple[KnownDefect, ...], lane: Lane) -> Mapping[Anomaly, De
             if steps_of_defect is not None:
                 yield from steps_of_defect(state, lane)
 
-    acknowledges_implicitly = rules_of_client(lane).acknowledges_implicitly
     initial = initial_state(lane)
     retried = tuple(record._replace(attempts=2) for record in initial.records)
     search = breadth_first(

@@ -2,13 +2,13 @@
 
 For groups and loops this module asks the model of groups (`groups/`). The model of replication decides what a log may
 lose (`prediction.py`), and the model of transactions how a transaction may end (`transactions/`). Then `groups/`
-searches which anomalies groups and loops may show because of such losses and ends, and which even without them. Any
+searches which anomalies groups and loops may show because of such losses and ends, and which they show without any. Any
 member may be removed without noticing, whatever the lane's faults and its load are: it only has to be slow for longer
 than `max.poll.interval.ms`. Members crash only where the load says so.
 
 Share groups are not searched: rules with their sources (`share_groups.toml`) say what they may show. A
 share-partition's leader holds the state of each record in flight, AVAILABLE, ACQUIRED, ACKNOWLEDGED or ARCHIVED, and
-the start offset, at which these begin (KIP-932, "In-flight records"). Four rules decide what may be lost of this:
+the start offset, at which these begin (KIP-932, "In-flight records"). Four rules decide what may be lost of this state:
 
 - An acknowledgement is answered once the share coordinator has written the new state to `__share_group_state`, with
   acks=all. So an accept that was acknowledged is as durable as an acknowledged record of that topic; one whose outcome
@@ -24,6 +24,7 @@ delivered; a start offset past the log's end is set back.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
 from kafka_chaos.contract.command.files import toml_of
@@ -124,8 +125,8 @@ def _defects_of_positions(lane: Lane) -> Iterator[tuple[GroupAnomaly, DefectTrac
 def _defects_of_transactions(asked: Iterable[Setup], plain: Prediction) -> Iterator[tuple[GroupAnomaly, DefectTrace]]:
     """The traces of known defects that tear transactions, for a loop that commits its offsets in transactions."""
     torn = plain.anomalies.get(TransactionAnomaly.TORN_TRANSACTION)
-    for question in asked:
-        for trace in torn.known_defects if torn is not None and question.commits == IN_TRANSACTION else ():
+    for question, trace in product(asked, () if torn is None else torn.known_defects):
+        if question.commits == IN_TRANSACTION:
             for anomaly, why in stories_of_torn_ends(question).items():
                 yield anomaly, DefectTrace(trace.defects, why)
 

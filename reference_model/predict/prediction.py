@@ -2,10 +2,10 @@
 
 A status comes from an exhausted search of the lane's state space (`lane/steps.py`) or of a simpler one that bounds it
 (`lane/bounds.py`), or from an axiom (`protocol/axioms.py`), never from a table. A search that ends early raises
-`PredictionNotExhausted`, which has the anomalies found until then.
+`PredictionNotExhausted`, which has the anomalies found by then.
 
-If the lane's producers use transactions, the prediction also has their anomalies (`predict/transactional.py`). If a
-consumer group or a share group reads the lane, or a loop writes it, it has those of groups (`predict/grouped.py`).
+If the lane's producers use transactions, the prediction also has their anomalies (`predict/transactional.py`), and if a
+consumer group or a share group reads the lane, or a loop writes it, those of groups (`predict/grouped.py`).
 
 Scope: one partition; as many records and attempts of one producer, plain or idempotent, as `Scope` says; consumers
 that read everything they are shown. `lane/exchanges.py` names what is left out.
@@ -233,9 +233,9 @@ class _Builder:
         self.note(Findings(stories, complete=search.complete))
         if unavoidable is None:
             raise ScopeNotExhausted(f"no run gets through the lock-step phase {', '.join(lockstep)}")
-        # A later record of the key may let compaction hide it.
+        # Compaction may hide these anomalies, if a later record has the same key.
         hidden = with_trait(Anomaly, Trait.NOT_AFTER_CLEANUP) if lane.cleanup_policy == COMPACT else ()
-        return self._prediction(unavoidable & nearest.keys() - {*hidden})
+        return self._prediction((unavoidable & nearest.keys()) - {*hidden})
 
     def _prediction(self, required: Set[Anomaly] = frozenset()) -> Prediction:
         """The prediction from the stories of an exhausted search."""
@@ -266,7 +266,7 @@ def _search(lanes: Sequence[Lane], anomalies: Set[Anomaly], scope: Scope, budget
     next_steps = partial(steps, lane=lane, lockstep=None, kept_isr=scope.kept_isr)
     nearest: dict[Anomaly, LaneState] = {}
     # Once an anomaly is found, states need no longer differ in facts that only its search needs.
-    forms = [Form.of(missing, lane)]
+    forms = [Form.needed_for(missing, lane)]
 
     def visit(state: LaneState) -> bool:
         budget.label = f"{len(lane.faults) - len(state.faults)} of {len(lane.faults)} faults"
@@ -274,7 +274,7 @@ def _search(lanes: Sequence[Lane], anomalies: Set[Anomaly], scope: Scope, budget
         nearest.update(dict.fromkeys(new, state))
         if new & missing:
             missing.difference_update(new)
-            forms.append(Form.of(missing, lane))
+            forms.append(Form.needed_for(missing, lane))
         return not missing
 
     search = fewest_faults_first(

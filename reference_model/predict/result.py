@@ -103,11 +103,12 @@ class Prediction:
     def from_json(cls, value: Mapping[str, Any]) -> Prediction:
         """Read back what `to_json` gave; raises `KeyError` or `ValueError` for anything else."""
         anomalies: dict[AnyAnomaly, AnomalyPrediction] = {}
-        for part, kind in _FAMILIES.items():
+        for part, family in _FAMILIES.items():
             entries = value.get(part, {})
-            answers = {kind(name): AnomalyPrediction.from_json(entry) for name, entry in entries.items()}
+            answers = {family(name): AnomalyPrediction.from_json(entry) for name, entry in entries.items()}
             # A group without a loop has no anomalies of loops.
-            if set(answers) not in (set(kind), set(OF_GROUPS) if kind is GroupAnomaly else set(), set()):
+            without_loop = set(OF_GROUPS) if family is GroupAnomaly else set()
+            if set(answers) not in (set(), set(family), without_loop):
                 raise ValueError(f"a prediction names every anomaly of {part}, or none")
             anomalies |= answers
         if Anomaly.LOST_WRITE not in anomalies:

@@ -1,4 +1,4 @@
-"""Assumptions of the model on brokers and clients, which it does not derive: each excludes one anomaly.
+"""Assumptions of the model about brokers and clients, taken for granted: each excludes one anomaly.
 
 The lane's states have no consumer positions, no holes in logs and no high watermark over time. So the search can't
 decide these anomalies. They are forbidden in every lane but those whose faults break the axiom, and `predict` answers

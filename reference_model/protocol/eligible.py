@@ -15,7 +15,7 @@ from enum import StrEnum
 
 
 class Standing(StrEnum):
-    """The reason why a replica is electable, in the order in which the controller looks for one."""
+    """The reason why a replica is electable, in the order in which the controller prefers them."""
 
     IN_SYNC = "in sync"
     ELIGIBLE = "eligible"
@@ -28,8 +28,8 @@ def eligible_replicas(
 ) -> frozenset[int]:
     """The eligible replicas after a change of the ISR (KIP-966).
 
-    There are none while the ISR is large enough. Otherwise they are those from before, and the brokers that have left
-    the ISR, without those that are `returning` from an unclean shutdown.
+    There are none while the ISR is large enough. Otherwise they are the replicas that were eligible before or have just
+    left the ISR, except those `returning` from an unclean shutdown.
     """
     if len(isr) >= min_insync_replicas:
         return frozenset()
@@ -56,7 +56,7 @@ def electable(
 
     Members of the ISR come first. If the ISR is empty, the eligible replicas come next. If there are none either, the
     last known leader leads as soon as it is back, whatever `unclean.leader.election.enable` says (KIP-966). Any live
-    replica comes last, where `unclean.leader.election.enable` allows it. Clusters without eligible leader replicas know
+    replica comes last, where `unclean.leader.election.enable` allows it. Clusters without eligible leader replicas have
     only the first case and the last.
     """
     if live & isr:

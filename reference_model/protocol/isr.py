@@ -16,7 +16,7 @@ def may_join_isr(log_end: int, high_watermark: int, epoch_start: int) -> bool:
 
 
 def may_leave_isr(isr_size: int) -> bool:
-    """Whether a dead or slow member may be taken out: the last member stays, so that somebody may lead again."""
+    """Whether a dead or slow member may be taken out: the last member stays, so that it can lead again."""
     return isr_size > 1
 
 
@@ -26,12 +26,12 @@ def lags(log_end: int, leader_log_end: int) -> bool:
 
 
 def high_watermark(before: int, log_ends: Sequence[int]) -> int:
-    """A leader's new high watermark. `log_ends`: the log end offsets of the ISR's members, its own among them."""
+    """A leader's new high watermark. `log_ends`: the log end offsets of the ISR's members, the leader's included."""
     return max(before, min(log_ends))
 
 
 def watermark_waits(isr_size: int, min_insync_replicas: int) -> bool:
-    """Whether the high watermark stays where it is: while the ISR is below the minimum, since 3.7 (KAFKA-15583)."""
+    """Whether the high watermark stands still, as since 3.7 while the ISR is below its minimum (KAFKA-15583)."""
     return isr_size < min_insync_replicas
 
 

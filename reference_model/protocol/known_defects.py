@@ -1,4 +1,4 @@
-"""Known defects of clients and brokers, each with its ticket and the rule that it breaks: known_defects.toml has them.
+"""Known defects of clients and brokers (known_defects.toml), each with its ticket and the rule that it breaks.
 
 A prediction states what Kafka promises. Where a known defect of the software in use makes a forbidden anomaly reachable
 nevertheless, the prediction names the defect beside the status, which it does not change.
@@ -74,7 +74,7 @@ def _checks_no_epochs(client: str, lane: Lane) -> bool:
 
 
 def _moves_over_ends(lane: Lane) -> bool:
-    """Whether a lane's client is a librdkafka that moves its position past a partition's end when it reports it."""
+    """Whether a lane's client is a librdkafka (2.2 to 2.13.1) that moves its position past an end that it reports."""
     client, _, version = (lane.client or "").partition(" ")
     return client == clients.LIBRDKAFKA and (2, 2) <= tuple(map(int, re.findall(r"\d+", version)[:3])) < (2, 13, 2)
 
@@ -101,7 +101,7 @@ CONCERNS_LANE: Mapping[str, Callable[[Lane], bool]] = {
     "KAFKA-14397": lambda lane: _is_only_idempotent(lane) and clients.rules_of_client(lane).renews_after_error,
     # Before 2.5, the coordinator refuses a transaction that begins earlier, by its wall clock, than the last one.
     "KAFKA-8803": lambda lane: lane.transactional is not None and release(lane.version) < (2, 5),
-    # Groups and loops of the harness read in batches, and ask for the ends of partitions: the defect needs both.
+    # Groups and loops of the harness read in batches, and ask to be told of partition ends: the defect needs both.
     "librdkafka-4844": lambda lane: (lane.group or lane.loop) is not None and _moves_over_ends(lane),
     **{id: partial(_checks_no_epochs, client) for id, client in WITHOUT_EPOCH_CHECK.items()},
 }

@@ -13,10 +13,10 @@ def isr_of_elected(leader: int, live: Iterable[int], isr: Container[int], *, cle
 
 
 def serves(leader_epoch: int, asking_epoch: int, *, checks_epoch: bool) -> bool:
-    """Whether a leader answers a follower: one that `checks_epoch` (KIP-320) answers only in its own leader epoch."""
+    """Whether a leader answers a follower. If it `checks_epoch` (KIP-320), both must be in the same leader epoch."""
     return not checks_epoch or leader_epoch == asking_epoch
 
 
 def may_be_addressed(leader_epoch: int, newest_seen_epoch: int) -> bool:
-    """Whether a client takes a broker for the leader: it goes back to no older epoch than it has seen (KIP-320)."""
+    """Whether a client takes a broker for the leader: not if the client has seen a newer leader epoch (KIP-320)."""
     return leader_epoch >= newest_seen_epoch

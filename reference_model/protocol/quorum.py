@@ -6,15 +6,15 @@ KAFKA-15489. Without an active controller no leader is elected and no ISR change
 
 
 def has_majority(reached: int, voters: int) -> bool:
-    """Whether `reached` controllers can elect the active one among them, and commit what it writes."""
+    """Whether `reached` of the `voters` can elect an active controller, and commit what it writes."""
     return 2 * reached > voters
 
 
 def stays_active(reached: int, voters: int, *, resigns: bool) -> bool:
     """Whether an active controller stays active.
 
-    If no majority fetches from it, it commits nothing, and resigns. Before 3.7 it stays active in its own eyes, and
-    brokers stay with it (KAFKA-15489).
+    If no majority fetches from it, it commits nothing. Since 3.7 it then `resigns`. Before, it stays active in its own
+    eyes, and brokers stay with it (KAFKA-15489).
     """
     return has_majority(reached, voters) or not resigns
 
@@ -32,6 +32,6 @@ def may_expire_sessions(interrupted: bool, deposed_while_reached: bool) -> bool:
     """Whether a controller that takes over may fence brokers that run and reach it.
 
     It gives each broker a new session, which may end before the broker has found the new controller: after a time
-    without an active controller, or if the broker went on sending its heartbeats to the former one.
+    without an active controller (`interrupted`), or if brokers still sent heartbeats to the former one.
     """
     return interrupted or deposed_while_reached

@@ -91,21 +91,21 @@ def rules_in(version: str | None, mode: str | None, elr: bool | None) -> Rules:
 
 
 def as_obeyed(lane: Lane) -> Lane:
-    """The lane as its cluster takes it: without unclean election where controllers take no notice of that config, and
-    without flushes where nothing depends on them."""
+    """The lane with the settings that its cluster obeys: without unclean election where controllers take no notice of
+    that config, and without flushes where nothing depends on them."""
     unclean = lane.unclean_leader_election and metadata.may_elect_uncleanly(lane.version, lane.mode)
     flushes = lane.flushes and "power-loss" in lane.faults and metadata.release(lane.version) >= FLUSHES_SINCE
     return replace(lane, unclean_leader_election=unclean, flushes=flushes)
 
 
 def rules_of(lane: Lane) -> Rules:
-    """The rules that a lane's answers depend on: those of its cluster, without what changes nothing in this lane."""
+    """The rules that a lane's answers depend on: its cluster's, where any that change nothing have fixed values."""
     return _rules_in_lane(lane.kafka_version, lane.metadata_mode, lane.elr, lane.min_insync_replicas > 1)
 
 
 @cache
 def _rules_in_lane(version: str | None, mode: str | None, elr: bool | None, has_minimum: bool) -> Rules:
-    """The rules of a cluster. With min.insync.replicas=1, two of them have fixed values, since they change nothing.
+    """The rules of a cluster. With min.insync.replicas=1, two rules have fixed values, since they change nothing.
 
     Then a leader's ISR is always large enough, so no high watermark waits under either rule. The only replica that
     could become eligible is the last member of the ISR. It leads when it is back, just as without eligible replicas,

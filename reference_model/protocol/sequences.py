@@ -1,4 +1,4 @@
-"""Idempotent producers: what brokers remember of them, which batches they take, and when a producer starts anew.
+"""Idempotent producers: what brokers remember of them, which batches they take, and when a producer renews its epoch.
 
 Sources: KIP-98 (sequence numbers; the last five batches of each producer are remembered), KIP-360 (producer epochs that
 a producer renews by itself; an unknown producer). A batch here is one record.

@@ -2,8 +2,8 @@
 
 A log is a tuple of entries (`entries.py`). Leader epochs never decrease along a log, except without fencing, where a
 follower may fetch from a leader of a later epoch than its own and then lead in an earlier one. A leader's epoch cache
-has the epochs of its log. Its own epoch starts at its log end at the latest, because a leader notes its epoch when it
-is elected and not with its first record (KIP-101).
+has the epochs of its log. The leader's own epoch starts at its log end at the latest, because a leader notes its epoch
+when it is elected and not with its first record (KIP-101).
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def to_end_of_last_epoch(log: Log, high_watermark: int, leader_log: Log) -> int:
 
 
 def to_last_common_epoch(log: Log, high_watermark: int, leader_log: Log) -> int:
-    """The follower asks about earlier and earlier epochs, until it has the epoch of the leader's answer (KIP-279)."""
+    """The follower asks about ever earlier epochs, until its log has the epoch that the leader answers (KIP-279)."""
     end = len(log)
     while end > 0:
         own_epoch = leader_epoch_of(log[end - 1])

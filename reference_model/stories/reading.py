@@ -1,7 +1,7 @@
 """Reads a story of `predict` as actions of the lane's model, sentence by sentence.
 
-Guarantee: every step is an action that the lane's model permits after the steps before it. `scenario.py` relies on it:
-brokers play the story that was told, whether by a search, by the cache, or by the answers in the package.
+Guarantee: every step is an action that the lane's model permits after the steps before it. `scenario.py` relies on
+this: brokers play the story that was told, whether by a search, by the cache, or by the answers in the package.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,8 +23,8 @@ class UnknownStory(KafkaChaosError):
 class StoryStep:
     """One step of a story, with the states before and after it.
 
-    `broker`: the number of its broker in the story, or −1. `reads`: each (record, offset) that consumers read right
-    after the step.
+    `broker`: the number of its broker in the story, −1 without one. `reads`: each (record, offset) that consumers read
+    right after the step.
     """
 
     sentence: str
@@ -74,7 +74,7 @@ def read_story(lane: Lane, sentences: Sequence[str]) -> Story:
 def _readings(
     lane: Lane, state: LaneState, sentences: tuple[str, ...], brokers: tuple[int, ...]
 ) -> Iterator[tuple[tuple[StoryStep, ...], LaneState]]:
-    """Every sequence of steps that these sentences may describe from a state on, with the state at its end.
+    """Yield every sequence of steps that these sentences may describe from a state on, with the state at its end.
 
     A sentence may fit two actions. The sentence for a controlled shutdown, for example, does not name the next leader.
     Then the following sentences decide.
@@ -87,7 +87,7 @@ def _readings(
         if sentences[: len(expected)] != expected:
             continue
         broker = brokers[action.broker] if action.broker >= 0 else -1
-        # As `story.tell`: what nothing can reach any more is left out between two steps.
+        # As in `story.tell`: a zombie that nothing reaches any more counts as a follower in the next step.
         after, reads = idle_zombies_as_followers(reached, lane), tuple(pairs(reached.reads & ~state.reads))
         step = StoryStep(expected[0], action, broker, state, after, reads)
         for rest, end in _readings(lane, after, sentences[len(expected) :], brokers):

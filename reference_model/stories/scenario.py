@@ -1,10 +1,10 @@
 """Writes a story as the steps of a scenario, which `kafka-chaos scenario run` plays on brokers and on their model.
 
 A story's actions are not the steps of a scenario. In a story, a follower fetches when an action says so. In a scenario
-it fetches at once, so a follower that has to stay behind is cut off from its leader before the record is sent. So a
-scenario's follower may fetch a record earlier than the story's: before acknowledgements, time-outs and other records,
-none of which depends on whether the follower has the record. After each election and at the end, the brokers' logs are
-compared with the story's. So a story is played as it was told, or refused.
+it fetches at once, so a follower that has to stay behind is cut off from its leader before the record is sent. A
+scenario's follower may therefore fetch a record earlier than the story's: before acknowledgements, time-outs and other
+records, none of which depends on whether the follower has the record. After each election and at the end, the brokers'
+logs are compared with the story's. So a story is played as it was told, or refused.
 """
 
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ def scenario_file(story: Story, anomaly: Anomaly) -> dict[str, Any]:
         "acts": [
             {
                 "act": f"{anomaly}",
-                "cluster": _cluster(lane, lags=writer.lags),
+                "cluster": _cluster(lane, lag_is_short=writer.lag_is_short),
                 "replicas": list(writer.assignment),
                 "min_insync_replicas": lane.min_insync_replicas,
                 "unclean_leader_election": lane.unclean_leader_election,
@@ -78,7 +78,7 @@ def _settings(lane: Lane) -> str:
     return ", ".join([*words, f"and {' and '.join(lane.faults)}" if lane.faults else "and no fault"])
 
 
-def _cluster(lane: Lane, *, lags: bool) -> dict[str, Any]:
+def _cluster(lane: Lane, *, lag_is_short: bool) -> dict[str, Any]:
     version = lane.version
     mode = lane.metadata_mode or (ZOOKEEPER if version == USUAL_VERSION else KRAFT)
     name = f"stories on Kafka {version} with {mode}"
@@ -86,7 +86,7 @@ def _cluster(lane: Lane, *, lags: bool) -> dict[str, Any]:
     cluster["brokers"] = max(3, lane.replication_factor)
     if lane.elr is not None:
         cluster |= {"name": f"{name}, elr={lane.elr}", "elr": lane.elr}
-    if lags:
+    if lag_is_short:
         cluster |= {"name": f"{cluster['name']}, short lag time", "lag_is_short": True}
         cluster["configs"] = {"replica.lag.time.max.ms": _LAG_MS}
     return cluster
@@ -97,9 +97,9 @@ class _Writer:
     """Writes the steps of one story, and keeps the logs that brokers then have.
 
     `logs`: by broker, the names of its records. `cuts`: each (follower, leader) whose replication is cut off. `away`:
-    the brokers that are killed, frozen or isolated, with the step that brings each back. `assignment`: controllers
-    elect in this order, so it begins with the brokers that the story elects. `lags`: whether a follower that lags
-    leaves the ISR within a step. `_others`: how many records other producers have sent.
+    by broker that is down, frozen or isolated, the step that brings it back. `assignment`: controllers
+    elect in this order, so it begins with the brokers that the story elects. `lag_is_short`: whether a follower
+    that lags leaves the ISR within a step. `_others`: how many records other producers have sent.
     """
 
     story: Story
@@ -114,11 +114,10 @@ class _Writer:
         leaders = [self.story.leader(step.after) for step in self.story.steps]
         elected = [broker for broker in leaders if broker is not None]
         self.assignment = tuple(dict.fromkeys([1, *elected, *self.story.brokers]))
-        self.lags = any(step.name == "shrink_isr" for step in self.story.steps)
+        self.lag_is_short = any(step.name == "shrink_isr" for step in self.story.steps)
 
     def write(self) -> list[Any]:
-        """The scenario's steps, and the expectations after them; raises `UnplayableStory` if scenarios have no such
-        steps."""
+        """Write and return the scenario's steps and expectations; raises `UnplayableStory` if scenarios lack a step."""
         for number, step in enumerate(self.story.steps):
             self._write_step(number, step)
             for record, story_offset in step.reads:
@@ -185,8 +184,10 @@ class _Writer:
                 if self.story.lane.metadata_mode == KRAFT:
                     self._refuse_story(step, "in KRaft mode there are no sessions that a tool could end")
                 self.steps.append({"expire session": broker})
-            case "restart" | "restart_all":
-                for down in [broker] if broker > 0 else [key for key, back in self.away.items() if back == "start"]:
+            case "restart":
+                self._start(broker)
+            case "restart_all":
+                for down in [key for key, back in self.away.items() if back == "start"]:
                     self._start(down)
             case "elect" | "elect_eligible" | "elect_last_known" | "elect_unclean":
                 self._elect(step)

@@ -1,1 +1,1 @@
-"""Kafka's transactions as rules: producers, coordinator, markers, readers, and what may go wrong between them."""
+"""The model of transactions: producers, coordinator, markers and readers, and what may go wrong between them."""

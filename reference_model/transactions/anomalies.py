@@ -1,4 +1,4 @@
-"""Which anomalies of transactions a state shows if the run ends in it: each anomaly one function.
+"""Which anomalies of transactions a state shows if the run ends in it: one function per anomaly.
 
 A run may end wherever the coordinator has nothing left to do: each of its transactions has ended, or can't end any
 more. A transaction with all markers written still has to be completed. Late requests need not arrive, and producers
@@ -64,8 +64,8 @@ def aborted_read(end: Ending) -> bool:
 def precommitted_read(end: Ending) -> bool:
     """A read_committed consumer was given a record before the commit of its transaction was asked for.
 
-    Whether it reads within a transaction changes nothing for it. If transactions read from each other in a cycle, one
-    of them has read before another's commit was asked for.
+    Whether the consumer reads within a transaction makes no difference. If transactions read from each other in a
+    cycle, one of them has read before another's commit was asked for.
     """
     return any(end.outcomes[number // end.size] != ABORTED for number in bits(end.early))
 

@@ -38,7 +38,7 @@ class Answer(NamedTuple):
     """A reply, and the entry that the coordinator appends to __transaction_state before it sends the reply, if any."""
 
     reply: Reply
-    append: StateEntry | None = None
+    appended: StateEntry | None = None
 
 
 PREPARED = (PREPARE_COMMIT, PREPARE_ABORT)

@@ -36,16 +36,16 @@ def arrive(state: states.State, setup: states.Setup, request: states.Request) ->
         answer = add_partition(last_entry, request.epoch, request.detail, setup.rules)
     else:
         answer = end_transaction(last_entry, request.epoch, bool(request.detail), setup.rules)
-    if answer.append is None:
+    if answer.appended is None:
         return state, answer.reply
     later = range(request.producer + 1, len(setup.ids))
-    has_successor = any(setup.ids[n] == id and state.producers[n].phase != states.STARTING for n in later)
+    has_successor = any(setup.ids[other] == id and state.producers[other].phase != states.STARTING for other in later)
     if request.kind is Kind.END and request.detail and has_successor:
         state = state._replace(zombies=state.zombies | 1 << request.transaction)
     if request.kind is Kind.ADD_PARTITION:
-        return state.with_entry(setup, id, answer.append, 0), answer.reply
+        return state.with_entry(setup, id, answer.appended, 0), answer.reply
     in_order = without_late(state, request.transaction, setup.rules.late_kinds | {Kind.END})
-    return in_order.with_entry(setup, id, answer.append, answer.append.partitions), answer.reply
+    return in_order.with_entry(setup, id, answer.appended, answer.appended.partitions), answer.reply
 
 
 def without_late(state: states.State, transaction: int, kept: frozenset[Kind]) -> states.State:
@@ -70,9 +70,9 @@ def _produce(state: states.State, setup: states.Setup, request: states.Request) 
     if not held.open_records or (rules.compares_open_epochs and held.epoch != request.epoch):
         last_entry = state.coordinated[id].last_entry
         if rules.epoch_per_transaction:
-            reply, append = add_partition(last_entry, request.epoch, partition, rules)
-            if append is not None:
-                state = state.with_entry(setup, id, append, 0)
+            reply, appended = add_partition(last_entry, request.epoch, partition, rules)
+            if appended is not None:
+                state = state.with_entry(setup, id, appended, 0)
         else:
             reply = verify(last_entry, request.epoch, partition, rules) if rules.verifies else Reply.OK
         if reply is not Reply.OK:

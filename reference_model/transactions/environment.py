@@ -18,7 +18,7 @@ from kafka_chaos.reference_model.tuples import bits, without
 
 
 def arrive_late(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """A late request arrives, whose answer its producer no longer awaits."""
+    """A late request arrives; its producer no longer awaits the answer."""
     for index, request in enumerate(state.late):
         rest = state._replace(late=without(state.late, index))
         reached, reply = arrive(rest, setup, request)
@@ -102,7 +102,7 @@ def arrive_late_marker(state: states.State, setup: states.Setup) -> Iterator[Ste
 def lose_ends(state: states.State, setup: states.Setup) -> Iterator[Step]:
     """A broker that leads all partitions loses any suffix of each log whose end may be lost.
 
-    If that is __transaction_state, a new coordinator replays the rest.
+    If it loses the end of __transaction_state, a new coordinator replays the rest.
     """
     if not state.losses:
         return

@@ -5,9 +5,9 @@ These scopes are searched in this order, each for the anomalies that are not fou
 - one transactional id with two incarnations, of which the first may go on as a zombie, while one request may be late;
 - the same with one failover of the coordinator instead, where brokers may fail. Tests search both at once, and two
   late requests, which adds nothing;
-- the same with one broker that loses the ends of logs that it leads: of partitions, if replication may lose
-  acknowledged records, and of __transaction_state, if that may. This topic is replicated with acks=all and clean
-  elections whatever the lane's topic does (Kafka sets `unclean.leader.election.enable` to false for it);
+- the same with one broker that loses the ends of logs that it leads, of partitions or of __transaction_state, where
+  replication may lose their acknowledged records. __transaction_state is replicated with acks=all and clean elections
+  whatever the lane's topic does (Kafka sets `unclean.leader.election.enable` to false for it);
 - two transactional ids, if there is more than one producer, for cycles between their transactions. Nothing fails there:
   producers with different transactional ids share nothing but the partitions. A cycle within one transactional id is
   searched for without losses: a loss adds nothing to a log.
@@ -44,7 +44,7 @@ SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences
 
 
 def sentence(action: Action, before: states.State, after: states.State, setup: states.Setup) -> str:
-    """The sentence for an action; if the action is a request, with the outcome of it."""
+    """The sentence for an action; if the action is a request, with its outcome."""
     who = name_of(action.producer, setup)
     text = SENTENCES[action.name].format(
         who=who,
@@ -142,7 +142,7 @@ def canonical(state: states.State, setup: states.Setup) -> states.State:
 
     These states may differ in the phase of a producer that has no transaction left to write, in late requests and
     markers that nobody would accept, and in the order of the others. Once no coordinator can be replaced any more, and
-    no late marker is left, they may also differ in how often it was replaced.
+    no late marker is left, they may also differ in how often one was replaced.
     """
     producers = state.producers
     if len(state.outcomes) == setup.transactions:
@@ -150,8 +150,8 @@ def canonical(state: states.State, setup: states.Setup) -> states.State:
             over(producer) if producer.phase in (states.READY, states.RENEWING) else producer for producer in producers
         )
     late = tuple(sorted(request for request in state.late if state.losses or not _is_refused(state, setup, request)))
-    before, rules = state.logs, setup.rules
-    acceptable = {m for m in state.late_markers if state.losses or takes_marker(before[m.partition], m.entry, rules)}
+    present, rules = state.logs, setup.rules
+    acceptable = {m for m in state.late_markers if state.losses or takes_marker(present[m.partition], m.entry, rules)}
     markers = tuple(sorted(acceptable))
     state = state._replace(producers=producers, late=late, late_markers=markers)
     if markers or state.failovers or state.losses or not state.coordinator_epoch:

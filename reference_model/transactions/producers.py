@@ -20,11 +20,11 @@ from kafka_chaos.reference_model.transactions import state as states
 from kafka_chaos.reference_model.transactions.coordinator import Reply, init_producer_id
 from kafka_chaos.reference_model.transactions.effects import Action, Step, abort_by_coordinator, arrive, without_late
 from kafka_chaos.reference_model.transactions.rules import Kind
-from kafka_chaos.reference_model.tuples import exchanged
+from kafka_chaos.reference_model.tuples import with_item
 
 
 def initialise(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """InitProducerId, from a new incarnation or from one that renews its epoch after an abort."""
+    """A new incarnation, or one that renews its epoch after an abort, sends InitProducerId."""
     for number, producer in enumerate(state.producers):
         id = setup.ids[number]
         if producer.phase == states.STARTING:
@@ -37,19 +37,19 @@ def initialise(state: states.State, setup: states.Setup) -> Iterator[Step]:
         else:
             continue
         name = "start" if producer.phase == states.STARTING else "renew_epoch"
-        reply, append = init_producer_id(state.coordinated[id].last_entry, expected_epoch, setup.rules)
-        if reply is Reply.OK and append is not None:
-            after = state.with_entry(setup, id, append, unmarked=0)
-            begun = states.Producer(states.READY, append.epoch, sent=(0,) * setup.partitions)
-            yield Action(name, number, detail=str(append.epoch)), after.with_producer(number, begun)
-        elif append is not None:  # The coordinator first aborts what another incarnation has left open.
+        reply, appended = init_producer_id(state.coordinated[id].last_entry, expected_epoch, setup.rules)
+        if reply is Reply.OK and appended is not None:
+            after = state.with_entry(setup, id, appended, unmarked=0)
+            begun = states.Producer(states.READY, appended.epoch, sent=(0,) * setup.partitions)
+            yield Action(name, number, detail=str(appended.epoch)), after.with_producer(number, begun)
+        elif appended is not None:  # The coordinator first aborts what another incarnation has left open.
             yield Action("abort_before_start", number), abort_by_coordinator(state, setup, id)
         elif reply is Reply.FENCED:
             yield Action(name, number, detail=reply.value), state.with_producer(number, over(producer))
 
 
 def write(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """A transaction's next record, or the one in doubt again; first its partition, if the leader does not add it."""
+    """A producer sends its next record, or the one in doubt again; before that, its partition if no leader adds it."""
     for number, producer in enumerate(state.producers):
         if producer.phase == states.READY and len(state.outcomes) < setup.transactions:
             begun = producer._replace(phase=states.WRITING, transaction=len(state.outcomes))
@@ -72,7 +72,7 @@ def write(state: states.State, setup: states.Setup) -> Iterator[Step]:
 
 
 def end(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """EndTxn: a commit once all records are acknowledged, an abort at any time; without an answer, the same again."""
+    """A producer sends EndTxn: to commit once all records are acknowledged, to abort at any time; unanswered, again."""
     for number, producer in enumerate(state.producers):
         if producer.phase in (states.COMMITTING, states.ABORTING):
             choices = [producer.phase == states.COMMITTING]
@@ -136,7 +136,7 @@ def _answered(state: states.State, setup: states.Setup, request: states.Request,
         return state.with_producer(number, producer._replace(added=producer.added | 1 << request.detail))
     if request.kind is Kind.PRODUCE:
         partition = setup.partition_of(request.detail)
-        sent = exchanged(producer.sent, partition, producer.sent[partition] + 1)
+        sent = with_item(producer.sent, partition, producer.sent[partition] + 1)
         written = producer._replace(written=producer.written + 1, knows=states.CERTAIN, sent=sent)
         return state.with_producer(number, written)
     acknowledged = state.with_outcome(request.transaction, states.COMMITTED if request.detail else states.ABORTED)
@@ -157,5 +157,5 @@ def _ended(state: states.State, setup: states.Setup, request: states.Request) ->
 
 
 def over(producer: states.Producer) -> states.Producer:
-    """An incarnation that can do nothing more."""
+    """The incarnation once it can do nothing more."""
     return states.Producer(states.OVER, sent=(0,) * len(producer.sent))

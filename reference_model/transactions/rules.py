@@ -8,8 +8,8 @@ transactions | KIP-98, KIP-360, KIP-588 |
 
 KIP-98 assumes of `v1` that the requests of a transaction arrive in the order in which they were sent: after the
 coordinator has accepted the end, only another EndTxn arrives, and after the producer has the answer, none does.
-Networks break this order. The model lets only `Rules.late_kinds` of requests arrive after that, because the protocol
-defends itself against these: in `v2`, against all. The harm that others do when they are late is a known defect.
+Networks break this order. The model lets only requests of `Rules.late_kinds` arrive after that, because the protocol
+defends itself against these kinds (`v2` against all). The harm that late requests of other kinds do is a known defect.
 
 Since 3.6, whatever the client, a leader asks the coordinator whether a transaction is open before it takes the
 transaction's first record (`transaction.partition.verification.enable`, KIP-890, first part; KAFKA-14402).

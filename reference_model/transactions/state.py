@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.transactions.rules import Kind, Rules
-from kafka_chaos.reference_model.tuples import exchanged
+from kafka_chaos.reference_model.tuples import with_item
 
 # The status of a transactional id in __transaction_state (Dead and PrepareEpochFence are never written).
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
@@ -32,7 +32,7 @@ CERTAIN, IN_DOUBT, FAILED = range(3)
 # The outcome of a transaction: none yet; a commit was asked for; a commit was acknowledged; aborted, by whomever.
 OPEN, ASKED, COMMITTED, ABORTED = range(4)
 
-NONE = -1
+NONE = -1  # Stands for no epoch, producer, transaction, record or partition.
 
 CYCLE = frozenset({TransactionAnomaly.DEPENDENCY_CYCLE})
 TORN = frozenset({TransactionAnomaly.TORN_TRANSACTION})
@@ -182,7 +182,7 @@ class State(NamedTuple):
 
     def with_producer(self, number: int, producer: Producer) -> State:
         """The state with one incarnation replaced."""
-        return self._replace(producers=exchanged(self.producers, number, producer))
+        return self._replace(producers=with_item(self.producers, number, producer))
 
     def with_entry(self, setup: Setup, id: int, entry: StateEntry, unmarked: int) -> State:
         """The state after an entry of __transaction_state is appended and replicated."""
@@ -192,15 +192,15 @@ class State(NamedTuple):
 
     def with_coordinated(self, id: int, coordinated: Coordinated) -> State:
         """The state with what the coordinator knows of one transactional id replaced."""
-        return self._replace(coordinated=exchanged(self.coordinated, id, coordinated))
+        return self._replace(coordinated=with_item(self.coordinated, id, coordinated))
 
     def with_log(self, partition: int, log: Log) -> State:
         """The state with one partition's log replaced."""
-        return self._replace(logs=exchanged(self.logs, partition, log))
+        return self._replace(logs=with_item(self.logs, partition, log))
 
     def with_outcome(self, transaction: int, outcome: int) -> State:
         """The state with the outcome of one transaction replaced."""
-        return self._replace(outcomes=exchanged(self.outcomes, transaction, outcome))
+        return self._replace(outcomes=with_item(self.outcomes, transaction, outcome))
 
 
 def initial_state(setup: Setup) -> State:

@@ -39,14 +39,14 @@ class CommitsWithoutTheIsr(Core):
         if local.high_watermark < len(local.log):
             after = local._replace(high_watermark=local.high_watermark + 1)
             action = next(self.leader_write(self.initial(), broker))[0]
-            yield action, self._with(state, broker, after)
+            yield action, self._with_local(state, broker, after)
 
 
 class ForgetsItsHighWatermark(Core):
     def leader_write(self, state: CoreState, broker: int) -> Iterator[CoreStep]:
         for action, after in super().leader_write(state, broker):
             local = self.locals[after[broker]]
-            yield action, self._with(after, broker, local._replace(high_watermark=0))
+            yield action, self._with_local(after, broker, local._replace(high_watermark=0))
 
 
 def test_committing_without_the_isr_is_caught() -> None:
