@@ -57,7 +57,7 @@ _faults = click.option(
 
 
 def _option(settings: type[Any], key: str, name: str = "", **replaced: Any) -> Callable[[Command], Command]:
-    """The option for a key of the class `settings`. `replaced`: attributes that replace those of its declaration."""
+    """The option for a key of the class `settings`. `replaced`: attributes that replace the declared ones."""
     declared = settings.__dataclass_fields__[key]
     option = f"--{(name or key).replace('_', '-')}"
     meaning = declared.metadata["description"]

@@ -62,7 +62,7 @@ class CoreScope:
 
 
 class CoreAction(NamedTuple):
-    """A step: its name, the broker that takes it, `other`: the other broker or the record that it concerns, and
+    """A step: its name, and the broker that takes it. `other`: the other broker or the record that the step concerns.
     `detail`: the epoch or the offset in its sentence."""
 
     name: str

@@ -52,8 +52,8 @@ def too_few_in_sync(state: states.LaneState, lane: Lane, replica: states.LaneRep
     """Whether the replica, by what it knows of its ISR, has to answer NOT_ENOUGH_REPLICAS."""
     if replica.role == states.LEADER:
         return refuses_append(state.isr_size, lane.min_insync_replicas)
-    is_one_too_few = _believes_it_leads_alone(replica) and refuses_append(1, lane.min_insync_replicas)
-    return replica.believed_isr == states.SHORT or is_one_too_few
+    alone_is_too_few = _believes_it_leads_alone(replica) and refuses_append(1, lane.min_insync_replicas)
+    return replica.believed_isr == states.SHORT or alone_is_too_few
 
 
 def in_doubt(record: states.Record) -> states.Record:

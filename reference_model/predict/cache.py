@@ -109,8 +109,8 @@ def cache_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
 def question_key(lane: Lane, lockstep: Sequence[LockstepStep] | None) -> str:
     """The digest of a question to the model: a lane, or a lane in a lock-step phase.
 
-    The lane's name and topic are not in it, and its partitions only as far as it matters that there are several. Of the
-    cluster it has only the rules, so that versions and modes with the same rules share an answer.
+    The question leaves out the lane's name and topic, and has of its partitions at most whether there are several. Of
+    the cluster it has only the rules, so that versions and modes with the same rules share an answer.
     """
     lane, share = as_obeyed(lane), lane.share
     # Most internal topics have these settings, in the order of `_settings`, and are left out of the question.

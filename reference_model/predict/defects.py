@@ -6,9 +6,9 @@ source in `clients/rules.py`. Defects are searched alone and together. `transact
 of transactions, one by one.
 
 Here the lane has no faults. A slow follower is enough to leave a record in doubt, and an anomaly that is reachable
-without a fault is reachable with faults. Nor does the lane have more replicas than three, or than its
-min.insync.replicas: without a fault nobody is elected, so further followers could leave the ISR and stay slow, which
-changes nothing. Five replicas would take ten times as long.
+without a fault is reachable with faults. And the lane has at most three replicas, or min.insync.replicas
+if that is more: without a fault no leader is elected, so further followers could only leave the ISR and stay slow,
+which changes nothing. Five replicas would take ten times as long.
 """
 
 from __future__ import annotations

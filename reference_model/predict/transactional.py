@@ -111,6 +111,6 @@ VARIANTS: Mapping[str, Callable[[Rules], Rules]] = {
     "KAFKA-14402": _with_late(Kind.PRODUCE),
     "KAFKA-5385": lambda rules: replace(rules, commits_incomplete=True),
 }
-"""The rules with a defect. KAFKA-17754: EndTxn names producer id and epoch, and ends whatever transaction they have
-open when it arrives, however late. KAFKA-14402: a record that arrives after its transaction has ended opens one that
-nobody will end. KAFKA-5385: a transaction is committed without records that were given up."""
+"""By defect, how it changes the rules. KAFKA-17754: EndTxn names producer id and epoch, and ends whatever transaction
+they have open when it arrives, however late. KAFKA-14402: a record that arrives after its transaction has ended opens
+one that nobody will end. KAFKA-5385: a transaction is committed without records that were given up."""

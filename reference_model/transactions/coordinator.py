@@ -49,7 +49,7 @@ def init_producer_id(last_entry: StateEntry, expected_epoch: int | None, rules: 
     """The answer to InitProducerId, by which a producer asks for an epoch.
 
     A new incarnation has no `expected_epoch`; a producer that goes on after an error sends its own. An open
-    transaction is aborted first, in a new epoch that nobody is given: the producer has to ask again.
+    transaction is aborted first, in a new epoch that no producer is given: the incarnation has to ask again.
     """
     if expected_epoch is not None and expected_epoch != last_entry.epoch and rules.coordinator_fences_producers:
         return Answer(Reply.FENCED)
