@@ -56,8 +56,7 @@ def measured(cluster: Cluster, name: str, records: int) -> dict[str, object]:
             workload=WorkloadSpec(rate=MOST),
             tables=tables,
             on_notice=print,
-            on_change=print,
-            on_client=lambda event: problems.append(event) if isinstance(event, ClientFailed) else None,
+            emit=lambda event: problems.append(event) if isinstance(event, ClientFailed) else None,
         )
         producer, sending = LaneClients(lane, settings).producing(), threading.Event()
         sending.set()

@@ -72,11 +72,7 @@ class PhaseRun:
             workload=self.phase.workload,
             run_directory=self.run_directory,
             on_notice=lambda text: self.events.emit(event_types.ClientNotice(text=text)),
-            on_change=lambda group, member, change: self.events.emit(
-                event_types.MemberChanged(group=group, member=member, change=change)
-            ),
-            on_precondition=self.events.emit,
-            on_client=self.events.emit,
+            emit=self.events.emit,
             applications=self.applications,
             client_configs=self.client_configs,
             start_offsets=self.start_offsets,

@@ -112,7 +112,7 @@ class LaneClients:
         if transactional_id is not None:
             configs["transactional.id"] = transactional_id
         client = parse_client(lane.client)
-        read_line = log_reader(lane.as_lane(()), configs, load.on_precondition, producer_id=number)
+        read_line = log_reader(lane.as_lane(()), configs, load.emit, producer_id=number)
         keys = None
         if client is None and has_compaction(lane.cleanup_policy):
             keys = partial(key_of, keys=lane.keys, tombstones=lane.tombstones, partitions=partitions)

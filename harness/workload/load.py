@@ -13,6 +13,7 @@ from typing import Any, Self
 from kafka_chaos.contract.command.errors import ClusterFailure, WaitTimeout
 from kafka_chaos.contract.command.files import write_whole
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.events import Event
 from kafka_chaos.contract.run_directory import GROUPS_FILE
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.application.handles import Application
@@ -44,13 +45,14 @@ class PhaseLoad:
         applications: Mapping[str, Application] | None = None,
         start_offsets: Mapping[str, Mapping[int, int]] | None = None,
         create: Callable[[LaneSpec], bool] = lambda _: True,
+        emit: Callable[[Event], None] = lambda event: None,
         **settings: Any,
     ) -> None:
         """`settings`: further fields of `LoadSettings`."""
         self._groups_file = run_directory / GROUPS_FILE
         self._tables = LoadTables(run_directory, lanes)
-        self._calls = Calls(settings.get("on_client", lambda event: None))
-        shared = LoadSettings(tables=self._tables, calls=self._calls, **settings)
+        self._calls = Calls(emit)
+        shared = LoadSettings(tables=self._tables, calls=self._calls, emit=emit, **settings)
         self._on_notice = shared.on_notice
         self._clock = shared.clock
         by_name = {lane.lane: lane for lane in lanes}

@@ -16,15 +16,10 @@ from kafka_chaos.harness.workload.tables import LoadTables
 LINGER_MS = 5
 _DELIVERY_TIMEOUT_MS = 60_000
 
-OnPrecondition = Callable[[events.DefectPrecondition | events.AcknowledgedWithoutOffset], None]
-OnClient = Callable[
-    [events.ClientStarted | events.ClientFailed | events.ReaderStarted | events.ReaderEnded | events.CallNoted], None
-]
-
 
 @dataclass
 class LoadClock:
-    """The clock of a phase. It begins when every lane has its first acknowledgement, as that of timed faults does."""
+    """The clock of a phase, which also times its faults. It begins when every lane has its first acknowledgement."""
 
     began: float | None = None  # In seconds of the monotonic clock; None until then.
 
@@ -34,16 +29,14 @@ class LoadSettings:
     """Settings that all lanes of a load share.
 
     `client_configs`: librdkafka's keys for a secured listener, which all clients get. `seed`: of all random choices.
-    `on_change` gets a group, the name of its member, and what happened to it, as in the event `MemberChanged`.
+    `emit` gets the events of clients, such as `ClientStarted`.
     """
 
     bootstrap_servers: str
     workload: WorkloadSpec
     tables: LoadTables
     on_notice: Callable[[str], None]
-    on_change: Callable[[str, str, str], None] = lambda group, member, change: None
-    on_precondition: OnPrecondition = lambda event: None
-    on_client: OnClient = lambda event: None
+    emit: Callable[[events.Event], None] = lambda event: None
     client_configs: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
     clock: LoadClock = field(default_factory=LoadClock)
@@ -120,10 +113,10 @@ class LoadSettings:
             begin,
             name=name if client is None else f"{name}, {client}",
             on_notice=self.on_notice,
-            on_ready=lambda library, version, timeouts: self.on_client(
+            on_ready=lambda library, version, timeouts: self.emit(
                 events.ClientStarted(lane=lane.lane, role=role, client=library, version=version, timeouts=timeouts)
             ),
-            on_problem=lambda process, problem: self.on_client(
+            on_problem=lambda process, problem: self.emit(
                 events.ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)
             ),
             version="" if client is None else client.version,

@@ -58,7 +58,7 @@ class ApplicationProducers(WrittenRecords):
         """Make one more producer, with these configs."""
         with self._lock:
             number = len(self._clients)
-            read_line = log_reader(self._lane, configs, self._load.on_precondition, producer_id=number)
+            read_line = log_reader(self._lane, configs, self._load.emit, producer_id=number)
             rows = ProducedRows(
                 self._load.tables, lane=self.lane, producer_id=number, transactional_id=configs.get("transactional.id")
             )

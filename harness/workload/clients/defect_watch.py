@@ -24,10 +24,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka_chaos.contract.events import AcknowledgedWithoutOffset, DefectPrecondition
+from kafka_chaos.contract.events import AcknowledgedWithoutOffset, DefectPrecondition, Event
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.harness.clients.kinds import IN_PROCESS
-from kafka_chaos.harness.workload.settings import OnPrecondition
 from kafka_chaos.reference_model.protocol.known_defects import MODELLED_DEFECTS
 
 _EPOCH_BUMP = re.compile(
@@ -45,18 +44,18 @@ ReadLine = Callable[[str], None]
 
 
 def log_reader(
-    lane: Lane, configs: Mapping[str, object], on_precondition: OnPrecondition, *, producer_id: int
+    lane: Lane, configs: Mapping[str, object], emit: Callable[[Event], None], *, producer_id: int
 ) -> ReadLine | None:
     """The reader of the log of a producer in this lane with these configs; None if its log shows no precondition.
 
-    `on_precondition` gets the events. The log of librdkafka is read if the producer is idempotent, unless it has a
+    `emit` gets the events. The log of librdkafka is read if the producer is idempotent, unless it has a
     logger already; that of another client if a defect with a pattern concerns the lane.
     """
     is_transactional = "transactional.id" in configs
     concerned = [defect for defect in MODELLED_DEFECTS.values() if defect.log and defect.concerns(lane)]
 
     def tell(kind: type[DefectPrecondition | AcknowledgedWithoutOffset], evidence: str, **more: Any) -> None:
-        on_precondition(kind(lane=lane.lane, producer_id=producer_id, evidence=evidence, **more))
+        emit(kind(lane=lane.lane, producer_id=producer_id, evidence=evidence, **more))
 
     def read_line_of_librdkafka(line: str) -> None:
         if (match := _ACKNOWLEDGED_WITHOUT_OFFSET.search(line)) is not None and match["topic"] == lane.topic:

@@ -80,7 +80,7 @@ class Follower(Readers, ABC):
         self._assignments += 1
         self._begin_partitions(self._starts)
         if self._comes_and_goes:
-            self._load.on_client(ReaderStarted(lane=self.lane, consumer=self.name))
+            self._load.emit(ReaderStarted(lane=self.lane, consumer=self.name))
 
     def add_partitions(self, partitions: Sequence[int]) -> None:
         """Add new partitions, which are read from offset 0, to the present assignment."""
@@ -98,7 +98,7 @@ class Follower(Readers, ABC):
         if held := self._rows.held_partitions(self.name):
             self._rows.given_back(self.name, held, max(self._rows.last_ns, time.monotonic_ns()))
             if self._comes_and_goes:
-                self._load.on_client(ReaderEnded(lane=self.lane, consumer=self.name))
+                self._load.emit(ReaderEnded(lane=self.lane, consumer=self.name))
 
     def _note_read(self, partition: Sequence[int], offset: Sequence[int]) -> None:
         for number in self._unread & set(partition):
@@ -179,7 +179,7 @@ class PolledConsumer(Follower):
     def note_problem(self, problem: str) -> None:
         """Note a problem of the lane, if several consumers read it."""
         if self._has_other_readers:
-            self._load.on_client(ClientFailed(lane=self.lane, role=CONSUMER, problem=problem))
+            self._load.emit(ClientFailed(lane=self.lane, role=CONSUMER, problem=problem))
 
     def close(self) -> None:
         """Write the last rows, and end the consumer."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple, Self
 
+from kafka_chaos.contract.events import MemberChanged
 from kafka_chaos.contract.lane.groups import Group
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
@@ -72,7 +73,6 @@ class GroupLoad(Readers, ABC):
         self.output = WrittenRecords()  # By the members of a loop.
         self.reads = read.lane  # The lane's name.
         self._on_notice, self._calls = load.on_notice, load.calls
-        self._on_change = partial(load.on_change, group_id)
         self._join_call: int | None = None
         self._numbers = itertools.count()
         self._members: dict[int, SupervisedProcess] = {}
@@ -159,6 +159,9 @@ class GroupLoad(Readers, ABC):
         self._worker.end()
         for member in (*self._members.values(), *self._leaving):
             member.kill_quietly()
+
+    def _on_change(self, member: str, change: str) -> None:
+        self.load.emit(MemberChanged(group=self.group_id, member=member, change=change))
 
     def _run(self) -> None:
         while not self._worker.ending.wait(_TICK):

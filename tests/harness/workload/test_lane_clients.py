@@ -102,7 +102,7 @@ def test_the_log_of_a_process_tells_of_a_known_defect(
     monkeypatch.setattr(ChosenClient, "command", [sys.executable, "-c", said])
     lane = LaneSpec(lane="orders", client=client, idempotence=idempotence)
     met: list[DefectPrecondition] = []
-    settings = load_of(tmp_path, lane, on_precondition=met.append)
+    settings = load_of(tmp_path, lane, emit=lambda event: isinstance(event, DefectPrecondition) and met.append(event))
     load = LaneLoad(LaneClients(lane, settings))
     load.start()
     (producer,) = load._processes
@@ -123,7 +123,7 @@ def test_one_of_several_consumers_that_falls_short_is_a_problem_of_the_lane(tmp_
     """Another one may have read what it did not."""
     problems: list[str] = []
     lane = LaneSpec.model_validate({"lane": "orders", "lives": [{"at": 1, "role": "consumer"}]})
-    load = load_of(tmp_path, lane, on_client=lambda event: problems.append(getattr(event, "problem", str(event))))
+    load = load_of(tmp_path, lane, emit=lambda event: problems.append(getattr(event, "problem", str(event))))
     (consumer,), _ = LaneClients(lane, load).reading()
     consumer.drain({0: 5}, timeout=0.1)
     consumer.close()

@@ -201,7 +201,7 @@ def in_a_process(rows: ProducedRows, configs: dict[str, Any], read_line: ReadLin
 def send_from_application(folder: Path, configs: dict[str, Any], seconds: float) -> list[Any]:
     told: list[Any] = []
     lane = LaneSpec(lane="a")
-    load = load_of(folder, lane, on_precondition=told.append)
+    load = load_of(folder, lane, emit=told.append)
     recorder = ApplicationProducers(lane, load)
     client = recorder.client(configs)
     end = time.monotonic() + seconds
@@ -277,7 +277,7 @@ def test_a_lane_s_transactional_producer_is_read_as_well(tmp_path: Path) -> None
     told: list[Any] = []
     bootstrap = broker((DUPLICATE_SEQUENCE_NUMBER, 200))
     lane = LaneSpec.model_validate({"lane": "a", "idempotence": True, "transactional": {"timeout_ms": 20_000}})
-    load = load_of(tmp_path, lane, on_precondition=told.append, bootstrap_servers=bootstrap)
+    load = load_of(tmp_path, lane, emit=told.append, bootstrap_servers=bootstrap)
     producer: Any = LaneClients(lane, load)._producer(0, 0, "a-0")
     producer.client.init_transactions(20)
     producer.client.begin_transaction()

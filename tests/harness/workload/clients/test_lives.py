@@ -62,7 +62,7 @@ def load(tmp_path: Path, names: list[str]) -> Iterator[LoadSettings]:
         if isinstance(event, ReaderStarted):
             names.append(event.consumer)
 
-    load = load_of(tmp_path, on_client=note)
+    load = load_of(tmp_path, emit=note)
     yield load
     load.tables.close()
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.events import ClientStarted
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.workload.groups.group_kinds import ConsumerGroup
@@ -36,7 +37,7 @@ class Ran:
     def __init__(self, servers: str, folder: Path, lane: LaneSpec = ORDERS) -> None:
         self._folder = folder
         self.told: list[object] = []
-        notes = {"on_notice": self.told.append, "on_change": lambda *change: self.told.append(change)}
+        notes = {"on_notice": self.told.append, "emit": self.told.append}
         settings = load_of(folder, ORDERS, lane, bootstrap_servers=servers, **notes)
         load = ConsumerGroup(lane, ORDERS, settings).begin()
         ends = dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
@@ -60,7 +61,7 @@ def test_members_read_all_commit_it_and_leave(servers: str, tmp_path: Path) -> N
     assert {row["partition"] for row in assigned} == set(range(PARTITIONS))
     assert all(row["end_ns"] is not None and row["generation"] is not None for row in assigned)
     assert {row["outcome"] for row in ran.rows("commits")} <= {"ok", "fail", "info"}
-    assert ran.told == []
+    assert {type(event) for event in ran.told} == {ClientStarted}
 
 
 def test_each_member_of_a_loop_has_a_transactional_id_and_numbers_of_its_own(servers: str, tmp_path: Path) -> None:
