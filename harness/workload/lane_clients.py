@@ -36,7 +36,7 @@ from kafka_chaos.harness.workload.transactions.load import TransactionalProducer
 Members = GroupLoad | ApplicationMembers
 """The members of a group: the harness's own, or the application's."""
 LaneReaders = tuple[Follower | ApplicationMembers, ...]
-"""The consumers that read a lane from its start to its end; their first reads all that is ever read."""
+"""The consumers that read a lane from its start to its end. The first one is given whatever any of them is given."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class LaneClients:
         return PolledConsumer(self.lane, self.load, isolation=READ_COMMITTED, **options)
 
     def _follower(self, name: str = "", *, isolation: str | None = None, number: int | None = None) -> Follower:
-        """Make a consumer that reads the topic from its start. `name`: distinguishes the processes of the lane."""
+        """Make a consumer that reads the topic from its start. `name`: ends its `client.id`, if it is a process."""
         lane, load = self.lane, self.load
         options: dict[str, Any] = {"start_offsets": self.start_offsets, "isolation": isolation, "number": number}
         if lane.client == IN_PROCESS:

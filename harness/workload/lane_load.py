@@ -39,7 +39,7 @@ class LaneLoad:
         self.consumers, self.group = clients.reading()
         groups = [members for members in (self.group, self.loop) if members is not None]
         self._all_readers: Sequence[Readers] = (self._further_consumers, *groups, *self.consumers)
-        self._members = groups[:1]  # Those that faults hit: of the lane's group, or else of its loop.
+        self._members = groups[:1]  # Faults hit the members of the lane's group or, without one, those of its loop.
         self._settle_timeout = clients.load.workload.settle_timeout
         self._sending = threading.Event()
         self._sending.set()
@@ -83,7 +83,7 @@ class LaneLoad:
         return (*self.consumers, *self._further_consumers.living())
 
     def start(self) -> None:
-        """Start sending."""
+        """Start sending, and whatever else the clients do under load, such as planned crashes of a group's members."""
         for readers in self._all_readers:
             readers.begin_load()
         if self.producer is not None:

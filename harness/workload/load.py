@@ -79,7 +79,7 @@ class PhaseLoad:
         self._calls.start()
         try:
             # Loops last: they read the topics of the other lanes.
-            for lane in sorted(self.lanes.values(), key=lambda load: load.loop is not None):
+            for lane in sorted(self.lanes.values(), key=lambda lane: lane.loop is not None):
                 self._start(lane)
         except BaseException:
             self.__exit__()
@@ -122,7 +122,7 @@ class PhaseLoad:
                 stack.callback(lane.close)
 
     def clients(self, lane: str, role: str) -> Sequence[SupervisedProcess]:
-        """The lane's clients in `role` that are processes of their own, for faults; see `ClusterControl`."""
+        """The lane's clients in `role` that are processes of their own, for faults to hit; none before it has begun."""
         return self.lanes[lane].processes(role) if lane in self.lanes else ()
 
     def start_again(self, clients: Sequence[object]) -> None:
@@ -224,6 +224,7 @@ class PhaseLoad:
                 self._on_notice(str(failure))
             else:
                 for group, offsets in committed.items():
-                    document["groups"][group] = {f"{members.reads}/{n}": at for n, at in sorted(offsets.items())}
+                    by_partition = sorted(offsets.items())
+                    document["groups"][group] = {f"{members.reads}/{n}": offset for n, offset in by_partition}
         if groups:
             write_whole(self._groups_file, json.dumps(document, indent=1) + "\n")

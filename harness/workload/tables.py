@@ -14,7 +14,7 @@ from kafka_chaos.harness.workload.history.writer import CONSUMED_SCHEMA, History
 
 
 class LoadTables:
-    """The tables that some of the lanes needs, each with its writer, and the journal `reservations`.
+    """The tables that at least one of the lanes needs, each with its writer, and the journal `reservations`.
 
     The journal notes at once what would be lost if the harness died.
     """
@@ -41,7 +41,7 @@ class LoadTables:
         return writer
 
     def add(self, table: str, row: dict[str, Any]) -> None:
-        """Add a row to a table that some lane needs."""
+        """Add a row to a table, which a lane of the load needs."""
         self._tables[table].add(row)
 
     def close(self) -> None:

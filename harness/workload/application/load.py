@@ -13,7 +13,7 @@ from kafka_chaos.harness.workload.clients.producers import LaneProducers, Writte
 from kafka_chaos.harness.workload.groups.group_kinds import committed_by, group_reading
 from kafka_chaos.harness.workload.settings import LoadSettings
 
-_INTERVAL = 0.05
+_INTERVAL_S = 0.05
 
 
 class ApplicationMembers(ApplicationConsumers):
@@ -101,6 +101,6 @@ class ProducerFunction(ApplicationProducers, LaneProducers):
     def run(self, sending: threading.Event) -> None:
         """Call the function and let it work until `sending` is cleared, or the function returns by itself."""
         self._thread.start()
-        while sending.is_set() and not self._thread.join(_INTERVAL):
+        while sending.is_set() and not self._thread.join(_INTERVAL_S):
             pass
         self._thread.end()

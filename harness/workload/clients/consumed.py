@@ -15,7 +15,7 @@ from kafka_chaos.harness.workload.history.writer import consumed_rows
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
-_TICK = 0.05
+_TICK_S = 0.05
 
 
 class Readers:
@@ -81,7 +81,7 @@ class Readers:
         """
         deadline = time.monotonic() + timeout
         while (behind := self.behind(end_offsets)) and time.monotonic() <= deadline and self.may_read_more():
-            time.sleep(_TICK)
+            time.sleep(_TICK_S)
         if behind:
             unread = [f"partition {number} was read up to offset {at} of {end}" for number, (at, end) in behind.items()]
             self.report_unread(f"did not reach the end: {', '.join(unread)}")

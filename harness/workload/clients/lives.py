@@ -12,7 +12,7 @@ from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
-_TICK = 0.05
+_TICK_S = 0.05
 _NEVER = float("inf")
 C = TypeVar("C", LaneProducer, Follower)
 
@@ -118,7 +118,7 @@ class FurtherConsumers(Readers):
             consumer.close()
 
     def _run(self) -> None:
-        while not self._worker.ending.wait(_TICK):
+        while not self._worker.ending.wait(_TICK_S):
             now = time.monotonic()
             if (began := self._load.clock.began) is not None:
                 for slot in self.slots:

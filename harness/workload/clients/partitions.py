@@ -14,7 +14,7 @@ _ASK_TIMEOUT_S = 1.0
 
 
 class RoundRobin:
-    """Sends record `seq` to partition `first` + `seq` modulo the number of partitions at that time.
+    """Assigns record `seq` to partition `first` + `seq` modulo the number of partitions at that time.
 
     `count`: the present number of partitions. Only the thread that sends may call `grow`.
     """

@@ -35,7 +35,8 @@ class ProducedRows:
     """The records of one producer, numbered from 0 by their `seq`, and their outcomes. Threads may share it.
 
     `partitions` says to which partition each record goes; without it, the sender gives the partition where it knows it.
-    `keys` gives the key of a record by its `seq`, and whether it is a tombstone; it is asked last for the row.
+    `keys` gives the key of a record by its `seq`, and whether it is a tombstone: asked when the record is sent, and for
+    the last time when its row is made.
     `sent`: the number of records handed out; `pending`: by seq, when each record without an outcome was handed out;
     `acknowledged`: the number with the outcome `ok`. `longest_gap_ns`: the longest time between two acknowledgements.
     """
@@ -141,8 +142,8 @@ class ProducedRows:
             ns = ns or now_ns()
             add(pack(seq, pop(seq), ns, _ABSENT if offset is None else offset))
             self.acknowledged += 1
-            if ns - last_ns > longest_ns:
-                self.longest_gap_ns = longest_ns = ns - last_ns if last_ns else 0
+            if last_ns and ns - last_ns > longest_ns:
+                self.longest_gap_ns = longest_ns = ns - last_ns
             last_ns = ns
             if len(rows) >= max_bytes:
                 self._pass_on()

@@ -12,7 +12,7 @@ from kafka_chaos.harness.workload.clients.produced import ProducedRows
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
 
-_TICK = 0.01
+_TICK_S = 0.01
 _NOT_CANCELLED = threading.Event()
 
 
@@ -97,7 +97,7 @@ class PacedProducers(LaneProducers):
                     with self._calls.awaiting(producer.lane, f"{producer.lane}-{slot.number}", "send"):
                         # The records that are due by now, at the rate, without those that were sent.
                         producer.send(max(0, int((now - slot.since) * self._rate) - producer.sent))
-            self._poll(_TICK)
+            self._poll(_TICK_S)
             for number, producer in enumerate(self.producers):
                 if (why := producer.failed_for_good) and number not in failed:
                     failed.add(number)
@@ -111,13 +111,14 @@ class PacedProducers(LaneProducers):
         self._ending += living(self.slots)
         for slot in self.slots:
             slot.client = None
-        if self._ending:
-            lane = self._ending[0].lane
-            call = self._calls.begins(lane, lane, "flush")
+        if not self._ending:
+            return
+        lane = self._ending[0].lane
+        call = self._calls.begins(lane, lane, "flush")
         while self._has_unanswered() and time.monotonic() < deadline and not cancelled.is_set():
-            self._poll(_TICK)
+            self._poll(_TICK_S)
         # If records are unanswered after the time-out, the call stays without an end: the client hung.
-        if self._ending and (cancelled.is_set() or not self._has_unanswered()):
+        if cancelled.is_set() or not self._has_unanswered():
             self._calls.ends(call)
         for producer in self._ending:
             producer.finish(max(0.0, deadline - time.monotonic()), cancelled)

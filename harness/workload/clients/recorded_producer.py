@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.workload.client_process import SupervisedProcess
     from kafka_chaos.harness.workload.clients.produced import ProducedRows
 
-_TICK = 0.05
+_TICK_S = 0.05
 _BATCH = 256
-_PURGE_TIMEOUT = 1.0
+_PURGE_TIMEOUT_S = 1.0
 _unpack_seq = struct.Struct(">q").unpack_from
 _SEQ_START = 12  # In a value, whose layout `identity.py` describes.
 # A broken cluster's errors are reported, and need no log. Without a logger, librdkafka prints some whatever its
@@ -87,7 +87,7 @@ class LaneProducer(ABC):
         """
         deadline = time.monotonic() + timeout
         while self.unanswered and time.monotonic() < deadline and not cancelled.is_set():
-            self.poll(_TICK)
+            self.poll(_TICK_S)
         self._close_client(at_once=cancelled.is_set())
         self.rows.write_rest()
 
@@ -193,7 +193,7 @@ class RecordedProducer(LaneProducer):
         self._partition_watch.end()
         if len(self.client):
             self.client.purge()
-            deadline = time.monotonic() + _PURGE_TIMEOUT
+            deadline = time.monotonic() + _PURGE_TIMEOUT_S
             while len(self.client) and time.monotonic() < deadline:
                 self.poll(0.1)
 

@@ -29,7 +29,7 @@ from kafka_chaos.harness.workload.groups.settings import OutputSettings
 from kafka_chaos.harness.workload.history.reservations import Reservations, ReservedSeqs
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 
-_TICK = 0.05
+_TICK_S = 0.05
 _BATCH_SIZE = 100
 
 
@@ -112,12 +112,12 @@ class Outputs(RecordedProducer):
         self.told.announce(sources)
         remaining = len(sources)
         while remaining := remaining - self.send(remaining):
-            self.poll(_TICK)
+            self.poll(_TICK_S)
 
     def deliver(self) -> bool:
         """Wait for outcomes, until the member gives up; returns whether all records since the last call got `ok`."""
         while self.unanswered and not self._give_up():
-            self.poll(_TICK)
+            self.poll(_TICK_S)
         failed, self.told.failed = self.told.failed, False
         return not failed and not self.unanswered
 

@@ -28,11 +28,11 @@ from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.transactions.producer import ProducerLost, TransactionalProducer
 from kafka_chaos.harness.workload.worker import Worker
 
-_TICK = 0.01
-_DELIVERY_TIMEOUT = 5.0
+_TICK_S = 0.01
+_DELIVERY_TIMEOUT_S = 5.0
 _DELIVERED_SHARE = 0.5  # Of aborted transactions: those whose records are all delivered before the abort.
 _MAX_FAILED_STARTS = 3
-_READING = 0.02
+_READING_S = 0.02
 _NEVER = float("inf")
 _MAX_RECORDS = 10_000  # Of a transaction that is larger than the lane's `size`.
 
@@ -86,7 +86,7 @@ class TransactionalProducers(LaneProducers):
             producer.sending = sending
             producer.start()
         while sending.is_set() and not any(producer.error for producer in self._ids):
-            time.sleep(_TICK)
+            time.sleep(_TICK_S)
         sending.clear()
 
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
@@ -132,7 +132,7 @@ class _TransactionalId(Worker):
                 due = int((time.monotonic() - start) * self._rate) - written
                 # The first transaction is not paced: all lanes wait until each has an acknowledgement.
                 if written and due < size:
-                    self._current.records.poll(min((size - due) / self._rate, _TICK))
+                    self._current.records.poll(min((size - due) / self._rate, _TICK_S))
                     continue
                 try:
                     if self._restarts and time.monotonic() - start >= self._restarts[0]:
@@ -164,11 +164,11 @@ class _TransactionalId(Worker):
             producer.send(count)
         else:
             producer.send(count - count // 2)
-            self._reader.poll(_READING, within=(producer.records.producer_id, producer.transactions.number))
+            self._reader.poll(_READING_S, within=(producer.records.producer_id, producer.transactions.number))
             producer.send(count // 2)
         if self._random.random() < self._producers.settings.abort:
             if self._random.random() < _DELIVERED_SHARE:
-                producer.deliver(_DELIVERY_TIMEOUT)
+                producer.deliver(_DELIVERY_TIMEOUT_S)
             producer.abort()
         else:
             producer.commit()
@@ -178,7 +178,7 @@ class _TransactionalId(Worker):
         producer.begin()
         first = self._size // 2
         producer.send(first)
-        producer.deliver(_DELIVERY_TIMEOUT)
+        producer.deliver(_DELIVERY_TIMEOUT_S)
         self._current = self._begin_incarnation()
         if self._current is not None:
             producer.send(self._size - first)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from kafka_chaos.harness.workload.clients.produced import ProducedRows
     from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 
-_BACKOFF = 0.05
-_CALL_TIMEOUT = 0.2
+_BACKOFF_S = 0.05
+_CALL_TIMEOUT_S = 0.2
 
 AddRow = Callable[[dict[str, Any]], None]
 """Adds a row to `transactions/`, or tells it to the harness, which does. Missing columns are null."""
@@ -156,13 +156,13 @@ class TransactionalProducer:
                 accepted = self.records.send(count)
                 count -= accepted
                 if count:
-                    self.records.poll(_BACKOFF)
+                    self.records.poll(_BACKOFF_S)
 
     def deliver(self, timeout: float) -> None:
         """Wait until all records that were sent have an outcome, at most `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while self.records.unanswered and time.monotonic() < deadline and not self._give_up():
-            self.records.poll(_BACKOFF)
+            self.records.poll(_BACKOFF_S)
 
     def send_offsets(self, offsets: list[TopicPartition], group: Any) -> None:
         """Commit a group's offsets with the transaction; `group` is the consumer's metadata. Raises `ProducerLost`."""
@@ -218,7 +218,7 @@ class TransactionalProducer:
         number = self._calls.begins(self.records.lane, self._id, call.__name__)
         while True:
             try:
-                self._call(call, *values, _CALL_TIMEOUT)
+                self._call(call, *values, _CALL_TIMEOUT_S)
                 return self._calls.ends(number)
             except ProducerLost as lost:
                 if not lost.error.retriable():
@@ -226,7 +226,7 @@ class TransactionalProducer:
                     raise
                 if self._give_up():
                     raise
-            self.records.poll(_BACKOFF)
+            self.records.poll(_BACKOFF_S)
 
     def _end_lost(self, lost: ProducerLost) -> None:
         self._has_open_transaction = not lost.error.fatal()
