@@ -56,7 +56,7 @@ class ConsumerGroup(GroupLoad):
         super().__init__(lane, read, load, group, group_id)
         self._start_process = start or self._start
 
-    def member(self, slot: int, number: int) -> MemberSettings:
+    def member_settings(self, slot: int, number: int) -> MemberSettings:
         """The settings of the member process of this `number`, in this `slot`."""
         return MemberSettings(
             group=self.group_id,
@@ -109,7 +109,7 @@ class ConsumerGroup(GroupLoad):
 
     def start_member(self, slot: int, number: int) -> SupervisedProcess:
         """Start the member process of this number in this slot; if it is a loop's, add the records of its output."""
-        settings = self.member(slot, number)
+        settings = self.member_settings(slot, number)
         options: Any = {"group": self.group_id, "lane": self.read.lane, "isolation": READ_COMMITTED}
         options |= {"readers": self, "on_change": partial(self._on_change, settings["name"])}
         if (output := settings.get("output")) is None:

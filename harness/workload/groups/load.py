@@ -62,8 +62,9 @@ def plan_orders(group: Group | Share, duration: float) -> list[PlannedOrder]:
 class GroupLoad(Readers, ABC):
     """The members of one group, which a thread starts, gives planned orders, and replaces when they end.
 
-    The group `group_id`, with the settings `group`, reads the lane `read`. It is a setting of the `lane`: the same, or
-    the lane that a loop writes. A member that has a problem is ended, and no other takes its slot.
+    The group `group_id`, with the settings `group`, reads the lane `read`. `lane` is the one whose keys ask for the
+    group: the lane that is read or, for a loop, the lane that the loop writes. A member that has a problem is ended,
+    and no other takes its slot.
     """
 
     def __init__(self, lane: LaneSpec, read: LaneSpec, load: LoadSettings, group: Group | Share, group_id: str) -> None:

@@ -1,8 +1,8 @@
 """A lane's transactional producers under load: paced, killed and fenced, each in a thread of its own.
 
-Each producer has a transactional id of its own and writes one transaction after the other. To end a transaction takes
-1 to 5 s on an overloaded machine, however small it is: a producer that is behind its rate writes larger transactions,
-of a multiple of the lane's `size`.
+Each producer has a transactional id of its own and writes one transaction after the other. On an overloaded machine,
+the end of a transaction takes 1 to 5 s, however few records it has: a producer that is behind its rate writes larger
+transactions, of a multiple of the lane's `size`.
 
 A transactional id has one incarnation after the other, each a client with a producer_id of its own: the next begins
 after an error, or after a kill that the lane asks for (`restarts`). A killed incarnation is not closed. Once the next
@@ -74,7 +74,7 @@ class TransactionalProducers(LaneProducers):
     @property
     def own_producers(self) -> Sequence[LaneProducer]:
         """The present incarnation of each transactional id."""
-        return [producer.records for producer in self._ids if producer.records is not None]
+        return [producer.sender for producer in self._ids if producer.sender is not None]
 
     def processes(self) -> list[SupervisedProcess]:
         """The present incarnations that are processes, for faults to hit: if one is killed, the next begins at once."""
@@ -113,7 +113,7 @@ class _TransactionalId(Worker):
         lane, settings, load = producing.lane, producing.settings, producing.load
         self.id = transactional_id(lane.lane, number)
         super().__init__(self._write_transactions, name=f"producer-{self.id}")
-        self.records: LaneProducer | None = None
+        self.sender: LaneProducer | None = None
         self._producers, self._load, self._size = producing, load, settings.size
         self._rate = load.workload.rate / settings.producers
         self._restarts = restart_times(settings, number, load.workload.duration - (lane.created_at or 0.0))
@@ -132,7 +132,7 @@ class _TransactionalId(Worker):
                 due = int((time.monotonic() - start) * self._rate) - written
                 # The first transaction is not paced: all lanes wait until each has an acknowledgement.
                 if written and due < size:
-                    self._current.records.poll(min((size - due) / self._rate, _TICK_S))
+                    self._current.sender.poll(min((size - due) / self._rate, _TICK_S))
                     continue
                 try:
                     if self._restarts and time.monotonic() - start >= self._restarts[0]:
@@ -144,7 +144,7 @@ class _TransactionalId(Worker):
                         written += count
                         self._write_transaction(self._current, count)
                 except ProducerLost as lost:
-                    self._load.on_notice(f"{self.id}: producer {self._current.records.producer_id} is lost: {lost}")
+                    self._load.on_notice(f"{self.id}: producer {self._current.sender.producer_id} is lost: {lost}")
                     self._current.abandon()
                     self._current = self._begin_incarnation()
         finally:
@@ -164,7 +164,7 @@ class _TransactionalId(Worker):
             producer.send(count)
         else:
             producer.send(count - count // 2)
-            self._reader.poll(_READING_S, within=(producer.records.producer_id, producer.transactions.number))
+            self._reader.poll(_READING_S, within=(producer.sender.producer_id, producer.transactions.number))
             producer.send(count // 2)
         if self._random.random() < self._producers.settings.abort:
             if self._random.random() < _DELIVERED_SHARE:
@@ -186,7 +186,7 @@ class _TransactionalId(Worker):
                 producer.commit()
             except ProducerLost as lost:
                 self._load.on_notice(
-                    f"{self.id}: producer {producer.records.producer_id} was killed and came back: {lost}"
+                    f"{self.id}: producer {producer.sender.producer_id} was killed and came back: {lost}"
                 )
         producer.abandon()
 
@@ -196,9 +196,9 @@ class _TransactionalId(Worker):
         Raises `ClusterFailure` if several incarnations in a row can't be initialised.
         """
         for _ in range(_MAX_FAILED_STARTS):
-            self.records = self._producers.connect_next(self.id)
+            self.sender = self._producers.connect_next(self.id)
             producer = TransactionalProducer(
-                self.records,
+                self.sender,
                 transactional_id=self.id,
                 rows=partial(self._load.tables.add, "transactions"),
                 give_up=self._producers.gives_up,
@@ -209,7 +209,7 @@ class _TransactionalId(Worker):
                 return producer
             except ProducerLost as lost:
                 producer.abandon()
-                if self._producers.gives_up() or self.records.failed_for_good:
+                if self._producers.gives_up() or self.sender.failed_for_good:
                     return None
                 error = lost.error
         raise ClusterFailure(f"the producer {self.id} can't begin its transactions: {error.str()}")

@@ -116,7 +116,7 @@ class ProducerLost(Exception):
 
 
 class TransactionalProducer:
-    """An incarnation of `transactional_id`, whose records the producer `records` sends. It belongs to one thread.
+    """An incarnation of `transactional_id`, whose records the producer `sender` sends. It belongs to one thread.
 
     `rows` takes a row for every transaction that has ended, or that is left open. Once `give_up` returns true, no call
     is repeated any more. `calls` notes calls that take long.
@@ -124,49 +124,49 @@ class TransactionalProducer:
 
     def __init__(
         self,
-        records: LaneProducer,
+        sender: LaneProducer,
         *,
         transactional_id: str,
         rows: AddRow,
         give_up: Callable[[], bool],
         calls: Calls | None = None,
     ) -> None:
-        self.records = records
+        self.sender = sender
         self._calls = calls or Calls()
         self._id = transactional_id
-        self.transactions = TransactionRows(records.rows, transactional_id=transactional_id, add_row=rows)
+        self.transactions = TransactionRows(sender.rows, transactional_id=transactional_id, add_row=rows)
         self._give_up = give_up
         self._has_open_transaction = False
 
     def init(self) -> None:
         """Fence former incarnations and abort their open transaction; raises `ProducerLost`."""
-        self._call_until_done(self.records.client.init_transactions)
+        self._call_until_done(self.sender.client.init_transactions)
         self.transactions.note_initialised()
 
     def begin(self) -> None:
         """Begin the next transaction; raises `ProducerLost`."""
         begin_ns = time.monotonic_ns()
-        self._call(self.records.client.begin_transaction)
+        self._call(self.sender.client.begin_transaction)
         self.transactions.begins(begin_ns)
 
     def send(self, count: int) -> None:
         """Send `count` records within the transaction, as soon as the client's queue has room for them."""
-        with self._calls.awaiting(self.records.lane, self._id, "send"):
+        with self._calls.awaiting(self.sender.lane, self._id, "send"):
             while count and not self._give_up():
-                accepted = self.records.send(count)
+                accepted = self.sender.send(count)
                 count -= accepted
                 if count:
-                    self.records.poll(_BACKOFF_S)
+                    self.sender.poll(_BACKOFF_S)
 
     def deliver(self, timeout: float) -> None:
         """Wait until all records that were sent have an outcome, at most `timeout` seconds."""
         deadline = time.monotonic() + timeout
-        while self.records.unanswered and time.monotonic() < deadline and not self._give_up():
-            self.records.poll(_BACKOFF_S)
+        while self.sender.unanswered and time.monotonic() < deadline and not self._give_up():
+            self.sender.poll(_BACKOFF_S)
 
     def send_offsets(self, offsets: list[TopicPartition], group: Any) -> None:
         """Commit a group's offsets with the transaction; `group` is the consumer's metadata. Raises `ProducerLost`."""
-        self._call_until_done(self.records.client.send_offsets_to_transaction, offsets, group)
+        self._call_until_done(self.sender.client.send_offsets_to_transaction, offsets, group)
 
     def commit(self) -> str:
         """Commit the transaction, or abort it if the commit's error asks for that; returns its outcome.
@@ -175,7 +175,7 @@ class TransactionalProducer:
         """
         self.transactions.asks_for_commit()
         try:
-            self._call_until_done(self.records.client.commit_transaction)
+            self._call_until_done(self.sender.client.commit_transaction)
         except ProducerLost as lost:
             if not lost.error.txn_requires_abort():
                 self._end_lost(lost)
@@ -190,7 +190,7 @@ class TransactionalProducer:
         Raises `ProducerLost`, after the transaction has its row.
         """
         try:
-            self._call_until_done(self.records.client.abort_transaction)
+            self._call_until_done(self.sender.client.abort_transaction)
         except ProducerLost as lost:
             self._end_lost(lost)
             raise
@@ -202,7 +202,7 @@ class TransactionalProducer:
         if self.transactions.is_open:
             self.transactions.leave_open()
             self._has_open_transaction = True
-        self.records.abandon(open_transaction=self._has_open_transaction)
+        self.sender.abandon(open_transaction=self._has_open_transaction)
 
     def _call(self, call: Callable[..., object], *values: object) -> None:
         try:
@@ -215,7 +215,7 @@ class TransactionalProducer:
 
         A call that was given up has no answer.
         """
-        number = self._calls.begins(self.records.lane, self._id, call.__name__)
+        number = self._calls.begins(self.sender.lane, self._id, call.__name__)
         while True:
             try:
                 self._call(call, *values, _CALL_TIMEOUT_S)
@@ -226,7 +226,7 @@ class TransactionalProducer:
                     raise
                 if self._give_up():
                     raise
-            self.records.poll(_BACKOFF_S)
+            self.sender.poll(_BACKOFF_S)
 
     def _end_lost(self, lost: ProducerLost) -> None:
         self._has_open_transaction = not lost.error.fatal()

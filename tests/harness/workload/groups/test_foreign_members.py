@@ -26,7 +26,7 @@ def test_members_have_the_lanes_configs_but_for_what_its_group_decides(tmp_path:
     given = {"fetch.min.bytes": 5, "auto.commit.interval.ms": 7, "group.id": "other", "session.timeout.ms": 1}
     lane = ORDERS.model_copy(update={"consumer_configs": given})
     load = load_of(tmp_path, lane)
-    configs = ConsumerGroup(lane, lane, load).member(slot=0, number=1)["configs"]
+    configs = ConsumerGroup(lane, lane, load).member_settings(slot=0, number=1)["configs"]
     load.tables.close()
     assert (configs["fetch.min.bytes"], configs["auto.commit.interval.ms"]) == (5, 7)
     assert (configs["group.id"], configs["session.timeout.ms"]) == ("orders-group", 6_000)

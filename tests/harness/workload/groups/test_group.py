@@ -89,7 +89,7 @@ def test_a_group_that_reads_what_a_loop_writes_is_told_apart_from_the_loops_own(
     reading = ConsumerGroup(copies, copies, settings)
     assert (feeding.group.members, reading.group.members) == (2, 1)
     assert feeding.group_id != reading.group_id
-    assert feeding.member(0, 0)["output"] is not None
-    member = reading.member(0, 0)
+    assert feeding.member_settings(0, 0)["output"] is not None
+    member = reading.member_settings(0, 0)
     assert member["output"] is None
     assert (member["topic"], member["configs"]["enable.auto.commit"]) == (copies.topic_name, True)
