@@ -193,10 +193,6 @@ class ProcessConsumer(Follower, EventHandler):
         self.process.kill_quietly()
         self.end_assignment()
 
-    def processes(self) -> list[SupervisedProcess]:
-        """The consumer's process, for faults to hit."""
-        return [self.process]
-
     def _start_process(self) -> None:
         self.process = self._start(self)
         self.process.after_fault = self._replace_process

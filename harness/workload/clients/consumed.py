@@ -21,9 +21,11 @@ _TICK_S = 0.05
 class Readers:
     """One or several consumers that read a lane together: how far they have read, and the wait for the lane's end.
 
-    `consumed`: how many records were read so far. `_worker`: the consumers' thread, if any. Safe for several threads.
+    `consumed`: how many records were read so far. `process`: of a single consumer, if it has one of its own. `_worker`:
+    the consumers' thread, if any. Safe for several threads.
     """
 
+    process: SupervisedProcess | None = None
     _worker: Worker | None = None
 
     def __init__(self) -> None:
@@ -64,7 +66,7 @@ class Readers:
 
     def processes(self) -> list[SupervisedProcess]:
         """The consumers that are processes of their own, for faults to hit."""
-        return []
+        return [] if self.process is None else [self.process]
 
     def begin_load(self) -> None:
         """Start what consumers do only under load, such as planned crashes: a hook, which does nothing here."""

@@ -23,7 +23,6 @@ from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.experiment.lives import CONSUMER
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
-from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
 from kafka_chaos.harness.workload.clients.partitions import PartitionWatch
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -38,8 +37,6 @@ class Follower(Readers, ABC):
     a row. `number`: if the consumer comes and goes amid the load, its number in the lane, counted from 1; else None.
     `reads_for`: the transactional id within whose transactions it reads, if any.
     """
-
-    process: SupervisedProcess | None = None
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from operator import methodcaller
 from typing import Generic, TypeVar
 
 from kafka_chaos.harness.experiment.lives import KILL, LifeSpec
@@ -47,19 +48,26 @@ class ClientSlot(Generic[C]):
         return self._process is not None and self._process.is_down
 
     def step(
-        self, now: float, elapsed: float, *, start: Callable[[int], C], end: Callable[[int, C, bool], None]
+        self, load: LoadSettings, *, start: Callable[[int], C], leave: Callable[[C], None], kill: Callable[[C], None]
     ) -> None:
-        """End the client if its life is over, and start the next one if it is due.
+        """End the client if its life is over, and start the next one if it is due, once the clock of the load runs.
 
-        `elapsed`: seconds since the clock of the load began. `start` makes a client for the slot of a number. `end`
-        takes that number, the client, and whether it was killed.
+        `start` makes a client for the slot of a number. `leave` and `kill` end a client.
         """
+        if load.clock.began is None:
+            return
+        now = time.monotonic()
+        elapsed = now - load.clock.began
         by_fault = self._process is not None and self._process.ended_by_fault
         if self.client is not None and (now >= self._end or by_fault):
             ended, self.client = self.client, None
             pause = _NEVER if self._life.returns is None else self._life.returns
             self._next_start, self._end = elapsed + (0.0 if by_fault else pause), _NEVER
-            end(self.number, ended, by_fault or self._life.ends == KILL)
+            if by_fault or self._life.ends == KILL:
+                load.on_notice(f"{ended.lane}: the {self._life.role} in slot {self.number} is killed")
+                kill(ended)
+            else:
+                leave(ended)
         if self.client is None and elapsed >= self._next_start and not self._is_down:
             self.begin_life(start(self.number), now)
 
@@ -119,18 +127,9 @@ class FurtherConsumers(Readers):
 
     def _run(self) -> None:
         while not self._worker.ending.wait(_TICK_S):
-            now = time.monotonic()
-            if (began := self._load.clock.began) is not None:
-                for slot in self.slots:
-                    slot.step(now, now - began, start=self._start, end=self._end)
+            for slot in self.slots:
+                slot.step(self._load, start=self._start, leave=methodcaller("leave"), kill=methodcaller("close"))
 
     def _start(self, slot: int) -> Follower:
         self._number += 1
         return self._connect(self._number, slot)
-
-    def _end(self, slot: int, ended: Follower, is_killed: bool) -> None:
-        if is_killed:
-            self._load.on_notice(f"{ended.lane}: the consumer in slot {slot} is killed")
-            ended.close()
-        else:
-            ended.leave()

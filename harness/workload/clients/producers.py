@@ -4,6 +4,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from operator import methodcaller
 
 from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.workload.client_process import SupervisedProcess
@@ -53,8 +54,8 @@ class LaneProducers(WrittenRecords, ABC):
         return ()
 
     def processes(self) -> list[SupervisedProcess]:
-        """The producers that live and are processes of their own, for faults to hit; none if all are in process."""
-        return []
+        """The present producers that are processes of their own, for faults to hit."""
+        return processes_of(self.own_producers)
 
     @abstractmethod
     def run(self, sending: threading.Event) -> None:
@@ -87,11 +88,11 @@ class PacedProducers(LaneProducers):
         """Send until `sending` is cleared, or every producer has failed for good."""
         self.slots[0].begin_life(self.producers[0], time.monotonic())
         failed: set[int] = set()
+        kill = methodcaller("abandon", open_transaction=False)
         while sending.is_set() and self._may_send_more():
+            for slot in self.slots:
+                slot.step(self._load, start=self._add, leave=self._ending.append, kill=kill)
             now = time.monotonic()
-            if (began := self._load.clock.began) is not None:
-                for slot in self.slots:
-                    slot.step(now, now - began, start=self._add, end=self._end)
             for slot in self.slots:
                 if (producer := slot.client) is not None and not producer.failed_for_good:
                     with self._calls.awaiting(producer.lane, f"{producer.lane}-{slot.number}", "send"):
@@ -146,13 +147,6 @@ class PacedProducers(LaneProducers):
         self.producers.append(self._connect(len(self.producers), slot))
         self.rows.append(self.producers[-1].rows)
         return self.producers[-1]
-
-    def _end(self, slot: int, ended: LaneProducer, is_killed: bool) -> None:
-        if is_killed:
-            self._load.on_notice(f"{ended.lane}: the producer in slot {slot} is killed")
-            ended.abandon(open_transaction=False)
-        else:
-            self._ending.append(ended)
 
     def _poll(self, seconds: float) -> None:
         """Serve all producers for `seconds`; close those whose lives are over and whose records all have outcomes."""

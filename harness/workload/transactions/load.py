@@ -19,9 +19,7 @@ from functools import partial
 from kafka_chaos.contract.command.errors import ClusterFailure
 from kafka_chaos.contract.lane.transactions import Transactional, transactional_id
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
-from kafka_chaos.harness.workload.client_process import SupervisedProcess
 from kafka_chaos.harness.workload.clients.following import PolledConsumer
-from kafka_chaos.harness.workload.clients.lives import processes_of
 from kafka_chaos.harness.workload.clients.producers import LaneProducers
 from kafka_chaos.harness.workload.clients.recorded_producer import LaneProducer
 from kafka_chaos.harness.workload.settings import LoadSettings
@@ -73,12 +71,8 @@ class TransactionalProducers(LaneProducers):
 
     @property
     def own_producers(self) -> Sequence[LaneProducer]:
-        """The present incarnation of each transactional id."""
+        """The present incarnation of each transactional id: if a fault kills one, the next begins at once."""
         return [producer.sender for producer in self._ids if producer.sender is not None]
-
-    def processes(self) -> list[SupervisedProcess]:
-        """The present incarnations that are processes, for faults to hit: if one is killed, the next begins at once."""
-        return processes_of(self.own_producers)
 
     def run(self, sending: threading.Event) -> None:
         """Let the producers write transactions until `sending` is cleared, or one of them raises an error."""
