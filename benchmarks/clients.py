@@ -58,7 +58,7 @@ def measured(cluster: Cluster, name: str, records: int) -> dict[str, object]:
             on_notice=print,
             emit=lambda event: problems.append(event) if isinstance(event, ClientFailed) else None,
         )
-        producer, sending = LaneClients(lane, settings).producing(), threading.Event()
+        producer, sending = LaneClients(lane, settings).make_producers(), threading.Event()
         sending.set()
         writing = Worker(lambda: producer.run(sending), name="writing")
         writing.start()
@@ -71,7 +71,7 @@ def measured(cluster: Cluster, name: str, records: int) -> dict[str, object]:
         writing.raise_error()
         producer.finish(FIRST_WITHIN, threading.Event())
         ends = admin.end_offsets(lane.lane, range(PARTITIONS))
-        (consumer,), _ = LaneClients(lane, settings).reading()
+        (consumer,), _ = LaneClients(lane, settings).make_readers()
         _await(lambda: consumer.consumed, "a record to be read", problems)
         first, began = consumer.consumed, time.monotonic()
         consumer.drain(ends, timeout=WITHIN)

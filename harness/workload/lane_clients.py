@@ -54,7 +54,7 @@ class LaneClients:
     start_offsets: Mapping[int, int] = field(default_factory=dict)
     source: LaneSpec | None = None
 
-    def producing(self) -> LaneProducers:
+    def make_producers(self) -> LaneProducers:
         """Make the producers of the lane, which has no loop."""
         lane, load, function = self.lane, self.load, self.application.producer
         lives = self._lives(PRODUCER, function)
@@ -65,7 +65,7 @@ class LaneClients:
             return TransactionalProducers(lane, lambda number, id: self._producer(number, 0, id), load, connect_reader)
         return PacedProducers(self._producer, load, lives)
 
-    def looping(self) -> Members:
+    def make_loop(self) -> Members:
         """Make the loop that reads the source and writes the lane."""
         function, source = self.application.producer, self.source
         assert source is not None
@@ -73,7 +73,7 @@ class LaneClients:
             return ConsumerGroup(self.lane, source, self.load).begin()
         return ApplicationMembers(self.lane, function, self.load, source=source, has_groups=True)
 
-    def reading(self) -> tuple[LaneReaders, Members | None]:
+    def make_readers(self) -> tuple[LaneReaders, Members | None]:
         """Make the consumers that read the whole lane, and the members of its group, if it has one.
 
         The application's consumer function takes the place of the consumers in a plain lane. In a lane with a group or
@@ -88,7 +88,7 @@ class LaneClients:
             return self._followers(), ShareGroup(lane, load).begin()
         return self._followers(), None if lane.group is None else ConsumerGroup(lane, lane, load).begin()
 
-    def further_consumers(self) -> FurtherConsumers:
+    def make_further_consumers(self) -> FurtherConsumers:
         """Make the consumers that come and go, as the lane's `lives` say."""
         lives = self._lives(CONSUMER, self.application.consumer)
         return FurtherConsumers(

@@ -31,12 +31,12 @@ class LaneLoad:
         self.loop: Members | None = None
         self.written: WrittenRecords
         if self.lane.loop is None:
-            self.written = self.producer = clients.producing()
+            self.written = self.producer = clients.make_producers()
         else:
-            self.loop = clients.looping()
+            self.loop = clients.make_loop()
             self.written = self.loop.output
-        self._further_consumers = clients.further_consumers()
-        self.consumers, self.group = clients.reading()
+        self._further_consumers = clients.make_further_consumers()
+        self.consumers, self.group = clients.make_readers()
         groups = [members for members in (self.group, self.loop) if members is not None]
         self._all_readers: Sequence[Readers] = (self._further_consumers, *groups, *self.consumers)
         self._members = groups[:1]  # Faults hit the members of the lane's group or, without one, those of its loop.

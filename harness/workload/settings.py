@@ -45,7 +45,7 @@ class LoadSettings:
     def producer_configs(self, lane: LaneSpec) -> dict[str, object]:
         """librdkafka's configs of the lane's producers, with those for a secured listener, without `transactional.id`.
 
-        `producer_configs` of the lane override the harness's own, and its other keys, such as `acks`, override these.
+        The lane's `producer_configs` override the harness's defaults; its other keys, such as `acks`, override both.
         """
         configs = {
             "message.timeout.ms": _DELIVERY_TIMEOUT_MS,

@@ -91,7 +91,7 @@ class ApplicationProducer:
         rows.keys = self._keys.pop
         self._is_transactional = "transactional.id" in configs
         self._transactions = TransactionRows(
-            rows, transactional_id=str(configs.get("transactional.id")), add_row=recorder.add_transaction
+            rows, transactional_id=str(configs.get("transactional.id", "")), add_row=recorder.add_transaction
         )
 
     def init_transactions(self, timeout: float = -1) -> None:

@@ -64,7 +64,7 @@ class Follower(Readers, ABC):
             self._member = f"{reads_for}-reader"
         self._rows = ConsumedRows(load, lane=lane.lane, readers=self, isolation=isolation)
         self._assignments = 0
-        self._unread: set[int] = set()
+        self._unread: set[int] = set()  # The partitions of which nothing was read in this assignment.
 
     @property
     def name(self) -> str:

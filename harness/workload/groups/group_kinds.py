@@ -116,7 +116,7 @@ class ConsumerGroup(GroupLoad):
             return self._start_process(settings, ConsumedRows(self.load, **options))
         written = ProducedRows(self.load.tables, lane=output["lane"], producer_id=output["producer_id"], reserves=False)
         self.output.rows.append(written)
-        options["transactional_id"] = output["configs"].get("transactional.id")
+        options["transactional_id"] = output["configs"].get("transactional.id", "")
         return self._start_process(settings, LoopRows(self.load, output=written, **options))
 
     def committed(self) -> dict[str, dict[int, int]]:

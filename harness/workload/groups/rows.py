@@ -27,14 +27,14 @@ class LoopRows(ConsumedRows):
     """
 
     def __init__(
-        self, load: LoadSettings, *, output: ProducedRows, transactional_id: str | None = None, **consumed: Any
+        self, load: LoadSettings, *, output: ProducedRows, transactional_id: str = "", **consumed: Any
     ) -> None:
         super().__init__(load, **consumed)
         self._lane_of_calls = output.lane
         self._output = output
-        self._transactional_id = str(transactional_id)
+        self._transactional_id = transactional_id
         self._transactions = TransactionRows(
-            output, transactional_id=self._transactional_id, add_row=partial(load.tables.add, "transactions")
+            output, transactional_id=transactional_id, add_row=partial(load.tables.add, "transactions")
         )
         self._handle_outcome = output.handle_outcome
 

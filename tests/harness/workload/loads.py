@@ -18,8 +18,7 @@ from kafka_chaos.harness.workload.tables import LoadTables
 
 def load_of(folder: Path, *lanes: LaneSpec, **given: Any) -> LoadSettings:
     """The settings of a load of these lanes that writes there; `given` replaces the usual ones."""
-    usual = {"bootstrap_servers": "127.0.0.1:1", "workload": WorkloadSpec(settle_timeout=0.1)}
-    usual |= {"on_notice": print}
+    usual = {"bootstrap_servers": "127.0.0.1:1", "workload": WorkloadSpec(settle_timeout=0.1), "on_notice": print}
     return LoadSettings(tables=LoadTables(folder, lanes), **{**usual, **given})
 
 

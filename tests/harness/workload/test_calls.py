@@ -89,9 +89,8 @@ def client_of(kind: str, silent: str) -> Any:
     if kind == "in process":
         return FakeProducer({"transactional.id": "pay-0"}, {silent: [TIMED_OUT] * 1_000}, [], silent=False)
     rows: Any = SimpleNamespace(lane="pay", producer_id=0, pending={}, handle_outcome=print)
-    says = {"is_ready": silent != "init_transactions", "problem": None, "has_ended": threading.Event()}
-    takes_orders_and_says_nothing = Mock(**says)
-    return ProcessProducer(lambda _: takes_orders_and_says_nothing, rows)
+    mute = Mock(is_ready=silent != "init_transactions", problem=None, has_ended=threading.Event())
+    return ProcessProducer(lambda _: mute, rows)
 
 
 @pytest.mark.parametrize(
@@ -138,13 +137,18 @@ def test_a_transactional_call_that_is_never_answered_has_no_end(
     assert {one.call for one in noted} == {silent} <= CALLS.keys()
 
 
-def test_a_send_that_blocks_and_outcomes_that_never_come_are_told_of(
-    tmp_path: Path, noted: list[CallNoted], calls: Calls
+@pytest.mark.parametrize("come_late", [True, False])
+def test_a_send_that_blocks_and_outcomes_that_come_late_or_never_are_told_of(
+    tmp_path: Path, noted: list[CallNoted], calls: Calls, come_late: bool
 ) -> None:
     class Blocks(Sender):
         def send(self, count: int) -> int:
             wait_until(lambda: bool(noted), "the send to be told of", timeout=20)
             return super().send(count)
+
+        def poll(self, timeout: float) -> int:
+            self.unanswered *= not come_late or all(one.call != "flush" for one in noted)
+            return super().poll(timeout)
 
     load = load_of(tmp_path, workload=WorkloadSpec(rate=100), calls=calls)
     producing = PacedProducers(lambda *place: Blocks(*place, 7), load)  # type: ignore[arg-type, return-value]
@@ -153,9 +157,9 @@ def test_a_send_that_blocks_and_outcomes_that_never_come_are_told_of(
     sending.clear()
     thread.join()
     assert (unanswered(noted), {one.call for one in noted}) == ([], {"send"})
-    producing.finish(0.5, threading.Event())
-    wait_until(lambda: bool(unanswered(noted)), "the wait for outcomes to be told of", timeout=10)
-    assert unanswered(noted) == [("a", "a", "flush")]
+    producing.finish(20 if come_late else 0.5, threading.Event())
+    wait_until(lambda: noted[-1].call == "flush", "the wait for outcomes to be told of", timeout=10)
+    assert unanswered(noted) == ([] if come_late else [("a", "a", "flush")])
     load.tables.close()
 
 

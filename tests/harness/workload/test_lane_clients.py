@@ -124,7 +124,7 @@ def test_one_of_several_consumers_that_falls_short_is_a_problem_of_the_lane(tmp_
     problems: list[str] = []
     lane = LaneSpec.model_validate({"lane": "orders", "lives": [{"at": 1, "role": "consumer"}]})
     load = load_of(tmp_path, lane, emit=lambda event: problems.append(getattr(event, "problem", str(event))))
-    (consumer,), _ = LaneClients(lane, load).reading()
+    (consumer,), _ = LaneClients(lane, load).make_readers()
     consumer.drain({0: 5}, timeout=0.1)
     consumer.close()
     load.tables.close()

@@ -118,7 +118,6 @@ def test_a_transactional_producer_tells_of_acknowledgements_without_an_offset_al
 )
 def test_other_producers_are_left_alone(configs: dict[str, object]) -> None:
     assert log_reader(IDEMPOTENT_LANE, configs, lambda _: None, producer_id=0) is None
-    assert with_log_reader(configs, None) == configs
 
 
 FLUSHING = "producer/leader/t/2 state change to [flushing-1]"

@@ -21,8 +21,6 @@ from tests.harness.workload.loads import load_of, running
 class Sender:
     """In place of a RecordedProducer: counts."""
 
-    process = None
-
     def __init__(self, number: int, slot: int, unanswered: int = 0) -> None:
         self.lane = "a"
         self.number = number
@@ -30,7 +28,7 @@ class Sender:
         self.ended = ""
         self.made = time.monotonic()
         self.sent = self.acknowledged = self.longest_gap_ns = 0
-        self.failed_for_good = ""
+        self.failed_for_good, self.process = "", None
         self.rows = self
         self.unanswered = unanswered
 

@@ -43,7 +43,7 @@ def test_a_producer_that_is_never_answered_has_asked(
     calls = Calls(noted.append, seconds=0.2)
     calls.start()
     load = load_of(tmp_path, lane, bootstrap_servers=silent, workload=WorkloadSpec(rate=10, duration=5), calls=calls)
-    producer, cancelled = LaneClients(lane, load).producing(), threading.Event()
+    producer, cancelled = LaneClients(lane, load).make_producers(), threading.Event()
     thread, sending = running(producer)
     wait_until(lambda: bool(noted) if transactional else producer.sent >= 2, "a call without an answer", timeout=60)
     sending.clear()
