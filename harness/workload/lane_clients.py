@@ -6,10 +6,9 @@ can replace producers or consumers. If the lane has a group, the group's members
 loop's members write it instead of producers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any
 
 from kafka_chaos.contract.command.errors import UsageFailure
 from kafka_chaos.contract.lane.lanes import has_compaction
@@ -43,15 +42,13 @@ LaneReaders = tuple[Follower | ApplicationMembers, ...]
 class LaneClients:
     """Makes the clients of one lane.
 
-    `application`: functions that replace its clients. `start_offsets`: by partition, the first offset of this run, if
-    the topic already holds records. `source`: the lane that the lane's loop reads.
+    `application`: functions that replace its clients. `source`: the lane that the lane's loop reads.
     """
 
     lane: LaneSpec
     load: LoadSettings
     _: KW_ONLY
     application: Application = field(default_factory=Application)
-    start_offsets: Mapping[int, int] = field(default_factory=dict)
     source: LaneSpec | None = None
 
     def make_producers(self) -> LaneProducers:
@@ -163,16 +160,14 @@ class LaneClients:
 
     def _reader_within(self, transactional_id: str) -> PolledConsumer:
         """Make the consumer that reads within the transactions of a transactional id."""
-        options: dict[str, Any] = {"start_offsets": self.start_offsets, "reads_for": transactional_id}
-        return PolledConsumer(self.lane, self.load, isolation=READ_COMMITTED, **options)
+        return PolledConsumer(self.lane, self.load, isolation=READ_COMMITTED, reads_for=transactional_id)
 
     def _follower(self, name: str = "", *, isolation: str | None = None, number: int | None = None) -> Follower:
         """Make a consumer that reads the topic from its start. `name`: ends its `client.id`, if it is a process."""
         lane, load = self.lane, self.load
-        options: dict[str, Any] = {"start_offsets": self.start_offsets, "isolation": isolation, "number": number}
         if lane.client == IN_PROCESS:
-            return RecordedConsumer(lane, load, **options)
+            return RecordedConsumer(lane, load, isolation=isolation, number=number)
         client_id = f"{lane.lane}-{name}" if name else lane.lane
-        settings = {"start_offsets": self.start_offsets, "isolation": isolation}
+        settings = {"start_offsets": load.start_offsets.get(lane.lane, {}), "isolation": isolation}
         start = load.start(lane, CONSUMER, client_id, settings, lane.reader_configs)
-        return ProcessConsumer(start, lane, load, **options)
+        return ProcessConsumer(start, lane, load, isolation=isolation, number=number)

@@ -32,8 +32,7 @@ _FIRST_ACK_TIMEOUT_S = 3.0
 class PhaseLoad:
     """All lanes of a phase under load, as a context manager that leaves no thread behind.
 
-    `applications`: by lane, the functions that replace its clients. `start_offsets`: by lane and partition, the first
-    offset of this run, for topics that already hold records. `create` asks for the topic of a lane that has
+    `applications`: by lane, the functions that replace its clients. `create` asks for the topic of a lane that has
     `created_at` (seconds of load), and returns whether the topic exists; then the lane joins `lanes`.
     """
 
@@ -43,7 +42,6 @@ class PhaseLoad:
         *,
         run_directory: Path,
         applications: Mapping[str, Application] | None = None,
-        start_offsets: Mapping[str, Mapping[int, int]] | None = None,
         create: Callable[[LaneSpec], bool] = lambda _: True,
         emit: Callable[[Event], None] = lambda event: None,
         **settings: Any,
@@ -63,7 +61,6 @@ class PhaseLoad:
                     lane,
                     shared,
                     application=(applications or {}).get(lane.lane, Application()),
-                    start_offsets=(start_offsets or {}).get(lane.lane, {}),
                     source=None if lane.loop is None else by_name[lane.loop.source],
                 )
             )

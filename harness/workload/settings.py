@@ -29,7 +29,8 @@ class LoadSettings:
     """Settings that all lanes of a load share.
 
     `client_configs`: librdkafka's keys for a secured listener, which all clients get. `seed`: of all random choices.
-    `emit` gets the events of clients, such as `ClientStarted`.
+    `emit` gets the events of clients, such as `ClientStarted`. `start_offsets`: by lane and partition, the first offset
+    of this run, for topics that already hold records.
     """
 
     bootstrap_servers: str
@@ -38,6 +39,7 @@ class LoadSettings:
     on_notice: Callable[[str], None]
     emit: Callable[[events.Event], None] = lambda event: None
     client_configs: Mapping[str, str] = field(default_factory=dict)
+    start_offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     seed: int = 0
     clock: LoadClock = field(default_factory=LoadClock)
     calls: Calls = field(default_factory=Calls)

@@ -32,7 +32,7 @@ from kafka_chaos.harness.workload.worker import Worker
 class Follower(Readers, ABC):
     """Records what one consumer of a lane reads, from `begin_assignment` on.
 
-    `partitions`: how many partitions the consumer reads at first, each from its offset in `start_offsets`, or from 0.
+    `partitions`: how many partitions the consumer reads at first, each from its offset in `load.start_offsets`, or 0.
     `isolation`: the consumer's `isolation.level` if the topic has transactions; each assignment of a partition then has
     a row. `number`: if the consumer comes and goes amid the load, its number in the lane, counted from 1; else None.
     `reads_for`: the transactional id within whose transactions it reads, if any.
@@ -44,7 +44,6 @@ class Follower(Readers, ABC):
         load: LoadSettings,
         *,
         partitions: int,
-        start_offsets: Mapping[int, int] | None = None,
         isolation: str | None = None,
         number: int | None = None,
         reads_for: str | None = None,
@@ -52,7 +51,8 @@ class Follower(Readers, ABC):
         super().__init__()
         self.lane = lane.lane
         self._load = load
-        self._starts = {partition: (start_offsets or {}).get(partition, 0) for partition in range(partitions)}
+        start_offsets = load.start_offsets.get(lane.lane, {})
+        self._starts = {partition: start_offsets.get(partition, 0) for partition in range(partitions)}
         self._isolation = isolation
         self._comes_and_goes = number is not None
         self._has_other_readers = any(life.role == CONSUMER for life in lane.lives)

@@ -150,8 +150,8 @@ Consume = Callable[..., list[str]]
 def consume(tmp_path: Path) -> Consume:
     """Reads by a fake client with this behaviour, up to the ends of both partitions."""
 
-    def run(behaviour: str, *, fewest: int = 2, timeout: float = 0.2, **options: Any) -> list[str]:
-        started, load = Started(behaviour, tmp_path), load_of(tmp_path, PAID)
+    def run(behaviour: str, *, fewest: int = 2, timeout: float = 0.2, starts: Any = (), **options: Any) -> list[str]:
+        started, load = Started(behaviour, tmp_path), load_of(tmp_path, PAID, start_offsets={PAID.lane: dict(starts)})
         consumer = ProcessConsumer(started, PAID, load, **options)
         wait_until(lambda: consumer.consumed >= fewest or started.problems, "the fake client", timeout=30)
         consumer.drain({0: 6, 1: 10}, timeout=timeout)
@@ -185,7 +185,7 @@ def test_a_consumer_that_breaks_the_protocol_has_a_problem(consume: Consume, beh
 
 def test_a_partition_that_got_no_record_since_the_run_began_is_at_its_end(consume: Consume) -> None:
     read = "tell('read', partition=[1], offset=[9], producer_id=[3], seq=[0])"
-    assert consume(read, fewest=1, timeout=10, start_offsets={0: 6, 1: 9}) == []
+    assert consume(read, fewest=1, timeout=10, starts={0: 6, 1: 9}) == []
 
 
 def test_what_is_passed_over_counts_as_read_where_transactions_are(consume: Consume, tmp_path: Path) -> None:
