@@ -70,15 +70,8 @@ class Kit:
         }
 
         def started(handler: EventHandler) -> SupervisedProcess:
-            self.is_ready = threading.Event()
             self.process = SupervisedProcess(
-                self.command,
-                begin,
-                handler,
-                name=topic,
-                on_notice=print,
-                on_ready=lambda client, version, timeouts: self.is_ready.set(),
-                log=self.folder / "client.log",
+                self.command, begin, handler, name=topic, on_notice=print, log=self.folder / "client.log"
             )
             return self.process
 
@@ -87,7 +80,7 @@ class Kit:
     def await_ready(self) -> None:
         """Wait until the client is ready."""
         problem = f"it did not say that it is ready within {_READY_WITHIN:g} s"
-        self.await_that(self.is_ready.is_set, lambda: problem, serve=time.sleep, within=_READY_WITHIN)
+        self.await_that(lambda: self.process.is_ready, lambda: problem, serve=time.sleep, within=_READY_WITHIN)
 
     def await_that(
         self, holds: Callable[[], bool], problem: Callable[[], str], *, serve: Callable[[float], object], within: float
