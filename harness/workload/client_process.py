@@ -25,6 +25,7 @@ import numpy as np
 
 from kafka_chaos.contract.command.errors import ClusterFailure, quoted
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.events import ClientFailed, ClientStarted
 from kafka_chaos.contract.lane.recovery import reported_timeouts
 
 PROTOCOL = 1  # the version of the client protocol
@@ -63,11 +64,11 @@ class EventHandler:
 class SupervisedProcess:
     """A process that runs `command` and gets the order `begin` at once; a thread passes its events to `handler`.
 
-    `begin` has the values of that order. Once the process `is_ready`, `on_ready` gets the library's name, its version,
-    and its time-outs in milliseconds. Once it `has_ended`, no event follows. `problem`: the first thing that went
-    wrong; `on_problem` learns it, in the thread of the events or in the one that calls `note_problem`. Standard error
-    goes to the file `log`, without one to the harness's own. `version`: what the library's version must be or begin
-    with; empty for any. `may_end`: the end of the process is no problem.
+    `begin` has the values of that order, among them the lane and the role. Once the process `is_ready`, `emit` gets the
+    event `ClientStarted`; once it `has_ended`, no event of the protocol follows. `problem`: the first thing that went
+    wrong, of which `emit` gets an event, in the thread of the events or in the one that calls `note_problem`. Standard
+    error goes to the file `log`, without one to the harness's own. `version`: what the library's version must be or
+    begin with; empty for any. `may_end`: the end of the process is no problem.
 
     Faults of clients handle the process as a `kafka_chaos.faults.cluster.NodeControl`. `ended_by_fault`: a fault has
     killed it. `is_down`: that fault goes on, so that no other process replaces this one. `before_kill` is called before
@@ -85,8 +86,7 @@ class SupervisedProcess:
     _: KW_ONLY
     name: str
     on_notice: Callable[[str], None]
-    on_ready: Callable[[str, str, Mapping[str, int]], None] = lambda client, version, timeouts: None
-    on_problem: Callable[[SupervisedProcess, str], None] = lambda process, problem: None
+    emit: Callable[[ClientStarted | ClientFailed], None] = lambda event: None
     version: str = ""
     may_end: bool = False
     log: Path | None = None
@@ -101,6 +101,7 @@ class SupervisedProcess:
         self.has_ended = threading.Event()
         self._stdout_tail: deque[str] = deque(maxlen=_LAST_LINES)
         self._stdin_lock = threading.Lock()
+        self._lane_and_role: dict[str, Any] = {name: self.begin[name] for name in ("lane", "role")}
         with nullcontext() if self.log is None else self.log.open("ab") as stderr:
             self._process = subprocess.Popen(
                 self.command,
@@ -221,7 +222,7 @@ class SupervisedProcess:
         """Note a problem of the process; only the first is kept."""
         if self.problem is None:
             self.problem = problem
-            self.on_problem(self, problem)
+            self.emit(ClientFailed(**self._lane_and_role, problem=problem, last_lines=self.last_lines))
 
     @property
     def last_lines(self) -> tuple[str, ...]:
@@ -271,7 +272,8 @@ class SupervisedProcess:
         elif kind == "ready":
             self.is_ready = True
             client, version = str(event["client"]), str(event["version"])
-            self.on_ready(client, version, reported_timeouts(event.get("timeouts", {})))
+            timeouts = reported_timeouts(event.get("timeouts", {}))
+            self.emit(ClientStarted(**self._lane_and_role, client=client, version=version, timeouts=timeouts))
             if self.version and not f"{version}.".startswith(f"{self.version}."):
                 raise ProtocolBreach(f"its library is {client} {version}, not {self.version}")
         elif not self.is_ready:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from kafka_chaos.contract import events
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.events import Event
 from kafka_chaos.contract.run_directory import LOGS_FOLDER
 from kafka_chaos.harness.clients.kinds import parse_client
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
@@ -37,7 +37,7 @@ class LoadSettings:
     workload: WorkloadSpec
     tables: LoadTables
     on_notice: Callable[[str], None]
-    emit: Callable[[events.Event], None] = lambda event: None
+    emit: Callable[[Event], None] = lambda event: None
     client_configs: Mapping[str, str] = field(default_factory=dict)
     start_offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     seed: int = 0
@@ -93,7 +93,7 @@ class LoadSettings:
 
         `name`: its `client.id`, also in messages. `settings`: fields of the order `begin` that not all roles have.
         `configs`: of the client's library, beside those for a secured listener. `command`: overrides the client's
-        usual command, which the harness's own client lacks. `may_end`: see `SupervisedProcess`.
+        usual command, which the harness's own client lacks. `may_end`: its end is no problem.
         """
         client = parse_client(lane.client)
         begin = {
@@ -115,12 +115,7 @@ class LoadSettings:
             begin,
             name=name if client is None else f"{name}, {client}",
             on_notice=self.on_notice,
-            on_ready=lambda library, version, timeouts: self.emit(
-                events.ClientStarted(lane=lane.lane, role=role, client=library, version=version, timeouts=timeouts)
-            ),
-            on_problem=lambda process, problem: self.emit(
-                events.ClientFailed(lane=lane.lane, role=role, problem=problem, last_lines=process.last_lines)
-            ),
+            emit=self.emit,
             version="" if client is None else client.version,
             may_end=may_end,
             log=log,

@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from kafka_chaos.contract.command.child import command_of
+from kafka_chaos.contract.events import ClientFailed
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec, WorkloadSpec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.client_process import EventHandler, SupervisedProcess
@@ -46,6 +47,7 @@ def adapter(
     """Starts the adapter with librdkafka for the lane's topic; `problems` takes those of the process."""
     of_producer = {"producer_id": 0, "first_partition": 0, "record_size": 64, "acks": "all", "idempotence": True}
     of_producer |= {"max_in_flight": 5, "linger_ms": 5, "delivery_timeout_ms": 60_000}
+    noted = [] if problems is None else problems
     common = {"role": role, "lane": lane, "topic": lane, "partitions": 2, "bootstrap_servers": servers}
     order = {**common, "client_id": f"{lane}-0", "configs": {}, **of_producer, **settings}
     return lambda handler: SupervisedProcess(
@@ -54,5 +56,5 @@ def adapter(
         handler,
         name=role,
         on_notice=print,
-        on_problem=lambda _, problem: (problems if problems is not None else []).append(problem),
+        emit=lambda event: isinstance(event, ClientFailed) and noted.append(event.problem),
     )

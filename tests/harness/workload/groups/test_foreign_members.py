@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_chaos.contract.command.waiting import wait_until
+from kafka_chaos.contract.events import ClientFailed
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.client_process import EventHandler, SupervisedProcess
 from kafka_chaos.harness.workload.groups.group_kinds import ConsumerGroup
@@ -43,14 +44,15 @@ class ForeignGroup:
         self.tables = load.tables
 
         def start(settings: MemberSettings, rows: EventHandler) -> SupervisedProcess:
-            self.begun.append(settings["name"])
+            name = settings["name"]
+            self.begun.append(name)
             return SupervisedProcess(
                 [sys.executable, "-c", CLIENT % (MEMBER, behaviour)],
                 {"role": "member", **settings},
                 rows,
-                name=settings["name"],
+                name=name,
                 on_notice=self.notices.append,
-                on_problem=lambda process, problem: self.problems.append(f"{process.name} {problem}"),
+                emit=lambda event: isinstance(event, ClientFailed) and self.problems.append(f"{name} {event.problem}"),
                 may_end=True,
             )
 

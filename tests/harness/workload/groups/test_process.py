@@ -27,7 +27,7 @@ BEGINS_WITHIN = 60.0
 
 
 def test_what_the_client_refuses_is_told_with_its_reason() -> None:
-    settings = {**SETTINGS, "configs": {**SETTINGS["configs"], "partition.assignment.strategy": "no"}}
+    settings = {"role": "member", **SETTINGS, "configs": {**SETTINGS["configs"], "partition.assignment.strategy": "no"}}
     member = SupervisedProcess(command_of(MODULE), settings, Mock(), name="g-0", on_notice=print, may_end=True)
     assert member.join(BEGINS_WITHIN)
     assert member.exit_code == 70

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from kafka_chaos.contract.events import ClientFailed, ClientStarted
 from kafka_chaos.harness.workload.client_process import EventHandler, SupervisedProcess
 
 CLIENT = """
@@ -52,18 +53,20 @@ class Started:
         self._log = tmp_path / "client.log"
 
     def __call__(self, handler: EventHandler) -> SupervisedProcess:
-        def failed(process: SupervisedProcess, problem: str) -> None:
-            self.problems.append(problem)
-            self.last_lines = process.last_lines
+        def note(event: ClientStarted | ClientFailed) -> None:
+            if isinstance(event, ClientStarted):
+                self.ready.append((event.client, event.version))
+            else:
+                self.problems.append(event.problem)
+                self.last_lines = event.last_lines
 
         self.process = SupervisedProcess(
             self._command,
-            {"role": "producer"},
+            {"role": "producer", "lane": "orders"},
             handler,
             name="fake",
             on_notice=self.notices.append,
-            on_ready=lambda client, version, timeouts: self.ready.append((client, version)),
-            on_problem=failed,
+            emit=note,
             version=self._version,
             log=self._log,
         )
