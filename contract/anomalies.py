@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 from kafka_chaos.contract.command.errors import ExitCode
 
 WIDEST_LISTED_GAP = 10_000
-"""A hole of at most this many offsets has a row for each offset in findings/; a wider hole has one, with its width."""
+"""In findings/, a hole of up to this many offsets has a row per offset; a wider hole has one row, with its width."""
 
 
 class Trait(Flag):
@@ -25,8 +25,8 @@ class Trait(Flag):
     acknowledged. `NOT_AFTER_CLEANUP`: it is not judged with compaction or retention, which remove records without a
     fault, unless keys of records tell what compaction did. `CERTAIN`: if the anomaly is forbidden and its evidence is
     incomplete, the lane's verdict is `unknown`. `CERTAIN_IN_TRANSACTIONS`: if the anomaly was not judged, the verdict
-    on a transactional lane is `unknown`. Without any trait, the verdict is `unknown` if a required anomaly, or one of
-    transactions, groups or share groups, was not judged.
+    on a transactional lane is `unknown`. Whatever the traits, the verdict is also `unknown` if a required anomaly, or
+    an anomaly of transactions, groups or share groups, was not judged.
     """
 
     BY_LOG = auto()

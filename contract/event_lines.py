@@ -34,7 +34,7 @@ def event_of(line: Mapping[str, Any], kinds: Collection[type[Event]] = KINDS, *,
     reader, declared, required = _reader(name)
     if exact and not line.keys() <= declared:
         raise ValueError(_unknown_field(name, min(line.keys() - declared), declared))
-    # Back to JSON text: of Python's objects, pydantic's strict mode takes nothing but instances of the event's class.
+    # Back to JSON text: given Python objects, pydantic's strict mode takes only instances of the event's class.
     without_nulls = to_json({key: value for key, value in line.items() if value is not None or key in required})
     try:
         event: Event = reader.validate_json(without_nulls, strict=True)

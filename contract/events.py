@@ -102,7 +102,7 @@ class PhaseEnded(Event):
 
 
 class Progress(Event):
-    """Counts so far, per lane: sent, acknowledged, consumed."""
+    """By lane, how many records have been sent, acknowledged and consumed so far."""
 
     counts: Mapping[str, tuple[int, int, int]]
 

@@ -57,7 +57,7 @@ class PartitionLedger(_Entry):
 
 
 class FaultLedger(_Entry):
-    """The reports of one fault in events.jsonl. `problem`: why they do not prove that it began and ended, if so."""
+    """What events.jsonl reports of one fault. `problem`: why it does not prove the fault's begin and end, or null."""
 
     fault_id: str
     kind: str

@@ -1,1 +1,1 @@
-"""How a command ends, what it says meanwhile, and the files that it writes: for the commands of all packages."""
+"""What the commands of all packages share: how they end, their errors, progress and waits, and the files they write."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PACKAGE = Path(__file__).resolve().parents[2]  # the folder of kafka_chaos: it has the folder experiments/
+PACKAGE = Path(__file__).resolve().parents[2]  # the folder that has all packages, and experiments/
 DEBUG = "--debug"
 QUIET = click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 
@@ -101,7 +101,7 @@ def _exit_code_of(command: Callable[[], int]) -> int:
         sys.stdout.flush()
         if code is None or isinstance(code, int):
             return code or errors.ExitCode.CONFORMS
-        raise RuntimeError(f"ended with {code!r}, which is no exit code")
+        raise RuntimeError(f"ended with {code!r}, which is no exit code")  # a bug, which the last clause reports
     except click.ClickException as error:
         text = io.StringIO()
         error.show(text)

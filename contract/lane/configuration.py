@@ -23,8 +23,8 @@ _TABLE = toml_of(__package__, "configuration.toml")
 class Classified:
     """How the model treats a configuration key, and why.
 
-    `touches`: the anomalies whose prediction the key may make wrong, unless its value meets a rule in `harmless`. Each
-    rule is a pair: `values` and the harmless ones, `least`, `most` or `version`, and the bound.
+    `touches`: the anomalies whose prediction the key may make wrong, unless its value meets a rule in `harmless`: the
+    pair of `values` and a list, of `least` or `most` and a number, or of `version` and the first harmless version.
     """
 
     status: str
@@ -96,7 +96,7 @@ def _named(names: Iterable[str]) -> Iterator[AnyAnomaly]:
 def assumed(key: str) -> Mapping[AnyAnomaly, str]:
     """The anomalies that are not judged where an experiment lists this key under `assume`, each with the reason.
 
-    These are the anomalies that the key touches in any of its kinds; none, if it is `unmodelled` in no kind.
+    These are the anomalies that the key touches in any of its kinds; none, if the model knows the key in every kind.
     """
     groups = [group for kind in KINDS for group in classifications(kind, key)] or [UNCLASSIFIED]
     return {

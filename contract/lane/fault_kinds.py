@@ -22,7 +22,7 @@ COUNTS_AS: Mapping[str, str | None] = {
     **dict.fromkeys(("clock-step", "clock-drift", "controller-move", "partition-growth")),
     **dict.fromkeys(("client-kill", "client-pause")),
 }
-"""By fault kind, the kind in `FAULT_KINDS` that it counts as, once for each broker that it hits; None for none."""
+"""By fault kind, the kind in `FAULT_KINDS` that it counts as, once for each broker that it hits; None: as no fault."""
 LOCKSTEP = "lockstep"
 """In events.jsonl, a phase in steps is itself reported as a fault of this kind, and never as healed."""
 LOCKSTEP_COUNTS_AS = ("partition", "kill")  # the faults that a lock-step phase may bring to a lane

@@ -100,7 +100,7 @@ class Timings:
 
 
 def reported_timeouts(reported: object) -> Mapping[str, int]:
-    """The time-outs that a client reports of itself, by their names in `Timings`. 0 becomes a millisecond, the least.
+    """The time-outs that a client reports of itself, by their names in `Timings`. A time-out of 0 counts as 1 ms.
 
     Raises `ValueError` for an unknown name, and for a value that is no number of milliseconds up to a day.
     """

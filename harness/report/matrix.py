@@ -34,8 +34,8 @@ STATES = {
 class Cell:
     """One anomaly of one lane.
 
-    `predicted`: the status in this run. `count` is None where the anomaly was not judged, and `note` says why.
-    Else `note` may say that the status holds in this run only, or why findings are a violation. `state`: of `STATES`.
+    `predicted`: the status in this run. `state`: a key of `STATES`. `count`: None if the anomaly was not judged; `note`
+    then says why. Otherwise `note` may say that the status holds in this run only, or why findings are a violation.
     """
 
     anomaly: AnyAnomaly

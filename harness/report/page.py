@@ -90,7 +90,7 @@ def panels(series: Series, timeline: Timeline, *, lines: int, most: int) -> dict
 
 
 def cause(finding: FindingRange, elections: Sequence[LeaderElected]) -> str:
-    """The cause of the first finding of a range, and for records at one offset, the election before, in a sentence."""
+    """The recorded cause of a range's first case, after the election that let offsets be assigned again, if one did."""
     # The leader whose epoch begins at or before the range; of several that begin at one offset, the first.
     leader = max(
         (election for election in elections if election.leader_epoch > 0 and election.start_offset <= finding.first),

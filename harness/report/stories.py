@@ -113,14 +113,10 @@ class _Teller:
         """What else happened around the `times` of the record's own moments; the nearest comes first."""
         around = list(self._requested(case, min(times), max(times)))
         # A broker that was down truncates its log when it is back, maybe long after: the first cut counts as well.
-        times += [
-            cut.ts_ns
-            for partition, cuts in self.timeline.truncations.get(case.lane, {}).items()
-            for cut in cuts
-            if case.partition in (None, partition)
-            and cut.ts_ns > min(times)
-            and (case.offset is None or cut.offset <= case.offset)
-        ][:1]
+        by_partition = self.timeline.truncations.get(case.lane, {}).items()
+        cuts = [cut for partition, its_cuts in by_partition if case.partition in (None, partition) for cut in its_cuts]
+        of_record = [cut.ts_ns for cut in cuts if case.offset is None or cut.offset <= case.offset]
+        times = times + [ts_ns for ts_ns in of_record if ts_ns > min(times)][:1]
         first, last = min(times) - _MARGIN_NS, max(times) + _MARGIN_NS
 
         def distance(moment: Moment) -> int:

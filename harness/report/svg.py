@@ -18,7 +18,7 @@ def coordinate(value: float) -> str:
 
 
 def xml_text(text: str) -> str:
-    """The text with `�` for every control character except line breaks, and for every other one that XML forbids."""
+    """The text with `�` for control characters except line breaks, and for all other characters that XML forbids."""
     if text.isprintable():
         return text
     refused = {letter for letter in text if unicodedata.category(letter) in ("Cc", "Cs", "Cn") and letter != "\n"}
@@ -46,7 +46,7 @@ class Scale:
 
 
 def round_up(value: float) -> float:
-    """`value` rounded up to 1, 2, 2.5 or 5 times a power of ten. An excess of up to a millionth is rounding error."""
+    """`value` rounded up to 1, 2, 2.5 or 5 times a power of ten. An excess of up to a millionth counts as rounding."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

@@ -40,7 +40,8 @@ class Holding:
 
 @dataclass(frozen=True)
 class SimilarCommits:
-    """`count` commits of a partition with one outcome and error in one slot of time; `offset` is the highest."""
+    """`count` commits of a partition with one outcome and error in one slot of time, from `at_ns` on; `offset` is the
+    highest offset that they committed."""
 
     partition: int
     at_ns: int

@@ -25,7 +25,7 @@ from kafka_chaos.harness.report.inputs.transactions import TransactionalId, read
 from kafka_chaos.harness.report.pages import label
 
 RANGES = 200
-"""Findings of an anomaly in a partition form one range if closer than 1/200 of the distance from first to last."""
+"""Neighbours among an anomaly's findings in a partition join if within 1/200 of the distance from first to last."""
 MOST_RANGES = 20_000  # the most ranges that are kept: those with the most findings
 
 # Findings are counted by `spot`, which is their offset, or, without one, their sequence number. A range ends where the
@@ -58,7 +58,7 @@ BUCKETS = 160  # the most buckets of time per lane
 GAPS = 12  # the most availability gaps per lane: the longest ones
 ERRORS = 8  # the most different errors per lane: the most frequent ones
 GRAIN_NS = 10_000_000
-"""Gaps of this length or longer are exact. Charts begin at a multiple of it, and a bucket's width is one, too."""
+"""Gaps of this length or longer are exact. The start of a chart and the width of its buckets are multiples of it."""
 SHORTEST_GAP_NS = 500_000_000  # a shorter pause is no availability gap
 LATENCY_STEP = 0.01  # the relative width of the steps in which latencies are counted
 # In the statements about time, `start` and `width` are a lane's grid: when its chart begins, and its buckets' width.
@@ -176,7 +176,7 @@ class LaneSeries:
     errors: tuple[ErrorCount, ...] = ()
 
     def total(self, outcome: str) -> int:
-        """Records with this outcome."""
+        """The number of records with this outcome."""
         return sum(int(getattr(bucket, outcome)) for bucket in self.buckets)
 
     def per_second(self, bucket: Bucket) -> float:

@@ -25,7 +25,7 @@ _SEARCHED_BEFORE, _SEARCHED_AFTER = 500, 5_000
 @dataclass(frozen=True, slots=True)
 class TracedFault:
     """What a fault did, from time `at` on, to a request or its response, as `side` says. `rule`: the id of the fault's
-    rule for the link. `until`: when a frame that was held went on; None if it never did, or was not held."""
+    rule for the link. `until`: when what was held went on; None if it never did, or if nothing was held."""
 
     action: str
     side: str
@@ -43,7 +43,9 @@ class TracedFault:
 
 @dataclass(frozen=True, slots=True)
 class TracedRequest:
-    """One request and its answer. Times are seconds from the run's first event; `answered` None: nobody answered."""
+    """One request and its answer. Times are seconds from the run's first event; `answered` None: nobody answered.
+
+    `errors`: the error codes in the answer. `size`: of the request, in bytes."""
 
     asked: float
     answered: float | None

@@ -41,7 +41,7 @@ class _Fault:
 
 
 class LiveView:
-    """A run's state after the events so far. `render` draws it, below a line by `above`. `doing`: the first step."""
+    """A run's state after the events so far. `render` draws it below the line of `above`. `doing`: the first step."""
 
     def __init__(self, console: Console, above: Callable[[], str] | None = None, doing: str = "starting") -> None:
         self._console = console

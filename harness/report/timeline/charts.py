@@ -58,7 +58,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Chart:
-    """A lane's picture over time, its events and errors in words, and the pictures of its transactions and groups."""
+    """A lane's picture over time, its events (time, words), its errors, and pictures of its transactions and groups."""
 
     row: matrix.Row
     picture: Markup

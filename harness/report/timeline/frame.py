@@ -150,7 +150,8 @@ def patterns() -> Markup:
 
 @dataclass(frozen=True)
 class Activity:
-    """A picture with its heading, a sentence that sums it up, and its events: the time and the event in words."""
+    """A picture with its heading, a sentence that sums it up, and its events, each as (time, words). `left_out`: how
+    many more events there were."""
 
     heading: str
     summary: str
