@@ -1,5 +1,6 @@
 """Writes files that readers see whole or not at all, reads files of packages, and names the user's own folders."""
 
+import fcntl
 import os
 import shutil
 import tomllib
@@ -45,6 +46,17 @@ def appearing_whole(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             part.unlink()
         raise
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Locks a folder for the block; the process's death unlocks it, too. Raises `BlockingIOError` if it is locked."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_whole(path: Path, text: str) -> None:

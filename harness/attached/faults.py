@@ -19,6 +19,9 @@ from kafka_chaos.harness.attached.nodes_file import NodesFile
 CUT_OFF = "cut off"
 """The state in which `isolate` and `cut` hold a node. When the last of these faults ends, `mend` ends the state."""
 
+_UNANSWERED_REQUESTS = 3
+"""How many requests in a row an isolated broker has to leave unanswered."""
+
 
 class _ProvenByState:
     """Proves a fault: the node's state is `state_after`, and if the node is a broker, it does not answer clients."""
@@ -59,6 +62,14 @@ class AttachedIsolate(_ProvenByState, Isolate):
 
     def _inject(self, cluster: ClusterControl, node: NodeControl) -> None:
         _attached(node).break_by("isolate")
+
+    def _proof(self, cluster: ClusterControl, node: NodeControl) -> Proof:
+        # A broker that is only slow leaves one request unanswered, but not several.
+        for _ in range(_UNANSWERED_REQUESTS):
+            proof = super()._proof(cluster, node)
+            if not proof.took_effect:
+                break
+        return proof
 
     def _heal(self, cluster: ClusterControl, node: NodeControl) -> None:
         _attached(node).mend()
@@ -118,6 +129,8 @@ def require_commands(fault: Fault, file: NodesFile, allowed: Sequence[str]) -> N
         lacking = [key for key in BY_KIND[fault.kind].commands if getattr(entry, key) is None]
         if lacking:
             raise UsageFailure(f"{fault.kind} needs the command {lacking[0]} of {name}, which the file of nodes lacks")
+        if fault.kind == Isolate.kind and kind != "brokers":
+            raise UsageFailure(f"isolate can't be proven for {name}, which answers no clients: expected brokers")
         if isinstance(fault, Partition) and not all(file.entry(kind, other).address for other in file.nodes_of(kind)):
             raise UsageFailure(f"partition needs the address of each of the {kind}, which the file of nodes lacks")
 

@@ -57,7 +57,7 @@ class ChaosRun:
             raise AssertionError(self.explain())
 
     def assert_none(self, name: str, anomaly: str) -> None:
-        """Fail if an anomaly, such as `lost_write`, was found in a lane, or could not be judged there."""
+        """Fail if an anomaly, such as `lost_write`, was found in a lane, or if the lane is unknown."""
         __tracebackhide__ = True
         self._claim(name, anomaly, "none", lambda count: count == 0)
 
@@ -67,7 +67,7 @@ class ChaosRun:
         self._claim(name, anomaly, "at least 1", lambda count: count > 0)
 
     def assert_at_most(self, name: str, anomaly: str, most: int) -> None:
-        """Fail if an anomaly was found more than `most` times in a lane, or could not be judged there."""
+        """Fail if an anomaly was found more than `most` times in a lane, or if the lane is unknown."""
         __tracebackhide__ = True
         self._claim(name, anomaly, f"at most {most:,}", lambda count: count <= most)
 
@@ -87,9 +87,13 @@ class ChaosRun:
         __tracebackhide__ = True
         lane, wanted = self.lane(name), _anomaly(anomaly)
         count = lane.count(wanted)
-        if count is not None and holds(count):
+        # What doubts hide may be more than was found, so "at most" can't be said of a lane that is unknown.
+        is_doubtful = holds(0) and lane.verdict is Verdict.UNKNOWN
+        if count is not None and holds(count) and not is_doubtful:
             return
         found = f"found {count:,}" if count is not None else f"not judged ({lane.not_judged[wanted]})"
+        if is_doubtful:
+            found += f", and the lane is unknown: {'; '.join(lane.reasons)}"
         lines = [f"{wanted} in lane {name}: expected {expected}, {found}"]
         lines.append(f"  predicted: {lane.status_described(wanted)}")
         lines += [f"  {record}" for record in self._records(lane, wanted)]

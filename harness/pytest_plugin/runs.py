@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rich.console import Console
 
 from kafka_chaos.contract.command.errors import ClusterFailure, KafkaChaosError, UsageFailure
 from kafka_chaos.contract.engines import Engine
+from kafka_chaos.contract.events import Event, RunStarted
 from kafka_chaos.contract.lane.metadata import ZOOKEEPER
 from kafka_chaos.contract.run_directory import LANES_FILE, REPORT_FILE, VERDICT_FILE
 from kafka_chaos.harness.cluster.cluster import Cluster
@@ -96,13 +98,12 @@ class Runs:
         }
         check_output(self.out, experiment, option="--kafka-chaos-out")
         restore(self.cluster)
-        former = set(self.out.glob("*")) if self.out.is_dir() else set()
         with TerminalListener(Console(file=sys.stdout, width=_WIDTH)) as listener:
             try:
                 result = run_experiment(
                     experiment,
                     root=self.out,
-                    listeners=[listener, *chosen_listeners()],
+                    listeners=[listener, self._note_run, *chosen_listeners()],
                     cluster=self.cluster,
                     applications=applications,
                     replay=self._pytest_command(experiment),
@@ -111,7 +112,6 @@ class Runs:
                     report=self.engine == Engine.SPARK,
                 )
             finally:
-                self._run_dirs += sorted(path for path in set(self.out.glob("*")) - former if not path.is_symlink())
                 delete_topics(self.cluster, [lane.topic_name for lane in experiment.lane_specs])
         self._notes += [
             f"{self.nodeid}: lane {lane.lane}: violation accepted as known: {', '.join(lane.accepted_defects)}"
@@ -140,9 +140,14 @@ class Runs:
                 point_latest(self.out, remaining[-1])
             else:
                 latest.unlink()
-        if self.out.is_dir() and not any(self.out.iterdir()):
+        # Other workers may use the folder at the same time.
+        with suppress(OSError):
             self.out.rmdir()
         return self._notes
+
+    def _note_run(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            self._run_dirs.append(self.out / event.run_id)
 
     def _experiment(self, lanes: list[PlannedLane | str], faults: list[PlannedFault], load: Load) -> Experiment:
         planned = [PlannedLane(entry) if isinstance(entry, str) else entry for entry in lanes]

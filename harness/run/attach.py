@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from kafka_chaos.contract.columns import LOG, arrow_schema
@@ -42,6 +42,7 @@ from kafka_chaos.harness.run.observing.fault_events import FaultEvents
 from kafka_chaos.harness.run.phase import PhaseRun
 from kafka_chaos.harness.run.run import Run, RunResult
 from kafka_chaos.harness.signals import new_client
+from kafka_chaos.harness.workload.clients.partitions import first_kept
 from kafka_chaos.harness.workload.history.writer import HistoryWriter
 from kafka_chaos.verification.spark.session import require_engine
 
@@ -76,18 +77,21 @@ def _read_log(
 def _messages(consumer: Consumer, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[Message]:
     """Consume a topic's records between these offsets, given by partition, in the order in which they arrive."""
     unfinished = {number for number, end in ends.items() if end > starts[number]}
-    consumer.assign([TopicPartition(topic, number, starts[number]) for number in sorted(unfinished)])
+    consumer.assign(first_kept(consumer, topic, {number: starts[number] for number in sorted(unfinished)}))
     deadline = time.monotonic() + _READ_TIMEOUT
     while unfinished:
         if time.monotonic() > deadline:
             raise ClusterFailure(f"the log of topic {topic} was not read to its end within {_READ_TIMEOUT:g} s")
         for message in consumer.consume(10_000, timeout=0.5):
             error = message.error()
+            partition, offset = int(message.partition() or 0), int(message.offset() or 0)
             if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                unfinished.discard(message.partition())
+                # A new leader may not know yet that records were replicated: its log seems to end before them.
+                if offset >= ends[partition]:
+                    unfinished.discard(partition)
             elif error is not None:
                 raise ClusterFailure(f"the log of topic {topic} can't be read: {error.name()}")
-            elif int(message.offset() or 0) < ends[int(message.partition() or 0)]:
+            elif offset < ends[partition]:
                 yield message
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka_chaos.contract import events as event_types
-from kafka_chaos.contract.command.files import write_whole
+from kafka_chaos.contract.command.files import locked, write_whole
 from kafka_chaos.contract.command.progress import PARTS_OF_VERIFICATION, progress, reporting_to
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.contract.run_directory import EVENTS_FILE, EXPERIMENT_FILE, MANIFEST_FILE
@@ -91,7 +91,8 @@ class Run:
         """Plan, let `observe` gather the evidence (histories and the tables it `collects`), and verify it."""
         verdict: RunVerdict | None = None
         try:
-            with reporting_to(self._tell), self._spark_starter:
+            # Unlocked, the directory would seem to `kafka-chaos verify` to be that of a harness that died.
+            with reporting_to(self._tell), self._spark_starter, locked(self.directory.path):
                 self._plan(collects)
                 observe()
                 complete_history(self.directory.path)

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.events import RunStarted
 from kafka_chaos.harness.cluster.cluster import ClusterLayout
 from kafka_chaos.harness.pytest_plugin import clusters
 from kafka_chaos.harness.pytest_plugin.clusters import MakeTopic
@@ -100,6 +101,24 @@ def test_latest_points_to_the_newest_run_that_is_left(tmp_path: Path) -> None:
     runs._run_dirs = [make(tmp_path, "2-passed")]
     assert runs.finish(keep=False) == []
     assert (tmp_path / "latest").resolve().name == "1-failed"
+
+
+def test_a_test_removes_its_own_runs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = runs_of(tmp_path)
+
+    def run(experiment: Any, *, listeners: Any, **_: Any) -> None:
+        make(tmp_path, "1-other")
+        make(tmp_path, "2-own")
+        for listener in listeners:
+            listener(RunStarted(run_id="2-own", experiment="x", lanes=("orders",), collects=()))
+        raise UsageFailure("ended")
+
+    monkeypatch.setattr("kafka_chaos.harness.pytest_plugin.runs.run_experiment", run)
+    monkeypatch.setattr("kafka_chaos.harness.pytest_plugin.runs.delete_topics", lambda *_: None)
+    with pytest.raises(UsageFailure, match="ended"):
+        runs(lanes=["orders"])
+    runs.finish(keep=False)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir() and not path.is_symlink()] == ["1-other"]
 
 
 def test_a_place_that_can_not_be_written_is_refused_before_anything_is_touched(tmp_path: Path) -> None:

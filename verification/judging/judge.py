@@ -10,6 +10,7 @@ were elected or sessions ended all the same: on a machine with too much to do, a
 then unknown. What is forbidden even so stays a violation.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -38,17 +39,18 @@ MOST_SESSIONS = 2
 
 
 def unplanned(run: RunDirectory, lane: Lane) -> list[LeaderElected]:
-    """The elections under load of leaders after the first ones, before any fault that the model knows was requested."""
+    """The elections in the lane's phases, after the first ones, before any fault that the model knows was requested."""
     phases = run.events.phases_of(lane.lane).values()
     if not phases or run.events.outside.get(lane.lane) or run.events.steps(lane.lane):
         return []
     faults, knows_times = run.events.concerning(lane.lane), run.events.knows_times(lane.lane)
     started_ns = min(phase.started_ns for phase in phases)
+    ended_ns = max(math.inf if phase.ended_ns is None else phase.ended_ns for phase in phases)
     first_ns = min((ns for fault in faults if fault.moves_leaders for ns in fault.requested), default=None)
 
     def is_unplanned(won: LeaderElected) -> bool:
         before_faults = first_ns is None or (knows_times and won.ts_ns < first_ns)
-        return won.leader_epoch > 0 and before_faults and not (knows_times and won.ts_ns < started_ns)
+        return won.leader_epoch > 0 and before_faults and not (knows_times and not started_ns <= won.ts_ns <= ended_ns)
 
     elections = (won for partition in range(lane.partitions) for won in run.events.elected(lane.lane, partition))
     return [won for won in elections if is_unplanned(won)]

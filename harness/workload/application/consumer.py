@@ -78,6 +78,7 @@ class ApplicationConsumer:
         self, recorder: ApplicationConsumers, configs: Mapping[str, object], rows: ConsumedRows, name: str
     ) -> None:
         """The names of the consumer's assignments begin with `name`."""
+        self.is_closed = False
         self._recorder = recorder
         self._rows: ConsumedRows | None = rows
         self._resets_to = str(configs.get("auto.offset.reset", "latest"))
@@ -169,6 +170,7 @@ class ApplicationConsumer:
 
     def close(self) -> None:
         self._client.close()
+        self.is_closed = True
         self._assignment.revoked(self._assignment.held)
 
     def stop_recording(self) -> None:

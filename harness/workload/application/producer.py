@@ -107,7 +107,8 @@ class ApplicationProducer:
 
     def send_offsets_to_transaction(self, positions: Sequence[Any], group_metadata: Any, timeout: float = -1) -> None:
         send = partial(self._client.send_offsets_to_transaction, list(positions), group_metadata, timeout)
-        consumers = () if self._recorder.inputs is None else self._recorder.inputs.clients
+        inputs = self._recorder.inputs
+        consumers = [] if inputs is None else [client for client in inputs.clients if not client.is_closed]
         consumer = next((each for each in consumers if each.consumer_group_metadata() == group_metadata), None)
         if consumer is None:
             with self._timed("send_offsets_to_transaction"):

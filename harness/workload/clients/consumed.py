@@ -8,6 +8,7 @@ commits without an answer (`info`).
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from kafka_chaos.harness.workload.client_process import EventHandler, ProtocolBreach, SupervisedProcess, whole_numbers
@@ -124,6 +125,8 @@ class ConsumedRows(EventHandler):
         self.lane = lane
         self.readers = readers
         self.last_ns = 0
+        # Empty, but for topics that had records before. Some clients read again from the log's start.
+        self._run_starts = load.start_offsets.get(lane, {})
         self._tables = load.tables
         self._isolation = isolation
         self._group_columns = {"lane": lane, "group": group}
@@ -211,6 +214,10 @@ class ConsumedRows(EventHandler):
         lengths = {len(whole_numbers(name, column)) for name, column in columns.items()}
         if lengths | {len(leader_epoch or offset)} != {len(offset)} or min(offset, default=0) < 0:
             raise ProtocolBreach("columns of one length, and offsets of at least 0, were expected")
+        if self._run_starts:
+            is_own = [at >= self._run_starts[number] for number, at in zip(columns["partition"], offset, strict=True)]
+            columns = {name: list(compress(column, is_own)) for name, column in columns.items()}
+            leader_epoch = None if leader_epoch is None else list(compress(leader_epoch, is_own))
         self.add_batch(consumer, ns=ns, leader_epoch=leader_epoch, **columns)
 
     _handle_read = handle_read

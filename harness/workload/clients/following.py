@@ -24,7 +24,7 @@ from kafka_chaos.harness.experiment.lives import CONSUMER
 from kafka_chaos.harness.identity import IdentityCodec
 from kafka_chaos.harness.signals import new_client
 from kafka_chaos.harness.workload.clients.consumed import ConsumedRows, Readers
-from kafka_chaos.harness.workload.clients.partitions import PartitionWatch
+from kafka_chaos.harness.workload.clients.partitions import PartitionWatch, first_kept
 from kafka_chaos.harness.workload.settings import LoadSettings
 from kafka_chaos.harness.workload.worker import Worker
 
@@ -186,8 +186,7 @@ class PolledConsumer(Follower):
 
     def _assign(self) -> None:
         self.begin_assignment()
-        starts = [(number, start or OFFSET_BEGINNING) for number, start in self._starts.items()]
-        self._consumer.assign([TopicPartition(self._topic, number, start) for number, start in starts])
+        self._consumer.assign(first_kept(self._consumer, self._topic, self._starts))
 
     def _handle_messages(self, messages: list[Any], within: tuple[int, int] | None) -> None:
         records = [message for message in messages if message.error() is None]

@@ -1,16 +1,32 @@
-"""The partitions of a topic that may grow: how clients learn of new ones, and the turn in which a producer uses all."""
+"""The partitions of a topic: where to begin reading, how clients learn of new ones, how a producer uses all in turn."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from confluent_kafka import KafkaException
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from kafka_chaos.harness.workload.worker import Worker
 
 _ASK_INTERVAL_S = 0.5
 _ASK_TIMEOUT_S = 1.0
+
+
+def first_kept(consumer: Consumer, topic: str, starts: Mapping[int, int]) -> list[TopicPartition]:
+    """Where to begin reading: at these offsets, by partition, or at later ones if retention has removed what was there.
+
+    Offset 0 stands for a log's beginning. For any other, the partition's leader is asked, if it answers.
+    """
+    places = []
+    for number, start in starts.items():
+        place = TopicPartition(topic, number, start or OFFSET_BEGINNING)
+        if start:
+            with suppress(KafkaException):
+                place.offset = max(start, consumer.get_watermark_offsets(place, timeout=_ASK_TIMEOUT_S)[0])
+        places.append(place)
+    return places
 
 
 class RoundRobin:

@@ -226,6 +226,11 @@ class ShareGroup(GroupLoad):
         configs = dict(self.lane.consumer_configs)
         return self.load.start(self.lane, SHARER, name, settings, configs, may_end=True)(rows)
 
+    def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
+        """Wait as every group does, for positions that are told from now on: an older one may be from amid the load."""
+        self.forget_positions(self)
+        super().drain(end_offsets, timeout=timeout)
+
     def group_configs(self) -> dict[str, object]:
         """The group's configs. Before Kafka 4.4, groups have no limit of deliveries: brokers' configs have it."""
         share = self.group

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_chaos.contract.columns import ASSIGNMENTS, TABLES, TRANSACTIONS, arrow_schema
-from kafka_chaos.contract.command.files import UNFINISHED_GLOB
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.files import UNFINISHED_GLOB, locked
 from kafka_chaos.contract.lane.transactions import IN_DOUBT
 from kafka_chaos.harness.workload.history import writer
 from kafka_chaos.harness.workload.history.reservations import RESERVATIONS, reservations_in
@@ -27,11 +28,19 @@ _PRODUCER_KEY = ["lane", "producer_id"]
 def recover(run_directory: Path) -> int:
     """Add the rows that a harness that died did not write, and the manifest; returns how many went to `produced/`.
 
-    Does nothing without a journal, since then the run ended in order.
+    Does nothing without a journal, since then the run ended in order. Raises `UsageFailure` while the run goes on.
     """
     journal = run_directory / RESERVATIONS
     if not journal.exists():
         return 0
+    try:
+        with locked(run_directory):
+            return _complete(run_directory, journal)
+    except BlockingIOError:
+        raise UsageFailure(f"{run_directory}: its run has not ended yet: wait for its end") from None
+
+
+def _complete(run_directory: Path, journal: Path) -> int:
     for name in TABLES:
         writer.delete_parts_gathered(run_directory / name)
         for unfinished in (run_directory / name).glob(UNFINISHED_GLOB):

@@ -70,6 +70,15 @@ def test_a_partition_is_proven_by_packets_and_knows_its_peers(tmp_path: Path, an
     assert not (tmp_path / "broker-1.cut").exists()
 
 
+def test_a_broker_that_answers_the_second_request_is_not_isolated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([False, True])
+    monkeypatch.setattr(AttachedNode, "_answers", lambda node: next(answers))
+    fault, view, nodes = broken(tmp_path, Isolate(target=Target.parse("broker:1")))
+    assert fault.proof(view, nodes).reason == "broker-1: it answers clients"
+
+
 def test_the_last_fault_to_end_mends_a_node(tmp_path: Path, answering: dict[str, bool]) -> None:
     view = ClusterView[AttachedNode](cluster_of(tmp_path), None)  # type: ignore[arg-type]
     target = Target.parse("broker:1")
@@ -107,6 +116,7 @@ def test_a_node_that_exits_while_it_starts_is_started_again(tmp_path: Path, answ
             ("broker-1",),
             "broker:2 may be broker-2, which --allow-faults does not",
         ),
+        (Isolate(target=Target.parse("zookeeper")), NAMES, "isolate can't be proven for"),
         (Kill(target=Target.parse("leader(x)")), ("broker-1",), "leader(x) may be broker-2, which --allow-faults"),
         (Kill(target=Target.parse("minority")), ("broker-1", "broker-2"), "minority may be third, which"),
         (Kill(target=Target.parse("broker:9")), NAMES, "broker:9: the file of nodes names no broker 9"),

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from kafka_chaos.contract.anomalies import Verdict
 from kafka_chaos.contract.command.errors import EnvironmentFailure, UsageFailure
@@ -22,7 +22,7 @@ from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.cluster import Cluster
 from kafka_chaos.harness.experiment.file import parse_experiment
 from kafka_chaos.harness.experiment.lane_specs import OWNED_CLIENT_KEYS
-from kafka_chaos.harness.run.attach import ClusterAccess, run_attached
+from kafka_chaos.harness.run.attach import ClusterAccess, _messages, run_attached
 from tests.clusters import await_known
 
 TEXT = """\
@@ -233,3 +233,14 @@ def test_what_no_prediction_knows_is_refused_or_assumed(monkeypatch: pytest.Monk
         read(monkeypatch, READ, {"kraft.cluster.id": "x"})
     with pytest.raises(UsageFailure, match=r"--client-config: auto\.offset\.reset=latest"):
         read(monkeypatch, READ, client_configs={"auto.offset.reset": "latest"})
+
+
+def test_a_log_is_read_to_its_end_from_what_retention_kept() -> None:
+    def message(offset: int, error: KafkaError | None = None) -> Mock:
+        return Mock(offset=lambda: offset, partition=lambda: 0, error=lambda: error)
+
+    at_end = KafkaError(KafkaError._PARTITION_EOF)
+    consumer = Mock(get_watermark_offsets=lambda place, timeout: (7, 8))
+    consumer.consume.side_effect = [[message(7), message(8, at_end)], [message(8), message(9, at_end)]]
+    read = [entry.offset() for entry in _messages(consumer, "t", {0: 5}, {0: 9})]
+    assert (consumer.assign.call_args[0][0][0].offset, read) == (7, [7, 8])

@@ -98,7 +98,7 @@ class FakeConsumer:
         pass
 
     def close(self) -> None:
-        pass
+        self.is_open = False
 
     def memberid(self) -> str:
         return ""
@@ -113,6 +113,7 @@ class InGroup:
     topic: str
     callbacks: dict[str, Any]
     generation: int = 1
+    is_open = True
 
     def gives(self, *partitions: int) -> None:
         self.callbacks["on_assign"](self, [TopicPartition(self.topic, number) for number in partitions])
@@ -125,4 +126,6 @@ class InGroup:
         return "member-1"
 
     def consumer_group_metadata(self) -> bytes:
+        if not self.is_open:
+            raise RuntimeError("Consumer closed")
         return b"CGMDv2:" + struct.pack("=i", self.generation) + b"group\0member-1\0"

@@ -211,6 +211,7 @@ def test_a_loop_s_outputs_name_their_inputs_and_carry_one_identity(recorded: Rec
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_offsets_in_a_transaction_are_commits_of_it(recorded: Recorded, refused: bool) -> None:
+    recorded.loop.consumer().close()
     consumer, producer = recorded.loop.consumer(), recorded.loop.producer({"transactional.id": "bills-0"})
     consumer.subscribe(["orders-1"])
     consumer._client.gives(0)

@@ -8,8 +8,10 @@ import pytest
 from kafka_chaos.harness.experiment.lane_specs import LaneSpec
 from kafka_chaos.harness.workload.client_process import ProtocolBreach
 from kafka_chaos.harness.workload.clients.consumed import Readers
-from kafka_chaos.harness.workload.groups.rows import SharerRows
+from kafka_chaos.harness.workload.groups.group_kinds import ShareGroup
+from kafka_chaos.harness.workload.groups.rows import PAST_EVERY_RECORD, SharerRows
 from kafka_chaos.harness.workload.tables import LoadTables
+from tests.harness.workload.loads import load_of
 from tests.parquet import rows_in
 
 COLUMNS = {"partition": [0, 1], "offset": [5, 6], "producer_id": [0, 0], "seq": [50, 51], "delivery_count": [1, 2]}
@@ -52,6 +54,16 @@ def test_start_offsets_say_how_far_the_group_is(tmp_path: Path) -> None:
     _, starts, readers = written(tmp_path, STARTS)
     assert [(row["partition"], row["offset"], row["invoke_ns"]) for row in starts] == [(0, 5, 1), (1, 7, 1)]
     assert readers.behind({0: 6, 1: 8}) == {0: (5, 6)}
+
+
+def test_a_lag_told_before_the_end_of_the_load_is_no_proof_of_its_end(tmp_path: Path) -> None:
+    lane = LaneSpec(lane="a", partitions=2, share={})  # type: ignore[arg-type]
+    load = load_of(tmp_path, lane)
+    group = ShareGroup(lane, load)
+    group.note_positions(group, [(0, PAST_EVERY_RECORD), (1, PAST_EVERY_RECORD)])
+    group.drain({0: 5, 1: 5}, timeout=0.1)
+    load.tables.close()
+    assert group.behind({0: 5, 1: 5}) == {0: (0, 5), 1: (0, 5)}
 
 
 @pytest.mark.parametrize("told", [[ACKNOWLEDGES], [DELIVERED, ACKNOWLEDGED], [ACKNOWLEDGED]])

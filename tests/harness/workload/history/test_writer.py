@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.columns import TRANSACTIONS, arrow_schema
+from kafka_chaos.contract.command.errors import UsageFailure
+from kafka_chaos.contract.command.files import locked
 from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.harness.workload.history.recovery import recover
 from kafka_chaos.harness.workload.history.reservations import (
@@ -114,6 +116,16 @@ def test_files_are_gathered_in_order_and_the_next_phase_goes_on_after_them(
     write_files(tmp_path, [[9], [10]])
     gather_parts(tmp_path)
     assert read_files(tmp_path) == {"part-000001-000002": [0, 1, 2, 3, 4], "part-000003-000006": [5, 6, 7, 8, 9, 10]}
+
+
+def test_a_run_that_goes_on_is_not_completed(tmp_path: Path) -> None:
+    write_files(tmp_path / "produced", [[0], [1]])
+    (tmp_path / RESERVATIONS).write_text("")
+    with locked(tmp_path), pytest.raises(UsageFailure, match="its run has not ended yet"):
+        recover(tmp_path)
+    assert len(read_files(tmp_path / "produced")) == 2
+    assert recover(tmp_path) == 0
+    assert len(read_files(tmp_path / "produced")) == 1
 
 
 def test_a_crash_amid_the_gathering_doubles_no_row(tmp_path: Path) -> None:

@@ -99,7 +99,11 @@ def test_a_consumer_that_a_fault_kills_reads_from_the_start_under_a_new_name(tmp
     client.start()
     wait_until(lambda: consumer.consumed == 4, "the next one to read", timeout=30)
     consumer.drain({0: 2}, timeout=20)
+    (client,) = consumer.processes()
+    client.kill()
     consumer.close()
+    client.start()
+    assert consumer.processes() == [client], "the fault ended after the consumer"
     load.tables.close()
     assert started.problems == []
     assert sorted(row["consumer"] for row in rows_in(tmp_path / "consumed")) == ["orders-1"] * 2 + ["orders-2"] * 2

@@ -188,6 +188,12 @@ def test_a_partition_that_got_no_record_since_the_run_began_is_at_its_end(consum
     assert consume(read, fewest=1, timeout=10, starts={0: 6, 1: 9}) == []
 
 
+def test_what_was_in_the_topic_before_the_run_has_no_row(consume: Consume, tmp_path: Path) -> None:
+    read = "tell('read', partition=[1, 0, 1], offset=[8, 5, 9], producer_id=[-1, 3, 3], seq=[-1, 1, 0])"
+    assert consume(read, timeout=10, starts={0: 5, 1: 9}) == []
+    assert [(row["partition"], row["offset"]) for row in rows_in(tmp_path / "consumed")] == [(0, 5), (1, 9)]
+
+
 def test_what_is_passed_over_counts_as_read_where_transactions_are(consume: Consume, tmp_path: Path) -> None:
     behaviour = READ + "tell('at_end', offsets=[[0, 6], [1, 10]])\ntell('assigned')\n" + READ
     behaviour += "tell('at_end', offsets=[[0, 6], [1, 10]])"
