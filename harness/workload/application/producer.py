@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -50,7 +51,9 @@ class ApplicationProducers(WrittenRecords):
         self.has_offsets = lane.acks != "0"
         self.retries = retries(self.configs)
         self.calls = load.calls
-        self._lane, self._load = lane.as_lane(()), load
+        # The application's client is a librdkafka, whatever reads the lane.
+        self._lane = replace(lane.as_lane(()), client=None)
+        self._load = load
         self._clients: list[ApplicationProducer] = []
         self._lock = threading.Lock()
 
