@@ -206,7 +206,7 @@ class ApplicationProducer:
             self._serve(1.0)
         has_open = self._transactions.is_open
         if has_open:
-            self._transactions.leave_open()
+            self._transactions.end_unconfirmed()
         abandon_client(self._client, open_transaction=has_open)
         self._rows.write_rest("no outcome when the run ended")
         return is_answered

@@ -66,7 +66,7 @@ class ConsumerGroup(GroupLoad):
             configs=self._consumer_configs(slot),
             commits=self.group.commits,
             freeze_seconds=self.group.max_poll_interval_ms / 1000 + _FREEZE_MARGIN_S,
-            output=None if self.loop is None else self._output(slot, number),
+            output=None if self.loop is None else self._output_settings(slot, number),
         )
 
     def _consumer_configs(self, slot: int) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class ConsumerGroup(GroupLoad):
             "bootstrap.servers": self.load.bootstrap_servers,
         }
 
-    def _output(self, slot: int, number: int) -> OutputSettings:
+    def _output_settings(self, slot: int, number: int) -> OutputSettings:
         lane, load, transactions = self.lane, self.load, self.lane.transactional or Transactional()
         assert self.loop is not None
         configs = load.producer_configs(lane)

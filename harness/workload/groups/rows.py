@@ -43,7 +43,7 @@ class LoopRows(ConsumedRows):
         super().note_end()
         self._output.write_rest()
         if self._transactions.is_open:
-            self._transactions.leave_open()
+            self._transactions.end_unconfirmed()
             self._calls.ends(self._call)
 
     def _handle_commit(self, *_: Any, **values: Any) -> None:

@@ -83,23 +83,16 @@ class TransactionRows:
         """Note that the end of the transaction was acknowledged; `cause`: the error that made it an abort, if any."""
         self._end(outcome, end_ns=time.monotonic_ns(), error=cause)
 
-    def end_unconfirmed(self, error: KafkaError) -> None:
-        """Note that no answer will confirm the end: the `error` is final, or retriable and not retried any more."""
-        self._end(self._unconfirmed, end_ns=None if error.retriable() else time.monotonic_ns(), error=error)
-
-    def leave_open(self) -> None:
-        """Note that the transaction is left open."""
-        self._end(self._unconfirmed, end_ns=None, error=None)
+    def end_unconfirmed(self, error: KafkaError | None = None) -> None:
+        """Note that no answer will confirm the end: the transaction stays open, unless the `error` is final."""
+        stays_open = error is None or error.retriable()
+        outcome = ABORTED if self._commit_ns is None else IN_DOUBT
+        self._end(outcome, end_ns=None if stays_open else time.monotonic_ns(), error=error)
 
     def add_row(self, row: dict[str, Any]) -> None:
         """Add the row of the transaction, which has ended or is left open."""
         self._add_row({"commit_ns": self._commit_ns, **row})
         self._open = None
-
-    @property
-    def _unconfirmed(self) -> str:
-        """The outcome of a transaction whose end nobody confirmed."""
-        return ABORTED if self._commit_ns is None else IN_DOUBT
 
     def _end(self, outcome: str, *, end_ns: int | None, error: KafkaError | None) -> None:
         assert self._open is not None
@@ -200,7 +193,7 @@ class TransactionalProducer:
     def abandon(self) -> None:
         """End as a killed process does, and leave an open transaction behind."""
         if self.transactions.is_open:
-            self.transactions.leave_open()
+            self.transactions.end_unconfirmed()
             self._has_open_transaction = True
         self.sender.abandon(open_transaction=self._has_open_transaction)
 
