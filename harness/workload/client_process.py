@@ -208,13 +208,12 @@ class SupervisedProcess:
         return True
 
     def let_leave(self, timeout: float) -> None:
-        """Order the process to leave; kill it if it has not ended in `timeout` seconds, a problem unless that is 0."""
+        """Order the process to leave; kill it if it has not ended in `timeout` seconds, which is a problem."""
         self.may_end = True
         self.order("leave")
         if not self.join(timeout):
             self.kill_quietly(_EXIT_TIMEOUT_S)
-            if timeout:
-                self.note_problem(f"did not leave within {timeout:g} s")
+            self.note_problem(f"did not leave within {timeout:g} s")
         elif self.exit_code:
             self.note_problem(f"left with exit code {self.exit_code}")
 

@@ -87,16 +87,15 @@ class ProcessProducer(LaneProducer, EventHandler):
         self.process.has_ended.wait(timeout)
         return 0
 
-    def _close_client(self, *, at_once: bool) -> None:
-        """Let the process leave; a record left without an outcome is then a problem. `at_once` kills it instead."""
-        unanswered = self.unanswered
-        if unanswered and not at_once:
+    def _close_client(self) -> None:
+        """Let the process leave; a record left without an outcome is a problem."""
+        if unanswered := self.unanswered:
             self.process.note_problem(f"{unanswered} of {self.sent} records never got an outcome")
-        self.process.let_leave(0.0 if at_once else _LEAVE_TIMEOUT_S)
+        self.process.let_leave(_LEAVE_TIMEOUT_S)
 
     def _kill_client(self, *, open_transaction: bool) -> None:
         """Kill the process, which by itself leaves an `open_transaction` behind."""
-        self.process.kill_quietly()
+        self.process.kill_quietly(_LEAVE_TIMEOUT_S)
 
     def _handle_flushed(self, **_: Any) -> None:
         if left := len(self.rows.pending):

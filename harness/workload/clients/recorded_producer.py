@@ -83,12 +83,15 @@ class LaneProducer(ABC):
     def finish(self, timeout: float, cancelled: threading.Event) -> None:
         """Wait until every record has an outcome, at most `timeout` seconds: others become info.
 
-        `cancelled` ends the wait early. Writes the last rows: the producer can't be used afterwards.
+        `cancelled` ends the wait and the client at once. Writes the last rows: the producer can't be used afterwards.
         """
         deadline = time.monotonic() + timeout
         while self.unanswered and time.monotonic() < deadline and not cancelled.is_set():
             self.poll(_TICK_S)
-        self._close_client(at_once=cancelled.is_set())
+        if cancelled.is_set():
+            self._kill_client(open_transaction=False)
+        else:
+            self._close_client()
         self.rows.write_rest()
 
     def abandon(self, *, open_transaction: bool) -> None:
@@ -100,8 +103,8 @@ class LaneProducer(ABC):
         self.rows.write_rest()
 
     @abstractmethod
-    def _close_client(self, *, at_once: bool) -> None:
-        """End the client in order, or `at_once`."""
+    def _close_client(self) -> None:
+        """End the client in order."""
 
     @abstractmethod
     def _kill_client(self, *, open_transaction: bool) -> None:
@@ -181,7 +184,7 @@ class RecordedProducer(LaneProducer):
                 self._failed_for_good = str(error.args[0].str())
             return 0
 
-    def _close_client(self, *, at_once: bool) -> None:
+    def _close_client(self) -> None:
         self._purge()
         self.client.close()
 
