@@ -162,7 +162,6 @@ class ProcessConsumer(Follower, EventHandler):
         """`options`: further parameters of `Follower`."""
         super().__init__(lane, load, partitions=lane.partitions, **options)
         self._start = start
-        self.begin_assignment()
         self._start_process()
 
     def drain(self, end_offsets: Mapping[int, int], *, timeout: float) -> None:
@@ -195,13 +194,13 @@ class ProcessConsumer(Follower, EventHandler):
         self.end_assignment()
 
     def _start_process(self) -> None:
+        self.begin_assignment()
         self.process = self._start(self)
         self.process.after_fault = self._replace_process
 
     def _replace_process(self) -> None:
         """Start another process after a fault has killed this one; it reads from the start, under a new `name`."""
         self.process.join()
-        self.begin_assignment()
         self._start_process()
 
     def _handle_assigned(self, **_: Any) -> None:

@@ -188,7 +188,7 @@ class ApplicationConsumer:
 
     def _note_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         self._last = {}
-        self._assignment.assigned(self._in_topic(partitions))
+        self._assignment.begin_name(self._in_topic(partitions))
 
     def _record(self, messages: Iterable[Any]) -> None:
         for message in messages:
@@ -221,7 +221,7 @@ class ApplicationConsumer:
     def _note_set_back(self, partition: int) -> None:
         self._last = {}
         self._next.pop(partition, None)
-        self._assignment.position_changed()
+        self._assignment.begin_name()
 
     def _note_committed(self, error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
         """Tell the answer to a commit that the application asked for, or else to an automatic commit of the client."""

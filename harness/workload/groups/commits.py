@@ -51,26 +51,17 @@ class Assignment:
         """The partitions that the member has."""
         return frozenset(self._held)
 
-    def assigned(self, partitions: Iterable[int]) -> None:
-        """Note that a rebalance has added these partitions: from now on, the member has all under a new name."""
-        kept = sorted(self._held)
-        self._held.update(partitions)
-        self._begin(kept)
-
     def revoked(self, partitions: Iterable[int]) -> None:
         """Note that a rebalance takes these partitions away."""
         revoked = self._held & set(partitions)
         self._give_back(sorted(revoked), time.monotonic_ns())
         self._held -= revoked
 
-    def position_changed(self) -> None:
-        """Note that a position was set back: what the member reads from now on has a new name."""
-        self._begin(sorted(self._held))
-
-    def _begin(self, given_back: list[int]) -> None:
-        """Begin a new name, which ends the old name of the partitions `given_back`."""
+    def begin_name(self, assigned: Iterable[int] = ()) -> None:
+        """Begin a new name for all partitions: a rebalance has `assigned` some, or a position was set back."""
         self.begun_ns = time.monotonic_ns()
-        self._give_back(given_back, self.begun_ns)
+        self._give_back(sorted(self._held), self.begun_ns)
+        self._held.update(assigned)
         self._number += 1
         self.name = f"{self._member}-{self._number}"
         if self._held:

@@ -171,13 +171,13 @@ class Member:
                 except KafkaException as failure:
                     # The partition is being revoked: its next owner reads the messages again.
                     self.tell("notice", text=f"seek: {failure.args[0].name()}")
-        self.assignment.position_changed()
+        self.assignment.begin_name()
 
     def _note_assigned(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
         # An assignment makes the harness forget all positions. Where the member is at the end of a partition that it
         # keeps, the client does not report that end again: so the member tells it again.
         self._has_new_ends = True
-        self.assignment.assigned(entry.partition for entry in partitions)
+        self.assignment.begin_name(entry.partition for entry in partitions)
 
     def _note_revoked(self, _: Any, partitions: Sequence[TopicPartition]) -> None:
         for entry in partitions:
