@@ -58,8 +58,9 @@ class LaneClients:
         if function is not None:
             return ProducerFunction(lane, function, load)
         if lane.transactional is not None:
-            connect_reader = self._reader_within if lane.transactional.reads else None
-            return TransactionalProducers(lane, lambda number, id: self._producer(number, 0, id), load, connect_reader)
+            connect_reader = partial(PolledConsumer, lane, load, isolation=READ_COMMITTED)
+            reads = connect_reader if lane.transactional.reads else None
+            return TransactionalProducers(lane, lambda number, id: self._producer(number, 0, id), load, reads)
         return PacedProducers(self._producer, load, lives)
 
     def make_loop(self) -> Members:
@@ -157,10 +158,6 @@ class LaneClients:
         except BaseException:
             uncommitted.close()
             raise
-
-    def _reader_within(self, transactional_id: str) -> PolledConsumer:
-        """Make the consumer that reads within the transactions of a transactional id."""
-        return PolledConsumer(self.lane, self.load, isolation=READ_COMMITTED, reads_for=transactional_id)
 
     def _follower(self, name: str = "", *, isolation: str | None = None, number: int | None = None) -> Follower:
         """Make a consumer that reads the topic from its start. `name`: ends its `client.id`, if it is a process."""

@@ -214,8 +214,8 @@ class ConsumedRows(EventHandler):
         lengths = {len(whole_numbers(name, column)) for name, column in columns.items()}
         if lengths | {len(leader_epoch or offset)} != {len(offset)} or min(offset, default=0) < 0:
             raise ProtocolBreach("columns of one length, and offsets of at least 0, were expected")
-        if self._run_starts:
-            is_own = [at >= self._run_starts[number] for number, at in zip(columns["partition"], offset, strict=True)]
+        if starts := self._run_starts:
+            is_own = [at >= starts.get(number, 0) for number, at in zip(columns["partition"], offset, strict=True)]
             columns = {name: list(compress(column, is_own)) for name, column in columns.items()}
             leader_epoch = None if leader_epoch is None else list(compress(leader_epoch, is_own))
         self.add_batch(consumer, ns=ns, leader_epoch=leader_epoch, **columns)

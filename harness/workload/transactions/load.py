@@ -39,7 +39,7 @@ class TransactionalProducers(LaneProducers):
     """The producers of one transactional lane; the seed of the `load` decides which transactions are aborted.
 
     `connect` makes the incarnation with a number, counted from 0 in the lane, of a transactional id. `connect_reader`
-    makes the consumer that reads within its transactions, if the lane has such `reads`.
+    makes the consumer that reads within its transactions (`reads_for` the id), if the lane has such `reads`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class TransactionalProducers(LaneProducers):
         lane: LaneSpec,
         connect: Callable[[int, str], LaneProducer],
         load: LoadSettings,
-        connect_reader: Callable[[str], PolledConsumer] | None = None,
+        connect_reader: Callable[..., PolledConsumer] | None = None,
     ) -> None:
         super().__init__()
         assert lane.transactional is not None
@@ -118,7 +118,7 @@ class _TransactionalId(Worker):
     def _write_transactions(self) -> None:
         try:
             if self._producers.connect_reader is not None:
-                self._reader = self._producers.connect_reader(self.id)
+                self._reader = self._producers.connect_reader(reads_for=self.id)
             self._current = self._begin_incarnation()
             start = time.monotonic()
             size, written = self._size, 0
