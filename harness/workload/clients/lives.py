@@ -78,7 +78,7 @@ def living(slots: Sequence[ClientSlot[C]]) -> list[C]:
 
 
 def processes_of(clients: Iterable[LaneProducer | Follower]) -> list[SupervisedProcess]:
-    """The processes of those of these clients that are processes of their own."""
+    """The processes of these clients; a client that runs in the harness's own process has none."""
     return [client.process for client in clients if client.process is not None]
 
 

@@ -58,7 +58,7 @@ class PartitionWatch:
     """Asks the cluster every half second, in a thread, until a topic has grown from `known` to `most` partitions.
 
     `known`: the number of partitions by the last answer. Without the watch, a client of librdkafka asks only every five
-    minutes (`topic.metadata.refresh.interval.ms`); with it, the client learns of them as well.
+    minutes (`topic.metadata.refresh.interval.ms`); with it, the client learns of new partitions as well.
     """
 
     def __init__(self, client: Any, topic: str, *, known: int, most: int) -> None:
