@@ -194,7 +194,7 @@ def load(bench: Bench) -> Load:
         def connect(number: int, transactional_id: str) -> RecordedProducer:
             return bench.records({**configs, "transactional.id": transactional_id}, number=number)
 
-        producing = TransactionalProducers(lane, connect, load, None if reader is None else lambda id: reader)
+        producing = TransactionalProducers(lane, connect, load, None if reader is None else lambda reads_for: reader)
         thread, sending = running(producing)
         deadline = time.monotonic() + 20
         while not until() and time.monotonic() < deadline and sending.is_set():
