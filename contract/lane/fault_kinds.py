@@ -4,7 +4,7 @@ These are the kinds that the model distinguishes. Each fault kind of an experime
 (`Fault.model_faults`), or as none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 REPEAT = "repeat"  # a request or a response is sent once more
 FAULT_KINDS = ("kill", "stop", "pause", "partition", "power-loss", "session-expiry", REPEAT)
@@ -25,4 +25,11 @@ COUNTS_AS: Mapping[str, str | None] = {
 """By fault kind, the kind in `FAULT_KINDS` that it counts as, once for each broker that it hits; None: as no fault."""
 LOCKSTEP = "lockstep"
 """In events.jsonl, a phase in steps is itself reported as a fault of this kind, and never as healed."""
-LOCKSTEP_COUNTS_AS = ("partition", "kill")  # the faults that a lock-step phase may bring to a lane
+STEPS_COUNT_AS: Mapping[str, str] = {"cut-replication": "partition", "kill-leader": "kill", "pause-leader": "pause"}
+"""By step of a lock-step phase, the kind in `FAULT_KINDS` that it counts as. Steps that are not named here end what an
+earlier step began, or follow from it: the session that `expire-session` awaits is that of a paused leader."""
+
+
+def faults_of_steps(steps: Iterable[str]) -> tuple[str, ...]:
+    """The model's faults that the steps of a lock-step phase amount to."""
+    return tuple(STEPS_COUNT_AS[step] for step in steps if step in STEPS_COUNT_AS)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
-from kafka_chaos.contract.lane.fault_kinds import LOCKSTEP_COUNTS_AS
+from kafka_chaos.contract.lane.fault_kinds import faults_of_steps
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.faults.coordination.reassignment import PartitionGrowth
 from kafka_chaos.faults.fault import Fault, concerns
@@ -118,7 +118,7 @@ class PhaseSpec(Spec):
     def _injected(self, cluster: ClusterLayout, lane: LaneSpec) -> tuple[str, ...]:
         """The faults that the run itself injects, as the model counts them for a lane."""
         if self.steps is not None:
-            return LOCKSTEP_COUNTS_AS
+            return faults_of_steps(self.steps.steps)
         return lane_faults_of(self.faults, lane.lane, lane.replication_factor, cluster)
 
     def members_hit(self, fault: Fault) -> int:

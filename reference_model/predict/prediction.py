@@ -19,6 +19,7 @@ from typing import Any
 
 from kafka_chaos.contract.anomalies import Anomaly, Status, Trait, with_trait
 from kafka_chaos.contract.command.errors import LaneError
+from kafka_chaos.contract.lane.fault_kinds import faults_of_steps
 from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.lanes import (
     COMPACT,
@@ -118,6 +119,12 @@ class _Builder:
     scope: Scope
     stories: dict[Any, Story] = field(default_factory=dict)
 
+    @property
+    def struck(self) -> Lane:
+        """The lane with the faults that strike brokers, a lock-step phase's among them, at any moment: coordinators and
+        internal topics keep no order with a phase's steps."""
+        return self.lane if self.lockstep is None else replace(self.lane, faults=faults_of_steps(self.lockstep))
+
     def note(self, findings: Findings[Any]) -> None:
         """Add the stories of a search; raises `PredictionNotExhausted`, with all stories, if the search ended early."""
         self.stories = {**findings.stories, **self.stories}
@@ -162,7 +169,7 @@ class _Builder:
         question = question_of(
             lane,
             transactional,
-            fails=bool(lane.faults or self.lockstep),
+            fails=bool(self.struck.faults),
             data_may_be_lost=plain.status(Anomaly.LOST_WRITE) is not Status.FORBIDDEN,
             states_may_be_lost=self._may_lose(TRANSACTION_STATE),
         )
@@ -176,7 +183,7 @@ class _Builder:
         """The prediction with what the lane's group and its loop may show."""
         lane = self.lane
         may_lose = self._may_lose(CONSUMER_OFFSETS)
-        fails = bool(lane.faults or self.lockstep)
+        fails = bool(self.struck.faults)
         asked: dict[Setup, Findings[GroupAnomaly]] = {}
         for question in questions_of(lane, plain, fails=fails, offsets_may_be_lost=may_lose):
             asked[question] = GROUPS.examine(question, self.budget)
@@ -191,13 +198,13 @@ class _Builder:
     def with_share(self, plain: Prediction, share: Share) -> Prediction:
         """The prediction with what the lane's share group may show."""
         may_lose = self._may_lose(SHARE_STATE)
-        answers = answers_of_share(self.lane, share, plain, state_may_be_lost=may_lose)
+        answers = answers_of_share(self.struck, share, plain, state_may_be_lost=may_lose)
         return replace(plain, anomalies={**plain.anomalies, **answers})
 
     def _may_lose(self, topic: str) -> bool:
         """Whether an acknowledged record of an internal topic may be lost: one record is enough to tell."""
         findings = _search(
-            [internal_topics(self.lane)[topic]], {Anomaly.LOST_WRITE}, Scope(records=1, attempts=1), self.budget
+            [internal_topics(self.struck)[topic]], {Anomaly.LOST_WRITE}, Scope(records=1, attempts=1), self.budget
         )
         # Only whether the search was complete counts here: its story is not one of the lane.
         self.note(Findings(complete=findings.complete))

@@ -26,8 +26,6 @@ from kafka_chaos.reference_model.predict.cache import FILE, MODEL_VERSION, quest
 from kafka_chaos.reference_model.predict.result import Prediction
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-LOCKSTEP_NOT_KEPT = ("partition", "kill")
-"""The faults that a run predicts for once a step of its lock-step phase did not come about."""
 MOST_FAULTS = 3
 """Of more, an answer may take minutes."""
 RELEASES = (None, "3.6.2", "4.3.1")
@@ -48,10 +46,10 @@ def as_file(model: int, answers: Iterable[tuple[str, Prediction]]) -> str:
 
     def packed(entry: Mapping[str, Any]) -> tuple[Any, ...]:
         defects = [
-            ([defect["id"], *defect["with"]], [sentences.of(told) for told in defect["why"]])
+            ([defect["id"], *defect["with"]], [sentences.number(told) for told in defect["why"]])
             for defect in entry["known_defects"]
         ]
-        return entry["status"], [sentences.of(sentence) for sentence in entry["why"]], defects
+        return entry["status"], [sentences.number(sentence) for sentence in entry["why"]], defects
 
     bodies = {}
     for key, prediction in answers:
@@ -86,7 +84,8 @@ def of_experiments() -> Iterator[tuple[str, Lane, Lockstep | None]]:
                 name = f"{path.stem}-{phase.phase}-{lane.lane}"
                 if lockstep := phase.lockstep_steps():
                     yield f"{name}-in-lock-step", replace(lane, faults=()), lockstep
-                for faults in [LOCKSTEP_NOT_KEPT] if lockstep else mixes or [lane.faults]:
+                # Those of the steps are what a run predicts for once a step did not come about.
+                for faults in mixes or [lane.faults]:
                     if len(faults) <= MOST_FAULTS:
                         yield f"{name}-{'+'.join(faults)}", replace(lane, faults=faults), None
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafka_chaos.contract.lane.fault_kinds import faults_of_steps
 from kafka_chaos.contract.lane.groups import AFTER, AUTO, BEFORE, EARLIEST, IN_TRANSACTION, group_of
 from kafka_chaos.contract.lane.lanes import COMPACT, Lane
 from kafka_chaos.contract.lane.metadata import release
@@ -64,6 +65,7 @@ ones first. `preconditions`: those of known defects (`met`).
 def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
     """A run's documents as tables, by their names."""
     marks, ends = run.checkpoints.high_watermarks, run.checkpoints.log_ends
+    strikes = {name: faults_of_steps(given.steps) for name, given in run.predictions.items() if given.steps}
     elections = [(place, won) for place in run.events.changes for won in run.events.elected(*place)]
     rows: dict[str, Iterable[Sequence[Any]]] = {
         "lanes": [_lane(run, lane) for lane in run.lanes],
@@ -79,7 +81,7 @@ def tables(run: RunDirectory) -> Mapping[str, pa.Table]:
                 share_group_of(lane.lane),
                 lane.share.lock_ms * 1_000_000,
                 lane.share.delivery_limit,
-                lane.share.lost_deliveries(len(lane.faults)),
+                lane.share.lost_deliveries(len(strikes.get(lane.lane, lane.faults))),
                 int(lane.share.isolation == READ_COMMITTED),
                 int(lane.share.start == EARLIEST),
             )
@@ -166,8 +168,8 @@ def _commits(lane: Lane, group: str) -> tuple[int, int, int, int]:
 def _is_lossless(run: RunDirectory, lane: Lane) -> bool:
     """Whether what is below a high watermark stays: clean elections, no power loss, truncation by epoch (KIP-101)."""
     kinds = {*lane.faults, *(kind for fault in run.events.concerning(lane.lane) for kind in fault.counts_as)}
-    is_truncated_by_epoch = release(lane.version) >= (0, 11)
-    return is_truncated_by_epoch and not as_obeyed(lane).unclean_leader_election and "power-loss" not in kinds
+    is_clean = not as_obeyed(lane).unclean_leader_election and "power-loss" not in kinds
+    return is_clean and release(lane.version) >= (0, 11)
 
 
 def _explanations(run: RunDirectory) -> Iterable[Sequence[Any]]:

@@ -132,8 +132,7 @@ def _lacks_of_transactions(run: RunDirectory, lane: Lane, facts: LaneFacts) -> I
         yield NotSearched("transactions/ holds no transaction of this lane", TransactionAnomaly)
     asks_for_commits = lane.transactional.abort < 1
     if transactions.transactions and not transactions.committed and asks_for_commits:
-        of_commits = (TransactionAnomaly.LOST_TRANSACTION, TransactionAnomaly.ZOMBIE_COMMIT)
-        yield Gap("no commit was acknowledged", of_commits)
+        yield Gap("no commit was acknowledged", (TransactionAnomaly.LOST_TRANSACTION, TransactionAnomaly.ZOMBIE_COMMIT))
     if not transactions.read_to and (asks_for_commits or not _was_given_nothing(facts, transactions)):
         yield Gap("no read_committed consumer read anything", OF_TRANSACTIONS_BY_READING)
     elif behind:

@@ -7,6 +7,7 @@ import pytest
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.share import Share
 from kafka_chaos.contract.lane.share import ShareAnomaly as A
+from kafka_chaos.reference_model import parse_lockstep
 from kafka_chaos.reference_model.predict.prediction import predict
 from kafka_chaos.reference_model.predict.result import Prediction
 from tests.reference_model.answers import of_family, shown
@@ -30,9 +31,10 @@ OF_THE_LOG = {A.NEVER_DELIVERED, A.REDELIVERED_AFTER_ACCEPT, A.ARCHIVED_EARLY, A
         ({}, set()),
         ({"faults": ("kill",)}, {A.DELIVERED_TO_TWO}),
         ({"faults": ("pause",)}, {A.DELIVERED_TO_TWO, A.REDELIVERED_AFTER_ACCEPT, A.SHARE_START_WENT_BACK}),
-        # Each crash may cost two deliveries.
+        # Each crash may cost two deliveries: with one that was seen, nine lost ones reach the limit.
         ({"share": Share(delivery_limit=10, crashes=4)}, set()),
-        ({"share": Share(delivery_limit=10, crashes=5)}, {A.NEVER_DELIVERED}),
+        ({"share": Share(delivery_limit=9, crashes=4)}, {A.ARCHIVED_EARLY}),
+        ({"share": Share(delivery_limit=10, crashes=5)}, {A.NEVER_DELIVERED, A.ARCHIVED_EARLY}),
         pytest.param(
             {**UNCLEAN, "faults": ("pause", "kill")}, {A.DELIVERED_TO_TWO, *OF_THE_LOG}, marks=pytest.mark.slow
         ),
@@ -48,3 +50,11 @@ def test_what_may_be_lost_costs_a_share_group(changes: dict[str, object], permit
     assert shown(found, A) == permitted
     assert {*of_family(found, A)} == {*A}
     assert Prediction.from_json(found.to_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("steps", "fault"), [("kill-leader,elect,restart", "kill"), ("pause-leader,expire-session,elect,thaw", "pause")]
+)
+def test_the_steps_of_a_phase_cost_a_share_group_what_their_faults_do(steps: str, fault: str) -> None:
+    in_steps, timed = predict(LANE, lockstep=parse_lockstep(steps.split(","))), predict(replace(LANE, faults=(fault,)))
+    assert shown(in_steps, A) == shown(timed, A) != set()

@@ -151,8 +151,6 @@ class Events:
 
         A fault hits a partition as often as it has replicas, at most.
         """
-        reported: Counter[str] = Counter()
-        for fault in self.concerning(lane.lane):
-            if fault.kind != LOCKSTEP:
-                reported.update(fault.counts_as[: lane.replication_factor])
+        timed = (fault for fault in self.concerning(lane.lane) if fault.kind != LOCKSTEP)
+        reported = Counter(kind for fault in timed for kind in fault.counts_as[: lane.replication_factor])
         return sorted((reported - Counter(lane.faults)).elements())

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, LOCKSTEP, LOCKSTEP_COUNTS_AS, ON_LINKS, REPEAT
+from kafka_chaos.contract.lane.fault_kinds import COUNTS_AS, LOCKSTEP, ON_LINKS, REPEAT, faults_of_steps
 from kafka_chaos.contract.lane.metadata import SERVER
 from kafka_chaos.contract.ledger import FaultLedger
 
@@ -72,7 +72,7 @@ class FaultRecord:
     def counts_as(self) -> tuple[str, ...]:
         """The model's kinds of faults that this one amounts to, one for each broker that it hit."""
         if self.kind == LOCKSTEP:
-            return LOCKSTEP_COUNTS_AS
+            return faults_of_steps(self.steps)
         if self.kind not in COUNTS_AS:
             return self.model_faults
         of_model = COUNTS_AS[self.kind]
@@ -111,8 +111,7 @@ class FaultRecord:
 
     def ledger(self) -> FaultLedger:
         """The fault's entry of the ledger."""
-        stamps = (self.requested, self.proven, self.healed)
-        requested_ns, proven_ns, healed_ns = (next(iter(of), None) for of in stamps)
+        requested_ns, proven_ns, healed_ns = (next(iter(of), None) for of in (self.requested, self.proven, self.healed))
         return FaultLedger(
             fault_id=self.fault_id,
             kind=self.kind,
