@@ -121,7 +121,8 @@ def _planned_phase(experiment: Experiment, phase: PhaseSpec) -> dict[str, Any]:
             if (causes := answer["known_defects"])
         }
         entry = {"lane": lane.lane, "faults": list(lane.faults), "anomalies": statuses, "known_defects": defects}
-        of_clients = {key: value for key, value in lane.to_json().items() if key in ("transactional", "group", "loop")}
+        families = ("transactional", "group", "loop", "share")
+        of_clients = {key: value for key, value in lane.to_json().items() if key in families}
         bounds = bounds_of(lane, timings_of(spec, cluster), lane.faults)
         recovery = {anomaly.value: bound.to_json() for anomaly, bound in bounds.items()}
         not_judged: dict[str, str] = {anomaly.value: why for anomaly, why in by_configuration(lane).items()}

@@ -95,6 +95,7 @@ class Cluster(Members):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        # An interrupt is neither: then nothing is kept.
         failed, succeeded = isinstance(error, Exception), error is None
         self.kept = (failed and self.keep is not Keep.NEVER) or (succeeded and self.keep is Keep.ALWAYS)
         with signals_held_back():

@@ -11,8 +11,8 @@ first paragraph of each anomaly's specification. A view is computed once, unless
 statements read the run's tables and documents (`engines/documents.py`). A statement of an anomaly yields its cases:
 `lane`, and where known `partition` and `offset` (or both as a struct, `place`), `producer_id` and `seq` (or both as
 `record`), `cause`, and `units` (1 unless it says so). The comment of a relation begins with what is wrong with a row of
-the table or document that it is `of`; without it, the anomalies that it `rests` cannot be judged. It yields such rows:
-`lane`, columns that say where, and `n` (1 unless it says so); none, if the first table that it names is empty.
+the table or document that it is `of`; if it yields a row, the anomalies after `rests` cannot be judged. A row
+has `lane`, columns that say where, and `n` (1 unless it says so); none, if the first table that it names is empty.
 Relations of one source share a file: its rows have a condition for each, named by what is wrong where it holds, with a
 comment of its own on what rests on it (or `none`). A statement of defects yields the `number` of each finding that a
 known `defect` explains. `:name` stands for a number of `PARAMETERS`, and `RISES(place, value)` for how many of the

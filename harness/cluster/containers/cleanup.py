@@ -41,8 +41,8 @@ class Leftover:
 def remove_run(client: DockerClient, run_id: str) -> int:
     """Remove everything labelled with `run_id`; returns the number of things removed.
 
-    Repeats until nothing is found: the engine may still carry out a create call that was interrupted. A signal that
-    arrives meanwhile is held back until everything is removed.
+    Repeats until nothing is found, at most `_MOST_PASSES` times: the engine may still carry out a create call that was
+    interrupted. A signal that arrives meanwhile is held back until everything is removed.
     """
     removed = 0
     with signals_held_back():
