@@ -11,7 +11,7 @@ import pytest
 
 from kafka_chaos.contract.anomalies import Status
 from kafka_chaos.contract.lane.lanes import Lane
-from kafka_chaos.verification import spark_session
+from kafka_chaos.verification import LaneVerdict, RunVerdict, spark_session
 from tests.verification.samples.engines import ENGINES, Verified, verified_by_both, verified_by_duckdb
 
 if TYPE_CHECKING:
@@ -23,12 +23,29 @@ def spark() -> SparkSession:
     return spark_session(rows=0)
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=ENGINES, scope="session")
 def verified(request: pytest.FixtureRequest) -> Verified:
     """`verify` by DuckDB beside the oracle; at night also by Spark, which has to say the same."""
     if request.param == "duckdb":
         return verified_by_duckdb
     return partial(verified_by_both, spark=request.getfixturevalue("spark"))
+
+
+@pytest.fixture(scope="module")
+def run_verdict(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, verified: Verified
+) -> RunVerdict:
+    """The verdict on the run of all histories that the module has put `TOGETHER`."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.module.TOGETHER.is_all_forbidden:
+            forbid_everything(patch)
+        return verified(request.module.TOGETHER.run.write(tmp_path_factory.mktemp("together")))
+
+
+@pytest.fixture
+def lane(request: pytest.FixtureRequest, run_verdict: RunVerdict) -> LaneVerdict:
+    """The verdict on a case of `Together.each`."""
+    return run_verdict.lane(request.param)
 
 
 def forbid_everything(patch: pytest.MonkeyPatch) -> None:
