@@ -1,6 +1,6 @@
 """Known defects whose precondition no client reports: it is in the rows of a run, or in the brokers' logs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from kafka_chaos.contract.lane.groups import GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.recovery import RecoveryAnomaly
 from kafka_chaos.contract.lane.transactions import Transactional
-from kafka_chaos.verification import verify
+from kafka_chaos.verification import LaneVerdict, verify
 from kafka_chaos.verification.inputs.documents.events import Events
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import RunDirectory
@@ -20,6 +20,7 @@ from kafka_chaos.verification.judging.known_defects import explaining_outages
 from kafka_chaos.verification.recovery.outages import Outage
 from tests.verification.samples.planted_groups import Plant, committed_past_the_end, skipped_after_rebalance
 from tests.verification.samples.run_dirs import Rows, write_histories
+from tests.verification.samples.together import Together
 
 
 def blocked(**changes: Any) -> tuple[tuple[str, ...], ...]:
@@ -57,14 +58,33 @@ def test_without_them_no_defect_blocks_a_transactional_id(changes: dict[str, Any
     assert blocked(**changes) == ()
 
 
-def renewed(client: str = "java 2.8.2", epochs: tuple[int, ...] = (0, 1), **failed: Any) -> Rows:
+TOGETHER = Together()
+OF_JAVA = ("KAFKA-14397",)
+
+
+@TOGETHER.cases(
+    ({}, OF_JAVA),
+    ({"client": "java 3.9.1"}, OF_JAVA),
+    ({"client": "franz-go 1.18.0"}, ()),
+    ({"epochs": (0, 0)}, ()),
+    ({"epochs": (1, 0)}, ()),
+    ({"complete_ns": 999}, ()),
+    ({"complete_ns": 2001}, ()),
+    ({"complete_ns": None}, ()),
+    ({"error": None}, ()),
+    ({"outcome": "fail"}, ()),
+    ({"partition": 1}, ()),
+    ({"producer_id": 1}, ()),
+)
+def renewed(changes: Mapping[str, Any]) -> Rows:
     """Record 7, open from 1,000 to 2,000 ns, is in the log once for each producer epoch; record 6 failed meanwhile."""
-    name, version = client.split()
+    failed = {"client": "java 2.8.2", "epochs": (0, 1), "error": "NetworkException: disconnected", **changes}
+    epochs, (name, version) = failed.pop("epochs"), failed.pop("client").split()
     settings = {"idempotence": True, "min_insync_replicas": 2, "partitions": 2}
     rows = Rows(lanes=[{"lane": "a", "client": {"name": name, "version": version}, **settings}])
     rows.send(7, 1).send(6, None, "info")
     rows.produced[0] |= {"invoke_ns": 1000, "complete_ns": 2000}
-    rows.produced[1] |= {"invoke_ns": 900, "complete_ns": 1500, "error": "NetworkException: disconnected"} | failed
+    rows.produced[1] |= {"invoke_ns": 900, "complete_ns": 1500} | failed
     for offset, epoch in enumerate(epochs):
         rows.store(offset, 7).read(offset, 7)
         for broker in (1, 2, 3):
@@ -72,71 +92,53 @@ def renewed(client: str = "java 2.8.2", epochs: tuple[int, ...] = (0, 1), **fail
     return rows
 
 
-@pytest.mark.parametrize(
-    ("rows", "named"),
-    [
-        (renewed(), True),
-        (renewed("java 3.9.1"), True),
-        (renewed("franz-go 1.18.0"), False),
-        (renewed(epochs=(0, 0)), False),
-        (renewed(epochs=(1, 0)), False),
-        (renewed(complete_ns=999), False),
-        (renewed(complete_ns=2001), False),
-        (renewed(complete_ns=None), False),
-        (renewed(error=None), False),
-        (renewed(outcome="fail"), False),
-        (renewed(partition=1), False),
-        (renewed(producer_id=1), False),
-    ],
-)
+@TOGETHER.each(renewed)
 def test_a_record_in_two_epochs_of_a_java_producer_needs_one_that_failed_while_it_was_in_doubt(
-    tmp_path: Path, rows: Rows, named: bool
+    lane: LaneVerdict, expected: tuple[str, ...]
 ) -> None:
-    (lane,) = verify(rows.write(tmp_path), engine="duckdb").lanes
     assert lane.observed[Anomaly.DUPLICATE].count == 1
-    assert lane.known_defects == (("KAFKA-14397",) if named else ())
+    assert lane.known_defects == expected
 
 
-def replaced(client: str = "sarama 1.43.3", **election: Any) -> Rows:
+@TOGETHER.cases(
+    ({}, ("sarama-2365",)),
+    ({"client": "aiokafka 0.14.0"}, ("aiokafka-kip-320",)),
+    ({"client": "kafka-python 2.2.15"}, ("kafka-python-2978",)),
+    ({"client": "kafkajs 2.2.4"}, ("kafkajs-818",)),
+    ({"client": "kafka-python 3.0.12"}, ()),
+    ({"client": "librdkafka 2.16.0"}, ()),
+    ({"client": "java 3.9.1"}, ()),
+    ({"client": "franz-go 1.18.0"}, ()),
+    # The election came before the consumer got that far, or a second consumer that has read nothing below.
+    ({"ts_ns": 1}, ()),
+    ({"ts_ns": 7500}, ("sarama-2365",)),
+    ({"consumer": "c1"}, ()),
+)
+def replaced(changes: Mapping[str, Any]) -> Rows:
     """A consumer reads records 0 to 3 at their offsets; then a leader without 2 and 3 has 4 to 6 at offsets 2 to 4, of
-    which the consumer reads the last."""
-    name, version = client.split()
+    which the consumer reads the last, and another one may read the one before."""
+    won = {"broker": 2, "lane": "a", "partition": 0, "leader_epoch": 1, "start_offset": 2, "isr": [2], **changes}
+    name, version = won.pop("client", "sarama 1.43.3").split()
+    consumer = won.pop("consumer", None)
     settings = {"acks": "1", "idempotence": False, "replication_factor": 2, "unclean_leader_election": True}
     rows = Rows(lanes=[{"lane": "a", "client": {"name": name, "version": version}, **settings, "faults": ["kill"]}])
     for seq in range(4):
         rows.send(seq, seq).read(seq, seq)
-    won = {"broker": 2, "lane": "a", "partition": 0, "leader_epoch": 1, "start_offset": 2, "isr": [2]} | election
     rows.event("leader_elected", **won)
     for seq in range(4, 7):
         rows.send(seq, seq - 2)
     for offset, seq in enumerate((0, 1, 4, 5, 6)):
         rows.store(offset, seq)
-    return rows.read(4, 6)
+    rows.read(4, 6)
+    return rows.read(3, 5, consumer=consumer) if consumer else rows
 
 
-@pytest.mark.parametrize(
-    ("rows", "defects"),
-    [
-        (replaced(), ("sarama-2365",)),
-        (replaced("aiokafka 0.14.0"), ("aiokafka-kip-320",)),
-        (replaced("kafka-python 2.2.15"), ("kafka-python-2978",)),
-        (replaced("kafkajs 2.2.4"), ("kafkajs-818",)),
-        (replaced("kafka-python 3.0.12"), ()),
-        (replaced("librdkafka 2.16.0"), ()),
-        (replaced("java 3.9.1"), ()),
-        (replaced("franz-go 1.18.0"), ()),
-        # The election came before the consumer got that far, or a second consumer that has read nothing below.
-        (replaced(ts_ns=1), ()),
-        (replaced(ts_ns=7500), ("sarama-2365",)),
-        (replaced().read(3, 5, consumer="c1"), ()),
-    ],
-)
+@TOGETHER.each(replaced)
 def test_a_consumer_that_read_on_had_read_other_records_where_it_missed_some(
-    tmp_path: Path, rows: Rows, defects: tuple[str, ...]
+    lane: LaneVerdict, expected: tuple[str, ...]
 ) -> None:
-    (lane,) = verify(rows.write(tmp_path), engine="duckdb").lanes
     assert lane.observed[Anomaly.UNSEEN].count in (1, 2)
-    assert lane.known_defects == defects
+    assert lane.known_defects == expected
 
 
 @pytest.mark.parametrize(
