@@ -153,16 +153,10 @@ def rows_of(count: int = 20, **lane: Any) -> Rows:
     return rows
 
 
-def write_histories(
-    folder: Path,
-    histories: Mapping[str, LaneHistory],
-    clients: Mapping[str, Mapping[str, Any]] | None = None,
-    groups: Mapping[str, Mapping[str, int]] | None = None,
-) -> Path:
-    """The run directory of several lanes; a final log is written if the first lane has one.
-
-    `clients`: by lane further keys of lanes.json, such as its group. `groups`: the content of groups.json.
-    """
+def rows_of_histories(
+    histories: Mapping[str, LaneHistory], clients: Mapping[str, Mapping[str, Any]] | None = None
+) -> Rows:
+    """The rows of several lanes; there is a final log if the first lane has one. `clients`: as `write_histories`."""
     final_log = next(iter(histories.values())).log is not None
     rows = Rows(lanes=[lane_of(name, history, (clients or {}).get(name)) for name, history in histories.items()])
     high_watermarks: dict[str, Any] = {}
@@ -178,10 +172,23 @@ def write_histories(
         for partition, mark in history.high_watermarks.items():
             high_watermarks[f"{lane}/{partition}"] = {"high_watermark": mark}
     rows.checkpoints = {"brokers": {"1": high_watermarks}} if high_watermarks else None
+    return rows
+
+
+def write_histories(
+    folder: Path,
+    histories: Mapping[str, LaneHistory],
+    clients: Mapping[str, Mapping[str, Any]] | None = None,
+    groups: Mapping[str, Mapping[str, int]] | None = None,
+) -> Path:
+    """The run directory of several lanes.
+
+    `clients`: by lane further keys of lanes.json, such as its group. `groups`: the content of groups.json.
+    """
     if groups is not None:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "groups.json", {"groups": groups})
-    return rows.write(folder, files=2)
+    return rows_of_histories(histories, clients).write(folder, files=2)
 
 
 def read_causes(run_dir: Path) -> set[tuple[str, str, str]]:

@@ -17,36 +17,39 @@ _OF_ALL_LANES = {"broker_session_ended", "controller_changed", "harness_paused",
 
 
 def together(histories: Mapping[str, Rows]) -> Rows:
-    """One run of several. Each history has one lane, `a`, which gets the history's name; so do its phases, faults and
-    groups: no lane is judged by what happened to another."""
+    """One run of several. Each history has one lane, which gets the history's name, as do its phases, faults, groups:
+    no lane is judged by what happened to another."""
     run = Rows(lanes=[])
     events, timings, marks = list[dict[str, Any]](), dict[str, Any](), dict[str, dict[str, Any]]()
     for name, rows in histories.items():
-        run.lanes += [{**lane, "lane": name} for lane in rows.lanes]
+        (lane,) = rows.lanes
+        run.lanes.append({**lane, "lane": name})
         for event in rows.events or ():
             assert event["type"] not in _OF_ALL_LANES, f"{name} needs a run of its own"
-            events.append(_of_lane(name, event))
-        timings |= {name: rows.timings["a"]} if rows.timings else {}
+            events.append(_renamed(event, lane["lane"], name))
+        timings |= {name: rows.timings[lane["lane"]]} if rows.timings else {}
         for broker, places in (rows.checkpoints or {"brokers": {}})["brokers"].items():
-            of_broker = {f"{name}/{place.partition('/')[2]}": mark for place, mark in places.items()}
+            of_broker = {f"{name}/{place.rpartition('/')[2]}": mark for place, mark in places.items()}
             marks.setdefault(broker, {}).update(of_broker)
     for table in TABLES:
         tables = {name: getattr(rows, table) for name, rows in histories.items()}
-        rows_of_all = [_of_lane(name, row) for name, of_lane in tables.items() for row in of_lane or ()]
-        setattr(run, table, rows_of_all if any(of_lane is not None for of_lane in tables.values()) else None)
+        of_all = [
+            _renamed(row, rows.lanes[0]["lane"], name) for name, rows in histories.items() for row in tables[name] or ()
+        ]
+        setattr(run, table, of_all if any(of_lane is not None for of_lane in tables.values()) else None)
     run.events = sorted(events, key=lambda event: event["ts_ns"]) or None
     run.timings = timings or None
     run.checkpoints = {"brokers": marks} if marks else None
     return run
 
 
-def _of_lane(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row or an event of the lane `a` as one of the lane of this name."""
+def _renamed(row: Mapping[str, Any], lane: str, name: str) -> dict[str, Any]:
+    """A row or an event of a lane as one of the lane that has this name instead."""
     named: dict[str, Any] = {"lane": name, "lanes": [name], "phase": name}
     if "fault_id" in row:
         named["fault_id"] = f"{name}-{row['fault_id']}"
-    if "group" in row:
-        named["group"] = name + row["group"].removeprefix("a")
+    if row.get("group"):
+        named["group"] = name + row["group"].removeprefix(lane)
     return {key: named.get(key, value) for key, value in row.items()}
 
 

@@ -11,21 +11,23 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_chaos.contract.anomalies import Verdict
-from kafka_chaos.contract.lane.share import ShareAnomaly, share_group_of
-from kafka_chaos.verification import RunDirectoryError
+from kafka_chaos.contract.lane.share import ShareAnomaly
+from kafka_chaos.verification import LaneVerdict, RunDirectoryError, RunVerdict
+from tests.verification.conftest import forbid_everything
 from tests.verification.oracle.rows import LaneHistory
 from tests.verification.oracle.shares import FOUND
 from tests.verification.samples import planted_shares as planted
 from tests.verification.samples.engines import Verified
 from tests.verification.samples.planted_shares import LANE, PARTITIONS, PLANTS, RECORDS, SECOND, clean, lane_keys
-from tests.verification.samples.run_dirs import read_cases, write_histories
+from tests.verification.samples.run_dirs import Rows, read_cases, rows_of_histories
+from tests.verification.samples.together import Together, together
 
 pytestmark = pytest.mark.usefixtures("everything_forbidden")
+TOGETHER = Together(is_all_forbidden=True)
 
 
-def write(folder: Path, history: LaneHistory, **share: Any) -> Path:
-    isolation = {"isolation": "read_committed"} if history.is_share_committed else {}
-    return write_histories(folder, {LANE: history}, {LANE: lane_keys(**isolation, **share)})
+def rows_of(history: LaneHistory, **share: Any) -> Rows:
+    return rows_of_histories({LANE: history}, {LANE: lane_keys(**share)})
 
 
 @pytest.mark.parametrize("committed", [False, True])
@@ -33,13 +35,9 @@ def test_planted_anomalies_are_found_and_nothing_else(tmp_path: Path, verified: 
     """Each in a lane of its own; lanes without transactions have no replicas here."""
     made = {plant.__name__: plant() for plant in PLANTS}
     made = {name: plant for name, plant in made.items() if plant[0].is_share_committed == committed}
-    for name, (history, _) in made.items():
-        group = share_group_of(name)
-        history.deliveries = [row._replace(group=group) for row in history.deliveries]
-        history.share_starts = [row._replace(group=group) for row in history.share_starts]
-    keys = lane_keys(**({"isolation": "read_committed"} if committed else {}))
-    histories = {name: history for name, (history, _) in made.items()}
-    run_dir = write_histories(tmp_path / "run", histories, dict.fromkeys(made, keys))
+    keys = {LANE: lane_keys(**({"isolation": "read_committed"} if committed else {}))}
+    run = together({name: rows_of_histories({LANE: history}, keys) for name, (history, _) in made.items()})
+    run_dir = run.write(tmp_path / "run", files=2)
     verdict, found = verified(run_dir), read_cases(run_dir)
     of_shares = {*ShareAnomaly, "aborted_read", "phantom", "truncated_read"}
     unlike_log = {ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY}
@@ -89,52 +87,58 @@ A = ShareAnomaly
 BY_THE_STARTS = {A.NEVER_DELIVERED, A.ARCHIVED_EARLY}
 
 
-@pytest.mark.parametrize(
-    ("change", "unjudged", "reason"),
-    [
-        (without("deliveries"), set(A), "deliveries/ holds no delivery of group shared-share"),
-        (without("share_starts"), {*BY_THE_STARTS, A.SHARE_START_WENT_BACK}, "share_starts/ holds no start offset"),
-        (delivered(asked_ns=None), {A.DELIVERED_TO_TWO, A.REDELIVERED_AFTER_ACCEPT}, "when 1 delivery were asked for"),
-        (not_past_the_end, BY_THE_STARTS, "the group was not past the last record of 1 partition"),
-        (alone, {A.DELIVERED_TO_TWO}, "fewer than two members were given records"),
-        (accepts_nothing, {*BY_THE_STARTS, A.REDELIVERED_AFTER_ACCEPT}, "no accept was acknowledged"),
-        (given_twice, set(), "deliveries/ holds 1 row of the lane twice"),
-    ],
+@TOGETHER.cases(
+    (without("deliveries"), (set(A), "deliveries/ holds no delivery of group changed-0-share")),
+    (without("share_starts"), ({*BY_THE_STARTS, A.SHARE_START_WENT_BACK}, "share_starts/ holds no start offset")),
+    (delivered(asked_ns=None), ({A.DELIVERED_TO_TWO, A.REDELIVERED_AFTER_ACCEPT}, "when 1 delivery were asked for")),
+    (not_past_the_end, (BY_THE_STARTS, "the group was not past the last record of 1 partition")),
+    (alone, ({A.DELIVERED_TO_TWO}, "fewer than two members were given records")),
+    (accepts_nothing, ({*BY_THE_STARTS, A.REDELIVERED_AFTER_ACCEPT}, "no accept was acknowledged")),
+    (given_twice, (set(), "deliveries/ holds 1 row of the lane twice")),
 )
-def test_what_the_evidence_does_not_show_is_not_judged(
-    tmp_path: Path, verified: Verified, change: Callable[[LaneHistory], None], unjudged: set[ShareAnomaly], reason: str
-) -> None:
+def changed(change: Callable[[LaneHistory], None]) -> Rows:
     history = clean()
     change(history)
-    lane = verified(write(tmp_path / "run", history)).lane(LANE)
+    return rows_of(history)
+
+
+@TOGETHER.each(changed)
+def test_what_the_evidence_does_not_show_is_not_judged(
+    lane: LaneVerdict, expected: tuple[set[ShareAnomaly], str]
+) -> None:
+    unjudged, reason = expected
     assert {one for one in lane.not_judged if isinstance(one, ShareAnomaly)} == unjudged
     assert lane.verdict == Verdict.UNKNOWN
     assert any(reason in said for said in lane.reasons), lane.reasons
 
 
-@pytest.mark.parametrize(("lag", "verdict"), [(0, Verdict.CONFORMS), (1, Verdict.UNKNOWN)])
-def test_without_a_lag_the_group_is_past_what_its_members_were_given(
-    tmp_path: Path, verified: Verified, lag: int, verdict: Verdict
-) -> None:
+@TOGETHER.cases((0, Verdict.CONFORMS), (1, Verdict.UNKNOWN))
+def lagging(lag: int) -> Rows:
     """Nobody knows the offsets of acks=0, and the last start offset that was written trails."""
     history = clean()
     history.produced = [row._replace(partition=None, offset=None) for row in history.produced]
     history.share_starts = [row._replace(offset=0, lag=lag) for row in history.share_starts]
-    run_dir = write_histories(tmp_path / "run", {LANE: history}, {LANE: {**lane_keys(), "acks": "0"}})
-    assert verified(run_dir).lane(LANE).verdict == verdict
+    return rows_of_histories({LANE: history}, {LANE: {**lane_keys(), "acks": "0"}})
 
 
-@pytest.mark.parametrize(("crashes", "times", "found"), [(1, 2, 1), (1, 3, 0), (2, 1, 1), (2, 5, 0)])
-def test_lost_deliveries_count_towards_the_limit(
-    tmp_path: Path, verified: Verified, crashes: int, times: int, found: int
-) -> None:
+@TOGETHER.each(lagging)
+def test_without_a_lag_the_group_is_past_what_its_members_were_given(lane: LaneVerdict, expected: Verdict) -> None:
+    assert lane.verdict == expected
+
+
+@TOGETHER.cases((1, 2, 1), (1, 3, 0), (2, 1, 1), (2, 5, 0))
+def delivered_so_often(crashes: int, times: int) -> Rows:
     """A member that crashed may have been given the record again, up to the limit. Where that may be true of each
     record, as with two crashes, the model permits it and all are told."""
     history = clean()
     history.deliveries = [row for row in history.deliveries if row.seq != 3]
     history.deliveries += [planted.delivery(3, (40 + n) * SECOND, count=n, kind="release") for n in range(1, times + 1)]
-    lane = verified(write(tmp_path / "run", history, crashes=crashes)).lane(LANE)
-    assert (lane.count(ShareAnomaly.ARCHIVED_EARLY), lane.verdict == Verdict.CONFORMS) == (found, not found)
+    return rows_of(history, crashes=crashes)
+
+
+@TOGETHER.each(delivered_so_often)
+def test_lost_deliveries_count_towards_the_limit(lane: LaneVerdict, expected: int) -> None:
+    assert (lane.count(ShareAnomaly.ARCHIVED_EARLY), lane.verdict == Verdict.CONFORMS) == (expected, not expected)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +157,7 @@ def test_lost_deliveries_count_towards_the_limit(
 def test_stray_values_are_refused(
     tmp_path: Path, verified: Verified, table: str, change: dict[str, Any], message: str
 ) -> None:
-    run_dir = write(tmp_path / "run", clean())
+    run_dir = rows_of(clean()).write(tmp_path / "run")
     file = run_dir / table / "part-00000.parquet"
     schema, rows = pq.read_schema(file), pq.read_table(file).to_pylist()
     pq.write_table(pa.Table.from_pylist([{**rows[0], **change}, *rows[1:]], schema=schema), file)
@@ -164,25 +168,10 @@ def test_stray_values_are_refused(
 
 @pytest.mark.parametrize("table", ["deliveries", "share_starts"])
 def test_a_table_that_is_missing_is_refused(tmp_path: Path, verified: Verified, table: str) -> None:
-    run_dir = write(tmp_path / "run", clean())
+    run_dir = rows_of(clean()).write(tmp_path / "run")
     shutil.rmtree(run_dir / table)
     with pytest.raises(RunDirectoryError, match=f"{table}: missing, expected rows .* which has a share group"):
         verified(run_dir)
-
-
-def run_of_this_project(folder: Path, history: LaneHistory) -> Path:
-    """A run with its plan and its events: when its members began, and its phase."""
-    run_dir = write(folder, history)
-    (run_dir / "experiment.yaml").write_text(f"phases: [{{phase: p, lanes: [{{lane: {LANE}}}]}}]")
-    began = {"type": "phase_started", "ts_ns": 1, "phase": "p", "lanes": [LANE]}
-    members = [
-        {"type": "member_changed", "ts_ns": 2, "group": f"{LANE}-share", "member": name, "change": "begins"}
-        for name in ("m0", "m1")
-    ]
-    ended = {"type": "phase_ended", "ts_ns": 100 * SECOND, "phase": "p"}
-    text = "".join(json.dumps(event) + "\n" for event in (began, *members, ended))
-    (run_dir / "events.jsonl").write_text(text)
-    return run_dir
 
 
 def told_past_the_end(history: LaneHistory) -> None:
@@ -211,20 +200,33 @@ UNRESOLVED: dict[str, tuple[Callable[[LaneHistory], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", [None, *UNRESOLVED])
-def test_rows_that_fit_no_other_table_are_a_doubt_that_names_them(
-    tmp_path: Path, verified: Verified, name: str | None
-) -> None:
-    history, problem = clean(), None
-    if name is not None:
-        change, problem = UNRESOLVED[name]
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory, verified: Verified) -> RunVerdict:
+    """A run with its plan and its events: when its members began, and its phases. Its lanes hold what is unresolved."""
+    histories = {}
+    for name, (change, _) in {"resolved": (lambda _: None, None), **UNRESOLVED}.items():
+        history = clean()
         change(history)
-    run_dir = run_of_this_project(tmp_path / "run", history)
-    if name == "of no group":
-        lanes = json.loads((run_dir / "lanes.json").read_text())
-        del lanes["lanes"][0]["share"]
-        (run_dir / "lanes.json").write_text(json.dumps(lanes))
-    lane = verified(run_dir).lane(LANE)
+        rows = histories[name] = rows_of(history).event("phase_started", ts_ns=1, phase="p", lanes=[LANE])
+        for member in ("m0", "m1"):
+            rows.event("member_changed", ts_ns=2, group=f"{LANE}-share", member=member, change="begins")
+        rows.event("phase_ended", ts_ns=100 * SECOND, phase="p")
+    run = together(histories)
+    del next(lane for lane in run.lanes if lane["lane"] == "of no group")["share"]
+    folder = run.write(tmp_path_factory.mktemp("planned"))
+    phases = [{"phase": name, "lanes": [{"lane": name}]} for name in histories]
+    (folder / "experiment.yaml").write_text(json.dumps({"phases": phases}))
+    with pytest.MonkeyPatch.context() as patch:
+        forbid_everything(patch)
+        return verified(folder)
+
+
+@pytest.mark.parametrize("name", ["resolved", *UNRESOLVED])
+def test_rows_that_fit_no_other_table_are_a_doubt_that_names_them(planned: RunVerdict, name: str) -> None:
+    lane = planned.lane(name)
     doubts = [reason for reason in lane.reasons if reason.startswith(("deliveries: ", "share_starts: "))]
-    assert lane.verdict != Verdict.CONFORMS or problem is None
-    assert doubts == [] if problem is None else any(problem in doubt for doubt in doubts), lane.reasons
+    if name == "resolved":
+        assert doubts == []
+    else:
+        assert lane.verdict != Verdict.CONFORMS
+        assert any(UNRESOLVED[name][1] in doubt for doubt in doubts), lane.reasons
