@@ -3,7 +3,7 @@
 from typing import Any
 
 from kafka_chaos.contract.wire.kafka_python import ApiVersionsRequest, FetchRequest
-from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_ANY, NONE, BrokerClient
+from kafka_chaos.harness.cluster.broker.client import FETCH_VERSION, NONE, BrokerClient
 
 _FIRST_FETCH_WITH_EPOCHS = 9
 """The first version of Fetch whose leader epoch brokers check (KIP-320)."""
@@ -36,7 +36,7 @@ class ObservingClient(BrokerClient):
         It is found by fetches with different epochs, `guess` first: brokers answer a lower epoch than their own with
         FENCED_LEADER_EPOCH, and a higher one with UNKNOWN_LEADER_EPOCH (KIP-320).
         """
-        if self._version(FetchRequest, FETCH_FROM_ANY) < _FIRST_FETCH_WITH_EPOCHS:
+        if self._version(FetchRequest, FETCH_VERSION) < _FIRST_FETCH_WITH_EPOCHS:
             return None
         epoch, tried = max(guess, 0), set()
         while epoch >= 0 and epoch not in tried:

@@ -104,7 +104,7 @@ class Fault:
     in_words: ClassVar[str | None] = None
     """The sentence that describes one node's evidence, with the evidence's keys in braces."""
     counts_as: ClassVar[str | None] = None
-    """The model's fault kind that each broker hit goes through; None: the model expects nothing of brokers."""
+    """The fault kind that the model expects once for each broker hit; None: it expects nothing of brokers."""
     holds: ClassVar[str | None] = None
     """The state in which the fault keeps its nodes, such as `DOWN`. The last fault to end brings them back."""
     ends_with_process: ClassVar[bool] = False

@@ -19,7 +19,7 @@ from kafka_chaos.faults.network.packet_filter import Rules
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import BrokerClient, answers
 from kafka_chaos.harness.cluster.cluster import Cluster, ClusterLayout
-from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
+from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_ID_BASE
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.fault_control import ClusterView
 from kafka_chaos.harness.cluster.metadata.protocol import Metadata
@@ -78,7 +78,7 @@ class ClusterProfile:
     def voters(self) -> tuple[int, ...]:
         """The node ids of the controllers where there are several, so that some may fail; otherwise none."""
         has_several = self.metadata_mode == KRAFT and self.controllers > 1
-        return tuple(CONTROLLER_IDS + number for number in range(1, self.controllers + 1)) if has_several else ()
+        return tuple(CONTROLLER_ID_BASE + number for number in range(1, self.controllers + 1)) if has_several else ()
 
     def model_config(self, **topic: Any) -> ClusterConfig:
         """The model's configuration for a topic on such a cluster; `topic` has the topic's own fields."""

@@ -47,7 +47,7 @@ class Load:
         """End the load, wait until replicas and consumers have caught up, and let Spark judge every record."""
         self.loading.close()
         lanes, path = self.run.phase.lanes, self.directory.path
-        # All rows are written. A journal of reservations that stays would tell `verify` that the harness has died.
+        # All rows are written, so the journal of records to be sent goes: it would tell `verify` that the harness died.
         (path / RESERVATIONS).unlink()
         self.directory.write_lanes(lane.as_lane(self.faults, self.lease.cluster.spec) for lane in lanes)
         stored = [StoredLane(lane.lane, lane.topic_name, lane.partitions) for lane in lanes]

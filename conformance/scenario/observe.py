@@ -63,8 +63,8 @@ class ReplicaObserver:
             seen = dict(zip(self.replicas, threads.map(self._replica, self.replicas), strict=True))
         partition = self.metadata.partition(self.topic)
         brokers = self.metadata.brokers()
-        # With several voters, the controller is observed (none, if brokers answer and name none), and not its epoch:
-        # that also counts elections that nobody won.
+        # With several voters, only the controller's id is observed (NOBODY if brokers answer, but name none), since the
+        # controller's epoch also rises in elections that nobody wins.
         several_voters = self.cluster.spec.voters > 1
         epoch = self.metadata.controller_epoch() if self.sees_controller and not several_voters else 0
         shows_controller = bool(epoch) or (self.sees_controller and several_voters and brokers is not None)
@@ -99,7 +99,7 @@ class ReplicaObserver:
         try:
             files = self.files(broker)
         except NoReplica:
-            # A broker without a replica answers like a follower, so its answers say nothing.
+            # A broker without a replica may answer NOT_LEADER_OR_FOLLOWER, as followers do: report no role.
             return ReplicaObservation(log=(), log_end=0, epochs=())
         on_disk = ReplicaObservation(
             log=tuple((record.offset, _named(record), record.leader_epoch) for record in files.records),

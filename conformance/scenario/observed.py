@@ -20,8 +20,8 @@ from kafka_chaos.conformance.scenario.steps.stage import Stage
 from kafka_chaos.conformance.scenario.steps.upgrades import UPGRADE_OBSERVATIONS
 from kafka_chaos.conformance.scenario.transactions.stage import ID, TransactionsStage
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.broker.client import FETCH_FROM_LEADER, error_name
-from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
+from kafka_chaos.harness.cluster.broker.client import LEADER_FETCH_VERSION, error_name
+from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_ID_BASE
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.reference_model.lockstep.observation import GIVEN, REFUSED, Observation
 
@@ -81,7 +81,7 @@ def _refusals(stage: Stage, broker: int) -> list[str]:
         codes = (
             client.produce(stage.topic, "astray")[0],
             client.latest_offset(stage.topic)[0],
-            client.fetch(stage.topic, version=FETCH_FROM_LEADER).error,
+            client.fetch(stage.topic, version=LEADER_FETCH_VERSION).error,
         )
     return [error_name(code) for code in codes]
 
@@ -122,7 +122,7 @@ def _nodes(stage: Stage, where: int | str) -> Sequence[Node]:
     """A broker or a controller by its number, `zookeeper`, or all `controllers`."""
     cluster = stage.lease.cluster
     if isinstance(where, int):
-        return [stage.node(where) if where < CONTROLLER_IDS else stage.controller_node(where)]
+        return [stage.node(where) if where < CONTROLLER_ID_BASE else stage.controller_node(where)]
     return list((cluster.zookeepers if where == "zookeeper" else cluster.controllers).values())
 
 

@@ -2,8 +2,8 @@
 
 Such a package has `documents.toml`: it names the source of each scenario by id, in the order in which scenarios are
 listed, run and documented, and says where documents and brokers differ. The YAML files have the `acts` (`script.py`).
-`check_acts` checks an act's keys, cluster, steps and parts without starting anything: in a file outside of packages
-whenever it is read, in this project's own files in a test.
+`check_acts` checks the keys, cluster, steps and parts of acts without starting anything. `scenarios_in` calls it for
+each file outside of packages. Files of packages are not checked when they are read; a test checks this project's.
 """
 
 import importlib

@@ -21,7 +21,7 @@ def cache_home() -> Path:
 
 
 def state_home() -> Path:
-    """The folder for journals (`journal.py`): KAFKA_CHAOS_STATE, or kafka-chaos in XDG_STATE_HOME or ~/.local/state."""
+    """The folder of command/journal.py: KAFKA_CHAOS_STATE, or kafka-chaos in XDG_STATE_HOME or ~/.local/state."""
     return _folder_of_user("KAFKA_CHAOS_STATE", "XDG_STATE_HOME", ".local/state")
 
 
@@ -75,11 +75,11 @@ def text_of(path: Path) -> str:
         raise UsageFailure(f"{path}: can't be read: byte {error.start} is not UTF-8") from None
 
 
-def toml_of(package: str | None, name: str) -> dict[str, Any]:
-    """The values of a TOML file of a package; `package` as in `text_in`."""
-    return tomllib.loads(text_in(package, name))
+def package_toml(package: str | None, name: str) -> dict[str, Any]:
+    """The values of a TOML file of a package; `package` as in `package_text`."""
+    return tomllib.loads(package_text(package, name))
 
 
-def text_in(package: str | None, name: str) -> str:
+def package_text(package: str | None, name: str) -> str:
     """The text of a file of a package (a folder, a wheel or a zip file). `package`: the caller's `__package__`."""
     return files(str(package)).joinpath(name).read_text(encoding="utf-8")  # None only in a file that is run as a script

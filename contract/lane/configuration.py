@@ -9,14 +9,14 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.families import ALL_ANOMALIES, AnyAnomaly, anomaly_named
 from kafka_chaos.contract.lane.metadata import release
 
 KINDS = ("broker", "topic", "producer", "consumer")
 MODELLED, NEUTRAL, UNMODELLED = "modelled", "neutral", "unmodelled"
 _CLIENT = "client"
-_TABLE = toml_of(__package__, "configuration.toml")
+_TABLE = package_toml(__package__, "configuration.toml")
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class Timings:
         metadata=_ms("`zookeeper.session.timeout.ms` or `broker.session.timeout.ms`: a broker that is gone is noticed")
     )
     election_ms: int = field(
-        metadata=_ms("until there is a controller again: another session, or in KRaft mode an election of the quorum")
+        metadata=_ms("a new controller takes over: the old one's ZooKeeper session ends, or KRaft's quorum elects one")
     )
     lag_ms: int = field(metadata=_ms("`replica.lag.time.max.ms`: a follower that hangs leaves the ISR"))
     replica_socket_ms: int = field(metadata=_ms("`replica.socket.timeout.ms`: a follower gives up a fetch"))
@@ -77,7 +77,7 @@ class Timings:
             "`transaction.abort.timed.out.transaction.cleanup.interval.ms`: how often time-outs are looked for"
         )
     )
-    reconnect_ms: int | None = _client_ms("`reconnect.backoff.max.ms`, and half of it for its jitter")
+    reconnect_ms: int | None = _client_ms("`reconnect.backoff.max.ms`; the bound adds half of it for its jitter")
     retry_ms: int | None = _client_ms("`retry.backoff.max.ms` of the lane's producer")
     connect_ms: int | None = _client_ms("`socket.connection.setup.timeout.ms`: a client gives up a connection")
     request_ms: int | None = _client_ms("`request.timeout.ms`: the lane's producer gives up a request")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 from annotated_types import Ge
 
 from kafka_chaos.contract.command.errors import counted, first_of
-from kafka_chaos.contract.command.files import text_in
+from kafka_chaos.contract.command.files import package_text
 from kafka_chaos.faults.cluster import ClusterControl, NodeControl, inside_of
 from kafka_chaos.faults.fault import DOWN, Appearance, Fault, Pattern, Proof
 
@@ -19,7 +19,7 @@ Sizes = Mapping[str, int]
 """Bytes by path, inside a container."""
 
 SHOWN = 3  # the number of files that a message names
-_SHELL_FUNCTIONS = text_in(__package__, "log_files.sh")
+_SHELL_FUNCTIONS = package_text(__package__, "log_files.sh")
 _BYTES = b"kafka-chaos was "
 """The bytes that `corrupted-segment` writes. They damage a batch anywhere in it: a checksum covers all but the first 17
 bytes (12 in formats 0 and 1), and among these is the batch's length, which then points beyond the segment's end."""

@@ -16,7 +16,7 @@ from jinja2 import Environment
 from ruamel.yaml.comments import CommentedMap
 
 from kafka_chaos.contract.command.errors import UsageFailure, first_of
-from kafka_chaos.contract.command.files import text_in, text_of
+from kafka_chaos.contract.command.files import package_text, text_of
 from kafka_chaos.harness.cluster.containers.image import image_tag
 from kafka_chaos.harness.experiment.file import document_of, line_of, one_line
 from kafka_chaos.harness.experiment.specs import dotted
@@ -60,7 +60,7 @@ def nodes_file_text(path: Path, out: Path, project: str | None = None) -> str:
     dotenv = path.parent / ".env"
     variables = {**(_variables_in(dotenv) if dotenv.is_file() else {}), **os.environ}
     nodes = _ComposeFile(path, document, values, variables).nodes(project)
-    template = Environment(trim_blocks=True).from_string(text_in(__package__, "compose.yaml.jinja"))
+    template = Environment(trim_blocks=True).from_string(package_text(__package__, "compose.yaml.jinja"))
     return template.render(file=path.name, out=out, nodes=nodes, image=image_tag()) + "\n"
 
 

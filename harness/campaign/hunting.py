@@ -4,8 +4,8 @@ What was tried least, and what led to something new, is drawn more often. Someth
 it. What a run showed is a set of texts (`observations_of`): actions of the model, states of partitions, outcomes of
 records, and lines of clients' and brokers' logs, each without the numbers and names that change from run to run.
 
-Guarantee: a hunt with a record goes on where the last one stopped. Every violation is in the record, with the run that
-showed it first and the known defects that explain it.
+Guarantee: a hunt with a record file goes on where the last hunt with this file stopped. The file has every violation,
+with the run that showed it first and the known defects that explain it.
 """
 
 import itertools
@@ -73,7 +73,7 @@ def observations_of(run_dir: Path) -> set[str]:
 
 
 def lines_of(run_dir: Path) -> Mapping[str, Mapping[str, str]]:
-    """By the log's name, the distinct lines of each log: by normalised form, the first line of that form, as it was."""
+    """For each log, by its name: its distinct lines, as a mapping from the normalised form to the first such line."""
     by_log: dict[str, dict[str, str]] = {}
     for path in sorted((run_dir / "logs").glob("*.log")):
         lines = by_log.setdefault(path.stem, {})
@@ -104,7 +104,7 @@ class Discovery:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One run of a hunt, which is a line of the hunt's record.
+    """One run of a hunt, which is a line of the hunt's record file.
 
     `seconds`: since the last round's end, or the start. `drawn`: fault kinds, targets, cluster and clients, each as
     often as it was in the run. `new`: the texts of `observations_of` that no run had shown before.
@@ -122,7 +122,7 @@ class Hunt:
     """Draws experiments, and notes what their runs found.
 
     `values`: the keys of the experiment file `source`, which has one phase, and in `schedule` the key `generate`.
-    `record`: a file with a line for each round.
+    `record`: the record file, which has a line for each round.
     """
 
     values: Mapping[str, Any]
@@ -140,7 +140,7 @@ class Hunt:
     not_run: list[str] = field(default_factory=list)
     """Schedules that were drawn, but refused or too slow to predict, each with the reason."""
     _last_end: float = field(default_factory=time.monotonic)
-    """When the last round ended, or at first the hunt was made: the monotonic clock's seconds."""
+    """The monotonic time in seconds when the last round ended; before the first round, when the hunt was made."""
 
     @classmethod
     def from_file(cls, path: Path, record: Path | None = None) -> Self:

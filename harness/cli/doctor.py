@@ -17,7 +17,7 @@ import click
 from kafka_chaos.contract.command.errors import ExitCode, KafkaChaosError, first_line
 from kafka_chaos.contract.engines import Engine
 from kafka_chaos.harness.cli.kernel_checks import Check, check_broker_disks, check_kernel
-from kafka_chaos.harness.cluster.configuration.layout import ADVERTISE, host_given_by
+from kafka_chaos.harness.cluster.configuration.layout import ADVERTISE, checked_host
 from kafka_chaos.harness.cluster.containers.network import LOOPBACK
 
 BROKERS = 3
@@ -175,7 +175,7 @@ def doctor_command(as_json: bool, advertise: str | None) -> None:
 
     checks = []
     signs = {"ok": "✓", "note": "·", "missing": "✗"}
-    for check in examine(host_given_by("--advertise", advertise)):
+    for check in examine(checked_host("--advertise", advertise)):
         checks.append(check)
         if not as_json:
             click.echo(f"{signs[check.state]} {check.name}: {check.found}")

@@ -9,12 +9,12 @@ import click
 from kafka_chaos import __version__
 from kafka_chaos.contract.command.command_line import DEBUG, invoke, run_and_exit
 from kafka_chaos.contract.command.errors import EnvironmentFailure, Interrupted, KafkaChaosError, counted
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.harness.signals import end_on_signals, was_interrupted
 
 GROUP = "kafka_chaos.commands"
 """The entry point group by which other packages add commands; an entry has a command's name and its click command."""
-_OWN_COMMANDS = {name: EntryPoint(name, path, GROUP) for name, path in toml_of(__package__, "commands.toml").items()}
+_OWN_COMMANDS = {key: EntryPoint(key, path, GROUP) for key, path in package_toml(__package__, "commands.toml").items()}
 """The commands of the harness; commands.toml has the module and the function of each."""
 
 _SUBJECTS = {

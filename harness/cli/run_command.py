@@ -78,7 +78,7 @@ def run_command(
     Exit code: 0 conforms, 1 violation (apart from --accept-known), 2 unknown, 3 the environment failed, 64 bad input.
     """
     from kafka_chaos.harness.cluster.cluster import Keep
-    from kafka_chaos.harness.cluster.configuration.layout import host_given_by
+    from kafka_chaos.harness.cluster.configuration.layout import checked_host
     from kafka_chaos.harness.experiment.checks.output import check_output, check_writable
     from kafka_chaos.harness.experiment.file import load_experiment
     from kafka_chaos.harness.report.listeners.by_options import chosen_listeners
@@ -94,7 +94,7 @@ def run_command(
     if advertise is not None:
         if on is not None or attach is not None:
             raise UsageFailure("--advertise: expected without --on and --attach: that cluster runs already")
-        overrides["cluster.advertise"] = host_given_by("--advertise", advertise)
+        overrides["cluster.advertise"] = checked_host("--advertise", advertise)
     loaded = load_experiment(experiment, overrides=overrides)
     check_output(out, loaded)
     for option, file in (("--junit", junit), ("--events", events)):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, ExitCode, KafkaChaosError, UsageFailure
-from kafka_chaos.contract.command.files import appearing_whole, cache_home, toml_of
+from kafka_chaos.contract.command.files import appearing_whole, cache_home, package_toml
 from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.contract.lane.share import SHARE_GROUPS_SINCE
 
@@ -27,7 +27,7 @@ _NO_SUCH_VERSION = re.compile(
 """What pip says if a version does not exist, with the `known` versions, if any; then what Maven, npm and Go say."""
 _OUTPUT_CHARACTERS, _NEWEST_VERSIONS = 2_000, 3  # The most that a message quotes: characters of an output, versions.
 _ANSWER_TIMEOUT_S = 45  # For a registry's answer: Maven itself takes some 20 s.
-_MANAGERS = toml_of(__package__, "managers.toml")
+_MANAGERS = package_toml(__package__, "managers.toml")
 _PACKAGE_OF: Mapping[str, str] = _MANAGERS.pop("programs")
 """By program, what to install."""
 _OUTSIDE_PATH = {"go": "/usr/local/go/bin"}

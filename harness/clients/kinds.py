@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from kafka_chaos.contract.command.child import command_of
 from kafka_chaos.contract.command.errors import MOST_QUOTED, EnvironmentFailure, UsageFailure, quoted
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.harness.clients import fetching
 from kafka_chaos.harness.clients.java_client import java_client_configs
 
@@ -79,7 +79,7 @@ def _kind(name: str, manager: str, further_roles: Sequence[str] = (), secured: s
     return ClientKind(name=name, manager=fetching.MANAGERS[manager], roles=roles, secured=_SECURED.get(secured), **keys)
 
 
-KINDS = {name: _kind(name, **entry) for name, entry in toml_of(__package__, "clients.toml").items()}
+KINDS = {name: _kind(name, **entry) for name, entry in package_toml(__package__, "clients.toml").items()}
 
 
 @dataclass(frozen=True)

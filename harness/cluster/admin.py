@@ -75,7 +75,7 @@ class ClusterAdmin:
         }
         self._client = new_client(AdminClient, self._settings)
 
-    def of_topics_only(self) -> Self:
+    def by_topic_names(self) -> Self:
         """The same client, but it takes each name as a topic's: a lane with another topic may have the same name."""
         client = copy(self)
         client._topics = {}

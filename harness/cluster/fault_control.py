@@ -62,10 +62,10 @@ class BreakableCluster(Protocol[N]):
         """Start the nodes that are down, and wait until all serve."""
 
 
-def running_broker(
+def named_running_broker(
     cluster: BreakableCluster[Any], ask: Callable[[BrokerClient], int | None], *, timeout: float = 1.0
 ) -> int | None:
-    """Ask each broker for a broker id, within `timeout` seconds; returns the first id of a running broker, or None."""
+    """Ask each broker, for `timeout` seconds, who is coordinator, or leader; returns the first that runs, or None."""
     ids = answers(cluster.addresses.values(), ask, timeout=timeout, configs=cluster.client_configs)
     return next((id_ for id_ in ids if id_ is not None and cluster.brokers[id_].is_running()), None)
 
@@ -128,7 +128,7 @@ class ClusterView(Generic[N]):
 
     def _coordinator(self, key: str, kind: CoordinatorKind) -> int | None:
         # During an election, no broker knows a coordinator.
-        return running_broker(self._cluster, lambda broker: broker.coordinator(key, kind))
+        return named_running_broker(self._cluster, lambda broker: broker.coordinator(key, kind))
 
     def clients(self, lane: str, role: str) -> Sequence[NodeControl]:
         return () if self._clients is None else self._clients.clients(lane, role)
@@ -176,7 +176,7 @@ class ClusterView(Generic[N]):
 
     def _try_to_add(self, topic: str, count: int, replicas: Sequence[Sequence[int]]) -> bool:
         """Ask for `count` partitions of a topic, and return whether it has them."""
-        admin = self._admin.of_topics_only()
+        admin = self._admin.by_topic_names()
         if len(admin.partitions(topic)) >= count:
             return True
         with contextlib.suppress(ClusterFailure):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafka_chaos.contract.command.files import text_in
+from kafka_chaos.contract.command.files import package_text
 from kafka_chaos.harness.cluster.containers.image import Scratch
 from kafka_chaos.harness.cluster.containers.labels import SecretFolder
 from kafka_chaos.harness.cluster.containers.network import LOOPBACK, is_ipv4
@@ -83,7 +83,7 @@ def make_certificates(maker: Scratch, names: Sequence[str] = ()) -> tuple[bytes,
     """Make certificates for hosts and IPv4 addresses. Returns, in PEM, the authority's certificate, the brokers' key
     with certificate, and the client's key with certificate."""
     subjects = ",".join(f"{'IP' if is_ipv4(name) else 'DNS'}:{name}" for name in (LOOPBACK, "localhost", *names))
-    maker.must_execute("sh", "-c", text_in(__package__, "make-certificates.sh"), "sh", _PEM_FOLDER, subjects)
+    maker.must_execute("sh", "-c", package_text(__package__, "make-certificates.sh"), "sh", _PEM_FOLDER, subjects)
     made = [maker.read_file(f"{_PEM_FOLDER}/{name}.pem") for name in ("ca", "broker", "client")]
     maker.must_execute("rm", "-r", _PEM_FOLDER)
     return made[0], made[1], made[2]

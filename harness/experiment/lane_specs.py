@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.configuration import dotted
 from kafka_chaos.contract.lane.groups import (
     IN_TRANSACTION,
@@ -27,7 +27,7 @@ from kafka_chaos.harness.experiment.lives import LifeSpec
 from kafka_chaos.harness.experiment.values import LaneName, Name, Seconds, Spec, declared, read_as
 
 MOST_CREATED_PARTITIONS = 1_000  # of a topic that the harness creates
-_OWNED = toml_of(__package__, "owned_keys.toml")
+_OWNED = package_toml(__package__, "owned_keys.toml")
 OWNED_TOPIC_KEYS = frozenset[str](_OWNED["topic"])
 OWNED_CLIENT_KEYS = frozenset[str](_OWNED["client"])
 OWNED_CONSUMER_KEYS = frozenset[str](_OWNED["consumer"])

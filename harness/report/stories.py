@@ -32,8 +32,8 @@ _BY_TIME = attrgetter("ts_ns")
 class Moment(NamedTuple):
     """One thing that happened, at a time in nanoseconds, and the client or node that did it, if any (`actor`).
 
-    `content` depends on `kind`: a sentence (fault, cluster, log), a request (request), or a row of produced/ (sends,
-    ends), consumed/ (reads) or deliveries/ (takes).
+    `content` by `kind`: `fault`, `cluster`, `log` have a sentence, `request` the request, `sends` and `ends` a row of
+    produced/, `reads` a row of consumed/, `takes` a row of deliveries/.
     """
 
     ts_ns: int
@@ -112,7 +112,7 @@ class _Teller:
     def _around(self, case: Case, times: list[int]) -> list[Moment]:
         """What else happened around the `times` of the record's own moments; the nearest comes first."""
         around = list(self._requested(case, min(times), max(times)))
-        # A broker that was down truncates its log when it is back, maybe long after: the first cut counts as well.
+        # A broker that was down truncates its log when it is back, maybe long after: look around the first cut, too.
         by_partition = self.timeline.truncations.get(case.lane, {}).items()
         cuts = [cut for partition, its_cuts in by_partition if case.partition in (None, partition) for cut in its_cuts]
         of_record = [cut.ts_ns for cut in cuts if case.offset is None or cut.offset <= case.offset]

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.events import (
     BrokerSessionEnded,
     DefectPrecondition,
@@ -25,7 +25,7 @@ from kafka_chaos.contract.events import (
 
 _TIME = r"^\[(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]"
 _PLACE = r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>\d+)"
-_WORDS = toml_of(__package__, "broker_logs.toml")
+_WORDS = package_toml(__package__, "broker_logs.toml")
 _MARKS = tuple(_WORDS.pop("marks"))
 """Every line that a pattern matches has one of these texts. Looking for them first saves the time of most patterns."""
 _PATTERNS = {

@@ -54,16 +54,16 @@ class LaneLoad:
     @property
     def has_failed(self) -> bool:
         """Whether the lane's producers are processes of their own, and all of them have failed for good."""
-        return all(writer.problem for writer in self._processes) and bool(self._processes)
+        return all(writer.problem for writer in self._writers) and bool(self._writers)
 
     def report_silence(self, seconds: float) -> bool:
-        """Note as a problem of producers that are processes that nothing was acknowledged; returns whether any are."""
-        for writer in self._processes:
+        """If producers are processes, note as their problem that nothing was acknowledged; returns whether they are."""
+        for writer in self._writers:
             writer.note_problem(f"had no record acknowledged within {seconds:g} s")
-        return bool(self._processes)
+        return bool(self._writers)
 
     @property
-    def _processes(self) -> Sequence[SupervisedProcess | GroupLoad]:
+    def _writers(self) -> Sequence[SupervisedProcess | GroupLoad]:
         """The processes of the lane's producers, if they have any; all members of a loop count as one."""
         if self.producer is None:
             return [self.loop] if isinstance(self.loop, GroupLoad) else []

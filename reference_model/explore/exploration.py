@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.reference_model.explore.core import Core, CoreAction, CoreScope
 from kafka_chaos.reference_model.explore.state import NO_LEADER, CoreState
 from kafka_chaos.reference_model.lane.story import counted_records
@@ -124,7 +124,7 @@ STEP_INVARIANTS: Mapping[str, Callable[[Core, CoreState, CoreState], bool]] = {
 
 MAX_STATES = 10_000_000  # The bound of an exploration whose caller gives none.
 
-SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["explore"]
+SENTENCES: Mapping[str, str] = package_toml("kafka_chaos.reference_model", "sentences.toml")["explore"]
 """A sentence per action."""
 
 

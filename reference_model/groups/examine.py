@@ -25,14 +25,14 @@ from functools import cache
 from itertools import permutations
 from typing import Any
 
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, LATEST, GroupAnomaly
 from kafka_chaos.reference_model.groups import coordinator, members
 from kafka_chaos.reference_model.groups.anomalies import CHECKS, ending
 from kafka_chaos.reference_model.groups.state import NONE, Action, Setup, State, initial_state
 from kafka_chaos.reference_model.machine import Machine, Story
 
-SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["groups"]
+SENTENCES: Mapping[str, str] = package_toml("kafka_chaos.reference_model", "sentences.toml")["groups"]
 """A sentence per action."""
 
 

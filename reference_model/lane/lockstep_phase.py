@@ -115,7 +115,7 @@ def next_step(state: LaneState, lane: Lane, lockstep: Lockstep) -> Iterator[Step
 
 
 def _has_unreplicated_record(state: LaneState, lane: Lane, leader: int) -> bool:
-    """Whether the leader holds a record that no follower holds; with acks=1, it must have been acknowledged, too."""
+    """Whether the leader holds a record that no follower holds; with acks=1, an acknowledged one (acks=0: each is)."""
     replicated = max((len(r.log) for r in state.replicas if r.role == FOLLOWER), default=0)
     if lane.acks == "1":
         return any(record.status == OK and record.offset >= replicated for record in state.records)

@@ -5,13 +5,13 @@ Brokers are numbered 1 to n. Broker 1 leads at first, and a broker keeps its num
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.reference_model.lane import state as states
 from kafka_chaos.reference_model.lane.anomalies import WHOLE, Form, final_log
 from kafka_chaos.reference_model.lane.effects import Action, Step
 
-SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["lane"]
+SENTENCES: Mapping[str, str] = package_toml("kafka_chaos.reference_model", "sentences.toml")["lane"]
 """A sentence per action; a lock-step phase's `append` only waits and needs none."""
 
 ROLES = ("down", "a follower", "the leader", "a zombie leader", "the leader")

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from kafka_chaos.reference_model.lockstep.state import NOBODY
-
 COMMIT, ABORT = "COMMIT", "ABORT"
 """The names of markers among the records of a log."""
 
@@ -81,7 +79,7 @@ GIVEN, PROCESSED, COMMITTED, REFUSED = "given", "processed", "committed", "refus
 Deed = tuple[str, int, int]
 """A member's step, its partition, and the offset of the record or of the commit."""
 ShareDeed = tuple[str, int, int | str]
-"""The step of a share group's member, the offset of the record, and its delivery count or the answer."""
+"""A share group member's step, the record's offset, and its delivery count (if `given`) or the answer to the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +128,8 @@ class ShareObservation:
 
 NO_EPOCH = -1
 """The leader epoch of a record in a message format without leader epochs (before Kafka 0.11)."""
+METADATA = 0
+"""The subject of a difference in the metadata."""
 GROUP = -1
 """The subject of a difference in what was observed of a consumer group."""
 TRANSACTIONS = -2
@@ -143,7 +143,7 @@ S = TypeVar("S")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaObservation:
     """An observation of one broker's replica: `log` as (offset, record, leader epoch), `epochs` as the lines of
-    its leader-epoch-checkpoint, `role` as "leader" or "follower", `isr` as the leader itself has it."""
+    its leader-epoch-checkpoint, `role` as in `state.py` ("leader", "offline", …), `isr` as the leader itself has it."""
 
     log: tuple[tuple[int, str, int], ...] | None = None
     log_start: int | None = None
@@ -181,7 +181,7 @@ class Observation:
 
     def values(self) -> dict[ObservedField, Any]:
         """All values that were observed."""
-        values: dict[ObservedField, Any] = {(NOBODY, name): getattr(self, name) for name in _CLUSTER_FIELDS}
+        values: dict[ObservedField, Any] = {(METADATA, name): getattr(self, name) for name in _CLUSTER_FIELDS}
         for broker, replica in self.replicas.items():
             values |= {(broker, name): getattr(replica, name) for name in replica.__slots__}
         values = {where: value for where, value in values.items() if value is not None}
@@ -193,7 +193,7 @@ class Observation:
 
 _CLUSTER_FIELDS = ("leader", "leader_epoch", "isr", "controller_epoch", "controller", "registered", "acknowledged")
 SUBJECTS = {
-    NOBODY: "the partition in the metadata",
+    METADATA: "the partition in the metadata",
     GROUP: "the group",
     SHARES: "the share group",
     TRANSACTIONS: "transactions",
@@ -272,7 +272,7 @@ def _mismatches(expected: Mapping[ObservedField, Any], seen: Mapping[ObservedFie
 
 def _comparable(where: ObservedField, expected: Any, observed: Any) -> Any:
     """The expected value in the form of the observed one: a log without leader epochs is compared without them."""
-    subject, name = where
-    if expected is not None and name == "log" and subject > NOBODY and any(entry[2] == NO_EPOCH for entry in observed):
+    _, name = where
+    if expected is not None and name == "log" and any(entry[2] == NO_EPOCH for entry in observed):
         return tuple((offset, record, NO_EPOCH) for offset, record, _ in expected)
     return expected

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
 from kafka_chaos.contract.anomalies import Anomaly, Status
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.families import AnyAnomaly
 from kafka_chaos.contract.lane.groups import IN_TRANSACTION, LATEST, Group, GroupAnomaly
 from kafka_chaos.contract.lane.lanes import Lane
@@ -131,7 +131,7 @@ def _defects_of_transactions(asked: Iterable[Setup], plain: Prediction) -> Itera
                 yield anomaly, DefectTrace(trace.defects, why)
 
 
-RULES_OF_SHARE_GROUPS: Mapping[str, Mapping[str, str]] = toml_of(__package__, "share_groups.toml")
+RULES_OF_SHARE_GROUPS: Mapping[str, Mapping[str, str]] = package_toml(__package__, "share_groups.toml")
 _FROM_OLD_STATE = (ShareAnomaly.REDELIVERED_AFTER_ACCEPT, ShareAnomaly.SHARE_START_WENT_BACK)
 """The anomalies that a leader can cause if it goes by an earlier state than the one acknowledged last."""
 _FROM_LOST_RECORDS = (*_FROM_OLD_STATE, ShareAnomaly.NEVER_DELIVERED, ShareAnomaly.ARCHIVED_EARLY)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kafka_chaos.contract.anomalies import Anomaly
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,5 +39,5 @@ class Axiom:
 
 AXIOMS: Mapping[Anomaly, Axiom] = {
     Anomaly(name): Axiom(**{**entry, "broken_by": frozenset(entry.get("broken_by", ()))})
-    for name, entry in toml_of(__package__, "axioms.toml").items()
+    for name, entry in package_toml(__package__, "axioms.toml").items()
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.lane.metadata import release
 from kafka_chaos.reference_model.clients import rules as clients
@@ -56,7 +56,7 @@ class KnownDefect:
 
 
 ALL_DEFECTS: Mapping[str, KnownDefect] = {
-    id: KnownDefect(id=id, **values) for id, values in toml_of(__package__, "known_defects.toml").items()
+    id: KnownDefect(id=id, **values) for id, values in package_toml(__package__, "known_defects.toml").items()
 }
 WITHOUT_EPOCH_CHECK: Mapping[str, str] = {
     "sarama-2365": clients.SARAMA,

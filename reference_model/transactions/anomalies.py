@@ -21,15 +21,15 @@ class Ending(NamedTuple):
     """The evidence of a run.
 
     `logs`: by partition. `outcomes`: by transaction. `read`: the bit set of records that a read_committed consumer was
-    given; `early`: that of records that it was given before their commit was asked for. `zombies`: the bit set of
-    transactions whose commit was accepted from a replaced incarnation. `size`: how many records each transaction has.
+    given; `early`: that of records that it was given before their commit was asked for. `zombie_commits`: the bit set
+    of transactions whose commit was accepted from a replaced incarnation. `size`: how many records a transaction has.
     """
 
     logs: tuple[Log, ...]
     outcomes: tuple[int, ...]
     read: int
     early: int
-    zombies: int
+    zombie_commits: int
     size: int
 
     def committed_of(self, transaction: int) -> list[int]:
@@ -51,7 +51,7 @@ def ending(state: State, setup: Setup) -> Ending | None:
             may_be_marked = [takes_marker(state.logs[number], marker, setup.rules) for number in bits(unmarked)]
             if not may_be_marked or any(may_be_marked):
                 return None
-    return Ending(state.logs, state.outcomes, state.read, state.early, state.zombies, setup.size)
+    return Ending(state.logs, state.outcomes, state.read, state.early, state.zombie_commits, setup.size)
 
 
 def aborted_read(end: Ending) -> bool:
@@ -83,7 +83,7 @@ def lost_transaction(end: Ending) -> bool:
 def zombie_commit(end: Ending) -> bool:
     """The commit of a replaced incarnation was taken, and both this commit and one of its successor succeeded."""
     successful = end.with_outcome(COMMITTED)
-    return any(end.zombies >> transaction & 1 for transaction in successful) and len(successful) > 1
+    return any(end.zombie_commits >> transaction & 1 for transaction in successful) and len(successful) > 1
 
 
 def hanging_transaction(end: Ending) -> bool:

@@ -41,7 +41,7 @@ def arrive(state: states.State, setup: states.Setup, request: states.Request) ->
     later = range(request.producer + 1, len(setup.ids))
     has_successor = any(setup.ids[other] == id and state.producers[other].phase != states.STARTING for other in later)
     if request.kind is Kind.END and request.detail and has_successor:
-        state = state._replace(zombies=state.zombies | 1 << request.transaction)
+        state = state._replace(zombie_commits=state.zombie_commits | 1 << request.transaction)
     if request.kind is Kind.ADD_PARTITION:
         return state.with_entry(setup, id, answer.appended, 0), answer.reply
     in_order = without_late(state, request.transaction, setup.rules.late_kinds | {Kind.END})

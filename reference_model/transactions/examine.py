@@ -27,7 +27,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.transactions import TransactionAnomaly
 from kafka_chaos.reference_model.machine import Machine, Story
 from kafka_chaos.reference_model.transactions import environment, producers
@@ -39,7 +39,7 @@ from kafka_chaos.reference_model.transactions.producers import over
 from kafka_chaos.reference_model.transactions.rules import Kind, Rules
 from kafka_chaos.reference_model.tuples import bits
 
-SENTENCES: Mapping[str, str] = toml_of("kafka_chaos.reference_model", "sentences.toml")["transactions"]
+SENTENCES: Mapping[str, str] = package_toml("kafka_chaos.reference_model", "sentences.toml")["transactions"]
 """A sentence per action; one that ends without a full stop is followed by what became of the request."""
 
 

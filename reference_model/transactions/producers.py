@@ -49,7 +49,7 @@ def initialise(state: states.State, setup: states.Setup) -> Iterator[Step]:
 
 
 def write(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """A producer sends its next record, or the one in doubt again; before that, its partition if no leader adds it."""
+    """A producer sends its next record, or again the one in doubt; first, it adds the partition if leaders do not."""
     for number, producer in enumerate(state.producers):
         if producer.phase == states.READY and len(state.outcomes) < setup.transactions:
             begun = producer._replace(phase=states.WRITING, transaction=len(state.outcomes))
@@ -72,7 +72,7 @@ def write(state: states.State, setup: states.Setup) -> Iterator[Step]:
 
 
 def end(state: states.State, setup: states.Setup) -> Iterator[Step]:
-    """A producer sends EndTxn: to commit once all records are acknowledged, to abort at any time; unanswered, again."""
+    """A producer sends EndTxn: a commit if all records are acknowledged, an abort at any time; again if unanswered."""
     for number, producer in enumerate(state.producers):
         if producer.phase in (states.COMMITTING, states.ABORTING):
             choices = [producer.phase == states.COMMITTING]

@@ -161,9 +161,9 @@ class State(NamedTuple):
     """The state of producers, coordinator and partitions.
 
     `late`, `late_markers`: requests and markers on their way. `read`: the bit set of records that a read_committed
-    consumer was given; `early`: that of records that it was given before their commit was asked for. `zombies`: the bit
-    set of transactions for which the coordinator accepted a commit after a later incarnation had its epoch. `delayed`,
-    `failovers`, `losses`: how many of each may still happen.
+    consumer was given; `early`: that of records that it was given before their commit was asked for.
+    `zombie_commits`: the bit set of transactions for which the coordinator accepted a commit after a later incarnation
+    of the producer had got an epoch of its own. `delayed`, `failovers`, `losses`: how many may still happen.
     """
 
     producers: tuple[Producer, ...]
@@ -175,7 +175,7 @@ class State(NamedTuple):
     late_markers: tuple[Marker, ...]
     read: int
     early: int
-    zombies: int
+    zombie_commits: int
     delayed: int
     failovers: int
     losses: int
@@ -216,7 +216,7 @@ def initial_state(setup: Setup) -> State:
         late_markers=(),
         read=0,
         early=0,
-        zombies=0,
+        zombie_commits=0,
         delayed=setup.delayed,
         failovers=setup.failovers,
         losses=setup.losses,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_chaos.contract.command.errors import EnvironmentFailure, first_line
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.engines import Engine
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"
 REMOTE = "SPARK_REMOTE"
 """PySpark's own name of the variable with a server of Spark Connect."""
 
-_SETTINGS: Mapping[str, str] = toml_of(__package__, "settings.toml")
+_SETTINGS: Mapping[str, str] = package_toml(__package__, "settings.toml")
 
 
 class SparkUnavailableError(EnvironmentFailure):

@@ -17,7 +17,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.faults.coordination.leader_transfer import SessionExpiry
 from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.target import Target
-from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_IDS
+from kafka_chaos.harness.cluster.configuration.server_properties import BROKER_DATA, CONTROLLER_ID_BASE
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.harness.cluster.storage.segments import Record
 from kafka_chaos.reference_model.lockstep.cluster_model import ClusterModel
@@ -276,7 +276,7 @@ def _partition(source: int, target: int, port: Port, action: Action) -> Partitio
 
 def _controller_cut(controller: int) -> Partition:
     """The fault that cuts a controller off from the other controllers."""
-    return Partition(target=Target.parse(f"controller:{controller - CONTROLLER_IDS}"), port="control")
+    return Partition(target=Target.parse(f"controller:{controller - CONTROLLER_ID_BASE}"), port="control")
 
 
 def _with_verb(nodes: Sequence[Node]) -> str:

@@ -13,7 +13,7 @@ from kafka_chaos.conformance.scenario.observe import ReplicaObserver
 from kafka_chaos.conformance.scenario.steps.faults import FaultSteps
 from kafka_chaos.contract.anomalies import Anomaly, Verdict
 from kafka_chaos.contract.command.waiting import wait_until
-from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS, REPLICATION_PORT, node_name
+from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_ID_BASE, REPLICATION_PORT, node_name
 from kafka_chaos.harness.cluster.metadata.zookeeper_client import ZooKeeper
 from kafka_chaos.harness.cluster.node import Node
 from kafka_chaos.reference_model.lockstep.stepping import step
@@ -124,8 +124,8 @@ class UpgradeSteps(FaultSteps):
 
         self.ignore_controller()
         sentence = f"Broker {broker} is restarted in migration mode, and a KRaft controller takes over."
-        # In the model, one id above those of brokers stands for all KRaft controllers.
-        self.take(sentence, start, step("start", broker=broker), step("take_over", controller=CONTROLLER_IDS))
+        # In the model, this id stands for all KRaft controllers, whose own ids are above it.
+        self.take(sentence, start, step("start", broker=broker), step("take_over", controller=CONTROLLER_ID_BASE))
 
     def kill_migrating_controller(self, controller: int) -> None:
         """Kill (SIGKILL) the controller that writes to ZooKeeper and KRaft's log, and await the next one that does."""
@@ -209,7 +209,7 @@ UPGRADE_OBSERVATIONS: Mapping[str, Callable[..., Any]] = {
     "follower": lambda stage, index: [b for b in stage.act.replicas if b != stage.observation.leader][index],
     "brokers in ZooKeeper": lambda stage: sorted(stage.zookeeper.brokers()),
     "controller in ZooKeeper": lambda stage: stage.zookeeper.controller(),
-    "KRaft has taken over": lambda stage: (stage.zookeeper.controller() or 0) > CONTROLLER_IDS,
-    "controller in ZooKeeper's migration": lambda stage: (stage.zookeeper.migration() or {}).get("kraft_controller_id"),
+    "KRaft has taken over": lambda stage: (stage.zookeeper.controller() or 0) > CONTROLLER_ID_BASE,
+    "controller in the znode /migration": lambda stage: (stage.zookeeper.migration() or {}).get("kraft_controller_id"),
 }
 """The observations of upgrades and migrations, by their names in files."""

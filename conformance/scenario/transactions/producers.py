@@ -17,7 +17,7 @@ from kafka_chaos.contract.command.waiting import wait_until
 from kafka_chaos.contract.wire import kafka_python as wire
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable, CoordinatorKind, error_name
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.cluster.fault_control import running_broker
+from kafka_chaos.harness.cluster.fault_control import named_running_broker
 
 # The versions of requests; BUMPS: those of producers that bump their epoch.
 _INIT_PRODUCER_ID = 5
@@ -72,7 +72,7 @@ class Producer:
 
 
 class TransactionClient(BrokerClient):
-    """A connection to a broker that coordinates transactions or a group, or leads a partition. Errors are codes."""
+    """A connection to a coordinator of transactions or groups, or to a leader. `-> int` is the answer's error code."""
 
     def initialise(self, producer: Producer, *, timeout_ms: int) -> int:
         """InitProducerId of a new incarnation, which gets its id and epoch from the answer."""
@@ -163,8 +163,8 @@ def _identity(producer: Producer) -> dict[str, Any]:
 class Producers:
     """All producers of an act; `by_name`: the producers that have begun.
 
-    Transactions may commit the offset of `group` in partition 0 of the topic `source`. In a scenario, this is a `write`
-    to the partition `offset_partition`, whose record is the offset.
+    Transactions may commit the offset of `group` in partition 0 of the topic `source` (TxnOffsetCommit). Scenarios
+    have this as a `write` to a pseudo partition, `offset_partition`, whose record is a number: the offset to commit.
     """
 
     cluster: Cluster
@@ -179,7 +179,7 @@ class Producers:
         """Begin a new incarnation of a producer, which gets its epoch."""
         producer = Producer(transactional_id, bumps=self.bumps)
         ask = partial(TransactionClient.initialise, producer=producer, timeout_ms=timeout_ms)
-        self._send_until_final(producer, ask, self._coordinator(transactional_id))
+        self._send_until_final(producer, ask, self._find_coordinator(transactional_id))
         self.by_name[name] = producer
 
     def write(self, name: str, record: str, partition: int) -> None:
@@ -195,15 +195,15 @@ class Producers:
                 return client.commit_offset(producer, self.group, self.source, 0, int(record))
             return client.write(producer, self.topic, partition, record, sequence=sequence)
 
-        address = self._coordinator(self.group, CoordinatorKind.GROUP) if is_offset else self._leader(partition)
-        if self._send_until_final(producer, ask, address, writes=True):
+        find = self._find_coordinator(self.group, CoordinatorKind.GROUP) if is_offset else self._find_leader(partition)
+        if self._send_until_final(producer, ask, find, writes=True):
             producer.sent[partition] = sequence + 1
 
     def end(self, name: str, *, commit: bool) -> None:
         """Commit or abort a producer's transaction."""
         producer = self.by_name[name]
         ask = partial(TransactionClient.end, producer=producer, commit=commit)
-        if self._send_until_final(producer, ask, self._coordinator(producer.transactional_id)):
+        if self._send_until_final(producer, ask, self._find_coordinator(producer.transactional_id)):
             producer.added.clear()
             if self.bumps:
                 producer.sent.clear()
@@ -211,7 +211,7 @@ class Producers:
     def end_in_vain(self, name: str, *, commit: bool) -> None:
         """Send one EndTxn whose answer does not come: the producer gives up and closes the connection."""
         producer = self.by_name[name]
-        address = self._coordinator(producer.transactional_id)()
+        address = self.cluster.addresses[coordinator_of(self.cluster, producer.transactional_id)]
         try:
             with TransactionClient(address) as client:
                 # Connects, so that the short time-out concerns EndTxn alone.
@@ -232,7 +232,7 @@ class Producers:
                 return client.add_offsets(producer, self.group)
             return client.add_partition(producer, self.topic, partition)
 
-        is_added = self._send_until_final(producer, ask, self._coordinator(producer.transactional_id))
+        is_added = self._send_until_final(producer, ask, self._find_coordinator(producer.transactional_id))
         if is_added:
             producer.added.add(partition)
         return is_added
@@ -241,7 +241,7 @@ class Producers:
         self,
         producer: Producer,
         ask: Callable[[TransactionClient], int],
-        address: Callable[[], str],
+        find_address: Callable[[], str],
         *,
         writes: bool = False,
     ) -> bool:
@@ -251,7 +251,7 @@ class Producers:
         def is_final() -> bool:
             nonlocal last_error
             try:
-                with TransactionClient(address()) as client:
+                with TransactionClient(find_address()) as client:
                     client.set_timeout(PATIENCE / 2)
                     last_error = error_name(ask(client))
             except (BrokerUnreachable, ClusterFailure) as error:
@@ -263,10 +263,10 @@ class Producers:
         producer.error, producer.reply = last_error, meaning(last_error, writes=writes)
         return last_error == error_name(NONE)
 
-    def _coordinator(self, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> Callable[[], str]:
+    def _find_coordinator(self, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> Callable[[], str]:
         return lambda: self.cluster.addresses[coordinator_of(self.cluster, key, kind)]
 
-    def _leader(self, partition: int) -> Callable[[], str]:
+    def _find_leader(self, partition: int) -> Callable[[], str]:
         return lambda: self.cluster.addresses[leader_of(self.cluster, self.topic, partition)]
 
 
@@ -291,7 +291,7 @@ def coordinator_of(cluster: Cluster, key: str, kind: CoordinatorKind = Coordinat
 
 def await_coordinator(cluster: Cluster, key: str, kind: CoordinatorKind = CoordinatorKind.TRANSACTION) -> int:
     """Wait until a running broker coordinates a transactional id or a group, and return it."""
-    ask = partial(running_broker, cluster, lambda client: client.coordinator(key, kind), timeout=_ANSWER_TIMEOUT)
+    ask = partial(named_running_broker, cluster, lambda client: client.coordinator(key, kind), timeout=_ANSWER_TIMEOUT)
     return wait_until(ask, "a coordinator", timeout=60)
 
 
@@ -302,7 +302,7 @@ def leader_of(cluster: Cluster, topic: str, partition: int) -> int:
 
 
 def _find_broker(cluster: Cluster, ask: Callable[[BrokerClient], int | None], failure: str) -> int:
-    broker = running_broker(cluster, ask, timeout=_ANSWER_TIMEOUT)
+    broker = named_running_broker(cluster, ask, timeout=_ANSWER_TIMEOUT)
     if broker is None:
         raise ClusterFailure(failure)
     return broker

@@ -34,9 +34,9 @@ DEBUGGING_CONSUMER = -2
 """A replica id whose fetches followers answer, too, even before KIP-392. To it, the latest offset is the log end."""
 MAX_BYTES = 1 << 20
 """The size limit of a record batch, and of an answer to Fetch: more than any test record needs."""
-FETCH_FROM_LEADER = 10
+LEADER_FETCH_VERSION = 10
 """The last version of Fetch that only a leader answers (KIP-392 lets followers answer consumers from 11 on)."""
-FETCH_FROM_ANY = 12
+FETCH_VERSION = 12
 """A version of Fetch that followers answer, too, and that has topics' names instead of their ids."""
 
 # Kafka's error codes.
@@ -226,12 +226,12 @@ class BrokerClient:
         return {(topic.name, entry.partition_index): entry for topic in answer.topics for entry in topic.partitions}
 
     def fetch(
-        self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_FROM_ANY
+        self, topic: str, partition: int = 0, *, offset: int = 0, leader_epoch: int = -1, version: int = FETCH_VERSION
     ) -> FetchAnswer:
         """Fetch as a consumer, without waiting; `leader_epoch`: the epoch that the consumer knows, −1 for none."""
         known_version = self._version(wire.FetchRequest, version)
         # A follower of an old version answers a fetch only if a debugging consumer sends it.
-        debugging = known_version <= FETCH_FROM_LEADER < version
+        debugging = known_version <= LEADER_FETCH_VERSION < version
         fetch_partition = wire.FetchRequest.FetchTopic.FetchPartition(
             partition=partition,
             current_leader_epoch=leader_epoch,

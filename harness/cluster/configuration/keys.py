@@ -13,12 +13,12 @@ from functools import cache
 from typing import Any, cast
 
 from kafka_chaos.contract.command.errors import UsageFailure
-from kafka_chaos.contract.command.files import text_in, toml_of
+from kafka_chaos.contract.command.files import package_text, package_toml
 from kafka_chaos.contract.lane.metadata import KRAFT
 from kafka_chaos.harness.cluster.containers.image import KAFKA_VERSION
 from kafka_chaos.harness.cluster.containers.versions import known_version
 
-DEFAULTS: Mapping[str, Any] = toml_of(__package__, "defaults.toml")
+DEFAULTS: Mapping[str, Any] = package_toml(__package__, "defaults.toml")
 """The content of defaults.toml: properties by group of servers, and `owned`, a list of brokers' keys."""
 OWNED_BROKER_KEYS = frozenset(DEFAULTS["owned"])
 """Broker keys that only the harness may set."""
@@ -31,7 +31,7 @@ _WHOLE_NUMBER_ENDINGS = (".ms", ".delivery.count.limit")
 @cache
 def keys_of_all_versions(kind: str) -> Mapping[str, Any]:
     """By key of the `kind` (`broker` or `topic`): the first and the last version that has it, as in keys.json."""
-    return cast("Mapping[str, Any]", json.loads(text_in(__package__, "keys.json"))[kind])
+    return cast("Mapping[str, Any]", json.loads(package_text(__package__, "keys.json"))[kind])
 
 
 @cache

@@ -39,8 +39,8 @@ def advertised(host: str) -> str:
     return host
 
 
-def host_given_by(name: str, host: str | None) -> str | None:
-    """The host that the option or variable `name` has as its value, None if it has none; raises `UsageFailure`."""
+def checked_host(name: str, host: str | None) -> str | None:
+    """`host`, checked; None if it is empty. `name`: its option or variable, for the error. Raises `UsageFailure`."""
     try:
         return advertised(host) if host else None
     except ValueError as error:
@@ -49,7 +49,7 @@ def host_given_by(name: str, host: str | None) -> str | None:
 
 def usual_host() -> str | None:
     """The host that brokers advertise unless a layout names another; None: 127.0.0.1, this machine."""
-    return host_given_by(ADVERTISE, os.environ.get(ADVERTISE))
+    return checked_host(ADVERTISE, os.environ.get(ADVERTISE))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +61,9 @@ class ClusterLayout:
     a cluster with ZooKeeper can migrate; the migration starts them. `elr`: whether a partition's leader may be elected
     from its eligible leader replicas (KIP-966); None: the version's default.
     `broker_configs` go to every broker and to KRaft's controllers, `configs_of` to single brokers by id, both in
-    Kafka's own key names. `assume`: the keys among them that the model does not know, and that may have any value.
-    `broker_versions`: versions of single brokers by id; all brokers speak the oldest version's protocol, with its
-    feature levels, as during a rolling upgrade.
+    Kafka's own key names. `assume`: keys among them that the user allows, though the model does not know their effect;
+    anomalies that may depend on them are not judged. `broker_versions`: versions of single brokers by id; all brokers
+    speak the oldest version's protocol, with its feature levels, as during a rolling upgrade.
     `controller`: in ZooKeeper mode, the broker that becomes controller, since it is started first; None: any broker.
     With two `log_directories`, a broker survives the loss of one (`BROKER_DATA`, `SECOND_BROKER_DATA`). `disk_mib`: the
     MiB of each broker's and controller's own disk for its log directories, which storage faults need; 0: none.

@@ -19,8 +19,8 @@ from kafka_chaos.harness.cluster.security import PLAINTEXT
 REPLICATION_PORT = 9092
 CONTROL_PORT = 9091
 ZOOKEEPER_PORT = 2181
-CONTROLLER_IDS = 100
-"""The node ids of KRaft's controllers that are no brokers begin at 101, above the ids of brokers."""
+CONTROLLER_ID_BASE = 100
+"""A KRaft controller that is no broker has the node id 100 plus its number, which is above the ids of brokers."""
 BROKER_DATA = "/var/lib/kafka"
 SECOND_BROKER_DATA = "/var/lib/kafka-2"
 LOG_DIRECTORIES = (BROKER_DATA, SECOND_BROKER_DATA)
@@ -83,7 +83,7 @@ def kraft_properties(spec: ClusterLayout, node: Node, version: KafkaVersion, con
 def voters(spec: ClusterLayout) -> dict[int, str]:
     """The host names of the controllers of a layout in KRaft mode, by node id."""
     if spec.controllers:
-        return {CONTROLLER_IDS + number: node_name("controller", number) for number in range(1, spec.controllers + 1)}
+        return {CONTROLLER_ID_BASE + n: node_name("controller", n) for n in range(1, spec.controllers + 1)}
     return {number: node_name("broker", number) for number in range(1, spec.voters + 1)}
 
 

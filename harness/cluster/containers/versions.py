@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_chaos.contract.command.errors import UsageFailure, quoted
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.lane.metadata import KRAFT, METADATA_MODES, USUAL_VERSION, ZOOKEEPER, elects_from_elr
 
 
@@ -50,7 +50,7 @@ class KafkaVersion:
 
 VERSIONS = {
     number: KafkaVersion(number, tuple(entry["modes"]), entry.get("scala", "2.13"), tuple(entry.get("extra_jars", ())))
-    for number, entry in toml_of(__package__, "versions.toml").items()
+    for number, entry in package_toml(__package__, "versions.toml").items()
 }
 """By number, the newest first."""
 

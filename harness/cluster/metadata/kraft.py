@@ -60,7 +60,7 @@ class KRaftMode:
     def controller(self, number: int, configs: Mapping[str, object] | None = None) -> Node:
         """A controller that is no broker; `configs` override the cluster's configs."""
         name = properties.node_name("controller", number)
-        return self._node("controller", properties.CONTROLLER_IDS + number, name, None, configs)
+        return self._node("controller", properties.CONTROLLER_ID_BASE + number, name, None, configs)
 
     def _node(
         self, role: str, node_id: int, name: str, host_port: int | None, configs: Mapping[str, object] | None = None

@@ -15,7 +15,7 @@ from kafka_chaos.faults.network.partition import Partition
 from kafka_chaos.faults.registry import fault_kinds
 from kafka_chaos.harness.clients.kinds import IN_PROCESS, has_kafkas_names
 from kafka_chaos.harness.cluster.configuration.layout import ONLY_ON_ENGINES_MACHINE
-from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS, SHARE_STATE_PARTITIONS
+from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_ID_BASE, SHARE_STATE_PARTITIONS
 from kafka_chaos.harness.experiment.cluster_spec import ClusterSpec
 from kafka_chaos.harness.experiment.lane_specs import MOST_CREATED_PARTITIONS
 from kafka_chaos.harness.experiment.model_faults import OF_CONTROLLERS
@@ -218,7 +218,7 @@ def _target(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
 def _peers(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals:
     """Refuse `peers` that are no nodes of the cluster."""
     peers = parameters(fault).get("peers")
-    node_ids = [*range(1, cluster.brokers + 1), *(CONTROLLER_IDS + n for n in range(1, cluster.controllers + 1))]
+    node_ids = [*range(1, cluster.brokers + 1), *(CONTROLLER_ID_BASE + n for n in range(1, cluster.controllers + 1))]
     for number in peers if isinstance(peers, tuple) else ():
         if number not in node_ids:
             yield ("peers",), f"{number} is not the id of a node: expected {', '.join(map(str, node_ids))}"
@@ -238,7 +238,7 @@ def _partition(cluster: ClusterSpec, phase: PhaseSpec, fault: Fault) -> Refusals
         yield ("target",), f"{fault.target.text}: {message}"
     from_controllers = hits_controllers  # whether the fault cuts its target off from controllers
     if peers is not None:
-        names_controllers = isinstance(peers, tuple) and any(number > CONTROLLER_IDS for number in peers)
+        names_controllers = isinstance(peers, tuple) and any(number > CONTROLLER_ID_BASE for number in peers)
         from_controllers = names_controllers or peers == "controllers"
     cuts_controllers = {"in": hits_controllers, "out": from_controllers, "both": hits_controllers or from_controllers}
     if fault.port == "control" and cluster.controllers and not cuts_controllers[fault.direction]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
-from kafka_chaos.contract.command.files import toml_of
+from kafka_chaos.contract.command.files import package_toml
 from kafka_chaos.contract.events import IsrChanged, LeaderElected
 from kafka_chaos.contract.lane.lanes import Lane
 from kafka_chaos.contract.run_directory import EVENTS_FILE, LANES_FILE, RunDirectoryError
@@ -19,7 +19,7 @@ from kafka_chaos.verification.inputs.documents.events import Change, Events, is_
 from kafka_chaos.verification.inputs.documents.faults import FaultRecord
 from kafka_chaos.verification.inputs.run_directory import read_lanes
 
-_TRACES = toml_of(__package__, "actions.toml")
+_TRACES = package_toml(__package__, "actions.toml")
 # The action shown by a fault of each kind, by the end of such a fault, by each error, and by each outcome of a record:
 _BY_FAULT, _BY_END, _BY_ERROR, _BY_OUTCOME = (_TRACES[name] for name in ("faults", "ends", "errors", "outcomes"))
 ACTIONS: Mapping[str, str] = _TRACES["actions"]  # by action, its trace in words

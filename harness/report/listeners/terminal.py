@@ -19,7 +19,7 @@ from kafka_chaos.contract.command.command_line import console
 from kafka_chaos.contract.command.errors import counted
 from kafka_chaos.contract.events import Event
 from kafka_chaos.faults.registry import describe_evidence
-from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
+from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_ID_BASE
 from kafka_chaos.harness.event_bus import Listener
 from kafka_chaos.harness.report.listeners.terminal_live import LiveView
 from kafka_chaos.harness.report.pages import lateness
@@ -162,7 +162,7 @@ def advice_on_kept(event: event_types.ClusterKept) -> list[str]:
 
 
 def _node(node: int | None) -> str:
-    return _broker(node) if node is None or node <= CONTROLLER_IDS else f"controller-{node - CONTROLLER_IDS}"
+    return _broker(node) if node is None or node <= CONTROLLER_ID_BASE else f"controller-{node - CONTROLLER_ID_BASE}"
 
 
 def _broker(broker: int | None) -> str:

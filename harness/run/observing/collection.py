@@ -10,7 +10,7 @@ from kafka_chaos.contract.events import PartitionChanged, PartitionOffline
 from kafka_chaos.harness.cluster.admin import ClusterAdmin
 from kafka_chaos.harness.cluster.broker.client import NONE, BrokerClient, BrokerUnreachable, MechanismUnknown
 from kafka_chaos.harness.cluster.cluster import Cluster
-from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_IDS
+from kafka_chaos.harness.cluster.configuration.server_properties import CONTROLLER_ID_BASE
 from kafka_chaos.harness.cluster.storage.collect import LeaderEnd, StoredLane
 from kafka_chaos.harness.event_bus import EventBus
 from kafka_chaos.harness.run.broker_logs import read_broker_log
@@ -97,7 +97,7 @@ def _content(event: PartitionOffline | PartitionChanged) -> tuple[object, ...]:
 def _node(name: str) -> int:
     """The id of a node by its name: `broker-1` is 1, `controller-1` is 101."""
     role, _, number = name.rpartition("-")
-    return int(number) + (CONTROLLER_IDS if role == "controller" else 0)
+    return int(number) + (CONTROLLER_ID_BASE if role == "controller" else 0)
 
 
 def await_replicated(admin: ClusterAdmin, lanes: Sequence[str], *, timeout: float = 60.0) -> None:

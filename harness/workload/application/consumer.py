@@ -71,7 +71,7 @@ class ApplicationConsumers(Readers):
 class ApplicationConsumer:
     """A `confluent_kafka.Consumer` that records what it receives; callbacks get this object.
 
-    Methods without a docstring do what the client's methods of these names do; methods that are not here are its own.
+    Methods without a docstring do what the client's methods of these names do. All others are passed on to the client.
     """
 
     def __init__(

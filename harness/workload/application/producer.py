@@ -51,7 +51,7 @@ class ApplicationProducers(WrittenRecords):
         self.has_offsets = lane.acks != "0"
         self.retries = retries(self.configs)
         self.calls = load.calls
-        # The application's client is a librdkafka, whatever reads the lane.
+        # The application produces by librdkafka, whose log is read here: a `client` of the lane is only what reads.
         self._lane = replace(lane.as_lane(()), client=None)
         self._load = load
         self._clients: list[ApplicationProducer] = []
@@ -83,7 +83,7 @@ class ApplicationProducers(WrittenRecords):
 class ApplicationProducer:
     """A `confluent_kafka.Producer` that records what it sends.
 
-    Methods without a docstring do what the client's methods of these names do; methods that are not here are its own.
+    Methods without a docstring do what the client's methods of these names do. All others are passed on to the client.
     """
 
     def __init__(self, recorder: ApplicationProducers, rows: ProducedRows, configs: Mapping[str, object]) -> None:
@@ -129,20 +129,20 @@ class ApplicationProducer:
         self._end("abort_transaction", ABORTED, timeout)
 
     def _end(self, call: str, outcome: str, timeout: float) -> None:
-        transactions, ends_one = self._transactions, self._transactions.is_open
+        was_open = is_over = self._transactions.is_open
         try:
             with self._timed(call):
                 getattr(self._client, call)(timeout)
-            if ends_one:
-                transactions.ends(outcome)
+            if was_open:
+                self._transactions.ends(outcome)
         except KafkaException as failure:
             # After an error that is not fatal, the application may repeat the call, or abort.
-            ends_one &= failure.args[0].fatal()
-            if ends_one:
-                transactions.end_unconfirmed(failure.args[0])
+            is_over = was_open and failure.args[0].fatal()
+            if is_over:
+                self._transactions.end_unconfirmed(failure.args[0])
             raise
         finally:
-            if ends_one:
+            if is_over:
                 self._rows.in_transaction(None)
 
     def flush(self, timeout: float = -1) -> int:

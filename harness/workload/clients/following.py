@@ -35,7 +35,7 @@ class Follower(Readers, ABC):
     `partitions`: how many partitions the consumer reads at first, each from its offset in `load.start_offsets`, or 0.
     `isolation`: the consumer's `isolation.level` if the topic has transactions; each assignment of a partition then has
     a row. `number`: if the consumer comes and goes amid the load, its number in the lane, counted from 1; else None.
-    `reads_for`: the transactional id within whose transactions it reads, if any.
+    `reads_for`: the transactional id of the producer that polls this consumer within its transactions, if any.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Follower(Readers, ABC):
         self._isolation = isolation
         self._comes_and_goes = number is not None
         self._has_other_readers = any(life.role == CONSUMER for life in lane.lives)
-        # Otherwise, compaction or retention may have removed the first record of a partition.
+        # Not with a cleanup policy or earlier records: a partition's first record may have been removed.
         self._needs_first = self._has_other_readers and lane.cleanup_policy is None and not start_offsets
         kind = isolation if number is None else f"{CONSUMER}-{number}"
         self._member = lane.lane if kind is None else f"{lane.lane}-{kind}"
@@ -91,7 +91,7 @@ class Follower(Readers, ABC):
         self._unread |= starts.keys()
 
     def end_assignment(self) -> None:
-        """End the present assignment now, after its last read."""
+        """End the present assignment: at the present time, or at its last read's if that is later."""
         if held := self._rows.held_partitions(self.name):
             self._rows.given_back(self.name, held, max(self._rows.last_ns, time.monotonic_ns()))
             if self._comes_and_goes:

@@ -156,7 +156,7 @@ class LoopProcessing(Processing):
             self._transactions.init()
 
     def handle(self, messages: Sequence[Any], crash: Callable[[], None] | None) -> bool:
-        """Make the outputs of a batch and commit its offsets; returns whether it must be read again."""
+        """Make a batch's outputs, commit its offsets; returns whether to read it again. `crash`: as in `Processing`."""
         if self._transactions is not None:
             return self._in_transaction(self._transactions, messages, crash)
         return super().handle(messages, crash)

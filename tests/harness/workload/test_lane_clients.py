@@ -105,7 +105,7 @@ def test_the_log_of_a_process_tells_of_a_known_defect(
     settings = load_of(tmp_path, lane, emit=lambda event: isinstance(event, DefectPrecondition) and met.append(event))
     load = LaneLoad(LaneClients(lane, settings))
     load.start()
-    (producer,) = load._processes
+    (producer,) = load._writers
     wait_until(lambda: met or producer.problem, "the line to be taken", timeout=30)
     load.close()
     settings.tables.close()
